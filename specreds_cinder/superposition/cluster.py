@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One connection to a Ceph cluster, on which nothing waits for ever."""
+
+from collections.abc import Iterator, Mapping
+import contextlib
+import dataclasses
+import errno
+import functools
+import json
+import math
+import threading
+from typing import Any
+
+import rados
+import rbd
+
+from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import librados
+
+DEFAULT_TIMEOUT = 10.0
+_TIMED_OUT = (errno.ETIMEDOUT, errno.EAGAIN)
+_CONNECTION_LOST = (errno.ESHUTDOWN, errno.ENOTCONN)
+
+
+@dataclasses.dataclass(frozen=True)
+class Pool:
+    """What the protocol needs to know of a pool, as of one moment.
+
+    :param merges: changes whenever two placement groups of the pool were merged
+    """
+
+    id: int
+    name: str
+    pg_num: int
+    merges: str
+    erasure: bool
+    cache_tier: bool
+
+
+class Cluster:
+    """A connection that is made on entry (or first use) and given back on exit.
+
+    :param conffile: path of ceph.conf; the keyring is found through it
+    :param user: cephx user, without ``client.``
+    :param timeout: seconds that any single call to the cluster may take
+    :param name: name of the cluster
+    """
+
+    def __init__(self, conffile: str = '/etc/ceph/ceph.conf', user: str = 'admin',
+                 timeout: float = DEFAULT_TIMEOUT, name: str = 'ceph') -> None:
+        if not timeout > 0:
+            raise errors.InvalidInput(f'the cluster timeout must be positive, not {timeout}')
+        self.conffile = conffile
+        self.user = user
+        self.timeout = timeout
+        self.name = name
+        # Ceph takes whole seconds here.
+        seconds = str(math.ceil(timeout))
+        self._options = {
+            'rados_osd_op_timeout': seconds,
+            'rados_mon_op_timeout': seconds,
+            'client_mount_timeout': seconds,
+            # Removing a thin overlay asks after each object that could exist.
+            'rbd_concurrent_management_ops': '128',
+        }
+        self._lock = threading.Lock()
+        self._rados: Any = None
+        self._aio: librados.Client | None = None
+
+    def __enter__(self) -> 'Cluster':
+        self.rados  # noqa: B018  connecting here makes a bad configuration fail at once
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Disconnect; a later use connects again."""
+        with self._lock:
+            aio, self._aio = self._aio, None
+            handle, self._rados = self._rados, None
+        if aio is not None:
+            aio.close()
+        if handle is not None:
+            handle.shutdown()
+
+    @property
+    def rados(self) -> Any:
+        """The python-rados handle.
+
+        :raises ClusterError: the cluster cannot be reached with this configuration
+        """
+        with self._lock:
+            if self._rados is None:
+                self._rados = self._connect()
+            return self._rados
+
+    @property
+    def aio(self) -> librados.Client:
+        """The client whose operations report versions. Its osdmap is its own."""
+        with self._lock:
+            if self._aio is None:
+                self._aio = librados.Client(self.conffile, self.user, self.name, {
+                    **self._options,
+                    # The sweep is bound by CPU: one messenger thread, no debug buffer.
+                    'ms_async_op_threads': '1',
+                    'debug_ms': '0/0', 'debug_objecter': '0/0', 'debug_rados': '0/0',
+                })
+            return self._aio
+
+    @contextlib.contextmanager
+    def ioctx(self, pool: str, namespace: str = '') -> Iterator[Any]:
+        """Open a pool's namespace.
+
+        :raises ClusterError: there is no such pool
+        """
+        with answering(f'open pool {pool}'):
+            io = self.rados.open_ioctx(pool)
+        try:
+            io.set_namespace(namespace)
+            yield io
+        finally:
+            io.close()
+
+    def mon(self, command: Mapping[str, object]) -> Any:
+        """Run a monitor command and give its JSON answer, None where it has none.
+
+        :raises ClusterTimeout: no monitor answered in time
+        :raises ClusterError: the command was refused
+        """
+        what = str(command['prefix'])
+        with answering(what):
+            code, out, status = self.rados.mon_command(
+                json.dumps({**command, 'format': 'json'}), b'', timeout=self.timeout)
+        if -code in _TIMED_OUT:
+            raise errors.ClusterTimeout(f'{what}: no monitor answered within {self.timeout:g} s')
+        if code == -errno.EACCES:
+            raise errors.ClusterError(
+                f'{what}: client.{self.user} is not allowed to; see the documented caps')
+        if code < 0:
+            raise errors.ClusterError(f'{what}: {status}')
+        text = out.decode().strip()
+        # Some commands ("osd blocklist ls") append their status text to the JSON.
+        return json.JSONDecoder().raw_decode(text)[0] if text[:1] in ('[', '{') else None
+
+    def pools(self) -> dict[int, Pool]:
+        """List the pools as the monitors know them at this moment, by id.
+
+        :raises ClusterTimeout: no monitor answered in time
+        """
+        return {entry['pool_id']: _pool(entry)
+                for entry in self.mon({'prefix': 'osd pool ls', 'detail': 'detail'})}
+
+    @functools.cached_property
+    def addresses(self) -> frozenset[str]:
+        """The addresses under which the python-rados handle is known, nonce included."""
+        text = self.rados.get_addrs()
+        return frozenset(part.split(':', 1)[1] if part[:3] in ('v1:', 'v2:') else part
+                         for part in text.strip('[]').split(','))
+
+    def _connect(self) -> Any:
+        with answering(f'connect to the cluster of {self.conffile} as client.{self.user}'):
+            handle = rados.Rados(conffile=self.conffile, clustername=self.name,
+                                 name=f'client.{self.user}', conf=self._options)
+            try:
+                handle.connect()
+            except rados.Error:
+                handle.shutdown()
+                raise
+        return handle
+
+
+@contextlib.contextmanager
+def answering(what: str) -> Iterator[None]:
+    """Turn the errors of python-rados and python-rbd into this package's.
+
+    Errors that callers handle by name (not found, exists, busy) pass through unchanged.
+    """
+    try:
+        yield
+    except (rados.ObjectNotFound, rados.ObjectExists, rbd.ImageNotFound, rbd.ImageExists,
+            rbd.ImageBusy) as exc:
+        if isinstance(exc, rados.ObjectNotFound) and what.startswith(('open pool', 'connect')):
+            raise errors.ClusterError(f'could not {what}: not found ({exc})') from exc
+        raise
+    except (rados.Error, rbd.Error) as exc:
+        code = abs(getattr(exc, 'errno', None) or 0)
+        if code in _TIMED_OUT or isinstance(exc, rados.TimedOut | rbd.Timeout):
+            raise errors.ClusterTimeout(
+                f'could not {what}: Ceph did not answer in time ({exc})') from exc
+        if code in _CONNECTION_LOST:
+            raise errors.ClusterError(
+                f'could not {what}: this client has been blocklisted or shut down ({exc})'
+            ) from exc
+        raise errors.ClusterError(f'could not {what}: {exc}') from exc
+
+
+def _pool(entry: Mapping[str, Any]) -> Pool:
+    return Pool(
+        id=entry['pool_id'], name=entry['pool_name'], pg_num=entry['pg_num'],
+        merges=json.dumps(entry.get('last_pg_merge_meta'), sort_keys=True),
+        erasure=entry['type'] == 3,
+        cache_tier=bool(entry['tiers'] or entry['tier_of'] >= 0
+                        or entry['read_tier'] >= 0 or entry['write_tier'] >= 0))

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cut: the instant of superposition, as a vector of RADOS versions.
+
+RADOS gives every write in a placement group a ``user_version`` that strictly increases in that
+group (``PrimaryLogPG``: the maximum of the group's last and the object's, plus one), and keeps it
+through failures and splits. One small write to a marker object in every group therefore bounds
+all writes before it: an object was written after the cut iff its version is greater.
+"""
+
+from collections.abc import Callable
+import threading
+
+from specreds_cinder.superposition import cluster as ceph
+from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import placement
+from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import trace
+
+MARKER = 'specreds.cut.'
+_DEPTH = 128
+_TRIES = 5
+
+
+def take(cluster: ceph.Cluster, pool_id: int, namespace: str) -> records.Cut:
+    """Write a marker into every placement group of a pool.
+
+    The pool's placement groups are read before and after: had one been split or merged in
+    between, a marker might have bounded only a part of what it stands for.
+
+    :raises ClusterTimeout: Ceph did not answer in time
+    :raises ClusterError: the pool is gone, or its placement groups change all the time
+    """
+    before = pool_facts(cluster, pool_id)
+    io = cluster.aio.ioctx(pool_id, namespace)
+    for _ in range(_TRIES):
+        names = placement.markers(before.pg_num, namespace, MARKER)
+        with trace.change('cut', before.name):
+            versions = io.write_versions(names, b'\0', _DEPTH)
+        after = pool_facts(cluster, pool_id)
+        if (after.pg_num, after.merges) == (before.pg_num, before.merges):
+            return records.Cut(after.pg_num, after.merges, tuple(versions))
+        before = after
+    raise errors.ClusterError(
+        f'the placement groups of pool {before.name} changed during {_TRIES} cuts: try again '
+        f'when they have settled')
+
+
+def pool_facts(cluster: ceph.Cluster, pool_id: int) -> ceph.Pool:
+    """Read a pool's facts of this moment.
+
+    :raises ClusterError: the pool is gone
+    """
+    pool = cluster.pools().get(pool_id)
+    if pool is None:
+        raise errors.ClusterError(f'pool {pool_id} does not exist any more')
+    return pool
+
+
+class Cutter:
+    """Shares cuts between concurrent callers: one cut serves everyone who came before it began.
+
+    Lock protocol: ``_changed`` guards all fields. Whoever finds no cut running runs the next
+    one, outside the lock; everyone who waits takes the first result that *started* after they
+    came. A failed cut fails only its runner: one of the waiting callers runs the next.
+    """
+
+    def __init__(self, run: Callable[[], records.Cut]) -> None:
+        self._run = run
+        self._changed = threading.Condition()
+        self._running = False
+        self._started = 0
+        self._finished = 0
+        self._result: records.Cut | None = None
+
+    def take(self) -> records.Cut:
+        """Give a cut that started after this call."""
+        with self._changed:
+            needed = self._started + 1
+            while self._running:
+                self._changed.wait()
+                if self._finished >= needed and self._result is not None:
+                    return self._result
+            self._running = True
+            self._started += 1
+            mine = self._started
+        result: records.Cut | None = None
+        try:
+            result = self._run()
+            return result
+        finally:
+            with self._changed:
+                self._running = False
+                if result is not None:
+                    self._finished, self._result = mine, result
+                self._changed.notify_all()

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fence: after it, no write of the primary can reach the volumes.
+
+Ceph's own means against a client that may still write: its address goes into the osdmap's
+blocklist, and an OSD that has that map refuses it. The order is librbd's when it breaks a lock
+(``managed_lock::BreakRequest``): blocklist, wait for the osdmap, only then rely on it.
+"""
+
+from collections.abc import Iterable
+from concurrent import futures
+import datetime
+import ipaddress
+import re
+
+from specreds_cinder.superposition import cluster as ceph
+from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import trace
+
+# ADDRESS:PORT/NONCE. Without the nonce Ceph would shut out every client of the host.
+_CLIENT = re.compile(r'(?P<host>\[[0-9a-fA-F:.]+\]|[0-9.]+):(?P<port>\d+)/(?P<nonce>\d+)')
+_PARALLEL = 64
+
+
+class Fence:
+    """Blocklist entries of single clients.
+
+    :param expiry_s: seconds that an entry lives unless renewed
+    """
+
+    def __init__(self, cluster: ceph.Cluster, expiry_s: int) -> None:
+        self._cluster = cluster
+        self._expiry_s = expiry_s
+
+    def close(self, clients: Iterable[str]) -> None:
+        """Blocklist clients and wait until the sweep's client carries an osdmap that says so.
+
+        All addresses are sent at once, so that the monitors commit them in one map.
+
+        :raises InvalidInput: an address is not that of a single client
+        :raises ClusterTimeout: no monitor answered; the entries may exist or not
+        """
+        self._each('add', clients)
+        self.wait_osdmap()
+
+    def wait_osdmap(self) -> None:
+        """Make every later operation of the sweep carry the osdmap that is current now."""
+        self._cluster.aio.wait_for_latest_osdmap()
+
+    def open(self, clients: Iterable[str]) -> None:
+        """Take blocklist entries back. One that is not there is no error."""
+        self._each('rm', clients)
+
+    def remaining(self) -> dict[str, float]:
+        """List the blocklist: seconds until each entry expires, by address."""
+        now = datetime.datetime.now(datetime.UTC)
+        entries = self._cluster.mon({'prefix': 'osd blocklist ls'}) or []
+        return {entry['addr']: (_time(entry['until']) - now).total_seconds() for entry in entries}
+
+    def renew(self, clients: Iterable[str]) -> list[str]:
+        """Re-arm the entries of which less than half the expiry is left, or nothing at all.
+
+        :returns: the addresses that were re-armed
+        """
+        left = self.remaining()
+        due = [client for client in clients if left.get(client, 0) < self._expiry_s / 2]
+        self._each('add', due)
+        return due
+
+    def _each(self, operation: str, clients: Iterable[str]) -> None:
+        wanted = sorted({check(client) for client in clients})
+        if not wanted:
+            return
+        with futures.ThreadPoolExecutor(min(_PARALLEL, len(wanted))) as pool:
+            for done in [pool.submit(self._one, operation, client) for client in wanted]:
+                done.result()
+
+    def _one(self, operation: str, client: str) -> None:
+        command: dict[str, object] = {'prefix': 'osd blocklist', 'blocklistop': operation,
+                                      'addr': client}
+        if operation == 'add':
+            command['expire'] = float(self._expiry_s)
+        with trace.change(f'fence.{operation}', client):
+            self._cluster.mon(command)
+
+
+def check(client: str) -> str:
+    """Give back an address that names exactly one client.
+
+    :raises InvalidInput: it does not
+    """
+    match = _CLIENT.fullmatch(client)
+    try:
+        if match is None or int(match['nonce']) == 0:
+            raise ValueError(client)
+        ipaddress.ip_address(match['host'].strip('[]'))
+    except ValueError:
+        raise errors.InvalidInput(
+            f'{client!r} is not the address of one Ceph client: it has the form '
+            f'ADDRESS:PORT/NONCE') from None
+    return client
+
+
+def _time(text: str) -> datetime.datetime:
+    # 2024-01-31T12:00:00.123456+0000: Ceph writes the zone without a colon.
+    return datetime.datetime.strptime(text, '%Y-%m-%dT%H:%M:%S.%f%z')

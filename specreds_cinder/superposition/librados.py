@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many small RADOS operations in flight, and the version that each one reports.
+
+python-rados has no ``get_version`` for asynchronous operations; the C library has
+``rados_aio_get_version``, so this calls it directly through cffi (ABI mode: no compiler).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+import errno
+import os
+import threading
+from typing import Any
+
+import cffi
+
+from specreds_cinder.superposition import errors
+
+_ffi = cffi.FFI()
+_ffi.cdef("""
+typedef void *rados_t;
+typedef void *rados_ioctx_t;
+typedef void *rados_completion_t;
+int rados_create2(rados_t *cluster, const char *clustername, const char *name, uint64_t flags);
+int rados_conf_read_file(rados_t cluster, const char *path);
+int rados_conf_set(rados_t cluster, const char *option, const char *value);
+int rados_connect(rados_t cluster);
+void rados_shutdown(rados_t cluster);
+int rados_wait_for_latest_osdmap(rados_t cluster);
+int rados_ioctx_create2(rados_t cluster, int64_t pool_id, rados_ioctx_t *ioctx);
+void rados_ioctx_set_namespace(rados_ioctx_t io, const char *nspace);
+void rados_ioctx_destroy(rados_ioctx_t io);
+int rados_aio_create_completion2(void *arg, void *complete, rados_completion_t *completion);
+int rados_aio_wait_for_complete(rados_completion_t c);
+int rados_aio_get_return_value(rados_completion_t c);
+uint64_t rados_aio_get_version(rados_completion_t c);
+void rados_aio_release(rados_completion_t c);
+int rados_aio_stat(rados_ioctx_t io, const char *o, rados_completion_t c,
+                   uint64_t *psize, long *pmtime);
+int rados_aio_write_full(rados_ioctx_t io, const char *o, rados_completion_t c,
+                         const char *buf, size_t len);
+""")
+
+_MISSING = -errno.ENOENT
+
+
+class Client:
+    """A RADOS client of its own, for operations that need their version.
+
+    :param conffile: path of ceph.conf
+    :param user: cephx user, without ``client.``
+    :param cluster: name of the cluster
+    :param options: Ceph options to set before connecting
+    :raises ClusterError: librados cannot be loaded, configured or connected
+    """
+
+    def __init__(self, conffile: str, user: str, cluster: str, options: dict[str, str]) -> None:
+        try:
+            lib: Any = _ffi.dlopen('librados.so.2')
+        except OSError as exc:
+            raise errors.ClusterError(f'cannot load librados: {exc}; install librados2') from exc
+        self._lib = lib
+        self._lock = threading.Lock()
+        self._ioctxs: dict[tuple[int, str], IoCtx] = {}
+        handle = _ffi.new('rados_t *')
+        _check(self._lib.rados_create2(handle, cluster.encode(), f'client.{user}'.encode(), 0),
+               f'create a RADOS client for client.{user}')
+        self._handle = handle[0]
+        try:
+            _check(self._lib.rados_conf_read_file(self._handle, conffile.encode()),
+                   f'read {conffile}')
+            for key, value in options.items():
+                _check(self._lib.rados_conf_set(self._handle, key.encode(), value.encode()),
+                       f'set {key}={value}')
+            _check(self._lib.rados_connect(self._handle), f'connect as client.{user}')
+        except errors.ClusterError:
+            self._lib.rados_shutdown(self._handle)
+            raise
+
+    def close(self) -> None:
+        """Disconnect. The client cannot be used afterwards."""
+        with self._lock:
+            for ioctx in self._ioctxs.values():
+                ioctx.destroy()
+            self._ioctxs.clear()
+        self._lib.rados_shutdown(self._handle)
+
+    def wait_for_latest_osdmap(self) -> None:
+        """Fetch the osdmap that is current now, so that later operations carry its epoch.
+
+        :raises ClusterTimeout: no monitor answered in time
+        """
+        _check(self._lib.rados_wait_for_latest_osdmap(self._handle),
+               'wait for the latest osdmap')
+
+    def ioctx(self, pool_id: int, namespace: str) -> 'IoCtx':
+        """Give the I/O context of a pool's namespace; it lives as long as the client."""
+        key = (pool_id, namespace)
+        with self._lock:
+            if key not in self._ioctxs:
+                io = _ffi.new('rados_ioctx_t *')
+                _check(self._lib.rados_ioctx_create2(self._handle, pool_id, io),
+                       f'open pool {pool_id}')
+                self._lib.rados_ioctx_set_namespace(io[0], namespace.encode())
+                self._ioctxs[key] = IoCtx(self._lib, io[0], f'pool {pool_id}')
+            return self._ioctxs[key]
+
+
+class IoCtx:
+    """Operations on many objects of one pool and namespace. Safe to share between threads."""
+
+    def __init__(self, lib: Any, io: Any, label: str) -> None:
+        self._lib = lib
+        self._io = io
+        self._label = label
+
+    def destroy(self) -> None:
+        """Release the context."""
+        self._lib.rados_ioctx_destroy(self._io)
+
+    def stat_versions(self, names: Sequence[bytes], depth: int) -> list[int]:
+        """Stat objects and give the ``user_version`` of each; 0 for one that does not exist.
+
+        :param depth: how many operations are in flight at a time
+        :raises ClusterTimeout: an OSD did not answer in time
+        :raises ClusterError: a stat failed for another reason
+        """
+        stat, io, null = self._lib.rados_aio_stat, self._io, _ffi.NULL
+        return list(self._versions(names, depth, 'stat',
+                                   lambda name, done: stat(io, name, done, null, null)))
+
+    def stat_sizes(self, names: Sequence[bytes], depth: int) -> list[int]:
+        """Stat objects and give the size of each in bytes; 0 for one that does not exist.
+
+        Parameters and errors are those of :meth:`stat_versions`.
+        """
+        stat, io, null = self._lib.rados_aio_stat, self._io, _ffi.NULL
+        sizes = _ffi.new('uint64_t[]', max(1, len(names)))
+        place = iter(range(len(names)))
+        for _version in self._versions(
+                names, depth, 'stat',
+                lambda name, done: stat(io, name, done, sizes + next(place), null)):
+            pass
+        return [int(sizes[index]) for index in range(len(names))]
+
+    def write_versions(self, names: Sequence[bytes], data: bytes, depth: int) -> list[int]:
+        """Write each object whole and give the ``user_version`` that each write got.
+
+        :param depth: how many operations are in flight at a time
+        :raises ClusterTimeout: an OSD did not answer in time
+        :raises ClusterError: a write failed for another reason
+        """
+        write, io, length = self._lib.rados_aio_write_full, self._io, len(data)
+        return list(self._versions(names, depth, 'write',
+                                   lambda name, done: write(io, name, done, data, length)))
+
+    def _versions(self, names: Sequence[bytes], depth: int, verb: str,
+                  submit: Callable[[bytes, Any], int]) -> Iterator[int]:
+        """Keep ``depth`` operations in flight and yield their versions in order.
+
+        An operation that is left behind by an error is completed by librados on its own: it
+        refers to nothing of ours.
+        """
+        lib = self._lib
+        create, wait = lib.rados_aio_create_completion2, lib.rados_aio_wait_for_complete
+        result, version = lib.rados_aio_get_return_value, lib.rados_aio_get_version
+        release, null = lib.rados_aio_release, _ffi.NULL
+        slot = _ffi.new('rados_completion_t *')
+        ring: list[Any] = [null] * depth
+        count = len(names)
+        for index in range(count + depth):
+            place = index % depth
+            oldest = index - depth
+            if 0 <= oldest < count:
+                done = ring[place]
+                wait(done)
+                code = result(done)
+                got = version(done)
+                release(done)
+                if code == 0:
+                    yield got
+                elif code == _MISSING:
+                    yield 0
+                else:
+                    _check(code, f'{verb} {names[oldest].decode()} in {self._label}')
+            if index < count:
+                create(null, null, slot)
+                done = ring[place] = slot[0]
+                code = submit(names[index], done)
+                if code < 0:
+                    _check(code, f'{verb} {names[index].decode()} in {self._label}')
+
+
+def _check(code: int, what: str) -> None:
+    if code >= 0:
+        return
+    reason = os.strerror(-code)
+    if -code in (errno.ETIMEDOUT, errno.EAGAIN):
+        raise errors.ClusterTimeout(f'could not {what}: Ceph did not answer in time ({reason})')
+    raise errors.ClusterError(f'could not {what}: {reason}')

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which data objects of an image exist, read from its object map in bounded memory.
+
+The map is a ``BitVector<2>`` (src/common/bit_vector.hpp of Ceph 16): a length-prefixed header
+with the number of entries, then two bits per object, first object in the highest bits.
+"""
+
+from collections.abc import Iterator
+import hashlib
+import struct
+
+import numpy
+from numpy import typing as npt
+import rados
+
+from specreds_cinder.superposition import errors
+
+_PREFIX = 'rbd_object_map.'
+_HEADER = struct.Struct('<IBBIQ')
+_PER_BYTE = 4
+_SHIFTS = numpy.array([6, 4, 2, 0], dtype=numpy.uint8)
+_CHUNK = 256 << 10
+
+
+def name(image_id: str) -> str:
+    """Name the object that holds an image's object map."""
+    return f'{_PREFIX}{image_id}'
+
+
+def existing(io: 'rados.Ioctx', image_id: str) -> Iterator[npt.NDArray[numpy.int64]]:
+    """Give the numbers of the objects that may exist, at most a million at a time.
+
+    An object in any state but ``nonexistent`` counts: a pending one may be there or not.
+
+    :param io: of the pool and namespace that the image's header is in
+    :raises rados.ObjectNotFound: there is no object map
+    :raises ClusterError: it is not one that this code understands
+    """
+    first = 0
+    for entries, raw in _chunks(io, image_id):
+        states = (numpy.frombuffer(raw, dtype=numpy.uint8)[:, None] >> _SHIFTS) & 3
+        yield numpy.flatnonzero(states.reshape(-1)[:entries]) + first
+        first += entries
+
+
+def digest(io: 'rados.Ioctx', image_id: str) -> str:
+    """Give a fingerprint of which objects exist. Raises as :func:`existing` does."""
+    found = hashlib.blake2b(digest_size=16)
+    for entries, raw in _chunks(io, image_id):
+        found.update(b'%d:' % entries)
+        found.update(raw)
+    return found.hexdigest()
+
+
+def _chunks(io: 'rados.Ioctx', image_id: str) -> Iterator[tuple[int, bytes]]:
+    oid = name(image_id)
+    head = io.read(oid, _HEADER.size)
+    if len(head) < _HEADER.size:
+        raise errors.ClusterError(f'object map {oid} is cut short')
+    length, _version, compat, _size, entries = _HEADER.unpack(head)
+    if compat != 1:
+        raise errors.ClusterError(f'object map {oid} has the unknown format {compat}')
+    total = -(-entries // _PER_BYTE)
+    for offset in range(0, total, _CHUNK):
+        wanted = min(_CHUNK, total - offset)
+        raw = io.read(oid, wanted, 4 + length + offset)
+        if len(raw) != wanted:
+            raise errors.ClusterError(f'object map {oid} is cut short')
+        yield min(wanted * _PER_BYTE, entries - offset * _PER_BYTE), raw

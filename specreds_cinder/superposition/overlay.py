@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The overlay: the child version, a qcow2 image in an RBD image of its own.
+
+Its header names no backing file: the backing chain is given where the overlay is opened, so that
+no path, pool or secret is in it, and one header serves every volume of the same size.
+"""
+
+from collections.abc import Callable
+import functools
+import pathlib
+import struct
+import subprocess
+import tempfile
+
+import rbd
+
+from specreds_cinder.superposition import cluster as ceph
+from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import fence
+from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import trace
+from specreds_cinder.superposition import volume as volumes
+
+CLUSTER_SIZE = 128 << 10
+# Extended L2 entries: 16 bytes per cluster; reference counts: 2 bytes per cluster.
+_ENTRY = 16
+_REFCOUNT = 2
+_SLACK = 64 << 20
+_BLOCK = 4096
+_TIMEOUT = 30
+_BATCH = 8192
+_DEPTH = 256
+
+# Large objects keep the removal of a thin image short (one operation per object that could be);
+# striping by qcow2 cluster spreads neighbouring allocations over placement groups all the same.
+_ORDER = 25
+_STRIPE_COUNT = 16
+
+# Nothing that the backup writes must be durable before collapse, so its librbd caches from the
+# first write on; how much is bounded, so that the flush barrier stays short.
+CACHE = {
+    'rbd_cache': 'true',
+    'rbd_cache_policy': 'writeback',
+    'rbd_cache_writethrough_until_flush': 'false',
+    'rbd_cache_size': str(64 << 20),
+    'rbd_cache_max_dirty': str(32 << 20),
+    'rbd_cache_target_dirty': str(8 << 20),
+    'rbd_cache_max_dirty_age': '0.5',
+}
+
+
+def _encoded(entries: dict[str, str]) -> bytes:
+    """Encode a ``map<string, bufferlist>`` as Ceph does."""
+    parts = [struct.pack('<I', len(entries))]
+    for key, value in sorted(entries.items()):
+        for text in (f'conf_{key}', value):
+            parts.append(struct.pack(f'<I{len(text)}s', len(text), text.encode()))
+    return b''.join(parts)
+
+
+_CACHE_METADATA = _encoded(CACHE)
+
+
+def name(image: str, superposition: str) -> str:
+    """Name the overlay of an image; no two superpositions share one."""
+    return f'{image}.super-{superposition[:13]}'
+
+
+def create(cluster: ceph.Cluster, volume: records.Volume) -> None:
+    """Make the overlay of a volume. What a previous attempt left is made anew.
+
+    :raises ClusterTimeout: Ceph did not answer in time
+    :raises ClusterError: it could not be made
+    """
+    ref = volume.overlay_ref
+    header = _header(volume.size)
+    features = rbd.RBD_FEATURE_LAYERING | rbd.RBD_FEATURE_STRIPINGV2
+    with cluster.ioctx(ref.pool, ref.namespace) as io, ceph.answering(f'create overlay {ref}'):
+        with trace.change('overlay.create', str(ref)):
+            rbd.RBD().create(
+                io, ref.image, presized(volume.size), _ORDER, old_format=False,
+                features=features, stripe_unit=CLUSTER_SIZE, stripe_count=_STRIPE_COUNT,
+                data_pool=volume.data_pool if volume.data_pool_id != volume.pool_id else None)
+        with trace.change('overlay.write', str(ref)), rbd.Image(io, ref.image) as image:
+            # All keys in one operation, as librbd's own client of the class does for one key;
+            # Image.metadata_set() notifies after each and takes three times as long.
+            io.execute(f'rbd_header.{image.id()}', 'rbd', 'metadata_set', _CACHE_METADATA)
+            for offset, data in header:
+                image.write(data, offset)
+            image.flush()
+
+
+def remove(cluster: ceph.Cluster, volume: records.Volume, fencing: fence.Fence | None,
+           progress: Callable[[int, int], None] | None = None) -> None:
+    """Remove a volume's overlay; one that is not there is no error.
+
+    :param fencing: shuts out whoever has the overlay open; None to leave them alone
+    :param progress: called with the objects removed so far and all that may exist
+    :raises OverlayBusy: somebody has it open and was not to be shut out
+    """
+    ref = volume.overlay_ref
+    try:
+        users = volumes.clients(cluster, ref)
+    except errors.VolumeGone:
+        return
+    if users and fencing is None:
+        raise errors.OverlayBusy(
+            f'overlay {ref} is open at {", ".join(sorted(users))}: stop the backup first')
+    if users and fencing is not None:
+        fencing.close(users)
+    with cluster.ioctx(ref.pool, ref.namespace) as io, ceph.answering(f'remove overlay {ref}'):
+        try:
+            with trace.change('overlay.remove', str(ref)):
+                rbd.RBD().remove(io, ref.image, on_progress=progress)
+        except rbd.ImageNotFound:
+            return
+        except rbd.ImageBusy as exc:
+            raise errors.OverlayBusy(
+                f'overlay {ref} was opened again while it was removed: stop the backup first'
+            ) from exc
+
+
+def used_bytes(cluster: ceph.Cluster, volume: records.Volume) -> int:
+    """Tell how much of an overlay exists in Ceph: the sum of its objects' sizes, in bytes."""
+    with volumes.opened(cluster, volume.overlay_ref) as image:
+        prefix, count = image.block_name_prefix().encode(), image.stat()['num_objs']
+    io = cluster.aio.ioctx(volume.data_pool_id, volume.namespace)
+    return sum(sum(io.stat_sizes([b'%s.%016x' % (prefix, number) for number
+                                  in range(start, min(start + _BATCH, count))], _DEPTH))
+               for start in range(0, count, _BATCH))
+
+
+def presized(size: int) -> int:
+    """Give the size of the RBD image that a qcow2 image of ``size`` bytes never outgrows."""
+    clusters = -(-size // CLUSTER_SIZE)
+    tables = -(-clusters * _ENTRY // CLUSTER_SIZE) * CLUSTER_SIZE
+    counts = -(-2 * clusters * _REFCOUNT // CLUSTER_SIZE) * CLUSTER_SIZE
+    return clusters * CLUSTER_SIZE + tables + counts + _SLACK
+
+
+@functools.lru_cache(maxsize=128)
+def _header(size: int) -> tuple[tuple[int, bytes], ...]:
+    """Make an empty qcow2 image and give the blocks of it that are not zero."""
+    with tempfile.TemporaryDirectory(prefix='specreds-') as scratch:
+        path = pathlib.Path(scratch, 'overlay.qcow2')
+        command = ['qemu-img', 'create', '-q', '-f', 'qcow2', '-o',
+                   f'compat=1.1,extended_l2=on,lazy_refcounts=on,cluster_size={CLUSTER_SIZE}',
+                   str(path), str(size)]
+        try:
+            subprocess.run(command, check=True, capture_output=True, timeout=_TIMEOUT, text=True)
+        except FileNotFoundError:
+            raise errors.SuperError('qemu-img is missing: install qemu-utils') from None
+        except subprocess.CalledProcessError as exc:
+            raise errors.SuperError(
+                f'qemu-img could not make an overlay of {size} bytes: {exc.stderr.strip()}'
+            ) from exc
+        blocks = []
+        with path.open('rb') as image:
+            offset = 0
+            while block := image.read(_BLOCK):
+                if block.count(0) != len(block):
+                    blocks.append((offset, block))
+                offset += len(block)
+    return tuple(blocks)

@@ -1,0 +1,528 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The protocol: super, check, collapse, merge, and how to go on after a crash.
+
+The record's state says what holds, and every step below may be repeated:
+
+========== ==========================================================================
+state      what holds
+========== ==========================================================================
+creating   claims and overlays may or may not exist; no backup has seen anything
+superposed the cut is taken, the overlays exist; primary and backup may both run
+collapsing a decision is under way; the primary may be fenced
+promoted   the primary is fenced, the backup's version is the real one (commit point)
+merging    some of the overlays' data may be in the volumes; the overlays still count
+merged     the volumes hold everything; the overlays are about to go
+aborting   the primary's version is the real one; the overlays are about to go
+========== ==========================================================================
+"""
+
+import builtins
+from collections.abc import Callable, Iterator, Sequence
+from concurrent import futures
+import contextlib
+import dataclasses
+import logging
+import threading
+import time
+from typing import TypeVar
+
+from specreds_cinder.superposition import backup as backups
+from specreds_cinder.superposition import cluster as ceph
+from specreds_cinder.superposition import cut as cuts
+from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import fence
+from specreds_cinder.superposition import merge as merges
+from specreds_cinder.superposition import objectmap
+from specreds_cinder.superposition import overlay
+from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import settings as tunables
+from specreds_cinder.superposition import store as stores
+from specreds_cinder.superposition import sweep
+from specreds_cinder.superposition import trace
+from specreds_cinder.superposition import volume as volumes
+
+LOG = logging.getLogger(__name__)
+
+_FENCE_ROUNDS = 3
+
+_T = TypeVar('_T')
+_R = TypeVar('_R')
+
+
+@dataclasses.dataclass(frozen=True)
+class CollapseReport:
+    """How a collapse went.
+
+    :param outcome: promoted, dirty or late-dirty
+    :param sweep1: the sweep before the fence
+    :param sweep2: the sweep behind the fence, None if there was none
+    :param durable_s: seconds until the backup's disks were durable
+    :param fence_s: seconds from the first blocklist entry asked for to the osdmap in force
+    :param window_s: seconds from the end of the first sweep until the fence was in force: a
+        primary that writes within it is late dirty
+    :param commit_s: seconds that the commit took
+    :param total_s: all of it
+    """
+
+    outcome: str
+    sweep1: sweep.SweepReport
+    sweep2: sweep.SweepReport | None = None
+    durable_s: float = 0.0
+    fence_s: float = 0.0
+    window_s: float = 0.0
+    commit_s: float = 0.0
+    total_s: float = 0.0
+
+
+class Protocol:
+    """Superpositions on one cluster. Safe to share between threads."""
+
+    def __init__(self, cluster: ceph.Cluster,
+                 settings: tunables.Settings | None = None) -> None:
+        self.cluster = cluster
+        self.settings = settings or tunables.Settings()
+        self.store = stores.Store(cluster)
+        self.fence = fence.Fence(cluster, self.settings.fence_expiry_s)
+        self._cutters: dict[tuple[int, str], cuts.Cutter] = {}
+        self._lock = threading.Lock()
+
+    # Reading
+
+    def show(self, superposition: str, home: records.Home) -> records.Record:
+        """Read a superposition by its id and where its record lives.
+
+        :raises NotSuperposed: there is none (any more)
+        """
+        return self.store.read(superposition, home)
+
+    def reload(self, record: records.Record) -> records.Record:
+        """Read a superposition again."""
+        return self.store.read(record.id, record.home)
+
+    def find(self, ref: records.VolumeRef) -> records.Record:
+        """Find the superposition that a volume is in.
+
+        :raises NotSuperposed: it is in none
+        """
+        try:
+            with volumes.opened(self.cluster, ref) as image:
+                claim = self.store.claimed(ref.home, image.id())
+            if claim is not None:
+                return self.store.read(claim.superposition, claim.home)
+        except errors.VolumeGone:
+            for record in self.list(ref.home):
+                if ref in {volume.ref for volume in record.volumes}:
+                    return record
+        raise errors.NotSuperposed(f'volume {ref} is in no superposition')
+
+    def list(self, home: records.Home) -> 'builtins.list[records.Record]':
+        """List the superpositions that have a volume in a pool's namespace, oldest first."""
+        found = []
+        for superposition, entry in self.store.index(home).items():
+            with contextlib.suppress(errors.NotSuperposed):
+                found.append(self.store.read(superposition, entry.home))
+        return sorted(found, key=lambda record: record.created_at)
+
+    def tidy(self, home: records.Home, older_s: float = 600) -> int:
+        """Remove index entries whose record was never written, or is gone.
+
+        :param older_s: leave younger ones alone: their record may just be on its way
+        :returns: how many were removed
+        """
+        removed = 0
+        for superposition, entry in self.store.index(home).items():
+            if entry.age_s < older_s:
+                continue
+            try:
+                self.store.read(superposition, entry.home)
+            except errors.NotSuperposed:
+                self.store.unlist(superposition, home)
+                removed += 1
+        return removed
+
+    # super
+
+    def super(self, refs: Sequence[records.VolumeRef], reason: str = '',
+              server: str | None = None) -> records.Record:
+        """Put a set of volumes into superposition: all of them, or none.
+
+        The backup may read nothing of them before this returns.
+
+        :param refs: the volumes of one server
+        :param reason: why, for whoever looks at the record
+        :param server: whose volumes they are, for whoever looks at the record
+        :raises InvalidInput: no volume, or one named twice
+        :raises VolumeGone: a volume does not exist
+        :raises NotEligible: a volume cannot be superposed
+        :raises AlreadySuperposed: a volume is in a superposition
+        :raises ClusterTimeout: Ceph did not answer in time
+        """
+        if not refs or len(set(refs)) != len(refs):
+            raise errors.InvalidInput('name at least one volume, and each only once')
+        began = time.monotonic()
+        superposition = records.new_id()
+        found = self._eligible(refs, superposition)
+        now = records.now()
+        record = self.store.create(records.Record(
+            id=superposition, state=records.CREATING, volumes=found, created_at=now,
+            changed_at=now, reason=reason, server=server))
+        try:
+            self._each(lambda volume: self.store.claim(volume, superposition, record.home),
+                       record.volumes)
+            record = self._take(record)
+        except BaseException:
+            self._undo(record)
+            raise
+        LOG.info('superposition %s of %s took %.0f ms', record.id,
+                 ', '.join(str(ref) for ref in refs), (time.monotonic() - began) * 1e3)
+        return record
+
+    def _eligible(self, refs: Sequence[records.VolumeRef],
+                  superposition: str) -> tuple[records.Volume, ...]:
+        pools = self.cluster.pools()
+        facts = self._each(lambda ref: volumes.inspect(self.cluster, ref), refs)
+        for one in facts:
+            if reasons := one.reasons(pools):
+                raise errors.NotEligible(str(one.ref), reasons)
+        return tuple(records.Volume(
+            pool=one.ref.pool, namespace=one.ref.namespace, image=one.ref.image,
+            image_id=one.image_id, pool_id=one.pool_id, data_pool_id=one.data_pool_id,
+            data_pool=pools[one.data_pool_id].name, data_prefix=one.data_prefix, size=one.size,
+            object_size=one.object_size, features=one.features,
+            overlay=overlay.name(one.ref.image, superposition),
+            clients=tuple(sorted(one.clients))) for one in facts)
+
+    def _take(self, record: records.Record) -> records.Record:
+        """Make the overlays and take the cuts, side by side; then the record says superposed."""
+        pool_ids = sorted({pool_id for volume in record.volumes
+                           for pool_id in (volume.pool_id, volume.data_pool_id)})
+        with futures.ThreadPoolExecutor(len(pool_ids)) as executor:
+            taking = {pool_id: executor.submit(
+                self._cutter(pool_id, record.namespace_of(pool_id)).take)
+                for pool_id in pool_ids}
+            self._each(lambda volume: overlay.create(self.cluster, volume), record.volumes)
+            taken = {pool_id: future.result() for pool_id, future in taking.items()}
+        mapped = self._each(lambda volume: self._mapped(volume, taken[volume.pool_id]),
+                            record.volumes)
+        return self.store.swap(record, record.moved(
+            records.SUPERPOSED, cuts=taken, volumes=tuple(mapped)))
+
+    def _mapped(self, volume: records.Volume, cut: records.Cut) -> records.Volume:
+        """Note which objects exist at the cut.
+
+        A map that has moved since the cut gets no fingerprint: no later sweep finds it clean.
+        """
+        with self.cluster.ioctx(volume.pool, volume.namespace) as io, \
+                ceph.answering(f'read the object map of {volume.ref}'):
+            digest = objectmap.digest(io, volume.image_id)
+        if sweep.moved(self.cluster, volume, cut):
+            digest = ''
+        return dataclasses.replace(volume, map_digest=digest)
+
+    def _cutter(self, pool_id: int, namespace: str) -> cuts.Cutter:
+        with self._lock:
+            key = (pool_id, namespace)
+            if key not in self._cutters:
+                self._cutters[key] = cuts.Cutter(
+                    lambda: cuts.take(self.cluster, pool_id, namespace))
+            return self._cutters[key]
+
+    def _undo(self, record: records.Record) -> None:
+        """Take a half-made superposition back; what cannot be is left to :meth:`resume`."""
+        try:
+            self._drop(self.reload(record), records.ABORTED)
+        except errors.SuperError as exc:
+            LOG.warning('superposition %s was left unfinished (%s): resume it', record.id, exc)
+
+    # check
+
+    def check(self, record: records.Record) -> sweep.SweepReport:
+        """Sweep, and say clean or dirty. Changes nothing.
+
+        :raises Conflict: it is decided already, or not superposed yet
+        """
+        record = self._in(record, records.SUPERPOSED, records.COLLAPSING)
+        return self._sweep(record, thorough=False)
+
+    def watch(self, record: records.Record, on_dirty: Callable[[sweep.SweepReport], None],
+              objects_per_s: float | None = None) -> sweep.Watch:
+        """Sweep in the background while the context lasts, until dirty.
+
+        :param on_dirty: called once, in another thread
+        :param objects_per_s: pace, by default that of the settings
+        """
+        return sweep.Watch(self.cluster, record, on_dirty,
+                           pace=objects_per_s or self.settings.watch_objects_per_s)
+
+    def _sweep(self, record: records.Record, *, thorough: bool) -> sweep.SweepReport:
+        with trace.span('sweep', record.id):
+            return sweep.Sweeper(self.cluster, record, thorough=thorough).run()
+
+    # collapse
+
+    def collapse(self, record: records.Record, promote: bool = True,
+                 backup: backups.Backup | None = None) -> CollapseReport:
+        """Decide which version is real: the backup's, unless the primary has written.
+
+        :param promote: False is the same as :meth:`abort`
+        :param backup: the backup that runs, so that its disks become durable first; None if
+            nobody has the overlays open
+        :returns: the outcome. After ``dirty`` the primary goes on as if nothing had been; after
+            ``late-dirty`` it is fenced, and its version has every write it was told of: start it
+            again.
+        :raises Conflict: it is not superposed, or another controller decided meanwhile
+        :raises BackupError: the backup's disks could not be made durable; still superposed
+        :raises ClusterTimeout: Ceph did not answer in time; :meth:`resume` goes on
+        """
+        if not promote:
+            self.abort(record)
+            return CollapseReport(records.ABORTED, sweep.SweepReport(False, None, 0, 0.0))
+        record = self._in(record, records.SUPERPOSED)
+        return self._collapse(record, backup)
+
+    def _collapse(self, record: records.Record,
+                  backup: backups.Backup | None) -> CollapseReport:
+        began = time.monotonic()
+        if backup is not None:
+            with trace.span('durable', record.id):
+                backup.make_durable(record)
+        durable_s = time.monotonic() - began
+        clients = self._primary(record)
+        if record.state == records.SUPERPOSED:
+            record = self.store.swap(record, record.moved(
+                records.COLLAPSING, fenced=tuple(sorted(clients))))
+        report = self._decide(record, clients)
+        return dataclasses.replace(report, durable_s=durable_s,
+                                   total_s=time.monotonic() - began)
+
+    def _decide(self, record: records.Record, clients: frozenset[str]) -> CollapseReport:
+        first = self._sweep(record, thorough=False)
+        if first.dirty:
+            LOG.info('superposition %s is dirty: %s', record.id, first.first)
+            self._drop(record, records.DIRTY)
+            return CollapseReport(records.DIRTY, first)
+        swept = time.monotonic()
+        with trace.span('fence', record.id):
+            self.fence.close(clients)
+        fenced = time.monotonic()
+        second, record = self._behind_fence(record, clients)
+        report = CollapseReport(
+            records.LATE_DIRTY if second.dirty else records.PROMOTED, first, second,
+            fence_s=fenced - swept, window_s=fenced - swept)
+        committing = time.monotonic()
+        if second.dirty:
+            LOG.warning('superposition %s is late dirty: %s', record.id, second.first)
+            self._drop(record, records.LATE_DIRTY)
+            return report
+        with trace.span('commit', record.id), self._unfenced_if_lost(record, clients):
+            self.store.swap(record, record.moved(records.PROMOTED, outcome=records.PROMOTED))
+        LOG.info('superposition %s is promoted', record.id)
+        return dataclasses.replace(report, commit_s=time.monotonic() - committing)
+
+    def _behind_fence(self, record: records.Record, clients: frozenset[str]
+                      ) -> tuple[sweep.SweepReport, records.Record]:
+        """Sweep until no client of the primary was outside the fence before the sweep began."""
+        known = clients
+        for _ in range(_FENCE_ROUNDS):
+            report = self._sweep(record, thorough=True)
+            now = self._primary(record)
+            if now <= known or report.dirty:
+                return report, record
+            known |= now
+            record = self.store.swap(record, dataclasses.replace(
+                record, fenced=tuple(sorted(known)), changed_at=records.now()))
+            self.fence.close(now)
+        raise errors.ClusterError(
+            f'new clients keep opening the volumes of superposition {record.id}: '
+            f'{", ".join(sorted(known - clients))}')
+
+    @contextlib.contextmanager
+    def _unfenced_if_lost(self, record: records.Record,
+                          clients: frozenset[str]) -> Iterator[None]:
+        """Take our fence back if another controller aborted before we could commit."""
+        try:
+            yield
+        except errors.RecordChanged:
+            if self.reload(record).outcome == records.ABORTED:
+                self.fence.open(clients)
+            raise
+
+    def _primary(self, record: records.Record) -> frozenset[str]:
+        """Find the clients to fence: those at super time, and who has come since.
+
+        Whoever came since on a host that has an overlay open is the backup: QEMU opens the
+        backing image, too, as a writer would.
+        """
+        open_at = {volumes.host(address) for found in self._each(self._overlay_users,
+                                                                 record.volumes)
+                   for address in found}
+        now = {address for found in self._each(self._users, record.volumes) for address in found}
+        return record.clients | {
+            address for address in now if volumes.host(address) not in open_at}
+
+    def _overlay_users(self, volume: records.Volume) -> frozenset[str]:
+        return self._clients(volume.overlay_ref)
+
+    def _users(self, volume: records.Volume) -> frozenset[str]:
+        return self._clients(volume.ref)
+
+    def _clients(self, ref: records.VolumeRef) -> frozenset[str]:
+        try:
+            return volumes.clients(self.cluster, ref)
+        except errors.VolumeGone:
+            return frozenset()
+
+    # abort
+
+    def abort(self, record: records.Record,
+              progress: backups.Progress | None = None) -> None:
+        """Decide for the primary: drop the overlays and the record.
+
+        A fence that a cut-off collapse left behind is taken back. Clients that noticed it stay
+        dead all the same: look after the primary then.
+
+        :param progress: called with the objects of an overlay removed so far, and all of them
+        :raises Conflict: the backup's version was promoted already
+        :raises OverlayBusy: the backup runs, and the settings forbid to shut it out
+        """
+        record = self.reload(record)
+        if record.state in records.DECIDED:
+            raise errors.Conflict(
+                f'superposition {record.id} is {record.state}: the version of the backup is the '
+                f'real one, it can only be merged', record.state)
+        self._drop(record, records.ABORTED, progress)
+
+    def _drop(self, record: records.Record, outcome: str,
+              progress: backups.Progress | None = None) -> None:
+        if record.state != records.ABORTING:
+            record = self.store.swap(record, record.moved(records.ABORTING, outcome=outcome))
+        if record.outcome == records.ABORTED:
+            self.fence.open(record.fenced)
+        self._clean(record, progress)
+
+    def _clean(self, record: records.Record, progress: backups.Progress | None = None) -> None:
+        """Remove everything that a decided superposition leaves behind; its record last."""
+        shut_out = self.fence if self.settings.evict_backup else None
+        self._each(lambda volume: overlay.remove(self.cluster, volume, shut_out, progress),
+                   record.volumes)
+        self._each(lambda volume: self.store.release(volume, record.id), record.volumes)
+        self.store.delete(record)
+
+    # merge
+
+    def merge(self, record: records.Record, backup: backups.Backup | None = None,
+              progress: backups.Progress | None = None, rate: int | None = None) -> None:
+        """Write the overlays down into the volumes and end the superposition.
+
+        :param backup: the backup that runs, for a merge under its guest; None for an offline
+            merge of overlays that nobody has open
+        :param progress: called with the bytes merged so far, and all of them
+        :param rate: bytes per second at most, 0 for no limit; by default that of the settings
+        :raises Conflict: it was not promoted
+        :raises MergeFailed: the offline merge failed; nothing is lost, repeat it
+        :raises BackupError: the online merge failed; nothing is lost, repeat it
+        """
+        record = self._in(record, records.PROMOTED, records.MERGING, records.MERGED)
+        if record.state == records.PROMOTED:
+            record = self.store.swap(record, record.moved(records.MERGING))
+        if record.state == records.MERGING:
+            limit = self.settings.merge_bytes_per_s if rate is None else rate
+            with self._kept_fenced(record), trace.span('merge', record.id):
+                if backup is None:
+                    merges.offline(self.cluster, record, limit, self.settings.merge_stall_s,
+                                   progress)
+                    record = self._merged(record)
+                else:
+                    record = self._merge_online(record, backup, limit, progress)
+        elif backup is not None:
+            backup.proceed()
+            backup.release(record)
+        self._clean(record)
+        LOG.info('superposition %s is merged', record.id)
+
+    def _merge_online(self, record: records.Record, backup: backups.Backup, rate: int,
+                      progress: backups.Progress | None) -> records.Record:
+        """Merge under a running guest.
+
+        Between the switch and the record the guest stands still: overlay and volume are equal
+        then, so whichever of them the record names is right.
+        """
+        backup.converge(record, rate, progress)
+        backup.suspend()
+        backup.switch(record)
+        record = self._merged(record)
+        backup.proceed()
+        backup.release(record)
+        return record
+
+    def _merged(self, record: records.Record) -> records.Record:
+        return self.store.swap(record, record.moved(records.MERGED))
+
+    @contextlib.contextmanager
+    def _kept_fenced(self, record: records.Record) -> Iterator[None]:
+        """Renew the fence as long as the context lasts, and once more to the full at its end."""
+        ended = threading.Event()
+
+        def keep() -> None:
+            while not ended.wait(self.settings.fence_expiry_s / 4):
+                try:
+                    self.fence.renew(record.fenced)
+                except errors.SuperError:
+                    LOG.exception('the fence of superposition %s could not be renewed',
+                                  record.id)
+        self.fence.renew(record.fenced)
+        thread = threading.Thread(target=keep, daemon=True, name=f'fence-{record.id[:8]}')
+        thread.start()
+        try:
+            yield
+            self.fence.close(record.fenced)
+        finally:
+            ended.set()
+            thread.join()
+
+    # Going on
+
+    def renew(self, record: records.Record) -> 'builtins.list[str]':
+        """Re-arm what is left of a superposition's fence, if half of its expiry has passed.
+
+        :returns: the addresses that were blocklisted anew
+        """
+        record = self.reload(record)
+        if record.outcome == records.ABORTED:
+            return []
+        return self.fence.renew(record.fenced)
+
+    def resume(self, record: records.Record, backup: backups.Backup | None = None,
+               progress: backups.Progress | None = None) -> str:
+        """Go on with whatever step was cut off, from the record alone.
+
+        :returns: what became of it: superposed, promoted, merged, aborted, dirty or late-dirty
+        :raises NotSuperposed: it has ended
+        """
+        record = self.reload(record)
+        if record.state == records.COLLAPSING:
+            return self._collapse(record, backup).outcome
+        if record.state in (records.MERGING, records.MERGED):
+            self.merge(record, backup, progress)
+            return records.MERGED
+        if record.state in (records.CREATING, records.ABORTING):
+            self._drop(record, records.ABORTED, progress)
+            return record.outcome or records.ABORTED
+        return record.state
+
+    def _in(self, record: records.Record, *states: str) -> records.Record:
+        """Read a record again and make sure that it is in one of some states."""
+        record = self.reload(record)
+        if record.state not in states:
+            raise errors.Conflict(
+                f'superposition {record.id} is {record.state}, not {" or ".join(states)}',
+                record.state)
+        return record
+
+    def _each(self, work: Callable[[_T], _R], items: Sequence[_T]) -> 'builtins.list[_R]':
+        """Do the same for several volumes at a time; all of them end before an error is raised."""
+        if len(items) == 1:
+            return [work(items[0])]
+        with futures.ThreadPoolExecutor(min(self.settings.workers, len(items))) as executor:
+            pending = [executor.submit(work, item) for item in items]
+        return [future.result() for future in pending]

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where records live: RADOS objects next to the volumes, changed only by compare-and-swap.
+
+Three kinds of objects, all in the pool and namespace of the image headers:
+
+``specreds.super.<id>``
+    the record. Whoever changes it states the version that was read (``assert_version``), so of
+    two controllers that decide at once exactly one succeeds. This is the only commit point.
+``specreds.claim.<image id>``
+    says which superposition a volume is in. Made exclusively, so there is at most one.
+``specreds.index``
+    an omap of the superpositions that touch this pool and namespace. An entry is made before the
+    record and removed after it: a list may meet an entry without a record, never the reverse.
+"""
+
+from collections.abc import Iterator
+import contextlib
+import dataclasses
+import errno
+import json
+import time
+
+import rados
+
+from specreds_cinder.superposition import cluster as ceph
+from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import trace
+
+_INDEX = 'specreds.index'
+_LARGEST = 64 << 20
+_BATCH = 1000
+_CHANGED = (errno.ERANGE, errno.EOVERFLOW)
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """Which superposition holds a volume, and where its record lives."""
+
+    superposition: str
+    home: records.Home
+    version: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """An index entry: where a record lives, and how many seconds ago the entry was made."""
+
+    home: records.Home
+    age_s: float
+
+
+class Store:
+    """The records of a cluster."""
+
+    def __init__(self, cluster: ceph.Cluster) -> None:
+        self._cluster = cluster
+
+    def create(self, record: records.Record) -> records.Record:
+        """Enter a new record, first into the index of every home, then itself.
+
+        :raises ClusterTimeout: Ceph did not answer; the record may or may not exist
+        """
+        for home in record.homes:
+            with self._ioctx(home, 'enter into the index') as io, \
+                    trace.change('index.add', f'{home}:{record.id}'), \
+                    rados.WriteOpCtx() as op:
+                io.set_omap(op, (record.id,), (f'{record.home} {time.time():.0f}'.encode(),))
+                io.operate_write_op(op, _INDEX)
+        with self._ioctx(record.home, f'create record {record.id}') as io, \
+                trace.change('record.create', record.id), \
+                rados.WriteOpCtx() as op:
+            op.new(rados.LIBRADOS_CREATE_EXCLUSIVE)
+            op.write_full(record.dump())
+            io.operate_write_op(op, _object(record.id))
+            return dataclasses.replace(record, version=io.get_last_version())
+
+    def read(self, superposition: str, home: records.Home) -> records.Record:
+        """Read a record.
+
+        :raises NotSuperposed: there is none by that id here
+        """
+        with self._ioctx(home, f'read record {superposition}') as io:
+            try:
+                raw = io.read(_object(superposition), _LARGEST)
+            except rados.ObjectNotFound:
+                raise errors.NotSuperposed(
+                    f'there is no superposition {superposition} in {home} (any more)') from None
+            return records.Record.load(raw, io.get_last_version())
+
+    def swap(self, old: records.Record, new: records.Record) -> records.Record:
+        """Replace ``old`` by ``new`` if nobody else has changed the record since it was read.
+
+        :raises RecordChanged: somebody has
+        :raises NotSuperposed: somebody has removed it
+        :raises ClusterTimeout: Ceph did not answer; read again to learn what came of it
+        """
+        with self._ioctx(old.home, f'change record {old.id} to {new.state}') as io, \
+                self._asserting(old), \
+                trace.change(f'record.{new.state}', old.id), \
+                rados.WriteOpCtx() as op:
+            op.assert_version(old.version)
+            op.write_full(new.dump())
+            io.operate_write_op(op, _object(old.id))
+            return dataclasses.replace(new, version=io.get_last_version())
+
+    def delete(self, record: records.Record) -> None:
+        """Remove a record, then its index entries. Removing it again is no error.
+
+        :raises RecordChanged: somebody has changed it since it was read
+        """
+        with self._ioctx(record.home, f'delete record {record.id}') as io, \
+                contextlib.suppress(errors.NotSuperposed), \
+                self._asserting(record), \
+                trace.change('record.delete', record.id), \
+                rados.WriteOpCtx() as op:
+            op.assert_version(record.version)
+            op.remove()
+            io.operate_write_op(op, _object(record.id))
+        for home in record.homes:
+            self.unlist(record.id, home)
+
+    def unlist(self, superposition: str, home: records.Home) -> None:
+        """Remove a superposition from the index of a home."""
+        with self._ioctx(home, 'remove from the index') as io, \
+                trace.change('index.remove', f'{home}:{superposition}'), \
+                rados.WriteOpCtx() as op:
+            io.remove_omap_keys(op, (superposition,))
+            io.operate_write_op(op, _INDEX)
+
+    def index(self, home: records.Home) -> dict[str, Entry]:
+        """List the superpositions that touch ``home``, by id."""
+        found: dict[str, Entry] = {}
+        with self._ioctx(home, f'list the superpositions of {home}') as io:
+            after = ''
+            while True:
+                with rados.ReadOpCtx() as op:
+                    entries, _status = io.get_omap_vals(op, after, '', _BATCH)
+                    try:
+                        io.operate_read_op(op, _INDEX)
+                    except rados.ObjectNotFound:
+                        return found
+                    page = {key: _entry(value) for key, value in entries}
+                found.update(page)
+                if len(page) < _BATCH:
+                    return found
+                after = max(page)
+
+    def claim(self, volume: records.Volume, superposition: str, home: records.Home) -> None:
+        """Make a volume part of a superposition. Claiming it again for the same one is no error.
+
+        :raises AlreadySuperposed: another superposition has it
+        """
+        body = json.dumps({'superposition': superposition, 'home': str(home)}).encode()
+        with self._ioctx(volume.ref.home, f'claim volume {volume.ref}') as io:
+            try:
+                with trace.change('claim.create', str(volume.ref)), rados.WriteOpCtx() as op:
+                    op.new(rados.LIBRADOS_CREATE_EXCLUSIVE)
+                    op.write_full(body)
+                    io.operate_write_op(op, _claim(volume.image_id))
+                return
+            except rados.ObjectExists:
+                pass
+        holder = self.claimed(volume.ref.home, volume.image_id)
+        if holder is None or holder.superposition != superposition:
+            raise errors.AlreadySuperposed(
+                str(volume.ref), holder.superposition if holder else 'that is just ending')
+
+    def claimed(self, home: records.Home, image_id: str) -> Claim | None:
+        """Tell which superposition a volume is in, if any."""
+        with self._ioctx(home, f'read the claim on image {image_id}') as io:
+            try:
+                body = json.loads(io.read(_claim(image_id), _LARGEST))
+            except rados.ObjectNotFound:
+                return None
+            return Claim(body['superposition'], records.Home.parse(body['home']),
+                         io.get_last_version())
+
+    def release(self, volume: records.Volume, superposition: str) -> None:
+        """Take a volume out of a superposition; does nothing where another one has it."""
+        holder = self.claimed(volume.ref.home, volume.image_id)
+        if holder is None or holder.superposition != superposition:
+            return
+        with self._ioctx(volume.ref.home, f'release volume {volume.ref}') as io, \
+                trace.change('claim.remove', str(volume.ref)), \
+                contextlib.suppress(rados.ObjectNotFound), \
+                rados.WriteOpCtx() as op:
+            op.assert_version(holder.version)
+            op.remove()
+            io.operate_write_op(op, _claim(volume.image_id))
+
+    @contextlib.contextmanager
+    def _ioctx(self, home: records.Home, what: str) -> 'Iterator[rados.Ioctx]':
+        with self._cluster.ioctx(home.pool, home.namespace) as io, ceph.answering(what):
+            yield io
+
+    @staticmethod
+    @contextlib.contextmanager
+    def _asserting(record: records.Record) -> Iterator[None]:
+        try:
+            yield
+        except rados.ObjectNotFound:
+            raise errors.NotSuperposed(f'superposition {record.id} has ended') from None
+        except rados.Error as exc:
+            if abs(getattr(exc, 'errno', None) or 0) not in _CHANGED:
+                raise
+            raise errors.RecordChanged(
+                f'superposition {record.id} was changed by another controller meanwhile; '
+                f'look at it again') from exc
+
+
+def _object(superposition: str) -> str:
+    return f'specreds.super.{superposition}'
+
+
+def _claim(image_id: str) -> str:
+    return f'specreds.claim.{image_id}'
+
+
+def _entry(value: bytes) -> Entry:
+    home, _, made = value.decode().rpartition(' ')
+    return Entry(records.Home.parse(home), time.time() - float(made))

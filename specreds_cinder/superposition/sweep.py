@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sweep: was any object of the parent versions written after the cut?
+
+One stat per object that exists, and a look at what says which objects exist (the object map) and
+what the image is (its header). The map is compared by content where its version has moved: the
+backup's librbd may take the exclusive lock when the primary does not hold it, which touches the
+map's object and the header without a write having happened.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+import dataclasses
+import functools
+import threading
+import time
+
+import numpy
+import rados
+
+from specreds_cinder.superposition import cluster as ceph
+from specreds_cinder.superposition import cut as cuts
+from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import librados
+from specreds_cinder.superposition import objectmap
+from specreds_cinder.superposition import placement
+from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import volume as volumes
+
+_BATCH = 8192
+DEPTH = 1024
+
+
+@dataclasses.dataclass(frozen=True)
+class SweepReport:
+    """What a sweep saw.
+
+    :param dirty: something was written after the cut, or it cannot be ruled out
+    :param first: the first dirty object with the reason, None if clean
+    :param swept: how many objects were looked at
+    :param seconds: how long it took
+    """
+
+    dirty: bool
+    first: str | None
+    swept: int
+    seconds: float
+
+
+class _Stopped(Exception):
+    """A background sweep was told to end."""
+
+
+class Sweeper:
+    """Sweeps the volumes of one superposition.
+
+    :param depth: stats in flight at a time
+    :param pace: objects per second at most; None for as fast as it goes
+    :param thorough: never stop early: every object is looked at even after the first dirty one,
+        and every placement group of the pools hears of the osdmap that this client has. After a
+        fence, that makes the sweep a barrier: no OSD accepts a fenced write once it is over.
+    """
+
+    def __init__(self, cluster: ceph.Cluster, record: records.Record, *, depth: int = DEPTH,
+                 pace: float | None = None, thorough: bool = False) -> None:
+        self._cluster = cluster
+        self._record = record
+        self._depth = depth
+        self._pace = pace
+        self._thorough = thorough
+        self._stop = threading.Event()
+        self._swept = 0
+        self._first: str | None = None
+
+    def stop(self) -> None:
+        """Make a paced sweep in another thread end soon."""
+        self._stop.set()
+
+    def run(self) -> SweepReport:
+        """Sweep once.
+
+        :raises ClusterTimeout: an OSD or monitor did not answer: nothing is known then
+        :raises ClusterError: a stat failed
+        """
+        began = time.monotonic()
+        self._swept, self._first = 0, None
+        for step in self._steps():
+            step()
+            if self._first is not None and not self._thorough:
+                break
+        return SweepReport(self._first is not None, self._first, self._swept,
+                           time.monotonic() - began)
+
+    def _steps(self) -> Iterator[Callable[[], None]]:
+        for volume in self._record.volumes:
+            yield functools.partial(self._volume, volume)
+        if self._thorough:
+            for pool_id in self._record.cuts:
+                yield functools.partial(self._every_group, pool_id)
+        # Last: a merge of placement groups before any of the stats shows by now.
+        yield self._groups
+
+    def _volume(self, volume: records.Volume) -> None:
+        if not self._header(volume):
+            return
+        try:
+            with self._cluster.ioctx(volume.pool, volume.namespace) as io, \
+                    ceph.answering(f'read the object map of {volume.ref}'):
+                for numbers in objectmap.existing(io, volume.image_id):
+                    for start in range(0, len(numbers), _BATCH):
+                        self._objects(volume, numbers[start:start + _BATCH].tolist())
+                        if self._first is not None and not self._thorough:
+                            return
+                self._map(volume, io)
+        except rados.ObjectNotFound:
+            self._dirty(f'{objectmap.name(volume.image_id)} of {volume.ref} is gone')
+
+    def _header(self, volume: records.Volume) -> bool:
+        """Look whether the image is still what it was; False if it is gone."""
+        try:
+            now = volumes.inspect(self._cluster, volume.ref)
+        except errors.VolumeGone:
+            self._dirty(f'image {volume.ref} is gone')
+            return False
+        if now.image_id != volume.image_id:
+            self._dirty(f'image {volume.ref} was replaced by another one')
+        if now.size != volume.size:
+            self._dirty(f'image {volume.ref} was resized')
+        if now.features != volume.features or now.invalid_map:
+            self._dirty(f'image {volume.ref} has other features, or its object map is invalid')
+        return now.image_id == volume.image_id
+
+    def _objects(self, volume: records.Volume, numbers: Sequence[int]) -> None:
+        began = time.monotonic()
+        prefix = volume.data_prefix
+        names = [b'%s.%016x' % (prefix.encode(), number) for number in numbers]
+        io = self._cluster.aio.ioctx(volume.data_pool_id, volume.namespace)
+        versions = self._stat(io, names, began)
+        cut = self._record.cuts[volume.data_pool_id]
+        groups = placement.stable_mod(placement.hashes(names, volume.namespace), cut.pg_num)
+        bounds = numpy.array(cut.versions, dtype=numpy.uint64)[groups]
+        after = numpy.flatnonzero(numpy.array(versions, dtype=numpy.uint64) > bounds)
+        if len(after):
+            self._dirty(f'{names[after[0]].decode()} of {volume.ref} was written')
+
+    def _stat(self, io: librados.IoCtx, names: list[bytes], began: float) -> list[int]:
+        if self._pace is None:
+            self._swept += len(names)
+            return io.stat_versions(names, self._depth)
+        versions: list[int] = []
+        # A tenth of a second's worth at a time, then sleep until the time is due for it.
+        slice_ = max(1, int(self._pace / 10))
+        for start in range(0, len(names), slice_):
+            part = names[start:start + slice_]
+            versions += io.stat_versions(part, self._depth)
+            self._swept += len(part)
+            due = began + len(versions) / self._pace
+            if self._stop.wait(max(0.0, due - time.monotonic())):
+                raise _Stopped
+        return versions
+
+    def _map(self, volume: records.Volume, io: 'rados.Ioctx') -> None:
+        oid = objectmap.name(volume.image_id)
+        if not moved(self._cluster, volume, self._record.cuts[volume.pool_id]):
+            return
+        if objectmap.digest(io, volume.image_id) != volume.map_digest:
+            self._dirty(f'{oid} of {volume.ref} changed: objects were created or discarded')
+            return
+        # Equal again is not never changed: had the primary created an object and discarded it,
+        # it would own the lock now.
+        owners = volumes.inspect(self._cluster, volume.ref).owners
+        if owners & self._record.clients:
+            self._dirty(f'{oid} of {volume.ref} was touched by the primary')
+
+    def _every_group(self, pool_id: int) -> None:
+        pool = cuts.pool_facts(self._cluster, pool_id)
+        namespace = self._record.namespace_of(pool_id)
+        io = self._cluster.aio.ioctx(pool_id, namespace)
+        io.stat_versions(placement.markers(pool.pg_num, namespace, cuts.MARKER), self._depth)
+
+    def _groups(self) -> None:
+        pools = self._cluster.pools()
+        for pool_id, cut in self._record.cuts.items():
+            pool = pools.get(pool_id)
+            # What was split from a bounded group is bounded too; what was merged is not.
+            if pool is None or pool.pg_num < cut.pg_num or pool.merges != cut.merges:
+                self._dirty(f'placement groups of pool {pool.name if pool else pool_id} were '
+                            f'merged since the cut')
+
+    def _dirty(self, why: str) -> None:
+        if self._first is None:
+            self._first = why
+
+
+def moved(cluster: ceph.Cluster, volume: records.Volume, cut: records.Cut) -> bool:
+    """Tell whether the object that holds a volume's object map was touched after the cut."""
+    oid = objectmap.name(volume.image_id).encode()
+    io = cluster.aio.ioctx(volume.pool_id, volume.namespace)
+    version, = io.stat_versions([oid], 1)
+    group, = placement.stable_mod(placement.hashes([oid], volume.namespace), cut.pg_num)
+    return version > cut.versions[int(group)]
+
+
+class Watch:
+    """Sweeps again and again in a thread, at a bounded pace, until dirty or told to stop.
+
+    :param on_dirty: called once, in the thread, with the report that found the volumes dirty
+    :param pace: objects per second at most
+    """
+
+    def __init__(self, cluster: ceph.Cluster, record: records.Record,
+                 on_dirty: Callable[[SweepReport], None], *, pace: float) -> None:
+        if not pace > 0:
+            raise errors.InvalidInput(f'the pace of a sweep must be positive, not {pace}')
+        self._sweeper = Sweeper(cluster, record, pace=pace,
+                                depth=min(DEPTH, max(1, int(pace / 20))))
+        self._on_dirty = on_dirty
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._loop, daemon=True,
+                                        name=f'watch-{record.id[:8]}')
+        self.passes = 0
+        self.error: errors.SuperError | None = None
+
+    def __enter__(self) -> 'Watch':
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._ended.set()
+        self._sweeper.stop()
+        self._thread.join()
+
+    def _loop(self) -> None:
+        while not self._ended.is_set():
+            try:
+                report = self._sweeper.run()
+            except _Stopped:
+                return
+            except errors.SuperError as exc:
+                # A cluster that does not answer proves nothing; try again.
+                self.error = exc
+                self._ended.wait(_RETRY)
+                continue
+            self.error = None
+            self.passes += 1
+            if report.dirty:
+                self._on_dirty(report)
+                return
+            # An almost empty volume is swept in no time: do not hammer its header.
+            self._ended.wait(max(0.0, _SHORTEST - report.seconds))
+
+
+_RETRY = 0.2
+_SHORTEST = 0.1

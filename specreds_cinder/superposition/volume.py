@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an RBD image is like now, and whether it can be superposed."""
+
+from collections.abc import Iterable, Iterator, Mapping
+import contextlib
+import dataclasses
+
+import rbd
+
+from specreds_cinder.superposition import cluster as ceph
+from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import record as records
+
+_LUKS_MAGIC = b'LUKS\xba\xbe'
+_NEEDED = {
+    rbd.RBD_FEATURE_EXCLUSIVE_LOCK:
+        'it has no exclusive-lock (a multi-attach volume has none): with one writer only, enable '
+        'it by "rbd feature enable exclusive-lock,object-map,fast-diff"',
+    rbd.RBD_FEATURE_OBJECT_MAP:
+        'it has no object-map: enable it by "rbd feature enable object-map,fast-diff"',
+}
+# Missing from python-rbd; values of src/include/rbd/features.h.
+_DIRTY_CACHE = 1 << 11
+_REFUSED = {
+    rbd.RBD_FEATURE_JOURNALING:
+        'it is journaled: its writes are replayed elsewhere; disable journaling first',
+    rbd.RBD_FEATURE_MIGRATING: 'it is being migrated: wait for "rbd migration" to be committed',
+    _DIRTY_CACHE:
+        'the persistent write-back cache on its host holds writes that Ceph has not seen',
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Facts:
+    """An RBD image as it was found; the fields are those of :class:`record.Volume`.
+
+    :param clients: addresses that watch the image or own a lock on it
+    :param invalid_map: its object map is flagged as not to be trusted
+    """
+
+    ref: records.VolumeRef
+    image_id: str
+    pool_id: int
+    data_pool_id: int
+    data_prefix: str
+    size: int
+    object_size: int
+    features: int
+    clients: frozenset[str]
+    owners: frozenset[str]
+    invalid_map: bool
+    mirrored: bool
+    encrypted: bool
+
+    def reasons(self, pools: Mapping[int, ceph.Pool]) -> list[str]:
+        """Say why the image cannot be superposed; nothing if it can.
+
+        :param pools: the cluster's pools by id
+        """
+        found = [text for bit, text in _NEEDED.items() if not self.features & bit]
+        found += [text for bit, text in _REFUSED.items() if self.features & bit]
+        if self.invalid_map and self.features & rbd.RBD_FEATURE_OBJECT_MAP:
+            found.append('its object map is flagged invalid: run "rbd object-map rebuild"')
+        if self.mirrored:
+            found.append('it is mirrored to another cluster: disable mirroring first')
+        if self.encrypted:
+            found.append('it is encrypted (LUKS): the overlay would hold plain text')
+        if len({host(address) for address in self.clients}) > 1:
+            found.append('clients on several hosts have it open '
+                         f'({", ".join(sorted(self.clients))}): there must be one primary')
+        found += [f'pool {pools[pool_id].name} has a cache tier' for pool_id
+                  in {self.pool_id, self.data_pool_id} if pools[pool_id].cache_tier]
+        return found
+
+
+@contextlib.contextmanager
+def opened(cluster: ceph.Cluster, ref: records.VolumeRef, *,
+           read_only: bool = True) -> 'Iterator[rbd.Image]':
+    """Open an RBD image; read-only, it registers no watch and takes no lock.
+
+    :raises VolumeGone: there is no such image
+    """
+    with cluster.ioctx(ref.pool, ref.namespace) as io, ceph.answering(f'use image {ref}'):
+        try:
+            image = rbd.Image(io, ref.image, read_only=read_only)
+        except rbd.ImageNotFound:
+            raise errors.VolumeGone(f'there is no RBD image {ref}') from None
+        with image:
+            yield image
+
+
+def inspect(cluster: ceph.Cluster, ref: records.VolumeRef) -> Facts:
+    """Look at an image without disturbing whoever uses it.
+
+    :raises VolumeGone: there is no such image
+    :raises NotEligible: it is of the old format 1, of which nothing else can be read here
+    :raises ClusterTimeout: Ceph did not answer in time
+    """
+    with opened(cluster, ref) as image:
+        if image.old_format():
+            raise errors.NotEligible(str(ref), ['it is of RBD format 1: migrate it to format 2'])
+        owners = _lock_owners(image)
+        watchers = {watcher['addr'] for watcher in image.watchers_list()}
+        features = image.features()
+        with cluster.ioctx(ref.pool, ref.namespace) as io:
+            pool_id = io.get_pool_id()
+        data_pool_id = image.data_pool_id()
+        return Facts(
+            ref=ref, image_id=image.id(), pool_id=pool_id,
+            data_pool_id=data_pool_id if data_pool_id >= 0 else pool_id,
+            data_prefix=image.block_name_prefix(), size=image.size(),
+            object_size=image.stat()['obj_size'], features=features,
+            clients=frozenset(_plain(watchers | owners)) - cluster.addresses,
+            owners=frozenset(_plain(owners)),
+            invalid_map=bool(image.flags() & rbd.RBD_FLAG_OBJECT_MAP_INVALID),
+            mirrored=_mirrored(image),
+            encrypted=image.read(0, min(len(_LUKS_MAGIC), image.size())) == _LUKS_MAGIC)
+
+
+def clients(cluster: ceph.Cluster, ref: records.VolumeRef) -> frozenset[str]:
+    """List the addresses that watch an image or own a lock on it, other than our own.
+
+    :raises VolumeGone: there is no such image
+    """
+    with opened(cluster, ref) as image:
+        found = {watcher['addr'] for watcher in image.watchers_list()} | _lock_owners(image)
+    return frozenset(_plain(found)) - cluster.addresses
+
+
+def host(address: str) -> str:
+    """Give the host part of a client's address: ``[::1]:0/17`` is of ``[::1]``."""
+    return address.rsplit(':', 1)[0]
+
+
+def _lock_owners(image: 'rbd.Image') -> set[str]:
+    # The exclusive lock's owner as the header tells it; lock_get_owners() needs a writable open.
+    lockers = image.list_lockers()
+    return {address for _client, _cookie, address in lockers['lockers']} if lockers else set()
+
+
+def _plain(addresses: Iterable[str]) -> set[str]:
+    return {address.split(':', 1)[1] if address[:3] in ('v1:', 'v2:') else address
+            for address in addresses}
+
+
+def _mirrored(image: 'rbd.Image') -> bool:
+    try:
+        return bool(image.mirror_image_get_info()['state'] != rbd.RBD_MIRROR_IMAGE_DISABLED)
+    except (rbd.InvalidArgument, rbd.ImageNotFound, rbd.FunctionNotSupported):
+        return False
