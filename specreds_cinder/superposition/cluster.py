@@ -35,6 +35,7 @@ class Pool:
     merges: str
     erasure: bool
     cache_tier: bool
+    rbd: bool
 
 
 class Cluster:
@@ -201,4 +202,5 @@ def _pool(entry: Mapping[str, Any]) -> Pool:
         merges=json.dumps(entry.get('last_pg_merge_meta'), sort_keys=True),
         erasure=entry['type'] == 3,
         cache_tier=bool(entry['tiers'] or entry['tier_of'] >= 0
-                        or entry['read_tier'] >= 0 or entry['write_tier'] >= 0))
+                        or entry['read_tier'] >= 0 or entry['write_tier'] >= 0),
+        rbd='rbd' in entry['application_metadata'])

@@ -122,8 +122,11 @@ def remove(cluster: ceph.Cluster, volume: records.Volume, fencing: fence.Fence |
 
 def used_bytes(cluster: ceph.Cluster, volume: records.Volume) -> int:
     """Tell how much of an overlay exists in Ceph: the sum of its objects' sizes, in bytes."""
-    with volumes.opened(cluster, volume.overlay_ref) as image:
-        prefix, count = image.block_name_prefix().encode(), image.stat()['num_objs']
+    try:
+        with volumes.opened(cluster, volume.overlay_ref) as image:
+            prefix, count = image.block_name_prefix().encode(), image.stat()['num_objs']
+    except errors.VolumeGone:
+        return 0
     io = cluster.aio.ioctx(volume.data_pool_id, volume.namespace)
     return sum(sum(io.stat_sizes([b'%s.%016x' % (prefix, number) for number
                                   in range(start, min(start + _BATCH, count))], _DEPTH))

@@ -123,6 +123,17 @@ class Protocol:
                 found.append(self.store.read(superposition, entry.home))
         return sorted(found, key=lambda record: record.created_at)
 
+    def overlay_bytes(self, record: records.Record) -> int:
+        """Tell how much of a superposition's overlays exists in Ceph, in bytes."""
+        return sum(self._each(lambda volume: overlay.used_bytes(self.cluster, volume),
+                              record.volumes))
+
+    def fence_left(self, record: records.Record) -> float | None:
+        """Tell in how many seconds a superposition's fence expires; None if it has none."""
+        left = self.fence.remaining()
+        there = [left[client] for client in record.fenced if client in left]
+        return min(there) if there else None
+
     def tidy(self, home: records.Home, older_s: float = 600) -> int:
         """Remove index entries whose record was never written, or is gone.
 
@@ -272,6 +283,7 @@ class Protocol:
             again.
         :raises Conflict: it is not superposed, or another controller decided meanwhile
         :raises BackupError: the backup's disks could not be made durable; still superposed
+        :raises OverlayBusy: a backup runs, but none was given; still superposed
         :raises ClusterTimeout: Ceph did not answer in time; :meth:`resume` goes on
         """
         if not promote:
@@ -287,7 +299,7 @@ class Protocol:
             with trace.span('durable', record.id):
                 backup.make_durable(record)
         durable_s = time.monotonic() - began
-        clients = self._primary(record)
+        clients = self._primary(record, attended=backup is not None)
         if record.state == records.SUPERPOSED:
             record = self.store.swap(record, record.moved(
                 records.COLLAPSING, fenced=tuple(sorted(clients))))
@@ -325,7 +337,7 @@ class Protocol:
         known = clients
         for _ in range(_FENCE_ROUNDS):
             report = self._sweep(record, thorough=True)
-            now = self._primary(record)
+            now = self._primary(record, attended=True)
             if now <= known or report.dirty:
                 return report, record
             known |= now
@@ -347,15 +359,23 @@ class Protocol:
                 self.fence.open(clients)
             raise
 
-    def _primary(self, record: records.Record) -> frozenset[str]:
+    def _primary(self, record: records.Record, *, attended: bool) -> frozenset[str]:
         """Find the clients to fence: those at super time, and who has come since.
 
         Whoever came since on a host that has an overlay open is the backup: QEMU opens the
         backing image, too, as a writer would.
+
+        :param attended: the backup, if one runs, is in our hands
+        :raises OverlayBusy: it is not: what it was told is written may be in no disk yet
         """
-        open_at = {volumes.host(address) for found in self._each(self._overlay_users,
-                                                                 record.volumes)
-                   for address in found}
+        backup = {address for found in self._each(self._overlay_users, record.volumes)
+                  for address in found}
+        if backup and not attended:
+            raise errors.OverlayBusy(
+                f'a backup has the overlays of superposition {record.id} open at '
+                f'{", ".join(sorted(backup))}: collapse it through its hypervisor, so that its '
+                f'disks become durable first, or stop it')
+        open_at = {volumes.host(address) for address in backup}
         now = {address for found in self._each(self._users, record.volumes) for address in found}
         return record.clients | {
             address for address in now if volumes.host(address) not in open_at}

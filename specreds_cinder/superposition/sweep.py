@@ -23,6 +23,7 @@ from specreds_cinder.superposition import librados
 from specreds_cinder.superposition import objectmap
 from specreds_cinder.superposition import placement
 from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import trace
 from specreds_cinder.superposition import volume as volumes
 
 _BATCH = 8192
@@ -134,6 +135,7 @@ class Sweeper:
         names = [b'%s.%016x' % (prefix.encode(), number) for number in numbers]
         io = self._cluster.aio.ioctx(volume.data_pool_id, volume.namespace)
         versions = self._stat(io, names, began)
+        trace.progress('sweep', self._record.id, self._swept)
         cut = self._record.cuts[volume.data_pool_id]
         groups = placement.stable_mod(placement.hashes(names, volume.namespace), cut.pg_num)
         bounds = numpy.array(cut.versions, dtype=numpy.uint64)[groups]

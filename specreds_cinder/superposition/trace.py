@@ -18,11 +18,13 @@ LOG = logging.getLogger(__name__)
 class Event:
     """One moment of a change or of a span.
 
-    :param kind: ``change`` (something in the cluster is altered) or ``span`` (a phase)
+    :param kind: ``change`` (something in the cluster is altered), ``span`` (a phase) or
+        ``progress`` (of a phase that may be long)
     :param name: what happens, for example ``record.create`` or ``sweep``
     :param target: the object it happens to
     :param phase: ``before`` or ``after``; an ``after`` comes only if it succeeded
     :param at: seconds on the monotonic clock
+    :param done: of a progress: how many steps are behind it
     """
 
     kind: str
@@ -30,6 +32,7 @@ class Event:
     target: str
     phase: str
     at: float
+    done: int = 0
 
 
 Observer = Callable[[Event], None]
@@ -61,6 +64,12 @@ def change(name: str, target: str) -> contextlib.AbstractContextManager[None]:
 def span(name: str, target: str) -> contextlib.AbstractContextManager[None]:
     """Wrap one phase of the protocol."""
     return _announced('span', name, target)
+
+
+def progress(name: str, target: str, done: int) -> None:
+    """Say how far a phase has come."""
+    if _observers:
+        _tell(Event('progress', name, target, 'during', time.monotonic(), done))
 
 
 @contextlib.contextmanager

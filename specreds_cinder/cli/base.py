@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The base of every command: a protocol to call, and errors in one line."""
+
+from typing import Any
+
+from cliff import command
+
+from specreds_cinder import superposition as sp
+
+
+class SuperCommand(command.Command):
+    """A command that uses the cluster."""
+
+    @property
+    def protocol(self) -> sp.Protocol:
+        """The protocol on the cluster that the global options name."""
+        return sp.Protocol(self.cluster)
+
+    @property
+    def cluster(self) -> sp.Cluster:
+        """The cluster that the global options name; initialize_app() of the command made it."""
+        cluster: sp.Cluster = vars(self.app)['cluster']
+        return cluster
+
+    def run(self, parsed_args: Any) -> int:
+        """Run the command; an error of the protocol is one line on stderr and status 1."""
+        try:
+            return int(super().run(parsed_args) or 0)
+        except sp.SuperError as exc:
+            self.app.stderr.write(f'error: {exc}\n')
+            return 1

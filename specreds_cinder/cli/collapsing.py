@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``check``, ``collapse``, ``merge``, ``resume`` and ``renew``: decide, and see it through."""
+
+import argparse
+from typing import Any
+
+from cliff import show
+
+from specreds_cinder import superposition as sp
+from specreds_cinder.cli import base
+from specreds_cinder.cli import common
+
+_Shown = tuple[tuple[str, ...], tuple[Any, ...]]
+
+
+class _Deciding(base.SuperCommand, show.ShowOne):
+    """A command on one superposition; status 3 if it turned out dirty."""
+
+    status = 0
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the superposition."""
+        parser = super().get_parser(prog_name)
+        common.add_superposition(parser)
+        return parser
+
+    def run(self, parsed_args: Any) -> int:
+        """Run the command."""
+        return super().run(parsed_args) or self.status
+
+
+class _Attended(_Deciding):
+    """A command that has to do with a backup that may run."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the backup."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument('--qmp', metavar='SOCKET',
+                            help='QMP socket of the QEMU that has the overlays open')
+        common.add_nodes(parser)
+        return parser
+
+    def backup(self, parsed_args: Any, record: sp.Record) -> sp.Backup | None:
+        """Give the backup that the options name."""
+        if not parsed_args.qmp:
+            return None
+        return sp.qemu.QmpBackup(
+            self.cluster, parsed_args.qmp,
+            [f'{parsed_args.nodes}{index}' for index in range(len(record.volumes))])
+
+
+class Check(_Deciding):
+    """Tell whether the primary has written since the superposition began. Changes nothing.
+
+    The exit status is 3 if it has.
+    """
+
+    def take_action(self, parsed_args: Any) -> _Shown:
+        """Sweep."""
+        protocol = self.protocol
+        record = common.find(protocol, parsed_args.superposition)
+        with common.sweeping():
+            report = protocol.check(record)
+        self.status = common.DIRTY if report.dirty else 0
+        return (('result', 'first', 'objects swept', 'seconds'),
+                ('dirty' if report.dirty else 'clean', report.first, report.swept,
+                 round(report.seconds, 3)))
+
+
+class Collapse(_Attended):
+    """Decide which version is real.
+
+    --promote makes it the child version, unless the primary has written: then the result is
+    "dirty" and the primary goes on undisturbed, or "late-dirty" if it wrote while it was being
+    fenced: then start it again, no write of it is lost. The exit status is 3 for both.
+    --abort drops the child version. Both can be repeated.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the decision."""
+        parser = super().get_parser(prog_name)
+        decision = parser.add_mutually_exclusive_group(required=True)
+        decision.add_argument('--promote', action='store_true', help='for the backup')
+        decision.add_argument('--abort', action='store_true', help='for the primary')
+        return parser
+
+    def take_action(self, parsed_args: Any) -> _Shown:
+        """Decide."""
+        protocol = self.protocol
+        record = common.find(protocol, parsed_args.superposition)
+        if parsed_args.abort:
+            with common.progress('removing overlays', 'objects') as shown:
+                protocol.abort(record, shown)
+            return ('id', 'outcome'), (record.id, 'aborted')
+        with common.sweeping():
+            report = protocol.collapse(record, backup=self.backup(parsed_args, record))
+        self.status = 0 if report.outcome == 'promoted' else common.DIRTY
+        dirty = report.sweep2 if report.sweep2 and report.sweep2.dirty else report.sweep1
+        return (('id', 'outcome', 'first dirty object', 'objects swept', 'fence seconds',
+                 'seconds'),
+                (record.id, report.outcome, dirty.first, report.sweep1.swept,
+                 round(report.fence_s, 3), round(report.total_s, 3)))
+
+
+class Merge(_Attended):
+    """Write the promoted child version down into the volumes, and end the superposition.
+
+    Without --qmp the backup must be stopped. A merge that was cut off is repeated.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the rate."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument('--rate', type=float, metavar='MIB/S',
+                            help='MiB per second at most, 0 for no limit (default: 32)')
+        return parser
+
+    def take_action(self, parsed_args: Any) -> _Shown:
+        """Merge."""
+        protocol = self.protocol
+        record = common.find(protocol, parsed_args.superposition)
+        if parsed_args.rate is not None and parsed_args.rate < 0:
+            raise sp.InvalidInput('--rate must not be negative')
+        rate = None if parsed_args.rate is None else int(parsed_args.rate * 2**20)
+        with common.progress('merging', 'bytes') as shown:
+            protocol.merge(record, self.backup(parsed_args, record), shown, rate)
+        return ('id', 'outcome'), (record.id, 'merged')
+
+
+class Resume(_Attended):
+    """Go on with a step that was cut off, from where the record says it was."""
+
+    def take_action(self, parsed_args: Any) -> _Shown:
+        """Resume."""
+        protocol = self.protocol
+        record = common.find(protocol, parsed_args.superposition)
+        with common.sweeping(), common.progress('working', 'steps') as shown:
+            outcome = protocol.resume(record, self.backup(parsed_args, record), shown)
+        return ('id', 'outcome'), (record.id, outcome)
+
+
+class Renew(_Deciding):
+    """Renew a superposition's fence, if half of its time has passed.
+
+    Run it now and then while a promoted superposition is not merged.
+    """
+
+    def take_action(self, parsed_args: Any) -> _Shown:
+        """Renew."""
+        protocol = self.protocol
+        record = common.find(protocol, parsed_args.superposition)
+        return ('id', 'renewed'), (record.id, protocol.renew(record))

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``list``, ``show`` and ``blockdev``: look at superpositions."""
+
+import argparse
+import json
+import shlex
+from typing import Any
+
+from cliff import lister
+from cliff import show
+
+from specreds_cinder import superposition as sp
+from specreds_cinder.cli import base
+from specreds_cinder.cli import common
+
+
+class List(base.SuperCommand, lister.Lister):
+    """List the superpositions of every pool, or of one."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the pool."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument('--pool', help='only those with a volume in this pool')
+        parser.add_argument('--long', action='store_true', help='more columns')
+        return parser
+
+    def take_action(self, parsed_args: Any) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        """Read them."""
+        protocol = self.protocol
+        found = {record.id: record
+                 for home in common.homes(protocol.cluster, parsed_args.pool)
+                 for record in protocol.list(home)}
+        columns: tuple[str, ...] = ('id', 'state', 'volumes', 'created at')
+        if parsed_args.long:
+            columns += ('changed at', 'server', 'reason')
+        rows = []
+        for record in sorted(found.values(), key=lambda record: record.created_at):
+            names, values = common.table(record)
+            shown = dict(zip(names, values, strict=True))
+            rows.append(tuple(shown[column] for column in columns))
+        return columns, rows
+
+
+class Show(base.SuperCommand, show.ShowOne):
+    """Show a superposition, with what its overlays hold and how long its fence lasts."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the superposition."""
+        parser = super().get_parser(prog_name)
+        common.add_superposition(parser)
+        return parser
+
+    def take_action(self, parsed_args: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        """Read it."""
+        protocol = self.protocol
+        record = common.find(protocol, parsed_args.superposition)
+        names, values = common.table(record)
+        expiry = protocol.fence_left(record)
+        return ((*names, 'overlay bytes', 'fence expires in'),
+                (*values, protocol.overlay_bytes(record),
+                 None if expiry is None else f'{expiry:.0f} s'))
+
+
+class Blockdev(base.SuperCommand):
+    """Print how QEMU opens the child version of each volume.
+
+    By default as shell-quoted -blockdev arguments, one per line, for QEMU and
+    qemu-storage-daemon; the top node of the first volume is named NODES0. Flushes of the guest
+    are not forced out until "collapse --qmp" switches that on.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the superposition and the form."""
+        parser = super().get_parser(prog_name)
+        common.add_superposition(parser)
+        common.add_nodes(parser)
+        parser.add_argument(
+            '--filename', action='store_true',
+            help='print a file name instead that qemu-io and other offline tools take')
+        return parser
+
+    def take_action(self, parsed_args: Any) -> None:
+        """Print them."""
+        protocol = self.protocol
+        record = common.find(protocol, parsed_args.superposition)
+        for index, volume in enumerate(record.volumes):
+            if parsed_args.filename:
+                chain = sp.qemu.offline_chain(protocol.cluster, volume)
+                self.app.stdout.write(f'json:{json.dumps(chain)}\n')
+                continue
+            for node in sp.qemu.overlay_nodes(protocol.cluster, volume,
+                                              prefix=f'{parsed_args.nodes}{index}'):
+                self.app.stdout.write(f'-blockdev {shlex.quote(json.dumps(node))}\n')
