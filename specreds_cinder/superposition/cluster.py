@@ -61,8 +61,6 @@ class Cluster:
             'rados_osd_op_timeout': seconds,
             'rados_mon_op_timeout': seconds,
             'client_mount_timeout': seconds,
-            # Removing a thin overlay asks after each object that could exist.
-            'rbd_concurrent_management_ops': '128',
         }
         self._lock = threading.Lock()
         self._rados: Any = None

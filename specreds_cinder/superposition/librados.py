@@ -36,6 +36,7 @@ uint64_t rados_aio_get_version(rados_completion_t c);
 void rados_aio_release(rados_completion_t c);
 int rados_aio_stat(rados_ioctx_t io, const char *o, rados_completion_t c,
                    uint64_t *psize, long *pmtime);
+int rados_aio_remove(rados_ioctx_t io, const char *o, rados_completion_t c);
 int rados_aio_write_full(rados_ioctx_t io, const char *o, rados_completion_t c,
                          const char *buf, size_t len);
 """)
@@ -152,6 +153,16 @@ class IoCtx:
         write, io, length = self._lib.rados_aio_write_full, self._io, len(data)
         return list(self._versions(names, depth, 'write',
                                    lambda name, done: write(io, name, done, data, length)))
+
+    def remove(self, names: Sequence[bytes], depth: int) -> None:
+        """Remove objects; one that does not exist is no error.
+
+        Parameters and errors are those of :meth:`stat_versions`.
+        """
+        remove, io = self._lib.rados_aio_remove, self._io
+        for _version in self._versions(names, depth, 'remove',
+                                       lambda name, done: remove(io, name, done)):
+            pass
 
     def _versions(self, names: Sequence[bytes], depth: int, verb: str,
                   submit: Callable[[bytes, Any], int]) -> Iterator[int]:
