@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real Ceph on one machine: monitor, manager and BlueStore OSDs on the loopback interface."""
+
+from collections.abc import Iterator, Sequence
+import contextlib
+import dataclasses
+import fcntl
+import json
+import pathlib
+import shutil
+import socket
+import time
+from typing import Any
+
+from cloud import caps
+from cloud import ceph_format
+from cloud import commands
+from cloud import layout
+from cloud import processes
+
+VOLUMES = 'volumes'
+_CLEAN_TIMEOUT = 180.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Status:
+    """What a cluster is doing."""
+
+    processes: list[processes.Process]
+    health: str
+    osds_up: int
+    pgs: int
+    pgs_clean: int
+
+
+class Ceph:
+    """One cluster in one data directory.
+
+    What is not given is taken from the cluster that is in the directory already, or has its
+    default when there is none.
+
+    :param data_dir: everything of the cluster is in it
+    :param port: first of the 100 ports that it uses
+    :param osds: number of OSDs
+    :param ipv6: listen on ::1 instead of 127.0.0.1
+    :param pg_num: placement groups of a pool unless said otherwise
+    :param osd_bytes: size of an OSD's (sparse) file in bytes
+    :raises CloudError: a value differs from that of the cluster in the directory
+    """
+
+    def __init__(self, data_dir: str | pathlib.Path, port: int | None = None,
+                 osds: int | None = None, ipv6: bool | None = None, pg_num: int | None = None,
+                 osd_bytes: int | None = None) -> None:
+        self.files = layout.Layout(pathlib.Path(data_dir))
+        asked: dict[str, Any] = {name: value for name, value in (
+            ('port', port), ('osds', osds), ('ipv6', ipv6), ('pg_num', pg_num),
+            ('osd_bytes', osd_bytes)) if value is not None}
+        saved = self.files.load()
+        self.settings = dataclasses.replace(saved or layout.Settings(), **asked)
+        self.settings.check()
+        if saved and saved != self.settings:
+            differing = ', '.join(f'{name} {getattr(saved, name)}' for name in asked
+                                  if getattr(saved, name) != asked[name])
+            raise commands.CloudError(
+                f'the cluster in {self.files.root} was created with {differing}: leave the '
+                'option out, or wipe the cluster first')
+        self._supervisor = processes.Supervisor(self.files.run, self.files.log)
+
+    @property
+    def conf(self) -> pathlib.Path:
+        """The configuration file of `client.cinder`."""
+        return self.files.client_conf
+
+    @property
+    def admin_conf(self) -> pathlib.Path:
+        """The configuration file of `client.admin`."""
+        return self.files.admin_conf
+
+    def up(self, progress: commands.Progress = commands.silent) -> None:
+        """Create the cluster if need be, start what is not running, wait until all is clean.
+
+        :raises CloudError: it could not; the message names the log to read
+        """
+        self._check_ours()
+        self.files.root.mkdir(parents=True, exist_ok=True)
+        with self._lock():
+            if not self.files.formatted.exists():
+                self._create(progress)
+            self._supervisor.start({name: self._command(name) for name in self.settings.daemons})
+            progress('starting the monitor')
+            self._supervisor.start_daemon('mon.a', wait=False)
+            new = VOLUMES not in self.pools()
+            if new:
+                self._introduce()
+            progress(f'starting the manager and {self.settings.osds} OSDs')
+            for name in self.settings.daemons[1:]:
+                self._supervisor.start_daemon(name, wait=False)
+            if new:
+                progress(f'creating pool {VOLUMES}')
+                self.create_pool(VOLUMES, grant=False)
+            progress('waiting for all placement groups to be clean')
+            self.wait_clean()
+
+    def down(self, progress: commands.Progress = commands.silent) -> None:
+        """Stop all daemons and keep the data."""
+        if not self.files.root.exists():
+            return
+        with self._lock():
+            self._stop(progress)
+
+    def wipe(self, progress: commands.Progress = commands.silent) -> None:
+        """Stop all daemons and remove the data directory.
+
+        :raises CloudError: the directory holds something that is not a cluster
+        """
+        if not self.files.root.exists():
+            return
+        self._check_ours()
+        with self._lock():
+            self._stop(progress)
+            shutil.rmtree(self.files.root)
+
+    def status(self) -> Status:
+        """What the cluster is doing; health `DOWN` if its daemons are not running."""
+        running = self._supervisor.processes()
+        if not any(process.name == 'mon.a' and process.pid for process in running):
+            return Status(running, 'DOWN', 0, 0, 0)
+        answer = self.admin_json(['status'])
+        pgs = answer['pgmap']
+        clean = sum(state['count'] for state in pgs.get('pgs_by_state', [])
+                    if {'active', 'clean'} <= set(state['state_name'].split('+')))
+        return Status(running, answer['health']['status'], answer['osdmap']['num_up_osds'],
+                      pgs['num_pgs'], clean)
+
+    def wait_clean(self, timeout: float = _CLEAN_TIMEOUT) -> None:
+        """Wait until every OSD is up and every placement group is active and clean.
+
+        :param timeout: seconds
+        :raises CloudError: it was not by then
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            status = self.status()
+            if status.osds_up == self.settings.osds and 0 < status.pgs == status.pgs_clean:
+                return
+            if time.monotonic() > deadline:
+                raise commands.CloudError(
+                    f'after {timeout:g} s {status.osds_up} of {self.settings.osds} OSDs are up '
+                    f'and {status.pgs_clean} of {status.pgs} placement groups are clean; '
+                    f'see {self.files.log}')
+            time.sleep(0.3)
+
+    def start_daemon(self, name: str) -> None:
+        """Start a daemon, such as `osd.0`, that was stopped or killed."""
+        self._supervisor.start_daemon(name)
+
+    def stop_daemon(self, name: str) -> None:
+        """Stop a daemon in good order; it stays stopped."""
+        self._supervisor.stop_daemon(name)
+
+    def kill_daemon(self, name: str) -> None:
+        """Kill a daemon at once (SIGKILL); it stays dead."""
+        self._supervisor.kill_daemon(name)
+
+    def admin(self, args: Sequence[str], timeout: float = 60.0) -> str:
+        """Run `ceph` as the administrator and return what it prints.
+
+        :param args: words behind `ceph`
+        :param timeout: seconds
+        :raises CloudError: it failed or took too long
+        """
+        return commands.run(['ceph', '--conf', str(self.admin_conf), '--name', 'client.admin',
+                             '--connect-timeout', str(int(timeout)), *args],
+                            timeout=timeout + 5)
+
+    def admin_json(self, args: Sequence[str], timeout: float = 60.0) -> Any:
+        """The same as :meth:`admin`, for a command that answers in JSON."""
+        return json.loads(self.admin([*args, '--format', 'json'], timeout))
+
+    def pools(self) -> list[str]:
+        """The names of all pools."""
+        names: list[str] = self.admin_json(['osd', 'pool', 'ls'])
+        return names
+
+    def create_pool(self, name: str, pg_num: int | None = None, erasure: bool = False,
+                    grant: bool = True) -> None:
+        """Make a pool for RBD.
+
+        :param pg_num: its placement groups; None for the cluster's default
+        :param erasure: erasure-coded (k=2, m=1) with overwrites, to be used as a data pool
+        :param grant: let `client.cinder` use it; only a connection made afterwards can
+        :raises CloudError: it could not be created
+        """
+        count = str(pg_num or self.settings.pg_num)
+        if erasure:
+            profile = ['k=2', 'm=1', 'crush-failure-domain=osd']
+            self.admin(['osd', 'erasure-code-profile', 'set', name, *profile])
+            self.admin(['osd', 'pool', 'create', name, count, count, 'erasure', name])
+            self.admin(['osd', 'pool', 'set', name, 'allow_ec_overwrites', 'true'])
+            self.admin(['osd', 'pool', 'application', 'enable', name, 'rbd'])
+        else:
+            self.admin(['osd', 'pool', 'create', name, count, count, 'replicated'])
+            commands.run(['rbd', '--conf', str(self.admin_conf), '--id', 'admin',
+                          'pool', 'init', name])
+        if grant:
+            self._grant()
+
+    def delete_pool(self, name: str) -> None:
+        """Remove a pool with everything in it."""
+        self.admin(['osd', 'pool', 'rm', name, name, '--yes-i-really-really-mean-it'])
+        if name in self.admin_json(['osd', 'erasure-code-profile', 'ls']):
+            self.admin(['osd', 'erasure-code-profile', 'rm', name])
+        self._grant()
+
+    def _grant(self) -> None:
+        """Let `client.cinder` use exactly the pools that there are."""
+        grants = caps.cinder(self.pools())
+        self.admin(['auth', 'caps', 'client.cinder',
+                    *(word for item in grants.items() for word in item)])
+
+    @contextlib.contextmanager
+    def _lock(self) -> Iterator[None]:
+        """Keep a second `up`, `down` or `wipe` of this directory waiting."""
+        with self.files.lock.open('w') as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def _check_ours(self) -> None:
+        """:raises CloudError: there is something in the directory that is not a cluster's"""
+        if not self.files.root.exists() or self.files.settings.exists():
+            return
+        if any(path != self.files.lock for path in self.files.root.iterdir()):
+            raise commands.CloudError(f'{self.files.root} is not empty and holds no cluster: '
+                                      'it is left alone')
+
+    def _create(self, progress: commands.Progress) -> None:
+        """Make the stores; whatever an interrupted attempt left holds no data and is removed."""
+        self._check_address()
+        self.files.save(self.settings)
+        for path in self.files.root.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path not in (self.files.lock, self.files.settings):
+                path.unlink()
+        ceph_format.write_confs(self.files, self.settings)
+        ceph_format.create(self.files, self.settings, progress)
+
+    def _check_address(self) -> None:
+        """:raises CloudError: there is no IPv6, or something else listens on the ports"""
+        family, host = ((socket.AF_INET6, '::1') if self.settings.ipv6
+                        else (socket.AF_INET, '127.0.0.1'))
+        try:
+            probe = socket.socket(family, socket.SOCK_STREAM)
+            with probe:
+                probe.bind((host, 0))
+        except OSError as error:
+            raise commands.CloudError(
+                f'this kernel has no usable {host} ({error.strerror})'
+                + ('; IPv6 is disabled' if self.settings.ipv6 else '')) from error
+        for port in (self.settings.port, self.settings.port + 1):
+            with socket.socket(family, socket.SOCK_STREAM) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    probe.bind((host, port))
+                except OSError as error:
+                    raise commands.CloudError(
+                        f'port {port} on {host} is taken: choose another base port '
+                        f'({layout.PORTS} ports from it on are used)') from error
+
+    def _command(self, daemon: str) -> list[str]:
+        kind, _, number = daemon.partition('.')
+        return [f'ceph-{kind}', '-f', '--id', number, '--conf', str(self.files.daemon_conf)]
+
+    def _introduce(self) -> None:
+        """Tell the monitor what cannot be said in a configuration file."""
+        for number in range(self.settings.osds):
+            self.admin(['osd', 'new', self.settings.osd_uuid(number)])
+        # Health metrics of disks that do not exist would make a pool of their own. Forced,
+        # because the monitor knows the manager's options only after the manager's first start.
+        self.admin(['config', 'set', 'mgr', 'mgr/devicehealth/enable_monitoring', 'false',
+                    '--force'])
+        self.admin(['osd', 'set-require-min-compat-client', 'mimic'])
+
+    def _stop(self, progress: commands.Progress) -> None:
+        for process in reversed(self._supervisor.processes()):
+            if process.pid:
+                progress(f'stopping {process.name}')
+                self._supervisor.stop_daemon(process.name)
+        self._supervisor.stop()

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run programs with a time limit, and turn their failure into an error that can be read."""
+
+from collections.abc import Callable, Sequence
+import os
+import subprocess
+
+Progress = Callable[[str], None]
+
+# How many characters of a failed program's output go into the error message.
+_QUOTED = 2000
+
+
+class CloudError(Exception):
+    """The cluster on this machine could not do what it was asked to do."""
+
+
+def silent(_line: str) -> None:
+    """A progress callback that shows nothing."""
+
+
+def environment() -> dict[str, str]:
+    """This process's environment without what would point Ceph's programs at another cluster."""
+    return {name: value for name, value in os.environ.items()
+            if name not in ('CEPH_ARGS', 'CEPH_CONF', 'CEPH_KEYRING')}
+
+
+def run(argv: Sequence[str], timeout: float = 60.0) -> str:
+    """Run a program and return its standard output.
+
+    :param argv: the program and its arguments; never put a secret in them
+    :param timeout: seconds after which the program is killed
+    :raises CloudError: the program is missing, failed, or took too long
+    """
+    try:
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=timeout, env=environment())
+    except FileNotFoundError as error:
+        raise CloudError(f'{argv[0]} is not installed; run ./run setup') from error
+    except subprocess.TimeoutExpired as error:
+        raise CloudError(f'no answer within {timeout:g} s: {" ".join(argv)}') from error
+    if done.returncode != 0:
+        output = (done.stderr + done.stdout).strip()[-_QUOTED:]
+        raise CloudError(f'{" ".join(argv)} failed ({done.returncode}): {output}')
+    return str(done.stdout)

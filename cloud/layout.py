@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a cluster keeps its files, and the choices made when it was created."""
+
+import dataclasses
+import json
+import pathlib
+import uuid
+
+from cloud import commands
+
+GIB = 2**30
+DEFAULT_PORT = 17300
+# Ports from the base on that a cluster uses: 2 of the monitor, the rest for the other daemons.
+PORTS = 100
+FIRST_DAEMON_PORT = 10
+# Each OSD listens on 8 ports and takes fresh ones after it was wrongly marked down.
+MAX_OSDS = 5
+# A unix socket's path has at most 107 bytes; this leaves room for the names of the sockets.
+MAX_PATH = 80
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """The choices made once, when the cluster is created."""
+
+    port: int = DEFAULT_PORT
+    osds: int = 3
+    ipv6: bool = False
+    pg_num: int = 32
+    osd_bytes: int = 20 * GIB
+    fsid: str = dataclasses.field(default_factory=lambda: str(uuid.uuid4()))
+
+    def check(self) -> None:
+        """:raises CloudError: a value is out of its range"""
+        if not 1 <= self.osds <= MAX_OSDS:
+            raise commands.CloudError(f'{self.osds} OSDs: choose 1 to {MAX_OSDS}')
+        if not 1024 <= self.port <= 65536 - PORTS:
+            raise commands.CloudError(f'port {self.port}: choose 1024 to {65536 - PORTS}')
+
+    @property
+    def address(self) -> str:
+        """The loopback address, in brackets if it is IPv6."""
+        return '[::1]' if self.ipv6 else '127.0.0.1'
+
+    @property
+    def monitor(self) -> str:
+        """The monitor's address vector as Ceph writes it."""
+        return f'[v2:{self.address}:{self.port},v1:{self.address}:{self.port + 1}]'
+
+    @property
+    def daemons(self) -> list[str]:
+        """All daemons in the order in which they start."""
+        return ['mon.a', 'mgr.x', *(f'osd.{number}' for number in range(self.osds))]
+
+    def osd_uuid(self, number: int) -> str:
+        """The OSD's own id, the same each time it is asked for."""
+        return str(uuid.uuid5(uuid.UUID(self.fsid), f'osd.{number}'))
+
+
+class Layout:
+    """The files of one cluster."""
+
+    def __init__(self, root: pathlib.Path) -> None:
+        """:raises CloudError: the path is too long for the sockets in it"""
+        self.root = root.absolute()
+        if len(str(self.root)) > MAX_PATH:
+            raise commands.CloudError(
+                f'{self.root} has {len(str(self.root))} characters, but the unix sockets in it '
+                f'allow {MAX_PATH}: choose a shorter data directory')
+        self.run = self.root / 'run'
+        self.log = self.root / 'log'
+        self.daemon_conf = self.root / 'daemon.conf'
+        self.admin_conf = self.root / 'admin.conf'
+        self.client_conf = self.root / 'ceph.conf'
+        self.settings = self.root / 'settings.json'
+        self.formatted = self.root / 'formatted'
+        self.lock = self.root / 'lock'
+
+    def keyring(self, entity: str) -> pathlib.Path:
+        """The keyring of a daemon (in its data directory) or of a client."""
+        kind, _, _ = entity.partition('.')
+        return self.root / f'{entity}.keyring' if kind == 'client' else self.data(
+            entity) / 'keyring'
+
+    def data(self, daemon: str) -> pathlib.Path:
+        """The data directory of a daemon."""
+        return self.root / daemon
+
+    def load(self) -> Settings | None:
+        """The choices that the cluster in this directory was created with."""
+        try:
+            return Settings(**json.loads(self.settings.read_text()))
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError) as error:
+            raise commands.CloudError(f'{self.settings} cannot be read ({error}); '
+                                      'remove the data directory by hand') from error
+
+    def save(self, settings: Settings) -> None:
+        """Write the choices down."""
+        self.settings.write_text(json.dumps(dataclasses.asdict(settings), indent=1) + '\n')

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Daemons kept running by one supervisord of their own, in one directory."""
+
+from collections.abc import Mapping, Sequence
+import dataclasses
+import http.client
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+import xmlrpc.client
+
+from supervisor import xmlrpc as supervisor_xmlrpc
+
+from cloud import commands
+
+_SUPERVISORD = """\
+[supervisord]
+logfile = {log}/supervisord.log
+pidfile = {run}/supervisord.pid
+childlogdir = {log}
+directory = {run}
+{user}
+[unix_http_server]
+file = {run}/supervisor.sock
+chmod = 0700
+
+[rpcinterface:supervisor]
+supervisor.rpcinterface_factory = supervisor.rpcinterface:make_main_rpcinterface
+"""
+
+# A daemon that dies is started again; one that was stopped or killed by us is not.
+_PROGRAM = """
+[program:{name}]
+command = {command}
+autostart = false
+autorestart = unexpected
+exitcodes =
+startsecs = 1
+stopwaitsecs = 60
+redirect_stderr = true
+stdout_logfile = {log}/{name}.out
+"""
+
+_START_TIMEOUT = 15.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Process:
+    """What supervisord says of one daemon."""
+
+    name: str
+    state: str
+    pid: int
+
+
+class Supervisor:
+    """One supervisord with its configuration, socket and logs.
+
+    :param run: directory for sockets and pid files
+    :param log: directory for logs
+    """
+
+    def __init__(self, run: pathlib.Path, log: pathlib.Path) -> None:
+        self._run = run
+        self._log = log
+        self._conf = run / 'supervisord.conf'
+
+    def _call(self, method: str, *args: Any) -> Any:
+        """Call supervisord; OSError means that it is not running."""
+        transport = supervisor_xmlrpc.SupervisorTransport(
+            serverurl=f'unix://{self._run}/supervisor.sock')
+        with xmlrpc.client.ServerProxy('http://127.0.0.1', transport=transport) as proxy:
+            return getattr(proxy.supervisor, method)(*args)
+
+    def running(self) -> bool:
+        """Whether supervisord itself answers."""
+        try:
+            self._call('getPID')
+        except (OSError, http.client.HTTPException):
+            return False
+        return True
+
+    def start(self, programs: Mapping[str, Sequence[str]]) -> None:
+        """Start supervisord if it is not running; its daemons are started one by one later.
+
+        :param programs: command line by name of the daemon
+        :raises CloudError: supervisord did not come up
+        """
+        if self.running():
+            return
+        user = 'user = root\n' if os.getuid() == 0 else ''
+        self._conf.write_text(
+            _SUPERVISORD.format(run=self._run, log=self._log, user=user)
+            + ''.join(_PROGRAM.format(name=name, command=' '.join(argv), log=self._log)
+                      for name, argv in programs.items()))
+        # Its own session: a Ctrl-C in the terminal is not meant for the daemons.
+        subprocess.run([sys.executable, '-m', 'supervisor.supervisord', '-c', str(self._conf)],
+                       check=False, start_new_session=True, stdin=subprocess.DEVNULL,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                       env=commands.environment())
+        deadline = time.monotonic() + _START_TIMEOUT
+        while not self.running():
+            if time.monotonic() > deadline:
+                raise commands.CloudError('supervisord did not start; '
+                                          f'see {self._log}/supervisord.log')
+            time.sleep(0.05)
+
+    def processes(self) -> list[Process]:
+        """All daemons, or none if supervisord is not running."""
+        if not self.running():
+            return []
+        return [Process(info['name'], info['statename'], info['pid'])
+                for info in self._call('getAllProcessInfo')]
+
+    def process(self, name: str) -> Process:
+        """:raises CloudError: there is no such daemon, or supervisord is not running"""
+        for process in self.processes():
+            if process.name == name:
+                return process
+        raise commands.CloudError(f'there is no running cluster with a daemon {name}')
+
+    def start_daemon(self, name: str, wait: bool = True) -> None:
+        """Start a daemon if it is not running.
+
+        :param wait: until it has stayed up for a second
+        :raises CloudError: it ended at once
+        """
+        if self.process(name).state in ('RUNNING', 'STARTING'):
+            return
+        try:
+            self._call('startProcess', name, wait)
+        except xmlrpc.client.Fault as fault:
+            raise commands.CloudError(f'{name} did not start ({fault.faultString}); '
+                                      f'see {self._log}/{name}.log and {name}.out') from fault
+
+    def stop_daemon(self, name: str) -> None:
+        """Stop a daemon in good order, and leave it stopped."""
+        if self.process(name).state in ('RUNNING', 'STARTING', 'BACKOFF'):
+            self._call('stopProcess', name, True)
+
+    def kill_daemon(self, name: str) -> None:
+        """Kill a daemon without a chance to say goodbye (a power failure), and leave it dead.
+
+        It is frozen first, so that supervisord's own TERM, which tells it that the end is
+        meant, stays pending and never runs the daemon's handler.
+        """
+        pid = self.process(name).pid
+        if not pid:
+            return
+        os.kill(pid, signal.SIGSTOP)
+        self._call('stopProcess', name, False)
+        os.kill(pid, signal.SIGKILL)
+        deadline = time.monotonic() + _START_TIMEOUT
+        while self.process(name).pid:
+            if time.monotonic() > deadline:
+                raise commands.CloudError(f'{name} (pid {pid}) does not die')
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        """Stop supervisord, which stops whatever still runs below it."""
+        if not self.running():
+            return
+        pid = int(self._call('getPID'))
+        self._call('shutdown')
+        deadline = time.monotonic() + 90
+        while pathlib.Path(f'/proc/{pid}').exists():
+            if time.monotonic() > deadline:
+                raise commands.CloudError(f'supervisord (pid {pid}) does not end; '
+                                          f'see {self._log}/supervisord.log')
+            time.sleep(0.05)

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all tests on a real cluster share."""
+
+from collections.abc import Iterable, Mapping
+import functools
+import os
+import pathlib
+import threading
+from typing import Any
+import uuid
+
+import fixtures
+import rados
+import rbd
+import tenacity
+import testtools
+
+from cloud import ceph
+from specreds_cinder.superposition import cluster
+from specreds_cinder.superposition import record
+
+MIB = 2**20
+GIB = 2**30
+
+_ENVIRONMENT = 'SPECREDS_TEST_DATA'
+_TIMEOUT = 30
+# librbd keeps every write in memory until it is acknowledged.
+_IN_FLIGHT = 128
+# A client that was killed is a watcher of its image for 30 s more.
+_BUSY_SECONDS = 60
+
+
+class FunctionalTestCase(testtools.TestCase):
+    """A test on the cluster that `./run test` has brought up.
+
+    `self.ceph` is that cluster, `self.cluster` the library's connection to it as client.cinder,
+    `self.administrator` a plain connection as client.admin. What a test makes with the methods
+    below is taken away when it ends.
+    """
+
+    pool = ceph.VOLUMES
+
+    def setUp(self) -> None:
+        super().setUp()
+        data = os.environ.get(_ENVIRONMENT)
+        if not data:
+            self.skipTest(f'{_ENVIRONMENT} does not name the data directory of a running '
+                          'cluster; ./run test does that')
+        self.ceph = ceph.Ceph(data)
+        # No test fences it, so that it can clean up; connected first to be disconnected last.
+        self.administrator = self.connect(self.ceph.admin_conf, 'client.admin')
+
+    @functools.cached_property
+    def cluster(self) -> cluster.Cluster:
+        """The library's connection as client.cinder, made when it is first used."""
+        connection = cluster.Cluster(conffile=str(self.ceph.conf), user='cinder',
+                                     timeout=_TIMEOUT)
+        self.addCleanup(connection.close)
+        return connection
+
+    @functools.cached_property
+    def cinder(self) -> 'rados.Rados':
+        """A client of its own as client.cinder, made when it is first used."""
+        return self.connect(self.ceph.conf, 'client.cinder')
+
+    def connect(self, conf: pathlib.Path, name: str, **options: str) -> 'rados.Rados':
+        """Connect to the cluster until the test ends.
+
+        :param name: cephx user with its type, such as `client.cinder`
+        :param options: further settings of the client
+        """
+        timeouts = {'rados_mon_op_timeout': str(_TIMEOUT), 'rados_osd_op_timeout': str(_TIMEOUT),
+                    'client_mount_timeout': str(_TIMEOUT)}
+        client = rados.Rados(name=name, conffile=str(conf), conf=timeouts | options)
+        client.connect()
+        self.addCleanup(client.shutdown)
+        return client
+
+    def make_user(self, grants: Mapping[str, str]) -> 'rados.Rados':
+        """Connect as a user made for this test.
+
+        :param grants: its capabilities by daemon
+        """
+        name = f'client.test-{uuid.uuid4().hex[:8]}'
+        keyring = pathlib.Path(self.useFixture(fixtures.TempDir()).path) / 'keyring'
+        self.ceph.admin(['auth', 'get-or-create', name, '-o', str(keyring),
+                         *(word for grant in grants.items() for word in grant)])
+        self.addCleanup(self.ceph.admin, ['auth', 'rm', name])
+        return self.connect(self.ceph.conf, name, keyring=str(keyring))
+
+    def make_pool(self, name: str, **options: Any) -> str:
+        """Make a pool that is removed when the test ends.
+
+        :param name: beginning of its name
+        :param options: as for :meth:`cloud.ceph.Ceph.create_pool`
+        :return: its name
+        """
+        full = f'{name}-{uuid.uuid4().hex[:8]}'
+        self.ceph.create_pool(full, **options)
+        self.addCleanup(self.ceph.delete_pool, full)
+        return full
+
+    def make_image(self, name: str, size: int, objects: int | Iterable[int] = 0,
+                   pool: str | None = None, namespace: str = '',
+                   **features: Any) -> record.VolumeRef:
+        """Make an image that is removed when the test ends.
+
+        :param name: beginning of its name
+        :param size: bytes
+        :param objects: which of its objects to write to (4 KiB each), or how many of the first
+        :param pool: None for `volumes`
+        :param features: as for :meth:`rbd.RBD.create` (`features`, `data_pool`, `order`, …)
+        """
+        volume = record.VolumeRef(pool=pool or self.pool, namespace=namespace,
+                              image=f'{name}-{uuid.uuid4().hex[:8]}')
+        with self.open_pool(volume.pool, namespace) as io:
+            rbd.RBD().create(io, volume.image, size, old_format=False, **features)
+            self.addCleanup(self.remove_image, volume)
+            with rbd.Image(io, volume.image) as image:
+                fill(image, range(objects) if isinstance(objects, int) else objects)
+        return volume
+
+    def open_pool(self, pool: str | None = None, namespace: str = '') -> 'rados.Ioctx':
+        """A pool's namespace as `self.cinder` sees it; close it, or use it in a `with`."""
+        io = self.cinder.open_ioctx(pool or self.pool)
+        io.set_namespace(namespace)
+        return io
+
+    @tenacity.retry(retry=tenacity.retry_if_exception_type(rbd.ImageBusy), reraise=True,
+                    stop=tenacity.stop_after_delay(_BUSY_SECONDS), wait=tenacity.wait_fixed(1))
+    def remove_image(self, volume: record.VolumeRef) -> None:
+        """Remove an image with its snapshots if it is still there."""
+        with self.administrator.open_ioctx(volume.pool) as io:
+            io.set_namespace(volume.namespace)
+            try:
+                with rbd.Image(io, volume.image) as image:
+                    for snapshot in list(image.list_snaps()):
+                        if image.is_protected_snap(snapshot['name']):
+                            image.unprotect_snap(snapshot['name'])
+                        image.remove_snap(snapshot['name'])
+                rbd.RBD().remove(io, volume.image)
+            except rbd.ImageNotFound:
+                return
+
+
+def fill(image: 'rbd.Image', objects: Iterable[int], data: bytes = b'\xa5' * 4096) -> None:
+    """Write to the beginning of objects, many at a time, and flush.
+
+    :param objects: their numbers
+    :param data: what is written
+    :raises rbd.Error: a write failed
+    """
+    size = image.stat()['obj_size']
+    free = threading.BoundedSemaphore(_IN_FLIGHT)
+    results: list[int] = []
+
+    def written(completion: 'rbd.Completion') -> None:
+        results.append(completion.get_return_value())
+        free.release()
+
+    for number in objects:
+        free.acquire()
+        image.aio_write(data, number * size, written)
+    for _ in range(_IN_FLIGHT):
+        free.acquire()
+    failed = [result for result in results if result < 0]
+    if failed:
+        raise rbd.OSError(f'{len(failed)} of {len(results)} writes failed', errno=-failed[0])
+    image.flush()

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The capabilities of client.cinder are enough for the protocol, and none is there in vain."""
+
+import errno
+import json
+import pathlib
+import stat
+from typing import Any
+import uuid
+
+import ddt
+import rados
+import rbd
+
+from cloud import caps
+from specreds_cinder.tests.functional import base
+
+# Documentation addresses: no client of a cluster has them.
+CLIENTS = ('192.0.2.7:0/4711', '[2001:db8::7]:0/4711')
+HOSTS = ('192.0.2.7', '192.0.2.7:0/0')
+OSD = caps.cinder(['volumes'])['osd']
+UNFENCE = caps.CINDER_MON.removeprefix('profile rbd, ')
+
+
+def monitor(client: 'rados.Rados', prefix: str, **words: Any) -> tuple[int, bytes]:
+    """Ask the monitor: the (negative) error number, 0 for none, and the answer."""
+    result, output, _ = client.mon_command(
+        json.dumps({'prefix': prefix, 'format': 'json', **words}), b'')
+    return result, output
+
+
+def fence(client: 'rados.Rados', address: str) -> int:
+    return monitor(client, 'osd blocklist', blocklistop='add', addr=address, expire=60.0)[0]
+
+
+def unfence(client: 'rados.Rados', address: str) -> int:
+    return monitor(client, 'osd blocklist', blocklistop='rm', addr=address)[0]
+
+
+class CapsTestCase(base.FunctionalTestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.addCleanup(self._unfence_all)
+
+    def _unfence_all(self) -> None:
+        for address in (*CLIENTS, HOSTS[1]):
+            unfence(self.administrator, address)
+
+    def fenced(self) -> set[str]:
+        """The blocklist; `osd blocklist ls` of some releases answers in JSON that is none."""
+        result, osdmap = monitor(self.cinder, 'osd dump')
+        self.assertEqual(0, result)
+        return set(json.loads(osdmap)['blocklist'])
+
+
+@ddt.ddt
+class SufficientTest(CapsTestCase):
+    """Everything that the protocol does works as client.cinder."""
+
+    @ddt.data(*CLIENTS)
+    def test_fence_and_unfence(self, address: str) -> None:
+        self.assertEqual(0, fence(self.cinder, address))
+        self.assertIn(address, self.fenced())
+        self.assertEqual(0, unfence(self.cinder, address))
+        self.assertNotIn(address, self.fenced())
+
+    @ddt.data(('osd dump', {}), ('osd blocklist ls', {}), ('osd pool ls', {'detail': 'detail'}),
+              ('mon dump', {}), ('status', {}), ('df', {}))
+    @ddt.unpack
+    def test_read(self, prefix: str, words: dict[str, Any]) -> None:
+        self.assertEqual(0, monitor(self.cinder, prefix, **words)[0])
+
+    @ddt.data('', 'tenant')
+    def test_images(self, namespace: str) -> None:
+        if namespace:
+            namespace = f'{namespace}-{uuid.uuid4().hex[:8]}'
+            with self.open_pool() as io:
+                rbd.RBD().namespace_create(io, namespace)
+            self.addCleanup(self._remove_namespace, namespace)
+        volume = self.make_image('caps', 64 * base.MIB, objects=4, namespace=namespace)
+        with self.open_pool(namespace=namespace) as io:
+            with rbd.Image(io, volume.image) as image:
+                self.assertEqual(b'\xa5' * 4096, image.read(0, 4096))
+                image.metadata_set('key', 'value')
+                image.update_features(
+                    rbd.RBD_FEATURE_OBJECT_MAP | rbd.RBD_FEATURE_FAST_DIFF, False)
+                image.discard(0, 4 * base.MIB)
+                image.resize(32 * base.MIB)
+                self.assertEqual(1, len(list(image.watchers_list())))
+                self.assertEqual(1, len(list(image.lock_get_owners())))
+            rbd.RBD().remove(io, volume.image)
+            self.assertNotIn(volume.image, rbd.RBD().list(io))
+
+    def _remove_namespace(self, namespace: str) -> None:
+        with self.administrator.open_ioctx(self.pool) as io:
+            rbd.RBD().namespace_remove(io, namespace)
+
+    def test_image_with_erasure_coded_data(self) -> None:
+        data = self.make_pool('caps-data', pg_num=8, erasure=True)
+        volume = self.make_image('caps', 64 * base.MIB, objects=4, data_pool=data)
+        with self.open_pool() as io, rbd.Image(io, volume.image, read_only=True) as image:
+            self.assertEqual(b'\xa5' * 4096, image.read(12 * base.MIB, 4096))
+
+    def test_objects(self) -> None:
+        name = f'caps-{uuid.uuid4().hex[:8]}'
+        with self.open_pool() as io:
+            with rados.WriteOpCtx() as create:
+                create.new(rados.LIBRADOS_CREATE_EXCLUSIVE)
+                create.write_full(b'first')
+                io.set_omap(create, ('key',), (b'value',))
+                io.operate_write_op(create, name)
+            version = io.get_last_version()
+            io.write_full(name, b'second')
+            self.assertGreater(io.get_last_version(), version)
+            io.set_xattr(name, 'key', b'value')
+            self.assertEqual(6, io.stat(name)[0])
+            self.assertIn(name, [item.key for item in io.list_objects()])
+            io.remove_object(name)
+
+
+@ddt.ddt
+class MinimalTest(CapsTestCase):
+    """Without one of the capabilities, what it is there for fails."""
+
+    def test_fencing_needs_the_monitor_profile(self) -> None:
+        client = self.make_user({'mon': f'allow r, {UNFENCE}', 'osd': OSD})
+        self.assertEqual(-errno.EACCES, fence(client, CLIENTS[0]))
+        self.assertEqual(0, fence(self.cinder, CLIENTS[0]))
+        self.assertEqual(0, unfence(client, CLIENTS[0]))
+
+    def test_unfencing_needs_its_own_grant(self) -> None:
+        client = self.make_user({'mon': 'profile rbd', 'osd': OSD})
+        self.assertEqual(0, fence(client, CLIENTS[0]))
+        self.assertEqual(-errno.EACCES, unfence(client, CLIENTS[0]))
+        self.assertIn(CLIENTS[0], self.fenced())
+
+    @ddt.data('osd dump', 'osd blocklist ls')
+    def test_reading_the_blocklist_needs_the_monitor_profile(self, prefix: str) -> None:
+        client = self.make_user({'mon': f'allow service mon r, {UNFENCE}', 'osd': OSD})
+        self.assertEqual(-errno.EACCES, monitor(client, prefix)[0])
+
+    @ddt.data('profile rbd-read-only pool=volumes', 'profile rbd pool=elsewhere')
+    def test_writing_needs_the_osd_profile(self, grant: str) -> None:
+        client = self.make_user({'mon': caps.CINDER_MON, 'osd': grant})
+        with client.open_ioctx(self.pool) as io:
+            self.assertRaises(rados.PermissionError, io.write_full, 'caps', b'')
+
+    def test_reading_needs_the_osd_profile(self) -> None:
+        client = self.make_user({'mon': caps.CINDER_MON})
+        with client.open_ioctx(self.pool) as io:
+            self.assertRaises(rados.PermissionError, io.stat, 'caps')
+
+
+@ddt.ddt
+class LimitsTest(CapsTestCase):
+    """What client.cinder cannot do."""
+
+    def test_fence_a_host(self) -> None:
+        self.assertEqual(-errno.EACCES, fence(self.cinder, HOSTS[0]))
+
+    @ddt.data(*HOSTS)
+    def test_unfence_a_host(self, address: str) -> None:
+        self.assertEqual(0, fence(self.administrator, address))
+        self.assertEqual(-errno.EACCES, unfence(self.cinder, address))
+        self.assertIn(HOSTS[1], self.fenced())
+
+    @ddt.data(
+        ('osd blocklist clear', {}),
+        ('osd pool create', {'pool': 'mine', 'pg_num': 1}),
+        ('osd pool rm', {'pool': 'volumes', 'pool2': 'volumes',
+                         'yes_i_really_really_mean_it': True}),
+        ('osd pool set', {'pool': 'volumes', 'var': 'size', 'val': '1'}),
+        ('osd set', {'key': 'noout'}),
+        ('auth ls', {}),
+        ('auth get-key', {'entity': 'client.admin'}),
+        ('config-key ls', {}),
+    )
+    @ddt.unpack
+    def test_administer(self, prefix: str, words: dict[str, Any]) -> None:
+        self.assertEqual(-errno.EACCES, monitor(self.cinder, prefix, **words)[0])
+
+    def test_use_another_pool(self) -> None:
+        pool = self.make_pool('caps-other', pg_num=8, grant=False)
+        with self.cinder.open_ioctx(pool) as io:
+            self.assertRaises(rados.PermissionError, io.stat, 'caps')
+
+
+class SecretTest(base.FunctionalTestCase):
+    """A key is in its keyring, which only its owner can read, and nowhere else."""
+
+    def keyrings(self) -> list[pathlib.Path]:
+        found = [path for path in self.ceph.files.root.glob('**/*')
+                 if path.name.endswith('keyring')]
+        self.assertIn(self.ceph.files.keyring('client.cinder'), found)
+        return found
+
+    def test_mode(self) -> None:
+        for path in self.keyrings():
+            self.assertEqual(0o600, stat.S_IMODE(path.stat().st_mode), str(path))
+
+    def test_key_is_no_argument_and_in_no_log(self) -> None:
+        keys = {line.split('=', 1)[1].strip().encode()
+                for path in self.keyrings() for line in path.read_text().splitlines()
+                if line.strip().startswith('key =')}
+        self.assertGreaterEqual(len(keys), 2)
+        places = [*self.ceph.files.log.iterdir(),
+                  *(process / 'cmdline' for process in pathlib.Path('/proc').glob('[0-9]*'))]
+        for place in places:
+            try:
+                text = place.read_bytes()
+            except OSError:
+                # The process has ended meanwhile.
+                continue
+            for key in keys:
+                self.assertNotIn(key, text, str(place))

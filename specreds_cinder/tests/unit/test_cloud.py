@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the one-machine Ceph refuses before it starts anything."""
+
+import pathlib
+
+import ddt
+import fixtures
+import testtools
+
+from cloud import caps
+from cloud import ceph
+from cloud import ceph_conf
+from cloud import commands
+from cloud import layout
+
+
+@ddt.ddt
+class RefusalTest(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.data = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+
+    def assert_refused(self, words: str, **options: int) -> None:
+        error = self.assertRaises(commands.CloudError, ceph.Ceph, self.data, **options)
+        self.assertIn(words, str(error))
+
+    @ddt.data(({'osds': 0}, '0 OSDs'), ({'osds': 6}, '6 OSDs'), ({'port': 80}, 'port 80'),
+              ({'port': 65500}, 'port 65500'))
+    @ddt.unpack
+    def test_out_of_range(self, options: dict[str, int], words: str) -> None:
+        self.assert_refused(words, **options)
+
+    def test_path_too_long_for_sockets(self) -> None:
+        error = self.assertRaises(commands.CloudError, ceph.Ceph, self.data / ('x' * 80))
+        self.assertIn('shorter data directory', str(error))
+
+    def test_other_choices_than_those_of_the_cluster(self) -> None:
+        layout.Layout(self.data).save(layout.Settings(port=20000, osds=1))
+        self.assertEqual(20000, ceph.Ceph(self.data, osds=1).settings.port)
+        self.assert_refused('port 20000', port=20100)
+
+    def test_unreadable_choices(self) -> None:
+        layout.Layout(self.data).settings.write_text('{')
+        self.assert_refused('cannot be read')
+
+    @ddt.data('up', 'wipe')
+    def test_directory_of_somebody_else(self, action: str) -> None:
+        kept = self.data / 'thesis.tex'
+        kept.touch()
+        error = self.assertRaises(commands.CloudError, getattr(ceph.Ceph(self.data), action))
+        self.assertIn('left alone', str(error))
+        self.assertTrue(kept.exists())
+
+    def test_nothing_to_stop(self) -> None:
+        cluster = ceph.Ceph(self.data / 'none')
+        cluster.down()
+        cluster.wipe()
+        self.assertEqual('DOWN', cluster.status().health)
+
+
+@ddt.ddt
+class ConfTest(testtools.TestCase):
+
+    @ddt.data((1, 1, 1), (2, 2, 1), (3, 3, 2), (5, 3, 2))
+    @ddt.unpack
+    def test_size(self, osds: int, size: int, min_size: int) -> None:
+        text = ceph_conf.daemon(layout.Layout(pathlib.Path('/d')), layout.Settings(osds=osds))
+        self.assertIn(f'osd pool default size = {size}\n', text)
+        self.assertIn(f'osd pool default min size = {min_size}\n', text)
+
+    def test_client_sees_its_own_keyring_only(self) -> None:
+        text = ceph_conf.client(layout.Layout(pathlib.Path('/d')),
+                                layout.Settings(port=3300, ipv6=True), 'client.cinder')
+        self.assertIn('keyring = /d/client.cinder.keyring\n', text)
+        self.assertNotIn('admin.keyring', text)
+        self.assertIn('mon host = [v2:[::1]:3300,v1:[::1]:3301]\n', text)
+        self.assertIn('ms bind ipv6 = true\n', text)
+
+    def test_caps_name_every_pool(self) -> None:
+        self.assertEqual('profile rbd pool=a, profile rbd pool=b', caps.cinder({'b', 'a'})['osd'])
