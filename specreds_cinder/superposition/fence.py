@@ -56,13 +56,15 @@ class Fence:
         entries = self._cluster.mon({'prefix': 'osd blocklist ls'}) or []
         return {entry['addr']: (_time(entry['until']) - now).total_seconds() for entry in entries}
 
-    def renew(self, clients: Iterable[str]) -> list[str]:
-        """Re-arm the entries of which less than half the expiry is left, or nothing at all.
+    def renew(self, clients: Iterable[str], *, lapsed: bool = True) -> list[str]:
+        """Re-arm the entries of which less than half the expiry is left.
 
+        :param lapsed: also those of which nothing is left
         :returns: the addresses that were re-armed
         """
         left = self.remaining()
-        due = [client for client in clients if left.get(client, 0) < self._expiry_s / 2]
+        due = [client for client in clients if (lapsed or client in left)
+               and left.get(client, 0) < self._expiry_s / 2]
         self._each('add', due)
         return due
 

@@ -300,41 +300,54 @@ class Protocol:
                 backup.make_durable(record)
         durable_s = time.monotonic() - began
         clients = self._primary(record, attended=backup is not None)
+        # A collapse that was cut off may have fenced the primary already.
+        fenced = bool(record.fenced) and not self.fence.remaining().keys().isdisjoint(
+            record.fenced)
         if record.state == records.SUPERPOSED:
             record = self.store.swap(record, record.moved(
                 records.COLLAPSING, fenced=tuple(sorted(clients))))
-        report = self._decide(record, clients)
+        report = self._decide(record, clients, fenced=fenced)
         return dataclasses.replace(report, durable_s=durable_s,
                                    total_s=time.monotonic() - began)
 
-    def _decide(self, record: records.Record, clients: frozenset[str]) -> CollapseReport:
+    def _decide(self, record: records.Record, clients: frozenset[str], *,
+                fenced: bool) -> CollapseReport:
         first = self._sweep(record, thorough=False)
-        if first.dirty:
+        if first.dirty and not fenced:
             LOG.info('superposition %s is dirty: %s', record.id, first.first)
             self._drop(record, records.DIRTY)
             return CollapseReport(records.DIRTY, first)
         swept = time.monotonic()
-        with trace.span('fence', record.id):
-            self.fence.close(clients)
-        fenced = time.monotonic()
-        second, record = self._behind_fence(record, clients)
-        report = CollapseReport(
-            records.LATE_DIRTY if second.dirty else records.PROMOTED, first, second,
-            fence_s=fenced - swept, window_s=fenced - swept)
-        committing = time.monotonic()
-        if second.dirty:
-            LOG.warning('superposition %s is late dirty: %s', record.id, second.first)
-            self._drop(record, records.LATE_DIRTY)
-            return report
-        with trace.span('commit', record.id), self._unfenced_if_lost(record, clients):
-            self.store.swap(record, record.moved(records.PROMOTED, outcome=records.PROMOTED))
+        known = set(clients)
+        with self._unfenced_if_lost(record, known):
+            if self.reload(record).version != record.version:
+                raise errors.RecordChanged(
+                    f'superposition {record.id} was changed by another controller meanwhile; '
+                    f'look at it again')
+            with trace.span('fence', record.id):
+                self.fence.close(clients)
+            closed = time.monotonic()
+            second, record = self._behind_fence(record, known)
+            report = CollapseReport(
+                records.LATE_DIRTY if second.dirty else records.PROMOTED, first, second,
+                fence_s=closed - swept, window_s=closed - swept)
+            if second.dirty:
+                LOG.warning('superposition %s is late dirty: %s', record.id, second.first)
+                self._drop(record, records.LATE_DIRTY)
+                return report
+            committing = time.monotonic()
+            with trace.span('commit', record.id):
+                self.store.swap(record, record.moved(records.PROMOTED, outcome=records.PROMOTED))
         LOG.info('superposition %s is promoted', record.id)
         return dataclasses.replace(report, commit_s=time.monotonic() - committing)
 
-    def _behind_fence(self, record: records.Record, clients: frozenset[str]
+    def _behind_fence(self, record: records.Record, known: set[str]
                       ) -> tuple[sweep.SweepReport, records.Record]:
-        """Sweep until no client of the primary was outside the fence before the sweep began."""
-        known = clients
+        """Sweep until no client of the primary was outside the fence before the sweep began.
+
+        :param known: the clients that are fenced; those found and fenced here are added
+        """
+        clients = frozenset(known)
         for _ in range(_FENCE_ROUNDS):
             report = self._sweep(record, thorough=True)
             now = self._primary(record, attended=True)
@@ -349,14 +362,17 @@ class Protocol:
             f'{", ".join(sorted(known - clients))}')
 
     @contextlib.contextmanager
-    def _unfenced_if_lost(self, record: records.Record,
-                          clients: frozenset[str]) -> Iterator[None]:
-        """Take our fence back if another controller aborted before we could commit."""
+    def _unfenced_if_lost(self, record: records.Record, known: set[str]) -> Iterator[None]:
+        """Take our fence back if another controller let the primary live before we committed.
+
+        One that has ended it altogether took the fence back itself, last of all.
+        """
         try:
             yield
         except errors.RecordChanged:
-            if self.reload(record).outcome == records.ABORTED:
-                self.fence.open(clients)
+            with contextlib.suppress(errors.NotSuperposed):
+                if self.reload(record).outcome in (records.ABORTED, records.DIRTY):
+                    self.fence.open(known)
             raise
 
     def _primary(self, record: records.Record, *, attended: bool) -> frozenset[str]:
@@ -416,9 +432,12 @@ class Protocol:
               progress: backups.Progress | None = None) -> None:
         if record.state != records.ABORTING:
             record = self.store.swap(record, record.moved(records.ABORTING, outcome=outcome))
+        self._unfence(record)
+        self._clean(record, progress)
+
+    def _unfence(self, record: records.Record) -> None:
         if record.outcome == records.ABORTED:
             self.fence.open(record.fenced)
-        self._clean(record, progress)
 
     def _clean(self, record: records.Record, progress: backups.Progress | None = None) -> None:
         """Remove everything that a decided superposition leaves behind; its record last."""
@@ -426,6 +445,9 @@ class Protocol:
         self._each(lambda volume: overlay.remove(self.cluster, volume, shut_out, progress),
                    record.volumes)
         self._each(lambda volume: self.store.release(volume, record.id), record.volumes)
+        # Again: a controller that was collapsing when we decided may have fenced since. From here
+        # on it finds no record and fences nothing.
+        self._unfence(record)
         self.store.delete(record)
 
     # merge
@@ -508,9 +530,12 @@ class Protocol:
         :returns: the addresses that were blocklisted anew
         """
         record = self.reload(record)
-        if record.outcome == records.ABORTED:
-            return []
-        return self.fence.renew(record.fenced)
+        if record.state == records.COLLAPSING:
+            # Whom a collapse that was cut off did not come to fence, only a decision may.
+            return self.fence.renew(record.fenced, lapsed=False)
+        if record.outcome in (records.PROMOTED, records.LATE_DIRTY):
+            return self.fence.renew(record.fenced)
+        return []
 
     def resume(self, record: records.Record, backup: backups.Backup | None = None,
                progress: backups.Progress | None = None) -> str:
