@@ -14,6 +14,7 @@ from typing import Any
 import rados
 import rbd
 
+from specreds_cinder.superposition import address
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import librados
 
@@ -153,9 +154,7 @@ class Cluster:
     @functools.cached_property
     def addresses(self) -> frozenset[str]:
         """The addresses under which the python-rados handle is known, nonce included."""
-        text = self.rados.get_addrs()
-        return frozenset(part.split(':', 1)[1] if part[:3] in ('v1:', 'v2:') else part
-                         for part in text.strip('[]').split(','))
+        return address.found_in(self.rados.get_addrs())
 
     def _connect(self) -> Any:
         with answering(f'connect to the cluster of {self.conffile} as client.{self.user}'):

@@ -9,15 +9,11 @@ blocklist, and an OSD that has that map refuses it. The order is librbd's when i
 from collections.abc import Iterable
 from concurrent import futures
 import datetime
-import ipaddress
-import re
 
+from specreds_cinder.superposition import address
 from specreds_cinder.superposition import cluster as ceph
-from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import trace
 
-# ADDRESS:PORT/NONCE. Without the nonce Ceph would shut out every client of the host.
-_CLIENT = re.compile(r'(?P<host>\[[0-9a-fA-F:.]+\]|[0-9.]+):(?P<port>\d+)/(?P<nonce>\d+)')
 _PARALLEL = 64
 
 
@@ -69,7 +65,7 @@ class Fence:
         return due
 
     def _each(self, operation: str, clients: Iterable[str]) -> None:
-        wanted = sorted({check(client) for client in clients})
+        wanted = sorted({address.check(client) for client in clients})
         if not wanted:
             return
         with futures.ThreadPoolExecutor(min(_PARALLEL, len(wanted))) as pool:
@@ -83,23 +79,6 @@ class Fence:
             command['expire'] = float(self._expiry_s)
         with trace.change(f'fence.{operation}', client):
             self._cluster.mon(command)
-
-
-def check(client: str) -> str:
-    """Give back an address that names exactly one client.
-
-    :raises InvalidInput: it does not
-    """
-    match = _CLIENT.fullmatch(client)
-    try:
-        if match is None or int(match['nonce']) == 0:
-            raise ValueError(client)
-        ipaddress.ip_address(match['host'].strip('[]'))
-    except ValueError:
-        raise errors.InvalidInput(
-            f'{client!r} is not the address of one Ceph client: it has the form '
-            f'ADDRESS:PORT/NONCE') from None
-    return client
 
 
 def _time(text: str) -> datetime.datetime:

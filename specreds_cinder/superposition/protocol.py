@@ -26,6 +26,7 @@ import threading
 import time
 from typing import TypeVar
 
+from specreds_cinder.superposition import address
 from specreds_cinder.superposition import backup as backups
 from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import cut as cuts
@@ -384,17 +385,17 @@ class Protocol:
         :param attended: the backup, if one runs, is in our hands
         :raises OverlayBusy: it is not: what it was told is written may be in no disk yet
         """
-        backup = {address for found in self._each(self._overlay_users, record.volumes)
-                  for address in found}
+        backup = {client for found in self._each(self._overlay_users, record.volumes)
+                  for client in found}
         if backup and not attended:
             raise errors.OverlayBusy(
                 f'a backup has the overlays of superposition {record.id} open at '
                 f'{", ".join(sorted(backup))}: collapse it through its hypervisor, so that its '
                 f'disks become durable first, or stop it')
-        open_at = {volumes.host(address) for address in backup}
-        now = {address for found in self._each(self._users, record.volumes) for address in found}
+        open_at = {address.host(client) for client in backup}
+        now = {client for found in self._each(self._users, record.volumes) for client in found}
         return record.clients | {
-            address for address in now if volumes.host(address) not in open_at}
+            client for client in now if address.host(client) not in open_at}
 
     def _overlay_users(self, volume: records.Volume) -> frozenset[str]:
         return self._clients(volume.overlay_ref)

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an RBD image is like now, and whether it can be superposed."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 import contextlib
 import dataclasses
+from typing import Any
 
 import rbd
 
+from specreds_cinder.superposition import address
 from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import record as records
@@ -65,7 +67,7 @@ class Facts:
             found.append('it is mirrored to another cluster: disable mirroring first')
         if self.encrypted:
             found.append('it is encrypted (LUKS): the overlay would hold plain text')
-        if len({host(address) for address in self.clients}) > 1:
+        if len({address.host(client) for client in self.clients}) > 1:
             found.append('clients on several hosts have it open '
                          f'({", ".join(sorted(self.clients))}): there must be one primary')
         found += [f'pool {pools[pool_id].name} has a cache tier' for pool_id
@@ -75,7 +77,7 @@ class Facts:
 
 @contextlib.contextmanager
 def opened(cluster: ceph.Cluster, ref: records.VolumeRef, *,
-           read_only: bool = True) -> 'Iterator[rbd.Image]':
+           read_only: bool = True) -> Iterator[Any]:
     """Open an RBD image; read-only, it registers no watch and takes no lock.
 
     :raises VolumeGone: there is no such image
@@ -100,7 +102,6 @@ def inspect(cluster: ceph.Cluster, ref: records.VolumeRef) -> Facts:
         if image.old_format():
             raise errors.NotEligible(str(ref), ['it is of RBD format 1: migrate it to format 2'])
         owners = _lock_owners(image)
-        watchers = {watcher['addr'] for watcher in image.watchers_list()}
         features = image.features()
         with cluster.ioctx(ref.pool, ref.namespace) as io:
             pool_id = io.get_pool_id()
@@ -110,8 +111,7 @@ def inspect(cluster: ceph.Cluster, ref: records.VolumeRef) -> Facts:
             data_pool_id=data_pool_id if data_pool_id >= 0 else pool_id,
             data_prefix=image.block_name_prefix(), size=image.size(),
             object_size=image.stat()['obj_size'], features=features,
-            clients=frozenset(_plain(watchers | owners)) - cluster.addresses,
-            owners=frozenset(_plain(owners)),
+            clients=(_watchers(image) | owners) - cluster.addresses, owners=owners,
             invalid_map=bool(image.flags() & rbd.RBD_FLAG_OBJECT_MAP_INVALID),
             mirrored=_mirrored(image),
             encrypted=image.read(0, min(len(_LUKS_MAGIC), image.size())) == _LUKS_MAGIC)
@@ -123,27 +123,22 @@ def clients(cluster: ceph.Cluster, ref: records.VolumeRef) -> frozenset[str]:
     :raises VolumeGone: there is no such image
     """
     with opened(cluster, ref) as image:
-        found = {watcher['addr'] for watcher in image.watchers_list()} | _lock_owners(image)
-    return frozenset(_plain(found)) - cluster.addresses
+        found = _watchers(image) | _lock_owners(image)
+    return found - cluster.addresses
 
 
-def host(address: str) -> str:
-    """Give the host part of a client's address: ``[::1]:0/17`` is of ``[::1]``."""
-    return address.rsplit(':', 1)[0]
+def _watchers(image: Any) -> frozenset[str]:
+    return address.found_in(' '.join(watcher['addr'] for watcher in image.watchers_list()))
 
 
-def _lock_owners(image: 'rbd.Image') -> set[str]:
+def _lock_owners(image: Any) -> frozenset[str]:
     # The exclusive lock's owner as the header tells it; lock_get_owners() needs a writable open.
     lockers = image.list_lockers()
-    return {address for _client, _cookie, address in lockers['lockers']} if lockers else set()
+    return address.found_in(' '.join(locker[2] for locker in lockers['lockers'])
+                            if lockers else '')
 
 
-def _plain(addresses: Iterable[str]) -> set[str]:
-    return {address.split(':', 1)[1] if address[:3] in ('v1:', 'v2:') else address
-            for address in addresses}
-
-
-def _mirrored(image: 'rbd.Image') -> bool:
+def _mirrored(image: Any) -> bool:
     try:
         return bool(image.mirror_image_get_info()['state'] != rbd.RBD_MIRROR_IMAGE_DISABLED)
     except (rbd.InvalidArgument, rbd.ImageNotFound, rbd.FunctionNotSupported):
