@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The two who race for a volume, as a test has them in hand: a primary, and a backup."""
+
+import contextlib
+import json
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from typing import Any
+
+import nbd
+import tenacity
+
+from specreds_cinder.superposition import cluster as ceph
+from specreds_cinder.superposition import qemu
+from specreds_cinder.superposition import record as records
+
+_PRIMARY = 'specreds_cinder.tests.functional.primary'
+_START_SECONDS = 30
+_ANSWER_SECONDS = 90
+_until_up = tenacity.retry(
+    retry=tenacity.retry_if_exception_type((OSError, nbd.Error)), reraise=True,
+    stop=tenacity.stop_after_delay(_START_SECONDS), wait=tenacity.wait_fixed(0.02))
+
+
+class Process:
+    """A process with a short directory of its own for its sockets."""
+
+    def __init__(self) -> None:
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix='race-'))
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, command: list[str]) -> None:
+        """Start it; it says nothing unless something is wrong."""
+        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+
+    def signal(self, number: int) -> None:
+        """Send a signal."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """Kill it at once, as a power failure would."""
+        self.signal(signal.SIGKILL)
+        self.wait()
+
+    def wait(self) -> None:
+        """Wait for its end, and take its directory away."""
+        assert self._process is not None
+        self._process.wait(_ANSWER_SECONDS)
+        for path in self.directory.glob('*'):
+            path.unlink()
+        with contextlib.suppress(FileNotFoundError):
+            self.directory.rmdir()
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+
+class Primary(Process):
+    """A process that has images open and writes on demand.
+
+    :param images: opened in this order
+    """
+
+    def __init__(self, cluster: ceph.Cluster, *images: records.VolumeRef) -> None:
+        super().__init__()
+        self.path = str(self.directory / 'socket')
+        self.start([sys.executable, '-m', _PRIMARY, cluster.conffile, cluster.user, self.path,
+                    *map(str, images)])
+        self._connection = _until_up(connect)(self.path)
+        self.clients = frozenset(ask(self._connection, 'clients')['clients'])
+
+    def write(self, offset: int, byte: int = 0x77, length: int = 4096, disk: int = 0) -> int:
+        """Write; 0 if it was acknowledged, or a negative error number."""
+        return self.ask('write', offset=offset, byte=byte, length=length, disk=disk)
+
+    def ask(self, do: str, **words: Any) -> int:
+        """Ask for something else; 0 if it was done, or a negative error number."""
+        code: int = ask(self._connection, do, **words)['code']
+        return code
+
+    def read(self, offset: int, length: int = 4096, disk: int = 0) -> bytes:
+        """Read."""
+        answer = ask(self._connection, 'read', offset=offset, length=length, disk=disk)
+        return bytes.fromhex(answer['data'])
+
+    def close(self) -> None:
+        """Let it close its images and end."""
+        self.ask('close')
+        self.wait()
+
+    def end(self) -> None:
+        """End it in whatever state it is: closed if its images work, killed otherwise."""
+        if not self.running:
+            return
+        self.signal(signal.SIGCONT)
+        if self.ask('flush') == 0:
+            self.close()
+        else:
+            self.kill()
+
+
+class Backup(Process):
+    """A qemu-storage-daemon with the child versions of a record, exported by NBD.
+
+    :param speculative: as for :func:`qemu.overlay_nodes`
+    """
+
+    def __init__(self, cluster: ceph.Cluster, record: records.Record, *,
+                 speculative: bool = True) -> None:
+        super().__init__()
+        self._cluster = cluster
+        self.prefixes = [f'sp{index}' for index in range(len(record.volumes))]
+        self.qmp = str(self.directory / 'qmp')
+        self._nbd = str(self.directory / 'nbd')
+        self.suspended: list[bool] = []
+        command = ['qemu-storage-daemon', '--chardev',
+                   f'socket,id=q,path={self.qmp},server=on,wait=off', '--monitor', 'chardev=q',
+                   '--nbd-server', f'addr.type=unix,addr.path={self._nbd},max-connections=0']
+        for prefix, volume in zip(self.prefixes, record.volumes, strict=True):
+            for node in qemu.overlay_nodes(cluster, volume, speculative=speculative,
+                                           prefix=prefix):
+                command += ['--blockdev', json.dumps(node)]
+            command += ['--export', f'nbd,id=e-{prefix},node-name={prefix},name={prefix},'
+                                    'writable=on']
+        self.start(command)
+        self.disks = [self._disk(prefix) for prefix in self.prefixes]
+
+    @_until_up
+    def _disk(self, export: str) -> 'nbd.NBD':
+        disk = nbd.NBD()
+        # A sparse read makes QEMU ask librbd for the image's allocation, and librbd takes the
+        # volume's exclusive lock for that: no guest's read does so.
+        disk.set_request_structured_replies(False)
+        disk.set_export_name(export)
+        disk.connect_unix(self._nbd)
+        return disk
+
+    @property
+    def hook(self) -> qemu.QmpBackup:
+        """What a collapse and a merge talk to."""
+        return qemu.QmpBackup(self._cluster, self.qmp, self.prefixes,
+                              quiesce=self.suspended.append)
+
+    def end(self) -> None:
+        """Stop it in good order."""
+        if self.running:
+            self.signal(signal.SIGTERM)
+            self.wait()
+
+
+def connect(path: str) -> socket.socket:
+    """Connect to a primary's socket."""
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(_ANSWER_SECONDS)
+    try:
+        connection.connect(path)
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
+def ask(connection: socket.socket, do: str, **words: Any) -> dict[str, Any]:
+    """Send a request to a primary, and wait for its answer."""
+    connection.sendall(json.dumps({'do': do, **words}).encode() + b'\n')
+    line = b''
+    while not line.endswith(b'\n'):
+        part = connection.recv(1 << 20)
+        if not part:
+            # It has ended, which is the answer to "close".
+            return {'code': 0}
+        line += part
+    answer: dict[str, Any] = json.loads(line)
+    return answer
+
+
+def child_io(cluster: ceph.Cluster, volume: records.Volume, *commands: str) -> str:
+    """Run qemu-io's commands on the child version, which nobody has open."""
+    command = ['qemu-io']
+    for text in commands:
+        command += ['-c', text]
+    done = subprocess.run([*command, 'json:' + json.dumps(qemu.offline_chain(cluster, volume))],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True,
+                          timeout=_ANSWER_SECONDS)
+    return done.stdout

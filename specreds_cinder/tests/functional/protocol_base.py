@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of the protocol share: volumes, actors, and a look for what was left behind."""
+
+import functools
+from typing import Any
+
+import rbd
+
+from specreds_cinder import superposition as sp
+from specreds_cinder.superposition import record as records
+from specreds_cinder.tests.functional import actors
+from specreds_cinder.tests.functional import base
+
+SIZE = 32 * base.MIB
+# What may stay: one small object per placement group, and the (empty) index.
+_STAYS = ('specreds.cut.', 'specreds.index')
+
+
+class ProtocolTestCase(base.FunctionalTestCase):
+    """A test of the protocol. Superpositions and fences that it leaves are taken away."""
+
+    settings = sp.Settings(merge_bytes_per_s=0)
+
+    @functools.cached_property
+    def protocol(self) -> sp.Protocol:
+        """The library, in this process."""
+        return sp.Protocol(self.cluster, self.settings)
+
+    def make_volume(self, objects: int = 4, size: int = SIZE, **options: Any) -> sp.VolumeRef:
+        """Make a volume; see :meth:`make_image`."""
+        return self.make_image('vol', size, objects, **options)
+
+    def make_primary(self, *refs: sp.VolumeRef) -> actors.Primary:
+        """Start a primary that owns the images' locks, as one that has written does."""
+        primary = actors.Primary(self.cluster, *refs)
+        self.addCleanup(primary.end)
+        for index in range(len(refs)):
+            self.assertEqual(0, primary.write(0, 0x50, disk=index))
+        return primary
+
+    def make_backup(self, record: sp.Record, **options: Any) -> actors.Backup:
+        """Start a backup on the child versions."""
+        backup = actors.Backup(self.cluster, record, **options)
+        self.addCleanup(backup.end)
+        return backup
+
+    def superpose(self, *refs: sp.VolumeRef) -> sp.Record:
+        """Put volumes into a superposition that ends with the test."""
+        record = self.protocol.super(list(refs))
+        self.addCleanup(self.drop, record)
+        return record
+
+    def drop(self, record: sp.Record) -> None:
+        """End a superposition in whatever state it is, and its fence."""
+        try:
+            record = self.protocol.reload(record)
+        except sp.NotSuperposed:
+            pass
+        else:
+            if record.state in records.DECIDED:
+                self.protocol.merge(record)
+            else:
+                self.protocol.abort(record)
+        self.protocol.fence.open(record.clients | set(record.fenced))
+
+    def contents(self, ref: sp.VolumeRef, size: int = SIZE) -> bytes:
+        """Read a volume's own image."""
+        with self.open_pool(ref.pool, ref.namespace) as io, \
+                rbd.Image(io, ref.image, read_only=True) as image:
+            data: bytes = image.read(0, size)
+        return data
+
+    def remove_namespace(self, namespace: str, pool: str | None = None) -> None:
+        """Remove an RBD namespace, which is empty."""
+        with self.administrator.open_ioctx(pool or self.pool) as io:
+            rbd.RBD().namespace_remove(io, namespace)
+
+    def fenced(self) -> set[str]:
+        """Read the blocklist."""
+        return set(self.protocol.fence.remaining())
+
+    def objects(self, pool: str, namespace: str = '') -> set[str]:
+        """Name all objects of a pool's namespace."""
+        with self.open_pool(pool, namespace) as io:
+            return {item.key for item in io.list_objects()}
+
+    def images(self, home: sp.Home) -> dict[str, str]:
+        """List the images of a pool's namespace, by id."""
+        with self.open_pool(home.pool, home.namespace) as io:
+            return {image['id']: image['name'] for image in rbd.RBD().list2(io)}
+
+    def assert_nothing_left(self, record: sp.Record) -> None:
+        """Check that a superposition that has ended left nothing but markers and the index."""
+        for home in record.homes:
+            self.assertNotIn(record.id, self.protocol.store.index(home))
+        for volume in record.volumes:
+            images = self.images(volume.ref.home)
+            self.assertNotIn(volume.overlay, images.values())
+            for pool in {volume.pool, volume.data_pool}:
+                self.assertEqual(set(), {
+                    name for name in self.objects(pool, volume.namespace)
+                    if _strange(name, images)})
+
+
+def _strange(name: str, images: dict[str, str]) -> bool:
+    """Tell whether an object belongs to no image, or to a superposition."""
+    kind, *parts = name.split('.')
+    if kind == 'rbd_id':
+        return '.'.join(parts) not in images.values()
+    if kind in ('rbd_header', 'rbd_data', 'rbd_object_map'):
+        return not any(part in images for part in parts)
+    return kind == 'specreds' and not name.startswith(_STAYS)

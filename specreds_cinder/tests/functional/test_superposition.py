@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The life of a superposition, and that every kind of change after the cut is seen."""
+
+import time
+
+import ddt
+import rbd
+
+from specreds_cinder import superposition as sp
+from specreds_cinder.superposition import record as records
+from specreds_cinder.tests.functional import base
+from specreds_cinder.tests.functional import protocol_base
+
+OBJECT = 4 * base.MIB
+
+
+class LifeTest(protocol_base.ProtocolTestCase):
+
+    def test_promote_and_merge(self) -> None:
+        first, second = self.make_volume(), self.make_volume()
+        primary = self.make_primary(first, second)
+        record = self.protocol.super([first, second], reason='test', server='a-server')
+        self.addCleanup(self.drop, record)
+        self.assertEqual(records.SUPERPOSED, record.state)
+        self.assertEqual(('test', 'a-server'), (record.reason, record.server))
+        self.assertEqual([first, second], [volume.ref for volume in record.volumes])
+        self.assertEqual(primary.clients, record.clients)
+        self.assertEqual(record, self.protocol.show(record.id, record.home))
+        self.assertEqual(record, self.protocol.find(second))
+        self.assertIn(record, self.protocol.list(record.home))
+
+        report = self.protocol.check(record)
+        self.assertEqual((False, None, 8), (report.dirty, report.first, report.swept))
+        self.assertEqual(record, self.protocol.reload(record))
+
+        outcome = self.protocol.collapse(record)
+        self.assertEqual('promoted', outcome.outcome)
+        promoted = self.protocol.reload(record)
+        self.assertEqual((records.PROMOTED, 'promoted'), (promoted.state, promoted.outcome))
+        self.assertEqual(primary.clients, set(promoted.fenced))
+        self.assertRaises(sp.Conflict, self.protocol.abort, record)
+        self.assertRaises(sp.Conflict, self.protocol.collapse, record)
+        self.assertRaises(sp.Conflict, self.protocol.check, record)
+        self.assertEqual('promoted', self.protocol.resume(record))
+
+        self.protocol.merge(record)
+        self.assertRaises(sp.NotSuperposed, self.protocol.reload, record)
+        self.assertRaises(sp.NotSuperposed, self.protocol.find, first)
+        self.assertRaises(sp.NotSuperposed, self.protocol.merge, record)
+        self.assertNotIn(record.id, [one.id for one in self.protocol.list(record.home)])
+        self.assert_nothing_left(record)
+        # The dead primary stays shut out for as long as its blocklist entries live.
+        self.assertTrue(primary.clients <= self.fenced())
+
+    def test_abort(self) -> None:
+        volume = self.make_volume()
+        primary = self.make_primary(volume)
+        before = self.contents(volume)
+        record = self.superpose(volume)
+        self.assertRaises(sp.Conflict, self.protocol.merge, record)
+        self.assertEqual('superposed', self.protocol.resume(record))
+        self.protocol.abort(record)
+        self.assert_nothing_left(record)
+        self.assertEqual(before, self.contents(volume))
+        self.assertEqual(0, primary.write(OBJECT))
+        self.assertEqual(set(), primary.clients & self.fenced())
+        self.assertRaises(sp.NotSuperposed, self.protocol.abort, record)
+
+    def test_collapse_without_promotion_aborts(self) -> None:
+        record = self.superpose(self.make_volume())
+        self.assertEqual('aborted', self.protocol.collapse(record, promote=False).outcome)
+        self.assert_nothing_left(record)
+
+    def test_again(self) -> None:
+        volume = self.make_volume()
+        for _ in range(2):
+            record = self.superpose(volume)
+            self.assertEqual('promoted', self.protocol.collapse(record).outcome)
+            self.protocol.merge(record)
+
+    def test_list_is_of_one_namespace(self) -> None:
+        with self.open_pool() as io:
+            rbd.RBD().namespace_create(io, 'tenant')
+        self.addCleanup(self.remove_namespace, 'tenant')
+        inside = self.superpose(self.make_volume(namespace='tenant'))
+        outside = self.superpose(self.make_volume())
+        self.assertEqual([inside], self.protocol.list(sp.Home(self.pool, 'tenant')))
+        self.assertEqual([outside], self.protocol.list(sp.Home(self.pool)))
+
+    def test_many_are_listed_oldest_first(self) -> None:
+        made = [self.superpose(self.make_volume()) for _ in range(3)]
+        listed = self.protocol.list(sp.Home(self.pool))
+        self.assertEqual([record.id for record in made],
+                         [record.id for record in listed if record in made])
+
+    def test_progress(self) -> None:
+        record = self.superpose(self.make_volume())
+        self.protocol.collapse(record)
+        seen: list[tuple[int, int]] = []
+        self.protocol.merge(record, progress=lambda done, total: seen.append((done, total)))
+        self.assertEqual(seen[-1][0], seen[-1][1])
+        self.assertEqual(sorted(seen), seen)
+
+
+@ddt.ddt
+class CleanTest(protocol_base.ProtocolTestCase):
+    """What happens without a write of the primary leaves a superposition clean."""
+
+    def assert_clean(self, record: sp.Record) -> None:
+        self.assertEqual((False, None), (self.protocol.check(record).dirty,
+                                         self.protocol.check(record).first))
+        self.assertEqual('promoted', self.protocol.collapse(record).outcome)
+
+    @ddt.data(0, 1, 8)
+    def test_written_before(self, objects: int) -> None:
+        volume = self.make_volume(objects)
+        record = self.superpose(volume)
+        self.assertEqual(objects, self.protocol.check(record).swept)
+        self.assert_clean(record)
+
+    def test_read_by_the_primary(self) -> None:
+        volume = self.make_volume()
+        primary = self.make_primary(volume)
+        record = self.superpose(volume)
+        self.assertEqual(b'\x50' * 4096, primary.read(0))
+        self.assert_clean(record)
+
+    def test_read_by_somebody_else(self) -> None:
+        volume = self.make_volume()
+        self.make_primary(volume)
+        record = self.superpose(volume)
+        self.contents(volume)
+        self.assert_clean(record)
+
+    def test_other_volumes_are_written(self) -> None:
+        volume, other = self.make_volume(), self.make_volume()
+        record = self.superpose(volume)
+        self.make_primary(other)
+        self.assert_clean(record)
+
+    def test_the_backup_takes_the_free_lock(self) -> None:
+        volume = self.make_volume()
+        record = self.superpose(volume)
+        with self.open_pool() as io, rbd.Image(io, volume.image) as image:
+            image.lock_acquire(rbd.RBD_LOCK_MODE_EXCLUSIVE)
+        self.assert_clean(record)
+
+
+@ddt.ddt
+class DirtyTest(protocol_base.ProtocolTestCase):
+    """Whatever changes a volume after the cut makes the superposition dirty."""
+
+    def assert_dirty(self, record: sp.Record, why: str) -> None:
+        report = self.protocol.check(record)
+        self.assertTrue(report.dirty)
+        self.assertIn(why, report.first or '')
+        self.assertEqual('dirty', self.protocol.collapse(record).outcome)
+        self.assert_nothing_left(record)
+        self.assertEqual(set(), self.fenced() & record.clients)
+
+    @ddt.data(
+        ('write', 0, 4096, 'was written'),
+        ('write', OBJECT - 1, 1, 'was written'),
+        ('write', 3 * OBJECT + 12345, 512, 'was written'),
+        ('write', 6 * OBJECT, 4096, 'was written'),
+        ('write', 7 * OBJECT + OBJECT - 4096, 4096, 'was written'),
+        ('discard', 0, OBJECT, 'objects were created or discarded'),
+        ('discard', 0, 65536, 'was written'),
+        ('resize', 0, 2 * protocol_base.SIZE, 'was resized'),
+        ('resize', 0, OBJECT, 'was resized'),
+        ('resize', 0, protocol_base.SIZE - 512, 'was resized'),
+    )
+    @ddt.unpack
+    def test_changed_by_the_primary(self, do: str, offset: int, length: int, why: str) -> None:
+        volume = self.make_volume()
+        primary = self.make_primary(volume)
+        record = self.superpose(volume)
+        self.assertEqual(0, primary.ask(do, offset=offset, length=length, byte=1))
+        self.assert_dirty(record, why)
+        self.assertEqual(0, primary.write(0, 0x99))
+        self.assertEqual(b'\x99' * 4096, self.contents(volume)[:4096])
+
+    def test_created_and_discarded(self) -> None:
+        volume = self.make_volume()
+        primary = self.make_primary(volume)
+        record = self.superpose(volume)
+        self.assertEqual(0, primary.write(7 * OBJECT))
+        self.assertEqual(0, primary.ask('discard', offset=7 * OBJECT, length=OBJECT))
+        self.assert_dirty(record, 'was touched by the primary')
+
+    def test_the_last_of_several_volumes(self) -> None:
+        volumes = [self.make_volume() for _ in range(3)]
+        record = self.superpose(*volumes)
+        self.make_primary(volumes[-1])
+        self.assert_dirty(record, volumes[-1].image)
+
+    def test_full_volume(self) -> None:
+        size = 256 * base.MIB
+        volume = self.make_volume(objects=256, size=size, order=20)
+        primary = self.make_primary(volume)
+        record = self.superpose(volume)
+        self.assertEqual(256, self.protocol.check(record).swept)
+        self.assertEqual(0, primary.write(size - 4096))
+        self.assert_dirty(record, '.00000000000000ff of ')
+
+    def test_the_snapshot_is_rolled_back(self) -> None:
+        volume = self.make_volume()
+        with self.open_pool() as io, rbd.Image(io, volume.image) as image:
+            image.create_snap('before')
+            image.write(b'changed', 0)
+            record = self.superpose(volume)
+            self.assertFalse(self.protocol.check(record).dirty)
+            image.rollback_to_snap('before')
+        self.assert_dirty(record, 'was written')
+
+    def test_the_map_becomes_invalid(self) -> None:
+        volume = self.make_volume()
+        record = self.superpose(volume)
+        with self.open_pool() as io, rbd.Image(io, volume.image) as image:
+            image.update_features(rbd.RBD_FEATURE_OBJECT_MAP | rbd.RBD_FEATURE_FAST_DIFF, False)
+        self.assert_dirty(record, 'other features')
+
+    def test_the_image_is_deleted(self) -> None:
+        volume, other = self.make_volume(), self.make_volume()
+        record = self.superpose(volume, other)
+        self.remove_image(volume)
+        self.assertEqual(record, self.protocol.find(volume))
+        self.assert_dirty(record, 'is gone')
+
+    def test_the_image_is_replaced(self) -> None:
+        volume = self.make_volume()
+        record = self.superpose(volume)
+        self.remove_image(volume)
+        with self.open_pool() as io:
+            rbd.RBD().create(io, volume.image, protocol_base.SIZE, old_format=False)
+        self.assertRaises(sp.NotSuperposed, self.protocol.find, volume)
+        self.assert_dirty(record, 'was replaced')
+
+    def test_the_image_is_deleted_and_the_superposition_aborted(self) -> None:
+        volume = self.make_volume()
+        record = self.superpose(volume)
+        self.remove_image(volume)
+        self.protocol.abort(record)
+        self.assert_nothing_left(record)
+
+
+class PlacementGroupsTest(protocol_base.ProtocolTestCase):
+    """The pool's placement groups change between the cut and the sweep."""
+
+    def settle(self, pool: str, count: int) -> None:
+        """Have the pool's placement groups split or merged."""
+        self.ceph.admin(['osd', 'pool', 'set', pool, 'pg_num', str(count)])
+        while next(one for one in self.cluster.pools().values()
+                   if one.name == pool).pg_num != count:
+            time.sleep(0.1)
+
+    def test_split_then_merged(self) -> None:
+        pool = self.make_pool('groups', pg_num=4)
+        records = {written: self.superpose(self.make_volume(objects=8, pool=pool))
+                   for written in (None, 0, 3, 7)}
+        kept = self.superpose(self.make_volume(objects=8, pool=pool))
+
+        self.settle(pool, 16)
+        for written, record in records.items():
+            with self.open_pool(pool) as io, \
+                    rbd.Image(io, record.volumes[0].image) as image:
+                if written is not None:
+                    image.write(b'written', written * OBJECT)
+            report = self.protocol.check(record)
+            self.assertEqual(written is not None, report.dirty, report.first)
+            self.assertEqual('promoted' if written is None else 'dirty',
+                             self.protocol.collapse(record).outcome)
+        self.assertFalse(self.protocol.check(kept).dirty)
+
+        self.settle(pool, 15)
+        self.assertIn('were merged since the cut', self.protocol.check(kept).first or '')
+        self.settle(pool, 16)
+        self.assertIn('were merged since the cut', self.protocol.check(kept).first or '')
+        self.assertEqual('dirty', self.protocol.collapse(kept).outcome)
+        # A new cut is as good as any.
+        again = self.superpose(kept.volumes[0].ref)
+        self.assertEqual('promoted', self.protocol.collapse(again).outcome)
