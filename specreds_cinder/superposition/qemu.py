@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Mapping
 import contextlib
+import logging
 import time
 from typing import Any
 
@@ -17,8 +18,15 @@ from specreds_cinder.superposition import trace
 
 Node = dict[str, Any]
 
-_POLL = 0.05
-_TIMEOUT = 30.0
+LOG = logging.getLogger(__name__)
+
+_POLL = 0.02
+_TIMEOUT = 60.0
+# So little is copied in a fraction of a second, while the guest stands still.
+_ENOUGH = 4 << 20
+# How long a merge may get no nearer to its end before its limit is raised, and up to where.
+_PATIENCE = 5.0
+_FAST = 1 << 30
 
 
 def base_node(cluster: ceph.Cluster, volume: records.Volume, name: str, *,
@@ -95,43 +103,53 @@ class QmpBackup(backups.Backup):
 
     def converge(self, record: records.Record, rate: int,
                  progress: backups.Progress | None) -> None:
-        """Mirror each overlay's own data into its volume; see :class:`backup.Backup`.
+        """Commit each overlay into its volume while the guest runs; see :class:`backup.Backup`.
 
-        A write-blocking mirror, unlike a commit, also converges against a guest that writes
-        faster than the copy runs.
+        The copy need not be complete: :meth:`switch` copies the rest while the guest stands
+        still, so little has to be left. Where the guest writes as fast as the copy runs, the
+        limit is raised until it does not.
         """
         with self._session() as run:
             there = self._nodes(run)
             for prefix, volume in self._disks(record):
                 if prefix not in there or _job(prefix) in self._jobs(run):
                     continue
-                target = f'{prefix}-target'
-                if target not in there:
-                    run('blockdev-add', **base_node(self._cluster, volume, target,
-                                                    read_only=False))
                 with trace.change('merge.start', str(volume.ref)):
-                    run('blockdev-mirror', **{
-                        'job-id': _job(prefix), 'device': prefix, 'target': target,
-                        'sync': 'top', 'copy-mode': 'write-blocking', 'speed': rate,
-                        'auto-dismiss': False})
-            self._wait(run, {'ready', 'concluded'}, progress, None)
+                    run('block-commit', **{
+                        'job-id': _job(prefix), 'device': prefix, 'top-node': prefix,
+                        'base-node': f'{prefix}-base', 'speed': rate, 'auto-dismiss': False})
+            least, since = float('inf'), time.monotonic()
+            while (left := self._left(run, progress)) > _ENOUGH:
+                now = time.monotonic()
+                if left < 0.9 * least:
+                    least, since = left, now
+                elif now - since > _PATIENCE:
+                    if not rate:
+                        LOG.warning('the guest writes as fast as its overlay can be merged: it '
+                                    'will stand still while %d MiB are copied', left >> 20)
+                        return
+                    rate = 4 * rate if rate < _FAST else 0
+                    LOG.info('merge limit raised to %s MiB/s', rate >> 20 if rate else 'any')
+                    self._limit(run, rate)
+                    least, since = float('inf'), now
+                time.sleep(_POLL)
 
     def suspend(self) -> None:
         """Stop the guest."""
         self._guest('stop', True)
 
     def switch(self, record: records.Record) -> None:
-        """Complete the mirrors; see :class:`backup.Backup`."""
+        """Copy the rest, and let the disks use the volumes; see :class:`backup.Backup`."""
         with self._session() as run:
+            self._limit(run, 0)
+            self._wait(run, {'ready', 'concluded'})
             for prefix, volume in self._disks(record):
                 if self._jobs(run).get(_job(prefix), {}).get('status') == 'ready':
                     with trace.change('merge.switch', str(volume.ref)):
                         run('job-complete', id=_job(prefix))
-            self._wait(run, {'concluded'}, None, _TIMEOUT)
-            for job, facts in self._jobs(run).items():
+            self._wait(run, {'concluded'})
+            for job in self._jobs(run):
                 run('job-dismiss', id=job)
-                if facts.get('error'):
-                    raise errors.BackupError(f'{job} failed in the backup: {facts["error"]}')
 
     def proceed(self) -> None:
         """Let the guest run."""
@@ -142,7 +160,7 @@ class QmpBackup(backups.Backup):
         with self._session() as run:
             there = self._nodes(run)
             for prefix, _volume in self._disks(record):
-                for node in (prefix, f'{prefix}-file', f'{prefix}-base'):
+                for node in (prefix, f'{prefix}-file'):
                     if node in there:
                         run('blockdev-del', **{'node-name': node})
 
@@ -163,25 +181,39 @@ class QmpBackup(backups.Backup):
         ours = {_job(prefix) for prefix in self._prefixes}
         return {job['id']: job for job in run('query-jobs') if job['id'] in ours}
 
-    def _wait(self, run: Callable[..., Any], states: set[str],
-              progress: backups.Progress | None, timeout: float | None) -> None:
+    def _left(self, run: Callable[..., Any], progress: backups.Progress | None) -> int:
+        """Give the bytes that are still to be copied; 0 once every job has been through."""
+        jobs = self._working(run)
+        total: int = sum(job['total-progress'] for job in jobs)
+        done: int = sum(job['current-progress'] for job in jobs)
+        if progress is not None and jobs:
+            progress(done, total)
+        if all(job['status'] in ('ready', 'concluded') for job in jobs):
+            return 0
+        # Before a job has counted what there is, nothing seems to be left.
+        return max(total - done, 0 if total else _ENOUGH + 1)
+
+    def _limit(self, run: Callable[..., Any], rate: int) -> None:
+        for job in self._working(run):
+            if job['status'] != 'concluded':
+                run('block-job-set-speed', device=job['id'], speed=rate)
+
+    def _wait(self, run: Callable[..., Any], states: set[str]) -> None:
         began = time.monotonic()
-        while True:
-            jobs = self._jobs(run).values()
-            failed = [job for job in jobs if job.get('error')]
-            if failed:
-                raise errors.BackupError(
-                    f'{failed[0]["id"]} failed in the backup: {failed[0]["error"]}')
-            if progress is not None and jobs:
-                progress(sum(job['current-progress'] for job in jobs),
-                         sum(job['total-progress'] for job in jobs))
-            if all(job['status'] in states for job in jobs):
-                return
-            if timeout is not None and time.monotonic() - began > timeout:
+        while not all(job['status'] in states for job in self._working(run)):
+            if time.monotonic() - began > _TIMEOUT:
                 raise errors.BackupError(
                     f'the backup at {self._socket} did not finish its merge within '
-                    f'{timeout:g} s')
+                    f'{_TIMEOUT:g} s')
             time.sleep(_POLL)
+
+    def _working(self, run: Callable[..., Any]) -> list[dict[str, Any]]:
+        """List our jobs, none of which has failed."""
+        jobs = list(self._jobs(run).values())
+        for job in jobs:
+            if job.get('error'):
+                raise errors.BackupError(f'{job["id"]} failed in the backup: {job["error"]}')
+        return jobs
 
     @contextlib.contextmanager
     def _session(self) -> 'Any':
