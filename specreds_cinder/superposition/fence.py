@@ -39,8 +39,14 @@ class Fence:
         self.wait_osdmap()
 
     def wait_osdmap(self) -> None:
-        """Make every later operation of the sweep carry the osdmap that is current now."""
+        """Make every later operation carry the osdmap that is current now.
+
+        First of all those of the sweep. Those of librbd, too: only with that map does an OSD
+        take a fenced client off an image's watchers.
+        """
         self._cluster.aio.wait_for_latest_osdmap()
+        with ceph.answering('wait for the latest osdmap'):
+            self._cluster.rados.wait_for_latest_osdmap()
 
     def open(self, clients: Iterable[str]) -> None:
         """Take blocklist entries back. One that is not there is no error."""

@@ -33,7 +33,7 @@ def existing(io: 'rados.Ioctx', image_id: str) -> Iterator[npt.NDArray[numpy.int
     An object in any state but ``nonexistent`` counts: a pending one may be there or not.
 
     :param io: of the pool and namespace that the image's header is in
-    :raises rados.ObjectNotFound: there is no object map
+    :raises VolumeGone: there is no object map (any more)
     :raises ClusterError: it is not one that this code understands
     """
     first = 0
@@ -54,7 +54,10 @@ def digest(io: 'rados.Ioctx', image_id: str) -> str:
 
 def _chunks(io: 'rados.Ioctx', image_id: str) -> Iterator[tuple[int, bytes]]:
     oid = name(image_id)
-    head = io.read(oid, _HEADER.size)
+    try:
+        head = io.read(oid, _HEADER.size)
+    except rados.ObjectNotFound:
+        raise errors.VolumeGone(f'{oid} is gone: was its image deleted?') from None
     if len(head) < _HEADER.size:
         raise errors.ClusterError(f'object map {oid} is cut short')
     length, _version, compat, _size, entries = _HEADER.unpack(head)

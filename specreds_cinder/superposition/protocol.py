@@ -45,6 +45,7 @@ from specreds_cinder.superposition import volume as volumes
 LOG = logging.getLogger(__name__)
 
 _FENCE_ROUNDS = 3
+_SETTLE_S = 2.0
 
 _T = TypeVar('_T')
 _R = TypeVar('_R')
@@ -300,21 +301,21 @@ class Protocol:
             with trace.span('durable', record.id):
                 backup.make_durable(record)
         durable_s = time.monotonic() - began
-        clients = self._primary(record, attended=backup is not None)
-        # A collapse that was cut off may have fenced the primary already.
-        fenced = bool(record.fenced) and not self.fence.remaining().keys().isdisjoint(
-            record.fenced)
-        if record.state == records.SUPERPOSED:
-            record = self.store.swap(record, record.moved(
-                records.COLLAPSING, fenced=tuple(sorted(clients))))
-        report = self._decide(record, clients, fenced=fenced)
+        clients = self._primary(record, attended=backup is not None) | set(record.fenced)
+        fenced = tuple(sorted(clients))
+        resumed = record.state == records.COLLAPSING
+        if not resumed:
+            record = self.store.swap(record, record.moved(records.COLLAPSING, fenced=fenced))
+        elif fenced != record.fenced:
+            record = self._fencing(record, fenced)
+        report = self._decide(record, clients, resumed=resumed)
         return dataclasses.replace(report, durable_s=durable_s,
                                    total_s=time.monotonic() - began)
 
     def _decide(self, record: records.Record, clients: frozenset[str], *,
-                fenced: bool) -> CollapseReport:
+                resumed: bool) -> CollapseReport:
         first = self._sweep(record, thorough=False)
-        if first.dirty and not fenced:
+        if first.dirty and not (resumed and self._was_fenced(record)):
             LOG.info('superposition %s is dirty: %s', record.id, first.first)
             self._drop(record, records.DIRTY)
             return CollapseReport(records.DIRTY, first)
@@ -355,12 +356,24 @@ class Protocol:
             if now <= known or report.dirty:
                 return report, record
             known |= now
-            record = self.store.swap(record, dataclasses.replace(
-                record, fenced=tuple(sorted(known)), changed_at=records.now()))
+            record = self._fencing(record, tuple(sorted(known)))
             self.fence.close(now)
         raise errors.ClusterError(
             f'new clients keep opening the volumes of superposition {record.id}: '
             f'{", ".join(sorted(known - clients))}')
+
+    def _was_fenced(self, record: records.Record) -> bool:
+        """Tell whether a collapse that was cut off came to fence anyone.
+
+        What it asked for last may be on its way yet: the monitors commit about once a second.
+        """
+        time.sleep(_SETTLE_S)
+        return not self.fence.remaining().keys().isdisjoint(record.fenced)
+
+    def _fencing(self, record: records.Record, clients: tuple[str, ...]) -> records.Record:
+        """Note whom we are about to fence."""
+        return self.store.swap(record, dataclasses.replace(
+            record, fenced=clients, changed_at=records.now()))
 
     @contextlib.contextmanager
     def _unfenced_if_lost(self, record: records.Record, known: set[str]) -> Iterator[None]:

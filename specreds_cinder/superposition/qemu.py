@@ -96,9 +96,13 @@ class QmpBackup(backups.Backup):
         for prefix, volume in self._disks(record):
             options += overlay_nodes(self._cluster, volume, speculative=False, prefix=prefix)[1:]
         with self._session() as run:
-            # A reopen flushes each node before it changes it: the first one switches flushes
-            # on, the second one flushes for real.
             run('blockdev-reopen', options=options)
+            # A reopen flushes each node before it changes it: the first one still as a flush
+            # that is not forced out, after which QEMU takes the node for flushed until something
+            # is written to it. Writing the header anew, as it is, makes the second one real.
+            for prefix, _volume in self._disks(record):
+                run('change-backing-file', **{'device': prefix, 'image-node-name': prefix,
+                                              'backing-file': ''})
             run('blockdev-reopen', options=options)
 
     def converge(self, record: records.Record, rate: int,

@@ -65,7 +65,7 @@ class Store:
             with self._ioctx(home, 'enter into the index') as io, \
                     trace.change('index.add', f'{home}:{record.id}'), \
                     rados.WriteOpCtx() as op:
-                io.set_omap(op, (record.id,), (f'{record.home} {time.time():.0f}'.encode(),))
+                io.set_omap(op, (record.id,), (f'{record.home} {time.time():.6f}'.encode(),))
                 io.operate_write_op(op, _INDEX)
         with self._ioctx(record.home, f'create record {record.id}') as io, \
                 trace.change('record.create', record.id), \

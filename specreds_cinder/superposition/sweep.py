@@ -111,8 +111,8 @@ class Sweeper:
                         if self._first is not None and not self._thorough:
                             return
                 self._map(volume, io)
-        except rados.ObjectNotFound:
-            self._dirty(f'{objectmap.name(volume.image_id)} of {volume.ref} is gone')
+        except errors.VolumeGone as exc:
+            self._dirty(str(exc))
 
     def _header(self, volume: records.Volume) -> bool:
         """Look whether the image is still what it was; False if it is gone."""

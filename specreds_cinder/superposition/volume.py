@@ -13,6 +13,7 @@ from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import record as records
 
+_SECTOR = 512
 _LUKS_MAGIC = b'LUKS\xba\xbe'
 _NEEDED = {
     rbd.RBD_FEATURE_EXCLUSIVE_LOCK:
@@ -63,6 +64,9 @@ class Facts:
         found += [text for bit, text in _REFUSED.items() if self.features & bit]
         if self.invalid_map and self.features & rbd.RBD_FEATURE_OBJECT_MAP:
             found.append('its object map is flagged invalid: run "rbd object-map rebuild"')
+        if self.size % _SECTOR:
+            found.append(f'its size of {self.size} bytes is no multiple of {_SECTOR}, as that of '
+                         f'a disk has to be: resize it')
         if self.mirrored:
             found.append('it is mirrored to another cluster: disable mirroring first')
         if self.encrypted:
@@ -84,11 +88,10 @@ def opened(cluster: ceph.Cluster, ref: records.VolumeRef, *,
     """
     with cluster.ioctx(ref.pool, ref.namespace) as io, ceph.answering(f'use image {ref}'):
         try:
-            image = rbd.Image(io, ref.image, read_only=read_only)
+            with rbd.Image(io, ref.image, read_only=read_only) as image:
+                yield image
         except rbd.ImageNotFound:
-            raise errors.VolumeGone(f'there is no RBD image {ref}') from None
-        with image:
-            yield image
+            raise errors.VolumeGone(f'there is no RBD image {ref} (any more)') from None
 
 
 def inspect(cluster: ceph.Cluster, ref: records.VolumeRef) -> Facts:

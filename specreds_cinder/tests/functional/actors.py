@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from typing import Any
 
 import nbd
@@ -34,8 +35,10 @@ class Process:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, command: list[str]) -> None:
-        """Start it; it says nothing unless something is wrong."""
-        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+        """Start it; what it says is in its directory."""
+        with (self.directory / 'log').open('wb') as log:
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log,
+                                             stderr=log)
 
     def signal(self, number: int) -> None:
         """Send a signal."""
@@ -120,6 +123,8 @@ class Backup(Process):
         self.qmp = str(self.directory / 'qmp')
         self._nbd = str(self.directory / 'nbd')
         self.suspended: list[bool] = []
+        # Whoever plays the guest holds this while it writes.
+        self.running_guest = threading.Lock()
         command = ['qemu-storage-daemon', '--chardev',
                    f'socket,id=q,path={self.qmp},server=on,wait=off', '--monitor', 'chardev=q',
                    '--nbd-server', f'addr.type=unix,addr.path={self._nbd},max-connections=0']
@@ -146,7 +151,14 @@ class Backup(Process):
     def hook(self) -> qemu.QmpBackup:
         """What a collapse and a merge talk to."""
         return qemu.QmpBackup(self._cluster, self.qmp, self.prefixes,
-                              quiesce=self.suspended.append)
+                              quiesce=self._quiesce)
+
+    def _quiesce(self, quiet: bool) -> None:
+        self.suspended.append(quiet)
+        if quiet:
+            self.running_guest.acquire()
+        else:
+            self.running_guest.release()
 
     def end(self) -> None:
         """Stop it in good order."""

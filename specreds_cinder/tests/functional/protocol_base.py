@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of the protocol share: volumes, actors, and a look for what was left behind."""
 
+import contextlib
 import functools
+import logging
 from typing import Any
 
+import fixtures
 import rbd
 
 from specreds_cinder import superposition as sp
 from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import volume as volumes
 from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import base
 
@@ -17,9 +21,13 @@ _STAYS = ('specreds.cut.', 'specreds.index')
 
 
 class ProtocolTestCase(base.FunctionalTestCase):
-    """A test of the protocol. Superpositions and fences that it leaves are taken away."""
+    """A test of the protocol. Superpositions that it leaves are ended."""
 
     settings = sp.Settings(merge_bytes_per_s=0)
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.useFixture(fixtures.FakeLogger(level=logging.INFO))
 
     @functools.cached_property
     def protocol(self) -> sp.Protocol:
@@ -51,17 +59,20 @@ class ProtocolTestCase(base.FunctionalTestCase):
         return record
 
     def drop(self, record: sp.Record) -> None:
-        """End a superposition in whatever state it is, and its fence."""
-        try:
-            record = self.protocol.reload(record)
-        except sp.NotSuperposed:
-            pass
-        else:
-            if record.state in records.DECIDED:
+        """End a superposition in whatever state it is."""
+        with contextlib.suppress(sp.NotSuperposed):
+            if self.protocol.reload(record).state in records.DECIDED:
                 self.protocol.merge(record)
             else:
                 self.protocol.abort(record)
-        self.protocol.fence.open(record.clients | set(record.fenced))
+
+    def bury(self, record: sp.Record) -> None:
+        """Shut out a backup that was killed: Ceph would wait half a minute for it to show up."""
+        for volume in record.volumes:
+            for ref in (volume.overlay_ref, volume.ref):
+                with contextlib.suppress(sp.VolumeGone):
+                    self.protocol.fence.close(
+                        volumes.clients(self.cluster, ref) - record.clients)
 
     def contents(self, ref: sp.VolumeRef, size: int = SIZE) -> bytes:
         """Read a volume's own image."""
@@ -69,6 +80,12 @@ class ProtocolTestCase(base.FunctionalTestCase):
                 rbd.Image(io, ref.image, read_only=True) as image:
             data: bytes = image.read(0, size)
         return data
+
+    def make_namespace(self, namespace: str, pool: str | None = None) -> None:
+        """Make an RBD namespace that is removed when the test ends."""
+        with self.open_pool(pool) as io:
+            rbd.RBD().namespace_create(io, namespace)
+        self.addCleanup(self.remove_namespace, namespace, pool)
 
     def remove_namespace(self, namespace: str, pool: str | None = None) -> None:
         """Remove an RBD namespace, which is empty."""

@@ -23,8 +23,8 @@ class ReadmeTestCase(base.FunctionalTestCase):
         text = script[1].replace('$PWD/.data/ceph/ceph.conf', str(self.ceph.conf))
         self.assertIn(str(self.ceph.conf), text)
         environment = {**os.environ, 'CEPH_CONF': str(self.ceph.conf)}
-        done = subprocess.run(['bash', '-euo', 'pipefail', '-c', text], cwd=_ROOT, timeout=_TIMEOUT,
-                              env=environment, text=True, stdin=subprocess.DEVNULL,
+        done = subprocess.run(['bash', '-euo', 'pipefail', '-c', text], cwd=_ROOT, text=True,
+                              timeout=_TIMEOUT, env=environment, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.assertEqual(0, done.returncode, done.stdout)
         for seen in ('superposed', 'clean', 'promoted', 'merged'):

@@ -79,9 +79,7 @@ class LifeTest(protocol_base.ProtocolTestCase):
             self.protocol.merge(record)
 
     def test_list_is_of_one_namespace(self) -> None:
-        with self.open_pool() as io:
-            rbd.RBD().namespace_create(io, 'tenant')
-        self.addCleanup(self.remove_namespace, 'tenant')
+        self.make_namespace('tenant')
         inside = self.superpose(self.make_volume(namespace='tenant'))
         outside = self.superpose(self.make_volume())
         self.assertEqual([inside], self.protocol.list(sp.Home(self.pool, 'tenant')))
@@ -256,18 +254,18 @@ class PlacementGroupsTest(protocol_base.ProtocolTestCase):
 
     def test_split_then_merged(self) -> None:
         pool = self.make_pool('groups', pg_num=4)
-        records = {written: self.superpose(self.make_volume(objects=8, pool=pool))
+        made = {written: self.superpose(self.make_volume(objects=8, pool=pool))
                    for written in (None, 0, 3, 7)}
         kept = self.superpose(self.make_volume(objects=8, pool=pool))
 
         self.settle(pool, 16)
-        for written, record in records.items():
+        for written, record in made.items():
             with self.open_pool(pool) as io, \
                     rbd.Image(io, record.volumes[0].image) as image:
                 if written is not None:
                     image.write(b'written', written * OBJECT)
             report = self.protocol.check(record)
-            self.assertEqual(written is not None, report.dirty, report.first)
+            self.assertEqual(written is not None, report.dirty)
             self.assertEqual('promoted' if written is None else 'dirty',
                              self.protocol.collapse(record).outcome)
         self.assertFalse(self.protocol.check(kept).dirty)

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a volume holds after a superposition: for each kind of image, exactly one version."""
+
+import dataclasses
+import threading
+
+import ddt
+import nbd
+import rbd
+
+from specreds_cinder import superposition as sp
+from specreds_cinder.tests.functional import actors
+from specreds_cinder.tests.functional import base
+from specreds_cinder.tests.functional import protocol_base
+
+KIB = 1024
+SIZE = protocol_base.SIZE
+OBJECT = 4 * base.MIB
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """One operation of the backup, as qemu-io, NBD and the model do it."""
+
+    verb: str
+    offset: int
+    length: int
+
+    def command(self) -> str:
+        """Give qemu-io's command."""
+        verb = {'write': 'write -P 0xc1', 'zero': 'write -z', 'discard': 'discard'}[self.verb]
+        return f'{verb} {self.offset} {self.length}'
+
+    def send(self, disk: nbd.NBD) -> None:
+        """Do it through NBD."""
+        if self.verb == 'write':
+            disk.pwrite(b'\xc1' * self.length, self.offset)
+        elif self.verb == 'zero':
+            disk.zero(self.length, self.offset)
+        else:
+            disk.trim(self.length, self.offset)
+
+    def apply(self, disk: bytearray) -> None:
+        """Do it to the model."""
+        byte = b'\xc1' if self.verb == 'write' else b'\0'
+        disk[self.offset:self.offset + self.length] = byte * self.length
+
+
+# Over what was written (the first four objects have 4 KiB each) and what was not, across the
+# borders of objects, of clusters and of the subclusters that a zero may cover.
+CHANGES = (
+    Change('write', 0, 512),
+    Change('write', 2 * KIB, 4 * KIB),
+    Change('write', OBJECT - 64 * KIB, 128 * KIB),
+    Change('zero', 2 * OBJECT, 4 * KIB),
+    Change('write', 2 * OBJECT + 128 * KIB, 300 * KIB),
+    Change('zero', 2 * OBJECT + 192 * KIB, 8 * KIB),
+    Change('discard', 3 * OBJECT, 128 * KIB),
+    Change('write', 6 * OBJECT + 77 * 512, 3 * 512),
+    Change('discard', 6 * OBJECT + 1024 * KIB, 1024 * KIB),
+    Change('write', SIZE - 4 * KIB, 4 * KIB),
+)
+
+
+class ContentsTestCase(protocol_base.ProtocolTestCase):
+
+    def assert_holds(self, expected: bytes | bytearray, found: bytes | bytearray) -> None:
+        """Compare contents, and name the first difference rather than show megabytes."""
+        self.assertEqual(len(expected), len(found))
+        if expected != found:
+            offset = next(index for index in range(0, len(found), 512)
+                          if expected[index:index + 512] != found[index:index + 512])
+            self.fail(f'sector at {offset}: {expected[offset:offset + 16].hex()} expected, '
+                      f'{found[offset:offset + 16].hex()} found')
+
+
+@ddt.ddt
+class KindsTest(ContentsTestCase):
+    """Kinds of images, each through its whole life: promoted and merged, dirty, aborted."""
+
+    def assert_right(self, *refs: sp.VolumeRef, size: int = SIZE) -> None:
+        """Lead volumes through one superposition of each outcome."""
+        expected = [bytearray(self.contents(ref, size)) for ref in refs]
+        record = self.superpose(*refs)
+        self.assertFalse(self.protocol.check(record).dirty)
+        for index, volume in enumerate(record.volumes):
+            actors.child_io(self.cluster, volume, *(change.command() for change in CHANGES))
+            for change in CHANGES:
+                change.apply(expected[index])
+        self.assertEqual('promoted', self.protocol.collapse(record).outcome)
+        self.protocol.merge(record)
+        self.assert_nothing_left(record)
+        for index, ref in enumerate(refs):
+            self.assert_holds(expected[index], self.contents(ref, size))
+
+        record = self.superpose(*refs)
+        actors.child_io(self.cluster, record.volumes[-1], 'write -P 0xc2 0 1M')
+        with self.open_pool(refs[-1].pool, refs[-1].namespace) as io, \
+                rbd.Image(io, refs[-1].image) as image:
+            image.write(b'\x99' * 512, 5 * OBJECT)
+        expected[-1][5 * OBJECT:5 * OBJECT + 512] = b'\x99' * 512
+        self.assertTrue(self.protocol.check(record).dirty)
+        self.assertEqual('dirty', self.protocol.collapse(record).outcome)
+        self.assert_nothing_left(record)
+
+        record = self.superpose(*refs)
+        actors.child_io(self.cluster, record.volumes[0], 'write -P 0xc3 0 1M')
+        self.protocol.abort(record)
+        self.assert_nothing_left(record)
+        for index, ref in enumerate(refs):
+            self.assert_holds(expected[index], self.contents(ref, size))
+
+    @ddt.data(
+        {},
+        {'order': 20},
+        {'order': 25, 'objects': 1},
+        {'stripe_unit': 64 * KIB, 'stripe_count': 4},
+        {'features': rbd.RBD_FEATURE_EXCLUSIVE_LOCK | rbd.RBD_FEATURE_OBJECT_MAP},
+    )
+    def test_layout(self, options: dict[str, int]) -> None:
+        self.assert_right(self.make_volume(**options))
+
+    def test_full(self) -> None:
+        volume = self.make_volume(objects=0)
+        with self.open_pool() as io, rbd.Image(io, volume.image) as image:
+            image.write(bytes(range(256)) * (SIZE // 256), 0)
+        self.assert_right(volume)
+
+    def test_size_that_is_no_multiple_of_a_cluster(self) -> None:
+        self.assert_right(self.make_volume(size=SIZE + 7 * 512), size=SIZE + 7 * 512)
+
+    @ddt.data(False, True)
+    def test_data_pool(self, erasure: bool) -> None:
+        data = self.make_pool('data', pg_num=8, erasure=erasure)
+        self.assert_right(self.make_volume(data_pool=data))
+
+    def test_data_pool_and_namespace(self) -> None:
+        data = self.make_pool('data', pg_num=8)
+        self.make_namespace('both')
+        self.assert_right(self.make_volume(data_pool=data, namespace='both'))
+
+    def test_two_pools_and_two_namespaces(self) -> None:
+        pool = self.make_pool('second', pg_num=8)
+        for where in ('one', 'two'):
+            self.make_namespace(where, pool)
+        self.assert_right(self.make_volume(pool=pool, namespace='one'),
+                          self.make_volume(pool=pool, namespace='two'), self.make_volume())
+
+    def make_clone(self) -> sp.VolumeRef:
+        """Make a volume from a snapshot of another one, as from a Glance image."""
+        parent = self.make_volume(objects=8)
+        clone = sp.VolumeRef(self.pool, '', f'{parent.image}-clone')
+        with self.open_pool() as io:
+            with rbd.Image(io, parent.image) as image:
+                image.create_snap('base')
+                image.protect_snap('base')
+            rbd.RBD().clone(io, parent.image, 'base', io, clone.image)
+        self.addCleanup(self.remove_image, clone)
+        return clone
+
+    def test_clone(self) -> None:
+        clone = self.make_clone()
+        with self.open_pool() as io, rbd.Image(io, clone.image) as image:
+            image.write(b'\x31' * 4096, OBJECT + 8 * KIB)
+            image.discard(3 * OBJECT, OBJECT)
+        self.assert_right(clone)
+
+    def test_copy_up_is_dirty(self) -> None:
+        clone = self.make_clone()
+        record = self.superpose(clone)
+        self.assertEqual((False, 0), (self.protocol.check(record).dirty,
+                                      self.protocol.check(record).swept))
+        with self.open_pool() as io, rbd.Image(io, clone.image) as image:
+            image.write(b'\x31' * 512, OBJECT)
+        self.assertEqual('dirty', self.protocol.collapse(record).outcome)
+
+
+class OnlineTest(ContentsTestCase):
+    """A backup that runs: made durable by the collapse, merged under its writes."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.refs = [self.make_volume(), self.make_volume()]
+        self.primary = self.make_primary(*self.refs)
+        self.expected = [bytearray(self.contents(ref)) for ref in self.refs]
+        self.record = self.superpose(*self.refs)
+        self.backup = self.make_backup(self.record)
+
+    def change(self, *changes: Change) -> None:
+        """Have the backup do the same to each of its disks, without a flush."""
+        for disk, expected in zip(self.backup.disks, self.expected, strict=True):
+            for change in changes:
+                change.send(disk)
+                change.apply(expected)
+
+    def assert_volumes(self) -> None:
+        """Check what the volumes' own images hold."""
+        for ref, expected in zip(self.refs, self.expected, strict=True):
+            self.assert_holds(expected, self.contents(ref))
+
+    def assert_children(self) -> None:
+        """Check what the child versions hold once the backup has been killed."""
+        self.backup.kill()
+        self.bury(self.record)
+        again = self.make_backup(self.record)
+        for disk, expected in zip(again.disks, self.expected, strict=True):
+            self.assert_holds(expected, bytes(disk.pread(SIZE, 0)))
+        again.end()
+
+    def promote(self) -> None:
+        """Collapse with the backup in hand."""
+        self.assertEqual(
+            'promoted', self.protocol.collapse(self.record, backup=self.backup.hook).outcome)
+
+    def test_merge_under_a_writer(self) -> None:
+        self.change(*CHANGES)
+        self.promote()
+        self.change(Change('write', 5 * OBJECT, 64 * KIB))
+        written = 0
+        enough = threading.Event()
+
+        def write() -> None:
+            nonlocal written
+            while not enough.is_set():
+                with self.backup.running_guest:
+                    self.change(Change('write', written % 1024 * 4 * KIB, 4 * KIB))
+                written += 1
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            self.protocol.merge(self.record, backup=self.backup.hook)
+        finally:
+            enough.set()
+            writer.join()
+        self.assertGreater(written, 0)
+        self.assertEqual([True, False], self.backup.suspended)
+        self.assert_nothing_left(self.record)
+        # The guest is on the volume's own image now.
+        self.change(Change('write', 7 * OBJECT, 4 * KIB), Change('zero', OBJECT, 4 * KIB))
+        self.backup.end()
+        self.assert_volumes()
+
+    def test_what_was_not_flushed_is_there_once_durable(self) -> None:
+        self.change(*CHANGES)
+        self.backup.hook.make_durable(self.record)
+        self.assert_children()
+
+    def test_flushes_count_once_promoted(self) -> None:
+        self.promote()
+        self.change(*CHANGES)
+        for disk in self.backup.disks:
+            disk.flush()
+        self.assert_children()
+
+    def test_abort_shuts_the_backup_out(self) -> None:
+        self.change(*CHANGES)
+        before = self.contents(self.refs[0])
+        self.assertEqual('aborted', self.protocol.collapse(self.record, promote=False).outcome)
+        self.assert_nothing_left(self.record)
+        self.backup.kill()
+        self.bury(self.record)
+        self.assertEqual(0, self.primary.write(OBJECT, 0x55))
+        self.primary.close()
+        self.assert_holds(before[:OBJECT] + b'\x55' * 4096 + before[OBJECT + 4096:],
+                          self.contents(self.refs[0]))
+
+    def test_not_collapsed_behind_the_back_of_a_backup(self) -> None:
+        self.change(*CHANGES)
+        self.assertRaises(sp.OverlayBusy, self.protocol.collapse, self.record)
+        self.assertEqual(self.record, self.protocol.reload(self.record))
+
+    def test_not_merged_behind_the_back_of_a_backup(self) -> None:
+        self.promote()
+        self.assertRaises(sp.OverlayBusy, self.protocol.merge, self.record)
+        self.change(*CHANGES)
+        self.protocol.merge(self.record, backup=self.backup.hook)
+        self.backup.end()
+        self.assert_volumes()

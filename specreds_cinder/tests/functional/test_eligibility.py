@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What cannot be superposed is refused with every reason, and nothing is left behind."""
+
+import struct
+import subprocess
+
+import ddt
+import rbd
+
+from cloud import commands
+from specreds_cinder import superposition as sp
+from specreds_cinder.superposition import objectmap
+from specreds_cinder.superposition import record as records
+from specreds_cinder.tests.functional import protocol_base
+
+# What RBD enables by default, less the one that is missing.
+_DEFAULTS = (rbd.RBD_FEATURE_LAYERING | rbd.RBD_FEATURE_EXCLUSIVE_LOCK
+             | rbd.RBD_FEATURE_OBJECT_MAP | rbd.RBD_FEATURE_FAST_DIFF
+             | rbd.RBD_FEATURE_DEEP_FLATTEN)
+_MAPS = rbd.RBD_FEATURE_OBJECT_MAP | rbd.RBD_FEATURE_FAST_DIFF
+# Missing from python-rbd; value of src/include/rbd/features.h.
+_DIRTY_CACHE = 1 << 11
+
+
+@ddt.ddt
+class EligibilityTest(protocol_base.ProtocolTestCase):
+
+    def assert_refused(self, ref: sp.VolumeRef, *words: str) -> None:
+        """Check that a volume is refused for these reasons only, alone and in company."""
+        good = self.make_volume(objects=0)
+        for refs in ([ref], [good, ref], [ref, good]):
+            error = self.assertRaises(sp.NotEligible, self.protocol.super, refs)
+            self.assertEqual(str(ref), error.volume)
+            self.assertEqual(len(words), len(error.reasons), error.reasons)
+            for word, reason in zip(words, error.reasons, strict=True):
+                self.assertIn(word, reason)
+                self.assertIn(word, str(error))
+        for home in (ref.home, good.home):
+            self.assertEqual([], self.protocol.list(home))
+            self.assertEqual([], [name for name in self.objects(home.pool, home.namespace)
+                                  if name.startswith(('specreds.super', 'specreds.claim'))])
+            self.assertEqual([], [name for name in self.images(home).values()
+                                  if '.super-' in name])
+
+    @ddt.data(
+        (_MAPS, 'no object-map'),
+        (_MAPS | rbd.RBD_FEATURE_EXCLUSIVE_LOCK, 'no exclusive-lock', 'no object-map'),
+    )
+    def test_features_missing(self, case: tuple[int, str]) -> None:
+        missing, *words = case
+        self.assert_refused(self.make_volume(features=_DEFAULTS & ~missing), *words)
+
+    def test_multi_attach(self) -> None:
+        # As Cinder's RBD driver makes a volume of a type that allows it.
+        error = self.assertRaises(sp.NotEligible, self.protocol.super,
+                                  [self.make_volume(features=rbd.RBD_FEATURE_LAYERING)])
+        self.assertIn('multi-attach', str(error))
+
+    def test_journaling(self) -> None:
+        self.assert_refused(self.make_volume(features=_DEFAULTS | rbd.RBD_FEATURE_JOURNALING),
+                            'journaled')
+
+    def test_mirrored(self) -> None:
+        volume = self.make_volume()
+        with self.administrator.open_ioctx(self.pool) as io:
+            rbd.RBD().mirror_mode_set(io, rbd.RBD_MIRROR_MODE_IMAGE)
+            self.addCleanup(self.unmirror, volume)
+            with rbd.Image(io, volume.image) as image:
+                image.mirror_image_enable(rbd.RBD_MIRROR_IMAGE_MODE_SNAPSHOT)
+        self.assert_refused(volume, 'mirrored')
+
+    def unmirror(self, volume: sp.VolumeRef) -> None:
+        """Stop the mirroring of an image, so that it can be removed."""
+        with self.administrator.open_ioctx(volume.pool) as io:
+            with rbd.Image(io, volume.image) as image:
+                image.mirror_image_disable(True)
+            rbd.RBD().mirror_mode_set(io, rbd.RBD_MIRROR_MODE_DISABLED)
+
+    def test_migrating(self) -> None:
+        volume = self.make_volume()
+        target = sp.VolumeRef(self.pool, '', f'{volume.image}-new')
+        with self.open_pool() as io:
+            rbd.RBD().migration_prepare(io, volume.image, io, target.image)
+            self.addCleanup(self.abort_migration, volume)
+            self.assert_refused(target, 'being migrated')
+
+    def abort_migration(self, volume: sp.VolumeRef) -> None:
+        """Take a migration back."""
+        with self.open_pool() as io:
+            rbd.RBD().migration_abort(io, volume.image)
+
+    def test_invalid_object_map(self) -> None:
+        volume = self.make_volume(objects=4)
+        with self.open_pool() as io, rbd.Image(io, volume.image) as image:
+            # Too short for the image: librbd notices when it takes the lock.
+            io.write_full(objectmap.name(image.id()), b'')
+            image.write(b'x', 0)
+            self.assertTrue(image.flags() & rbd.RBD_FLAG_OBJECT_MAP_INVALID)
+        self.assert_refused(volume, 'flagged invalid')
+
+    def test_writes_in_a_persistent_cache(self) -> None:
+        volume = self.make_volume()
+        with self.open_pool() as io, rbd.Image(io, volume.image) as image:
+            header = f'rbd_header.{image.id()}'
+            io.execute(header, 'rbd', 'set_features', struct.pack('<QQ', _DIRTY_CACHE,
+                                                                  _DIRTY_CACHE))
+            self.addCleanup(self.administrate, header, 'set_features',
+                            struct.pack('<QQ', 0, _DIRTY_CACHE))
+        self.assert_refused(volume, 'persistent write-back cache')
+
+    def administrate(self, oid: str, method: str, data: bytes) -> None:
+        """Call a method of an RBD object."""
+        with self.administrator.open_ioctx(self.pool) as io:
+            io.execute(oid, 'rbd', method, data)
+
+    def test_encrypted(self) -> None:
+        volume = sp.VolumeRef(self.pool, '', 'encrypted')
+        self.addCleanup(self.remove_image, volume)
+        subprocess.run(['qemu-img', 'create', '-q', '-f', 'luks', '--object',
+                        'secret,id=s,data=secret', '-o', 'key-secret=s,iter-time=10',
+                        f'rbd:{volume}:conf={self.ceph.conf}:id=cinder', '32M'],
+                       check=True, capture_output=True, timeout=60)
+        self.assert_refused(volume, 'encrypted')
+
+    def test_size_that_no_disk_has(self) -> None:
+        self.assert_refused(self.make_volume(size=protocol_base.SIZE + 100), 'multiple of 512')
+
+    def test_cache_tier(self) -> None:
+        tier = self.make_pool('tier', pg_num=8)
+        volume, data = self.make_volume(), self.make_volume(data_pool=tier)
+        self.ceph.admin(['osd', 'tier', 'add', self.pool, tier, '--force-nonempty'])
+        self.addCleanup(self.ceph.admin, ['osd', 'tier', 'remove', self.pool, tier])
+        for ref, words in ((volume, [self.pool]), (data, sorted([self.pool, tier]))):
+            error = self.assertRaises(sp.NotEligible, self.protocol.super, [ref])
+            self.assertEqual({f'pool {word} has a cache tier' for word in words},
+                             set(error.reasons))
+
+    def test_format_1(self) -> None:
+        name = 'old-format'
+        environment = {**commands.environment(), 'RBD_FORCE_ALLOW_V1': '1'}
+        subprocess.run(['rbd', '--conf', str(self.ceph.conf), '--id', 'cinder', 'create',
+                        '--image-format', '1', '--size', '8M', f'{self.pool}/{name}'],
+                       check=True, capture_output=True, timeout=60, env=environment)
+        volume = sp.VolumeRef(self.pool, '', name)
+        self.addCleanup(self.remove_image, volume)
+        self.assert_refused(volume, 'format 1')
+
+    def test_several_reasons_at_once(self) -> None:
+        volume = self.make_volume(features=rbd.RBD_FEATURE_LAYERING,
+                                  size=protocol_base.SIZE + 1)
+        self.assert_refused(volume, 'exclusive-lock', 'object-map', 'multiple of 512')
+
+    def test_missing(self) -> None:
+        volume = self.make_volume()
+        for ref in (sp.VolumeRef(self.pool, '', 'missing'),
+                    sp.VolumeRef(self.pool, 'nowhere', volume.image)):
+            error = self.assertRaises(sp.VolumeGone, self.protocol.super, [volume, ref])
+            self.assertIn(str(ref), str(error))
+        error = self.assertRaises(sp.ClusterError, self.protocol.super,
+                                  [sp.VolumeRef('nopool', '', 'image')])
+        self.assertIn('nopool', str(error))
+
+    def test_none_or_twice(self) -> None:
+        volume = self.make_volume()
+        self.assertRaises(sp.InvalidInput, self.protocol.super, [])
+        self.assertRaises(sp.InvalidInput, self.protocol.super, [volume, volume])
+
+    def test_already_superposed(self) -> None:
+        volumes = [self.make_volume(objects=1) for _ in range(3)]
+        record = self.superpose(volumes[1])
+        for refs in ([volumes[1]], volumes):
+            error = self.assertRaises(sp.AlreadySuperposed, self.protocol.super, refs)
+            self.assertEqual((str(volumes[1]), record.id), (error.volume, error.superposition))
+        # What the refused ones had begun is gone; what was there is untouched.
+        self.assertEqual([record], self.protocol.list(sp.Home(self.pool)))
+        self.assertFalse(self.protocol.check(record).dirty)
+        self.superpose(volumes[0], volumes[2])
+
+    def test_gone_while_it_is_superposed(self) -> None:
+        for name in ('record.create', 'claim.create', 'overlay.write'):
+            volume, other = self.make_volume(), self.make_volume()
+
+            def remove(event: sp.trace.Event, name: str = name,
+                       volume: sp.VolumeRef = volume) -> None:
+                if (event.name, event.phase) == (name, 'after'):
+                    self.remove_image(volume)
+
+            with sp.trace.observe(remove):
+                self.assertRaises(sp.VolumeGone, self.protocol.super, [volume, other])
+            self.assertEqual([], self.protocol.list(volume.home))
+            self.assertEqual([], list(self.protocol.store.index(volume.home)))
+            self.drop(self.superpose(other))
+
+    def test_superposed_again_after_each_end(self) -> None:
+        volume = self.make_volume()
+        states = set()
+        for promote in (True, False):
+            record = self.superpose(volume)
+            states.add(self.protocol.collapse(record, promote=promote).outcome)
+            self.drop(record)
+        self.assertEqual({records.PROMOTED, records.ABORTED}, states)

@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fence shuts out the primary's clients, all of them, nobody else, and for long enough."""
+
+from collections.abc import Callable
+import errno
+import pathlib
+import signal
+import tempfile
+import threading
+
+import rados
+import rbd
+
+from cloud import ceph
+from cloud import commands
+from cloud import layout
+from specreds_cinder import superposition as sp
+from specreds_cinder.superposition import record as records
+from specreds_cinder.tests.functional import actors
+from specreds_cinder.tests.functional import base
+from specreds_cinder.tests.functional import protocol_base
+
+OBJECT = 4 * base.MIB
+DEAD = -errno.ESHUTDOWN
+
+
+class Cut(Exception):
+    """A controller that ends here, without a chance to clean up."""
+
+
+def at(name: str, phase: str, work: Callable[[], object]) -> Callable[[sp.trace.Event], None]:
+    """Make an observer that does something the first time that an event comes."""
+    once = threading.Lock()
+
+    def observer(event: sp.trace.Event) -> None:
+        if (event.name, event.phase) == (name, phase) and once.acquire(blocking=False):
+            work()
+    return observer
+
+
+def cut() -> None:
+    """End here."""
+    raise Cut
+
+
+class FenceTest(protocol_base.ProtocolTestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.volume = self.make_volume()
+        self.primary = self.make_primary(self.volume)
+        self.record = self.superpose(self.volume)
+
+    def promote(self) -> None:
+        """Promote, which the primary does nothing against."""
+        self.assertEqual('promoted', self.protocol.collapse(self.record).outcome)
+
+    def collapse_cut_off(self, name: str, phase: str) -> sp.Record:
+        """Collapse as a controller does that ends at an event."""
+        with sp.trace.observe(at(name, phase, cut)):
+            self.assertRaises(Cut, self.protocol.collapse, self.record)
+        record = self.protocol.reload(self.record)
+        self.assertEqual(records.COLLAPSING, record.state)
+        self.assertEqual(self.primary.clients, set(record.fenced))
+        return record
+
+    def open_image(self) -> str:
+        """Open the volume's image as one more writer would, and give the client's address."""
+        client = self.connect(self.ceph.conf, 'client.cinder')
+        io = client.open_ioctx(self.pool)
+        self.addCleanup(io.close)
+        image = rbd.Image(io, self.volume.image)
+        self.addCleanup(image.close)
+        return str(client.get_addrs())
+
+    def test_exactly_the_primary(self) -> None:
+        other = self.make_volume()
+        neighbour = self.make_primary(other)
+        before = self.fenced()
+        self.promote()
+        self.assertEqual(self.primary.clients, self.fenced() - before)
+        self.assertEqual(DEAD, self.primary.write(0))
+        self.assertEqual(DEAD, self.primary.ask('discard', length=OBJECT))
+        self.assertEqual(0, neighbour.write(0))
+
+    def test_one_fence_for_all_volumes(self) -> None:
+        volumes = [self.make_volume() for _ in range(3)]
+        primary = self.make_primary(*volumes)
+        record = self.superpose(*volumes)
+        self.assertEqual(3, len(primary.clients))
+        self.assertEqual('promoted', self.protocol.collapse(record).outcome)
+        self.assertTrue(primary.clients <= self.fenced())
+        self.assertEqual([DEAD] * 3, [primary.write(0, disk=disk) for disk in range(3)])
+
+    def test_never_again(self) -> None:
+        self.promote()
+        self.assertEqual(DEAD, self.primary.write(0))
+        self.protocol.merge(self.record)
+        self.protocol.fence.open(self.primary.clients)
+        self.assertEqual(set(), self.primary.clients & self.fenced())
+        before = self.contents(self.volume)
+        self.assertNotEqual(0, self.primary.write(0, 0x66))
+        self.assertNotEqual(0, self.primary.write(5 * OBJECT, 0x66))
+        self.assertEqual(before, self.contents(self.volume))
+
+    def test_hung_primary(self) -> None:
+        self.primary.signal(signal.SIGSTOP)
+        self.promote()
+        self.primary.signal(signal.SIGCONT)
+        self.assertEqual(DEAD, self.primary.write(0))
+
+    def test_dead_primary(self) -> None:
+        self.primary.kill()
+        self.promote()
+        self.assertTrue(self.primary.clients <= self.fenced())
+        actors.child_io(self.cluster, self.record.volumes[0], 'write -P 7 0 4k')
+        self.protocol.merge(self.record)
+        self.assertEqual(b'\7' * 4096, self.contents(self.volume)[:4096])
+
+    def test_no_primary(self) -> None:
+        volume = self.make_volume()
+        record = self.superpose(volume)
+        self.assertEqual(set(), record.clients)
+        before = self.fenced()
+        self.assertEqual('promoted', self.protocol.collapse(record).outcome)
+        self.assertEqual(before, self.fenced())
+        self.assertIsNone(self.protocol.fence_left(self.protocol.reload(record)))
+
+    def test_primary_that_came_back(self) -> None:
+        came = self.open_image()
+        self.assertNotIn(came, self.record.clients)
+        self.promote()
+        self.assertEqual({*self.primary.clients, came},
+                         set(self.protocol.reload(self.record).fenced))
+        self.assertIn(came, self.fenced())
+
+    def test_primary_that_comes_back_meanwhile(self) -> None:
+        came: list[str] = []
+        with sp.trace.observe(at('fence', 'after', lambda: came.append(self.open_image()))):
+            self.promote()
+        self.assertIn(came[0], self.fenced())
+        self.assertIn(came[0], self.protocol.reload(self.record).fenced)
+
+    def test_primary_that_writes_when_it_comes_back(self) -> None:
+        def come() -> None:
+            with self.open_pool() as io, rbd.Image(io, self.volume.image) as image:
+                image.write(b'late', 0)
+        with sp.trace.observe(at('fence', 'after', come)):
+            self.assertEqual('late-dirty', self.protocol.collapse(self.record).outcome)
+        self.assertEqual(b'late', self.contents(self.volume)[:4])
+
+    def test_clients_that_keep_coming(self) -> None:
+        def come(event: sp.trace.Event) -> None:
+            if (event.name, event.phase) == ('sweep', 'after'):
+                self.open_image()
+        with sp.trace.observe(come):
+            self.assertRaises(sp.ClusterError, self.protocol.collapse, self.record)
+        self.assertEqual(records.COLLAPSING, self.protocol.reload(self.record).state)
+        self.assertEqual('promoted', self.protocol.resume(self.record))
+        self.assertTrue(set(self.protocol.reload(self.record).fenced) <= self.fenced())
+
+    def test_late_dirty(self) -> None:
+        with sp.trace.observe(at('fence', 'before', lambda: self.primary.write(0, 0x4c))):
+            report = self.protocol.collapse(self.record)
+        self.assertEqual('late-dirty', report.outcome)
+        self.assertFalse(report.sweep1.dirty)
+        assert report.sweep2 is not None
+        self.assertTrue(report.sweep2.dirty)
+        self.assertEqual(DEAD, self.primary.write(0))
+        self.assertTrue(self.primary.clients <= self.fenced())
+        self.assertEqual(b'\x4c' * 4096, self.contents(self.volume)[:4096])
+        self.assert_nothing_left(self.record)
+
+    def test_second_sweep_is_thorough(self) -> None:
+        with sp.trace.observe(at('fence', 'before', lambda: self.primary.write(0, 0x4c))):
+            report = self.protocol.collapse(self.record)
+        assert report.sweep2 is not None
+        self.assertEqual(report.sweep1.swept, report.sweep2.swept)
+
+    def test_cut_off_before_the_fence(self) -> None:
+        record = self.collapse_cut_off('fence.add', 'before')
+        self.assertEqual(0, self.primary.write(0, 0x55))
+        self.assertEqual('dirty', self.protocol.resume(record))
+        self.assertEqual(set(), self.primary.clients & self.fenced())
+        self.assertEqual(0, self.primary.write(0, 0x56))
+        self.assert_nothing_left(record)
+
+    def test_cut_off_behind_the_fence(self) -> None:
+        record = self.collapse_cut_off('fence.add', 'after')
+        self.assertTrue(self.primary.clients <= self.fenced())
+        self.assertEqual('promoted', self.protocol.resume(record))
+        self.assertEqual(DEAD, self.primary.write(0))
+
+    def test_cut_off_behind_the_fence_after_a_write(self) -> None:
+        with sp.trace.observe(at('fence', 'before', lambda: self.primary.write(0, 0x4c))):
+            record = self.collapse_cut_off('fence.add', 'after')
+        # To call this merely dirty would be to say that the primary lives.
+        self.assertEqual('late-dirty', self.protocol.resume(record))
+        self.assertTrue(self.primary.clients <= self.fenced())
+        self.assertEqual(b'\x4c' * 4096, self.contents(self.volume)[:4096])
+        self.assert_nothing_left(record)
+
+    def test_abort_takes_the_fence_back(self) -> None:
+        record = self.collapse_cut_off('fence.add', 'after')
+        self.assertTrue(self.primary.clients <= self.fenced())
+        self.protocol.abort(record)
+        self.assertEqual(set(), self.primary.clients & self.fenced())
+        self.assert_nothing_left(record)
+
+    def test_lost_to_an_abort_behind_the_fence(self) -> None:
+        rival = sp.Protocol(self.cluster, self.settings)
+        with sp.trace.observe(at('fence', 'after', lambda: rival.abort(self.record))):
+            self.assertRaises((sp.Conflict, sp.NotSuperposed), self.protocol.collapse,
+                              self.record)
+        self.assertEqual(set(), self.primary.clients & self.fenced())
+        self.assert_nothing_left(self.record)
+
+    def test_lost_to_an_abort_before_the_fence(self) -> None:
+        rival = sp.Protocol(self.cluster, self.settings)
+        with sp.trace.observe(at('sweep', 'after', lambda: rival.abort(self.record))):
+            self.assertRaises((sp.Conflict, sp.NotSuperposed), self.protocol.collapse,
+                              self.record)
+        self.assertEqual(0, self.primary.write(0))
+        self.assertEqual(set(), self.primary.clients & self.fenced())
+
+    def test_lost_to_an_abort_that_is_not_over(self) -> None:
+        rival = sp.Protocol(self.cluster, self.settings)
+
+        def abort_cut_off() -> None:
+            with sp.trace.observe(at('overlay.remove', 'before', cut)):
+                self.assertRaises(Cut, rival.abort, self.record)
+        with sp.trace.observe(at('fence.add', 'before', abort_cut_off)):
+            self.assertRaises(sp.RecordChanged, self.protocol.collapse, self.record)
+        self.assertEqual(set(), self.primary.clients & self.fenced())
+        self.assertEqual('aborted', self.protocol.resume(self.record))
+
+
+class ExpiryTest(protocol_base.ProtocolTestCase):
+    """A blocklist entry expires by itself, but not while it is needed."""
+
+    def make_promoted(self, expiry_s: int) -> tuple[sp.Protocol, sp.Record, set[str]]:
+        """Promote with a fence that lasts for so many seconds."""
+        volume = self.make_volume()
+        primary = self.make_primary(volume)
+        record = self.superpose(volume)
+        protocol = sp.Protocol(self.cluster, sp.Settings(fence_expiry_s=expiry_s,
+                                                         merge_bytes_per_s=0))
+        self.assertEqual('promoted', protocol.collapse(record).outcome)
+        return protocol, protocol.reload(record), set(primary.clients)
+
+    def remaining(self, clients: set[str]) -> float:
+        """Tell when the first of the clients' entries expires."""
+        left = self.protocol.fence.remaining()
+        return min(left[client] for client in clients)
+
+    def longer(self, expiry_s: int) -> sp.Protocol:
+        """Give another controller, whose fences last longer."""
+        return sp.Protocol(self.cluster, sp.Settings(fence_expiry_s=expiry_s,
+                                                     merge_bytes_per_s=0))
+
+    def test_renewed_when_less_than_half_is_left(self) -> None:
+        protocol, record, clients = self.make_promoted(1000)
+        self.assertTrue(900 < self.remaining(clients) <= 1000)
+        left = protocol.fence_left(record)
+        assert left is not None
+        self.assertTrue(900 < left <= 1000)
+        self.assertEqual([], protocol.renew(record))
+        self.assertEqual([], self.longer(1500).renew(record))
+        self.assertEqual(clients, set(self.longer(4000).renew(record)))
+        self.assertGreater(self.remaining(clients), 3900)
+
+    def test_renewed_where_it_is_gone(self) -> None:
+        protocol, record, clients = self.make_promoted(1000)
+        protocol.fence.open(clients)
+        self.assertEqual(clients, set(protocol.renew(record)))
+        self.assertTrue(clients <= self.fenced())
+
+    def test_full_again_after_the_merge(self) -> None:
+        _protocol, record, clients = self.make_promoted(1000)
+        self.longer(1500).merge(record)
+        self.assertGreater(self.remaining(clients), 1400)
+
+    def test_kept_during_the_merge(self) -> None:
+        protocol, record, clients = self.make_promoted(4)
+        renewed = threading.Semaphore(0)
+
+        def observer(event: sp.trace.Event) -> None:
+            if (event.name, event.phase) == ('fence.add', 'after'):
+                renewed.release()
+            if (event.name, event.phase) == ('merge.commit', 'before'):
+                # Twice in full: by then the first entry would have expired.
+                for _ in range(3):
+                    self.assertTrue(renewed.acquire(timeout=60))
+                self.assertGreater(self.remaining(clients), 0)
+        with sp.trace.observe(observer):
+            protocol.merge(record)
+        self.assertTrue(clients <= self.fenced())
+
+    def test_not_renewed_for_a_primary_that_lives(self) -> None:
+        volume = self.make_volume()
+        primary = self.make_primary(volume)
+        record = self.superpose(volume)
+        self.assertEqual([], self.protocol.renew(record))
+        with sp.trace.observe(at('fence.add', 'before', cut)):
+            self.assertRaises(Cut, self.protocol.collapse, record)
+        self.assertEqual([], self.protocol.renew(record))
+        self.assertEqual(0, primary.write(0))
+        with sp.trace.observe(at('overlay.remove', 'before', cut)):
+            self.assertRaises(Cut, self.protocol.resume, record)
+        self.assertEqual(records.DIRTY, self.protocol.reload(record).outcome)
+        self.assertEqual([], self.protocol.renew(record))
+        self.assertEqual(0, primary.write(0))
+
+
+class Ipv6Test(protocol_base.ProtocolTestCase):
+    """The same on a cluster that speaks IPv6."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        # A socket's path must be short, so this is not below the data directory of the tests.
+        data = pathlib.Path(tempfile.mkdtemp(prefix='ceph-')) / 'data'
+        self.addCleanup(data.parent.rmdir)
+        second = ceph.Ceph(data, port=self.ceph.settings.port + layout.PORTS, osds=1, ipv6=True,
+                           pg_num=8)
+        self.addCleanup(second.wipe)
+        try:
+            second.up()
+        except commands.CloudError as error:
+            if 'no usable ::1' in str(error):
+                self.skipTest(str(error))
+            raise
+        self.ceph = second
+        self.administrator: rados.Rados = self.connect(second.admin_conf, 'client.admin')
+
+    def test_fence(self) -> None:
+        volume, other = self.make_volume(), self.make_volume()
+        primary, neighbour = self.make_primary(volume), self.make_primary(other)
+        record = self.superpose(volume)
+        self.assertTrue(all(client.startswith('[::1]:') for client in primary.clients))
+        self.assertEqual(primary.clients, record.clients)
+        self.assertEqual('promoted', self.protocol.collapse(record).outcome)
+        self.assertEqual(primary.clients, self.fenced())
+        self.assertGreater(min(self.protocol.fence.remaining().values()), 3600)
+        self.assertEqual((DEAD, 0), (primary.write(0), neighbour.write(0)))
+        actors.child_io(self.cluster, record.volumes[0], 'write -P 7 0 4k')
+        self.protocol.merge(record)
+        self.assertEqual(b'\7' * 4096, self.contents(volume)[:4096])
+        self.protocol.fence.open(primary.clients)
+        self.assertEqual(set(), self.fenced())
