@@ -71,6 +71,10 @@ class Cluster:
         self.rados  # noqa: B018  connecting here makes a bad configuration fail at once
         return self
 
+    def apart(self) -> 'Cluster':
+        """Give a connection of its own to the same cluster, to be entered."""
+        return Cluster(self.conffile, self.user, self.timeout, self.name)
+
     def __exit__(self, *_exc: object) -> None:
         self.close()
 

@@ -35,7 +35,9 @@ class Fence:
         :raises InvalidInput: an address is not that of a single client
         :raises ClusterTimeout: no monitor answered; the entries may exist or not
         """
-        self._each('add', clients)
+        wanted = frozenset(clients)
+        self._each('add', wanted)
+        self._lengthen(wanted)
         self.wait_osdmap()
 
     def wait_osdmap(self) -> None:
@@ -61,14 +63,28 @@ class Fence:
     def renew(self, clients: Iterable[str], *, lapsed: bool = True) -> list[str]:
         """Re-arm the entries of which less than half the expiry is left.
 
+        For a moment, each of them is not there: let no entry come to that which still matters.
+
         :param lapsed: also those of which nothing is left
         :returns: the addresses that were re-armed
         """
         left = self.remaining()
         due = [client for client in clients if (lapsed or client in left)
                and left.get(client, 0) < self._expiry_s / 2]
-        self._each('add', due)
+        if due:
+            self.close(due)
         return due
+
+    def _lengthen(self, clients: Iterable[str]) -> None:
+        """Make entries anew that were there before and would expire soon.
+
+        Ceph keeps the expiry of an entry that exists, whatever its answer to "add" says. librbd
+        makes such entries, for an hour, when it breaks the lock of a client that hangs.
+        """
+        left = self.remaining()
+        short = [client for client in clients if left.get(client, 0) < self._expiry_s / 2]
+        self._each('rm', short)
+        self._each('add', short)
 
     def _each(self, operation: str, clients: Iterable[str]) -> None:
         wanted = sorted({address.check(client) for client in clients})

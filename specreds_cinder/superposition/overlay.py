@@ -12,9 +12,9 @@ import pathlib
 import struct
 import subprocess
 import tempfile
-from typing import Any
 
 import rbd
+import tenacity
 
 from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import errors
@@ -77,19 +77,26 @@ def create(cluster: ceph.Cluster, volume: records.Volume) -> None:
     ref = volume.overlay_ref
     header = _header(volume.size)
     features = rbd.RBD_FEATURE_LAYERING | rbd.RBD_FEATURE_STRIPINGV2
-    with cluster.ioctx(ref.pool, ref.namespace) as io, ceph.answering(f'create overlay {ref}'):
-        with trace.change('overlay.create', str(ref)):
-            rbd.RBD().create(
-                io, ref.image, presized(volume.size), _ORDER, old_format=False,
-                features=features, stripe_unit=CLUSTER_SIZE, stripe_count=_STRIPE_COUNT,
-                data_pool=volume.data_pool if volume.data_pool_id != volume.pool_id else None)
-        with trace.change('overlay.write', str(ref)), rbd.Image(io, ref.image) as image:
-            # All keys in one operation, as librbd's own client of the class does for one key;
-            # Image.metadata_set() notifies after each and takes three times as long.
-            io.execute(f'rbd_header.{image.id()}', 'rbd', 'metadata_set', _CACHE_METADATA)
-            for offset, data in header:
-                image.write(data, offset)
-            image.flush()
+    with cluster.ioctx(ref.pool, ref.namespace) as io, \
+            ceph.answering(f'create overlay {ref}'), \
+            trace.change('overlay.create', str(ref)):
+        rbd.RBD().create(
+            io, ref.image, presized(volume.size), _ORDER, old_format=False, features=features,
+            stripe_unit=CLUSTER_SIZE, stripe_count=_STRIPE_COUNT,
+            data_pool=volume.data_pool if volume.data_pool_id != volume.pool_id else None)
+    # Written straight to the header and the data objects, not through an image that is open for
+    # writing: that would be a watcher like any backup, to be shut out if somebody else aborts.
+    with volumes.opened(cluster, ref) as image:
+        metadata, prefix = f'rbd_header.{image.id()}', image.block_name_prefix()
+    with cluster.ioctx(ref.pool, ref.namespace) as io, \
+            cluster.ioctx(volume.data_pool, ref.namespace) as data, \
+            ceph.answering(f'write overlay {ref}'), \
+            trace.change('overlay.write', str(ref)):
+        io.execute(metadata, 'rbd', 'metadata_set', _CACHE_METADATA)
+        for offset, block in header:
+            # The header lies within the first stripe: one unit in each of the first objects.
+            unit, within = divmod(offset, CLUSTER_SIZE)
+            data.write(f'{prefix}.{unit:016x}', block, within)
 
 
 def remove(cluster: ceph.Cluster, volume: records.Volume, fencing: fence.Fence | None,
@@ -112,13 +119,28 @@ def remove(cluster: ceph.Cluster, volume: records.Volume, fencing: fence.Fence |
     if users and fencing is not None:
         fencing.close(users)
 
-    with cluster.ioctx(ref.pool, ref.namespace) as io, ceph.answering(f'remove overlay {ref}'):
+    with contextlib.suppress(errors.VolumeGone), \
+            ceph.answering(f'empty overlay {ref}'), \
+            trace.change('overlay.empty', str(ref)):
+        _empty(cluster, volume, progress)
+    with trace.change('overlay.remove', str(ref)):
+        _remove(cluster, ref)
+
+
+@tenacity.retry(retry=tenacity.retry_if_exception_type((errors.OverlayBusy, errors.ClusterError))
+                & tenacity.retry_if_not_exception_type(errors.ClusterTimeout),
+                wait=tenacity.wait_random(0.1, 0.5), stop=tenacity.stop_after_attempt(5),
+                reraise=True)
+def _remove(cluster: ceph.Cluster, ref: records.VolumeRef) -> None:
+    """Remove an empty overlay, on a connection that is for nothing else.
+
+    Whoever removes an image watches it: of two controllers that do, one may find the image busy,
+    or take the other for a backup and shut it out. Then it tries again.
+    """
+    with cluster.apart() as alone, alone.ioctx(ref.pool, ref.namespace) as io, \
+            ceph.answering(f'remove overlay {ref}'):
         try:
-            with contextlib.suppress(errors.VolumeGone), \
-                    trace.change('overlay.empty', str(ref)):
-                _empty(cluster, volume, io, progress)
-            with trace.change('overlay.remove', str(ref)):
-                rbd.RBD().remove(io, ref.image)
+            rbd.RBD().remove(io, ref.image)
         except rbd.ImageNotFound:
             return
         except rbd.ImageBusy as exc:
@@ -127,7 +149,7 @@ def remove(cluster: ceph.Cluster, volume: records.Volume, fencing: fence.Fence |
             ) from exc
 
 
-def _empty(cluster: ceph.Cluster, volume: records.Volume, io: Any,
+def _empty(cluster: ceph.Cluster, volume: records.Volume,
            progress: Callable[[int, int], None] | None) -> None:
     """Remove the data of an overlay.
 
@@ -147,7 +169,8 @@ def _empty(cluster: ceph.Cluster, volume: records.Volume, io: Any,
         done += len(names)
         if progress is not None:
             progress(done, total)
-    io.execute(header, 'rbd', 'set_size', struct.pack('<Q', 0))
+    with cluster.ioctx(volume.pool, volume.namespace) as io:
+        io.execute(header, 'rbd', 'set_size', struct.pack('<Q', 0))
 
 
 def used_bytes(cluster: ceph.Cluster, volume: records.Volume) -> int:

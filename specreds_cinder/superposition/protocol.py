@@ -45,6 +45,7 @@ from specreds_cinder.superposition import volume as volumes
 LOG = logging.getLogger(__name__)
 
 _FENCE_ROUNDS = 3
+_LOOK_S = 60.0
 _SETTLE_S = 2.0
 
 _T = TypeVar('_T')
@@ -516,11 +517,11 @@ class Protocol:
 
     @contextlib.contextmanager
     def _kept_fenced(self, record: records.Record) -> Iterator[None]:
-        """Renew the fence as long as the context lasts, and once more to the full at its end."""
+        """Look after the fence as long as the context lasts."""
         ended = threading.Event()
 
         def keep() -> None:
-            while not ended.wait(self.settings.fence_expiry_s / 4):
+            while not ended.wait(min(_LOOK_S, self.settings.fence_expiry_s / 4)):
                 try:
                     self.fence.renew(record.fenced)
                 except errors.SuperError:
@@ -531,7 +532,6 @@ class Protocol:
         thread.start()
         try:
             yield
-            self.fence.close(record.fenced)
         finally:
             ended.set()
             thread.join()

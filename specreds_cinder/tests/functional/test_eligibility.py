@@ -31,7 +31,7 @@ class EligibilityTest(protocol_base.ProtocolTestCase):
         for refs in ([ref], [good, ref], [ref, good]):
             error = self.assertRaises(sp.NotEligible, self.protocol.super, refs)
             self.assertEqual(str(ref), error.volume)
-            self.assertEqual(len(words), len(error.reasons), error.reasons)
+            self.assertEqual(len(words), len(error.reasons), str(error))
             for word, reason in zip(words, error.reasons, strict=True):
                 self.assertIn(word, reason)
                 self.assertIn(word, str(error))
@@ -156,9 +156,9 @@ class EligibilityTest(protocol_base.ProtocolTestCase):
                     sp.VolumeRef(self.pool, 'nowhere', volume.image)):
             error = self.assertRaises(sp.VolumeGone, self.protocol.super, [volume, ref])
             self.assertIn(str(ref), str(error))
-        error = self.assertRaises(sp.ClusterError, self.protocol.super,
-                                  [sp.VolumeRef('nopool', '', 'image')])
-        self.assertIn('nopool', str(error))
+        refused = self.assertRaises(sp.ClusterError, self.protocol.super,
+                                    [sp.VolumeRef('nopool', '', 'image')])
+        self.assertIn('nopool', str(refused))
 
     def test_none_or_twice(self) -> None:
         volume = self.make_volume()

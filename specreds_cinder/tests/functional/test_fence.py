@@ -275,10 +275,20 @@ class ExpiryTest(protocol_base.ProtocolTestCase):
         self.assertEqual(clients, set(protocol.renew(record)))
         self.assertTrue(clients <= self.fenced())
 
-    def test_full_again_after_the_merge(self) -> None:
+    def test_renewed_by_the_merge(self) -> None:
         _protocol, record, clients = self.make_promoted(1000)
-        self.longer(1500).merge(record)
-        self.assertGreater(self.remaining(clients), 1400)
+        self.longer(4000).merge(record)
+        self.assertGreater(self.remaining(clients), 3900)
+
+    def test_as_long_where_somebody_else_had_fenced(self) -> None:
+        volume = self.make_volume()
+        primary = self.make_primary(volume)
+        record = self.superpose(volume)
+        # What librbd does when it breaks a lock.
+        for client in primary.clients:
+            self.ceph.admin(['osd', 'blocklist', 'add', client, '100'])
+        self.assertEqual('promoted', self.protocol.collapse(record).outcome)
+        self.assertGreater(self.remaining(set(primary.clients)), 3600)
 
     def test_kept_during_the_merge(self) -> None:
         protocol, record, clients = self.make_promoted(4)

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two controllers decide the same superposition at once: exactly one of them does."""
+
+from collections.abc import Callable
+import random
+import threading
+
+import ddt
+
+from specreds_cinder import superposition as sp
+from specreds_cinder.tests.functional import protocol_base
+
+_ROUNDS = 6
+# What a controller may be told that comes second.
+_LOST = (sp.Conflict, sp.NotSuperposed)
+
+Decision = Callable[[sp.Protocol, sp.Record], str]
+
+
+def promote(protocol: sp.Protocol, record: sp.Record) -> str:
+    return protocol.collapse(record).outcome
+
+
+def abort(protocol: sp.Protocol, record: sp.Record) -> str:
+    protocol.abort(record)
+    return 'aborted'
+
+
+def merge(protocol: sp.Protocol, record: sp.Record) -> str:
+    protocol.merge(record)
+    return 'merged'
+
+
+@ddt.ddt
+class ControllersTestCase(protocol_base.ProtocolTestCase):
+    """Each controller has a connection of its own, as one in another process would."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.volume = self.make_volume()
+        self.primary = self.make_primary(self.volume)
+        self.controllers = []
+        for _ in range(2):
+            connection = sp.Cluster(str(self.ceph.conf), 'cinder', 30)
+            self.addCleanup(connection.close)
+            self.controllers.append(sp.Protocol(connection, self.settings))
+
+    @ddt.data((promote, promote), (promote, abort), (abort, abort))
+    @ddt.unpack
+    def test_decide(self, *decisions: Decision) -> None:
+        for number in range(_ROUNDS):
+            record = self.superpose(self.volume)
+            outcomes = self.at_once(record, random.Random(number), *decisions)
+            won = [outcome for outcome in outcomes if outcome is not None]
+            if decisions == (abort, abort):
+                # To abort what is being aborted is to help, so both may have done it.
+                self.assertEqual({'aborted'}, set(won))
+            else:
+                self.assertEqual(1, len(won), f'{outcomes}')
+            if won[0] == 'promoted':
+                self.assertEqual('promoted', self.protocol.reload(record).state)
+                self.assertNotEqual(0, self.primary.write(4096))
+                self.protocol.merge(record)
+                self.replace_primary()
+            else:
+                self.assertRaises(sp.NotSuperposed, self.protocol.reload, record)
+                self.assertTrue(self.primary.clients.isdisjoint(self.fenced()))
+                # One that was fenced for a moment may have noticed; then it stays dead.
+                if self.primary.write(4096) != 0:
+                    self.assertIn(promote, decisions)
+                    self.replace_primary()
+            self.assert_nothing_left(record)
+
+    def test_merge(self) -> None:
+        for number in range(_ROUNDS):
+            record = self.superpose(self.volume)
+            self.assertEqual('promoted', self.protocol.collapse(record).outcome)
+            outcomes = self.at_once(record, random.Random(number), merge, merge)
+            if outcomes == [None, None]:
+                self.protocol.merge(record)
+            self.assertRaises(sp.NotSuperposed, self.protocol.reload, record)
+            self.assert_nothing_left(record)
+            self.replace_primary()
+
+    def at_once(self, record: sp.Record, chance: random.Random,
+                *decisions: Decision) -> list[str | None]:
+        """Let each controller decide; give each outcome, None for one that lost."""
+        start = threading.Barrier(len(decisions))
+        outcomes: list[str | None] = [None] * len(decisions)
+        errors: list[BaseException] = []
+
+        def run(index: int, delay: float) -> None:
+            start.wait()
+            threading.Event().wait(delay)
+            try:
+                outcomes[index] = decisions[index](self.controllers[index], record)
+            except _LOST:
+                pass
+            except Exception as exc:
+                # Of two that merge, one has the overlay open.
+                if decisions[index] is not merge or not isinstance(
+                        exc, sp.OverlayBusy | sp.MergeFailed):
+                    errors.append(exc)
+
+        threads = [threading.Thread(target=run, args=(index, chance.uniform(0, 0.1)))
+                   for index in range(len(decisions))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual([], errors)
+        return outcomes
+
+    def replace_primary(self) -> None:
+        """Start another primary in place of one that was fenced."""
+        self.primary.kill()
+        self.protocol.fence.open(self.primary.clients)
+        self.primary = self.make_primary(self.volume)

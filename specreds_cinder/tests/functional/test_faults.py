@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ceph fails in the middle of each phase: an error that says so, then resume; nothing is lost."""
+
+from collections.abc import Callable
+import contextlib
+from typing import Any
+
+import ddt
+
+from specreds_cinder import superposition as sp
+from specreds_cinder.superposition import record as records
+from specreds_cinder.tests.functional import actors
+from specreds_cinder.tests.functional import protocol_base
+
+_SECONDS = 3
+_BLOCK = 4096
+_CHILD = 64 << 10
+
+
+class Fault:
+    """Something that befalls the cluster, and how it passes."""
+
+    def __init__(self, test: 'FaultsTestCase', name: str) -> None:
+        self._ceph = test.ceph
+        self.name = name
+
+    def strike(self) -> None:
+        """Let it happen."""
+        match self.name:
+            case 'osd':
+                self._ceph.kill_daemon('osd.1')
+            case 'mon':
+                self._ceph.kill_daemon('mon.a')
+            case 'full':
+                self._ceph.admin(['osd', 'set-full-ratio', '0.0001'])
+            case 'pause':
+                self._ceph.admin(['osd', 'set', 'pause'])
+
+    def pass_(self) -> None:
+        """Let it be over."""
+        match self.name:
+            case 'osd':
+                self._ceph.start_daemon('osd.1')
+            case 'mon':
+                self._ceph.start_daemon('mon.a')
+            case 'full':
+                self._ceph.admin(['osd', 'set-full-ratio', '0.95'])
+            case 'pause':
+                self._ceph.admin(['osd', 'unset', 'pause'])
+        self._ceph.wait_clean(120)
+
+
+_FAULTS = ('osd', 'mon', 'full', 'pause')
+_PHASES: dict[str, tuple[str, Callable[[sp.Protocol, Any, sp.VolumeRef], object]]] = {
+    # Phase: the event that the fault follows, and what is done then.
+    'super': ('record.create', lambda protocol, record, ref: protocol.super([ref])),
+    'check': ('sweep', lambda protocol, record, ref: protocol.check(record)),
+    'collapse': ('sweep', lambda protocol, record, ref: protocol.collapse(record)),
+    'commit': ('fence.add', lambda protocol, record, ref: protocol.collapse(record)),
+    'merge': ('record.merging', lambda protocol, record, ref: protocol.merge(record)),
+}
+
+
+@ddt.ddt
+class FaultsTestCase(protocol_base.ProtocolTestCase):
+    """One volume with a primary that is idle after the cut."""
+
+    # A merge that stalls is given up soon.
+    settings = sp.Settings(merge_bytes_per_s=0, merge_stall_s=10)
+
+    @ddt.data(*((fault, phase) for fault in _FAULTS for phase in _PHASES))
+    @ddt.unpack
+    def test_fault(self, fault_name: str, phase: str) -> None:
+        volume = self.make_volume()
+        primary = self.make_primary(volume)
+        hasty = sp.Cluster(str(self.ceph.conf), 'cinder', timeout=_SECONDS)
+        self.addCleanup(hasty.close)
+        protocol = sp.Protocol(hasty, self.settings)
+        record: Any = None
+        if phase != 'super':
+            record = self.superpose(volume)
+            actors.child_io(self.cluster, record.volumes[0], f'write -P 0x43 {_CHILD} {_BLOCK}')
+        if phase == 'merge':
+            self.assertEqual('promoted', self.protocol.collapse(record).outcome)
+        fault = Fault(self, fault_name)
+        trigger, work = _PHASES[phase]
+        error = self.strike_at(fault, trigger, lambda: work(protocol, record, volume))
+        if error is not None:
+            # What it says names the step; it is never python-rados' own error.
+            self.assertIsInstance(error, sp.SuperError)
+            self.assertNotEqual('', str(error))
+        self.see_through(volume, primary, committing=phase in ('collapse', 'commit', 'merge'))
+
+    def strike_at(self, fault: Fault, trigger: str,
+                  work: Callable[[], object]) -> Exception | None:
+        """Do something, during which a fault strikes; then the fault passes."""
+        struck: list[sp.trace.Event] = []
+
+        def strike(event: sp.trace.Event) -> None:
+            phase = 'before' if event.kind == 'span' else 'after'
+            if (event.name, event.phase) == (trigger, phase) and not struck:
+                struck.append(event)
+                fault.strike()
+
+        error: Exception | None = None
+        try:
+            with sp.trace.observe(strike):
+                work()
+        except Exception as exc:
+            error = exc
+        finally:
+            fault.pass_()
+        self.assertEqual(1, len(struck), f'nothing happened at {trigger}')
+        return error
+
+    def see_through(self, volume: sp.VolumeRef, primary: actors.Primary, *,
+                    committing: bool) -> None:
+        """Go on from what the record says, and check that nobody lost a write."""
+        for record in self.protocol.list(volume.home):
+            if volume not in {entry.ref for entry in record.volumes}:
+                continue
+            outcome = self.protocol.resume(record)
+            if outcome == records.SUPERPOSED:
+                self.assertFalse(self.protocol.check(record).dirty)
+                self.protocol.abort(record)
+            elif outcome == records.PROMOTED:
+                self.assertTrue(committing)
+                self.assertNotEqual(0, primary.write(8192))
+                self.protocol.merge(record)
+            self.assert_nothing_left(record)
+        data = self.contents(volume)
+        self.assertEqual(b'\x50' * _BLOCK, data[:_BLOCK])
+        if primary.clients & self.fenced():
+            self.assertTrue(committing)
+            # The primary was silent: if it had to go, then for the backup.
+            self.assertEqual(b'\x43' * _BLOCK, data[_CHILD:_CHILD + _BLOCK])
+            with contextlib.suppress(OSError):
+                primary.kill()
+        else:
+            self.assertEqual(0, primary.write(8192, 0x51))
+            self.assertNotEqual(b'\x43' * _BLOCK, data[_CHILD:_CHILD + _BLOCK])
+
+    def test_no_monitor_at_all(self) -> None:
+        volume = self.make_volume()
+        hasty = sp.Cluster(str(self.ceph.conf), 'cinder', timeout=_SECONDS)
+        self.addCleanup(hasty.close)
+        protocol = sp.Protocol(hasty, self.settings)
+        self.assertEqual([], protocol.list(volume.home))
+        self.ceph.kill_daemon('mon.a')
+        try:
+            error = self.assertRaises(sp.ClusterTimeout, protocol.super, [volume])
+        finally:
+            self.ceph.start_daemon('mon.a')
+            self.ceph.wait_clean(120)
+        self.assertIn('osd pool ls', str(error))
