@@ -142,7 +142,7 @@ class Resume(_Attended):
 class Renew(_Deciding):
     """Renew a superposition's fence, if half of its time has passed.
 
-    Run it now and then while a promoted superposition is not merged.
+    Needed only where entries of the blocklist were removed, or made to expire soon.
     """
 
     def take_action(self, parsed_args: Any) -> _Shown:

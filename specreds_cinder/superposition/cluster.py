@@ -83,6 +83,8 @@ class Cluster:
         with self._lock:
             aio, self._aio = self._aio, None
             handle, self._rados = self._rados, None
+            # The next connection has another address.
+            self.__dict__.pop('addresses', None)
         if aio is not None:
             aio.close()
         if handle is not None:

@@ -168,8 +168,8 @@ class IoCtx:
                   submit: Callable[[bytes, Any], int]) -> Iterator[int]:
         """Keep ``depth`` operations in flight and yield their versions in order.
 
-        An operation that is left behind by an error is completed by librados on its own: it
-        refers to nothing of ours.
+        After an error those in flight are waited for (they time out, too): librados would write
+        what they find into memory that is not ours any more.
         """
         lib = self._lib
         create, wait = lib.rados_aio_create_completion2, lib.rados_aio_wait_for_complete
@@ -178,27 +178,34 @@ class IoCtx:
         slot = _ffi.new('rados_completion_t *')
         ring: list[Any] = [null] * depth
         count = len(names)
-        for index in range(count + depth):
-            place = index % depth
-            oldest = index - depth
-            if 0 <= oldest < count:
-                done = ring[place]
+        submitted = finished = 0
+        try:
+            while finished < count:
+                if submitted < count and submitted - finished < depth:
+                    create(null, null, slot)
+                    code = submit(names[submitted], slot[0])
+                    if code < 0:
+                        release(slot[0])
+                        _check(code, f'{verb} {names[submitted].decode()} in {self._label}')
+                    ring[submitted % depth] = slot[0]
+                    submitted += 1
+                    continue
+                done = ring[finished % depth]
                 wait(done)
                 code = result(done)
                 got = version(done)
                 release(done)
+                finished += 1
                 if code == 0:
                     yield got
                 elif code == _MISSING:
                     yield 0
                 else:
-                    _check(code, f'{verb} {names[oldest].decode()} in {self._label}')
-            if index < count:
-                create(null, null, slot)
-                done = ring[place] = slot[0]
-                code = submit(names[index], done)
-                if code < 0:
-                    _check(code, f'{verb} {names[index].decode()} in {self._label}')
+                    _check(code, f'{verb} {names[finished - 1].decode()} in {self._label}')
+        finally:
+            for index in range(finished, submitted):
+                wait(ring[index % depth])
+                release(ring[index % depth])
 
 
 def _check(code: int, what: str) -> None:

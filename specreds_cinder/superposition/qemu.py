@@ -23,7 +23,7 @@ LOG = logging.getLogger(__name__)
 _POLL = 0.02
 _TIMEOUT = 60.0
 # So little is copied in a fraction of a second, while the guest stands still.
-_ENOUGH = 4 << 20
+_ENOUGH = 16 << 20
 # How long a merge may get no nearer to its end before its limit is raised, and up to where.
 _PATIENCE = 5.0
 _FAST = 1 << 30

@@ -45,7 +45,9 @@ _COUNT = {'type': 'integer', 'minimum': 0}
 _TEXTS = {'type': 'array', 'items': _TEXT}
 _SCHEMA = {
     'type': 'object',
-    'required': ['format', 'id', 'state', 'volumes', 'cuts', 'created_at', 'changed_at'],
+    'required': ['format', 'id', 'state', 'outcome', 'volumes', 'cuts', 'fenced', 'created_at',
+                 'changed_at', 'reason', 'server'],
+    'additionalProperties': False,
     'properties': {
         'format': {'const': FORMAT},
         'id': {'type': 'string', 'format': 'uuid'},
@@ -53,7 +55,10 @@ _SCHEMA = {
         'outcome': {'enum': [None, ABORTED, DIRTY, LATE_DIRTY, PROMOTED]},
         'volumes': {'type': 'array', 'minItems': 1, 'items': {
             'type': 'object',
-            'required': ['pool', 'namespace', 'image', 'image_id', 'size', 'overlay', 'clients'],
+            'required': ['pool', 'namespace', 'image', 'image_id', 'pool_id', 'data_pool_id',
+                         'data_pool', 'data_prefix', 'size', 'object_size', 'features',
+                         'overlay', 'clients'],
+            'additionalProperties': False,
             'properties': {
                 'pool': _TEXT, 'namespace': _TEXT, 'image': _TEXT, 'image_id': _TEXT,
                 'pool_id': _COUNT, 'data_pool_id': _COUNT, 'data_pool': _TEXT,

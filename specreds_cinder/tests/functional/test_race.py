@@ -1,39 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Races between a primary and its backup, and proof that a broken protocol loses one."""
+"""Races between a primary and its backup, and proof that a broken protocol loses them."""
 
+from collections.abc import Sequence
 import os
 import pathlib
 import random
 import tempfile
-from typing import Any
+import uuid
 
-import fixtures
 import hypothesis
 from hypothesis import stateful
+from testtools import content
 
+from cloud import ceph
+from specreds_cinder import superposition
 from specreds_cinder.tests.functional import base
 from specreds_cinder.tests.race import machine
+from specreds_cinder.tests.race import mutations
+from specreds_cinder.tests.race import outcomes
 from specreds_cinder.tests.race import site as sites
 
 _ROUNDS = 25
 _STEPS = 14
 _SEED = 'SPECREDS_RACE_SEED'
+# In two rounds of three the OSD that the monitor tells of the fence is another one than the one
+# that is raced for: all of these fail to catch a broken protocol once in half a million times.
+_ENOUGH = 12
 
 
 class RaceTestCase(base.FunctionalTestCase):
     """A test in which races take place."""
 
-    def site(self, make: sites.ProtocolFactory | None = None) -> sites.Site:
+    def site(self, make: sites.ProtocolFactory = superposition.Protocol,
+             pools: Sequence[str] = (ceph.VOLUMES,)) -> sites.Site:
         """Prepare for rounds, until the test ends.
 
-        :param make: makes the protocol under test; None for the real one
+        :param make: makes the protocol under test
         """
-        # A short path: unix sockets go into it.
-        scratch = pathlib.Path(tempfile.mkdtemp(prefix='race'))
-        self.addCleanup(scratch.rmdir)
-        options: dict[str, Any] = {'make': make} if make is not None else {}
-        site = sites.Site(self.ceph.conf, self.ceph.admin_conf, scratch, **options)
-        self.addCleanup(site.__exit__, None, None, None)
+        # Not below the test's own directory: unix sockets need a short path.
+        scratch = tempfile.TemporaryDirectory(prefix='race')
+        self.addCleanup(scratch.cleanup)
+        site = sites.Site(self.ceph.conf, self.ceph.admin_conf, pathlib.Path(scratch.name),
+                          pools, make)
+        self.addCleanup(site.close)
         return site
 
 
@@ -43,11 +52,65 @@ class RaceTest(RaceTestCase):
     def test_races(self) -> None:
         """Nothing that was acknowledged is lost, and nothing is acknowledged that is lost."""
         seed = int(os.environ.get(_SEED) or random.SystemRandom().randrange(2**32))
-        self.useFixture(fixtures.Timeout(1800, gentle=True))
-        race, _results = machine.machine(self.site())
-        print(f'{_SEED}={seed}')
+        self.addDetail('seed', content.text_content(f'{_SEED}={seed} repeats these rounds'))
+        race, results = machine.machine(self.site())
         stateful.run_state_machine_as_test(
             hypothesis.seed(seed)(race), settings=hypothesis.settings(
                 max_examples=_ROUNDS, stateful_step_count=_STEPS, deadline=None, database=None,
                 phases=[hypothesis.Phase.generate], print_blob=True,
                 suppress_health_check=list(hypothesis.HealthCheck)))
+        self.addDetail('outcomes', content.text_content(outcomes.table(results)))
+        self.assertEqual(_ROUNDS, len(results))
+
+
+class BrokenProtocolTest(RaceTestCase):
+    """Protocols that lack a part: the race finds each of them out."""
+
+    def assert_loses(self, make: sites.ProtocolFactory, pools: Sequence[str], *,
+                     early: bool) -> None:
+        """Play the same rounds with a broken protocol and with the real one."""
+        with_it, without_it = self.site(pools=pools), self.site(make, pools)
+        for seed in range(_ENOUGH):
+            result, story = mutations.ambush(with_it, seed, len(pools), early=early)
+            self.assertEqual([], result.violations, '\n'.join(story))
+            self.assertEqual('late-dirty' if early else 'promoted', result.outcome)
+            result, _story = mutations.ambush(without_it, seed, len(pools), early=early)
+            if result.violations:
+                return
+        self.fail(f'{_ENOUGH} rounds did not find it out: {make}')
+
+    def lone_pool(self, osd: int) -> str:
+        """Make a pool that lives on one OSD alone, as far as a volume's OSDs in a large cluster.
+
+        :return: its name, which is that of its CRUSH rule and device class, too
+        """
+        name = f'lone-{uuid.uuid4().hex[:8]}'
+        crush = ['osd', 'crush']
+        before = self.ceph.admin([*crush, 'get-device-class', f'osd.{osd}']).strip()
+        self.ceph.admin([*crush, 'rm-device-class', f'osd.{osd}'])
+        self.ceph.admin([*crush, 'set-device-class', name, f'osd.{osd}'])
+        if before:
+            self.addCleanup(self.ceph.admin,
+                            [*crush, 'set-device-class', before, f'osd.{osd}'])
+        self.addCleanup(self.ceph.admin, [*crush, 'rm-device-class', f'osd.{osd}'])
+        self.ceph.admin([*crush, 'rule', 'create-replicated', name, 'default', 'osd', name])
+        self.addCleanup(self.ceph.admin, [*crush, 'rule', 'rm', name])
+        self.ceph.create_pool(name)
+        self.addCleanup(self.ceph.delete_pool, name)
+        self.ceph.admin(['osd', 'pool', 'set', name, 'crush_rule', name])
+        self.ceph.admin(['osd', 'pool', 'set', name, 'size', '1', '--yes-i-really-mean-it'])
+        self.ceph.wait_clean()
+        return name
+
+    def test_without_second_sweep(self) -> None:
+        """What the primary wrote just before the fence would be lost."""
+        self.assert_loses(mutations.NoSecondSweep, [ceph.VOLUMES], early=True)
+
+    def test_second_sweep_stops_early(self) -> None:
+        """An OSD that the sweep did not reach would go on taking the primary's writes."""
+        self.assert_loses(mutations.HastySecondSweep, [self.lone_pool(0), self.lone_pool(2)],
+                          early=True)
+
+    def test_without_osdmap_wait(self) -> None:
+        """An OSD that has not heard of the fence would go on taking the primary's writes."""
+        self.assert_loses(mutations.NoOsdmapWait, [self.lone_pool(2)], early=False)
