@@ -2,6 +2,7 @@
 """``check``, ``collapse``, ``merge``, ``resume`` and ``renew``: decide, and see it through."""
 
 import argparse
+import math
 from typing import Any
 
 from cliff import show
@@ -119,9 +120,11 @@ class Merge(_Attended):
         """Merge."""
         protocol = self.protocol
         record = common.find(protocol, parsed_args.superposition)
-        if parsed_args.rate is not None and parsed_args.rate < 0:
-            raise sp.InvalidInput('--rate must not be negative')
-        rate = None if parsed_args.rate is None else int(parsed_args.rate * 2**20)
+        rate = parsed_args.rate
+        if rate is not None:
+            if not 0 <= rate < math.inf:
+                raise sp.InvalidInput(f'--rate must be 0 or more MiB per second, not {rate}')
+            rate = math.ceil(rate * 2**20)
         with common.progress('merging', 'bytes') as shown:
             protocol.merge(record, self.backup(parsed_args, record), shown, rate)
         return ('id', 'outcome'), (record.id, 'merged')

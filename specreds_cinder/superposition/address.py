@@ -8,7 +8,8 @@ from specreds_cinder.superposition import errors
 
 # ADDRESS:PORT/NONCE, sometimes with the messenger's version before it.
 _CLIENT = re.compile(
-    r'(?:v[12]:)?(?P<plain>(?P<host>\[[0-9a-fA-F:.]+\]|[0-9.]+):\d+/(?P<nonce>\d+))')
+    r'(?:v[12]:)?(?P<plain>(?P<host>\[(?P<six>[0-9a-fA-F:.]+)\]|(?P<four>[0-9.]+))'
+    r':(?P<port>[0-9]+)/(?P<nonce>[0-9]+))')
 
 
 def found_in(text: str) -> frozenset[str]:
@@ -30,9 +31,14 @@ def check(address: str) -> str:
     """
     match = _CLIENT.fullmatch(address)
     try:
-        if match is None or match['plain'] != address or int(match['nonce']) == 0:
+        if match is None or match['plain'] != address:
             raise ValueError(address)
-        ipaddress.ip_address(match['host'].strip('[]'))
+        if not 0 < int(match['nonce']) < 1 << 32 or int(match['port']) >= 1 << 16:
+            raise ValueError(address)
+        if match['four']:
+            ipaddress.IPv4Address(match['four'])
+        else:
+            ipaddress.IPv6Address(match['six'])
     except ValueError:
         raise errors.InvalidInput(
             f'{address!r} is not the address of one Ceph client: it has the form '

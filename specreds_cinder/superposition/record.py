@@ -65,7 +65,8 @@ _SCHEMA = {
                 'data_prefix': _TEXT, 'size': _COUNT, 'object_size': _COUNT,
                 'features': _COUNT, 'map_digest': _TEXT, 'overlay': _TEXT, 'clients': _TEXTS,
             }}},
-        'cuts': {'type': 'object', 'additionalProperties': {
+        'cuts': {'type': 'object', 'propertyNames': {'pattern': '^[0-9]+$'},
+                 'additionalProperties': {
             'type': 'object',
             'required': ['pg_num', 'merges', 'versions'],
             'properties': {'pg_num': _COUNT, 'merges': _TEXT,

@@ -32,5 +32,5 @@ class Settings:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             least = 0 if field.name in ('merge_bytes_per_s', 'evict_backup') else 1
-            if value < least:
+            if not value >= least:
                 raise errors.InvalidInput(f'{field.name} must be at least {least}, not {value}')

@@ -102,7 +102,7 @@ class CliTestCase(protocol_base.ProtocolTestCase):
                 (('show', str(volume)), 'in no superposition'),
                 (('show', 'ffffffff'), 'specreds-super list'),
                 (('list', '--pool', 'nowhere'), 'nowhere'),
-                (('merge', str(volume), '--rate', '-1'), 'in no superposition'),
+                (('merge', str(volume)), 'in no superposition'),
         ):
             self.assertIn(said, self.run_super(*words, status=1))
         self.assertIn('required', self.run_super('collapse', str(volume), status=2))

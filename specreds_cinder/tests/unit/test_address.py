@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Addresses: only that of a single client may be fenced."""
+
+import ipaddress
+
+import ddt
+import hypothesis
+from hypothesis import strategies
+import testtools
+
+from specreds_cinder.superposition import address
+from specreds_cinder.superposition import errors
+
+_PORTS = strategies.integers(0, 65535)
+_NONCES = strategies.integers(1, 2**32 - 1)
+
+
+@ddt.ddt
+class CheckTest(testtools.TestCase):
+
+    @hypothesis.given(strategies.ip_addresses(), _PORTS, _NONCES)
+    def test_any_client(self, host: ipaddress.IPv4Address | ipaddress.IPv6Address, port: int,
+                        nonce: int) -> None:
+        text = f'[{host}]' if host.version == 6 else str(host)
+        client = f'{text}:{port}/{nonce}'
+        self.assertEqual(client, address.check(client))
+        self.assertEqual(text, address.host(client))
+        self.assertEqual({client}, address.found_in(f'v1:{client}'))
+        self.assertEqual({client}, address.found_in(f'[v2:{client},v1:{client}]'))
+
+    @ddt.data(
+        '', '127.0.0.1', '127.0.0.1:0', '127.0.0.1/17', '127.0.0.1:0/', '127.0.0.1:0/x',
+        # What Ceph takes for a whole host, or for a network.
+        '127.0.0.1:0/0', '127.0.0.1:0/00', '10.0.0.0/8', '[::1]:0/0', '[::1]',
+        # No address, or not written as the blocklist writes it.
+        '300.0.0.1:0/17', '::1:0/17', '[127.0.0.1:0/17', 'localhost:0/17', '[::g]:0/17',
+        'v1:127.0.0.1:0/17', ' 127.0.0.1:0/17', '127.0.0.1:0/17\n', '127.0.0.1:0/17 60',
+        '127.0.0.1:0/-1', '127.0.0.1:0/17,127.0.0.1:0/18')
+    def test_refused(self, text: str) -> None:
+        error = self.assertRaises(errors.InvalidInput, address.check, text)
+        self.assertIn(repr(text), str(error))
+
+
+class FoundInTest(testtools.TestCase):
+
+    def test_several(self) -> None:
+        self.assertEqual({'10.0.0.1:0/1', '[fe80::1]:6789/22'},
+                         address.found_in('[v2:10.0.0.1:0/1,v1:10.0.0.1:0/1] [fe80::1]:6789/22'))
+
+    def test_none(self) -> None:
+        self.assertEqual(frozenset(), address.found_in('-'))

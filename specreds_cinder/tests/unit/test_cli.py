@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command: what it shows, finds and returns, on a protocol that a test made up."""
+
+import io
+import json
+import shlex
+import sys
+import types
+from typing import Any
+from unittest import mock
+
+import ddt
+import rbd
+import testtools
+
+from specreds_cinder import superposition as sp
+from specreds_cinder.cli import common
+from specreds_cinder.cli import main
+from specreds_cinder.superposition import record
+from specreds_cinder.tests.unit import fakes
+
+_ID = fakes.superposition().id
+_OTHER = _ID[:8] + '-0000-4000-8000-000000000000'
+_CLEAN = sp.SweepReport(False, None, 16, 0.25)
+_DIRTY = sp.SweepReport(True, 'rbd_data.1a.0 was written', 16, 0.25)
+
+
+class FakeProtocol:
+    """Knows some records; everything else is for the test to say."""
+
+    def __init__(self, *records: sp.Record) -> None:
+        self.records = records
+        self.cluster = fakes.Cluster()
+        self.check = mock.Mock(return_value=_CLEAN)
+        self.collapse = mock.Mock()
+        self.abort = mock.Mock()
+        self.merge = mock.Mock()
+        self.super = mock.Mock(return_value=records[0] if records else None)
+
+    def list(self, home: sp.Home) -> list[sp.Record]:
+        """List the records of a home."""
+        return [each for each in self.records if home in each.homes]
+
+    def find(self, ref: sp.VolumeRef) -> sp.Record:
+        """Find by volume."""
+        for each in self.records:
+            if ref in [volume.ref for volume in each.volumes]:
+                return each
+        raise sp.NotSuperposed(f'volume {ref} is in no superposition')
+
+
+@ddt.ddt
+class FindTest(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        # The first one is listed by both of its homes.
+        self.first = fakes.superposition(volumes=(fakes.volume(), fakes.volume(pool='fast')))
+        self.protocol: Any = FakeProtocol(
+            self.first, fakes.superposition(id=_OTHER, volumes=(fakes.volume(image='b'),)))
+        homes = [sp.Home('volumes'), sp.Home('fast')]
+        patched = mock.patch.object(common, 'homes', lambda _cluster: iter(homes))
+        patched.start()
+        self.addCleanup(patched.stop)
+
+    @ddt.data('fast/vol-1', 'volumes/vol-1', _ID, _ID[:10])
+    def test_found(self, text: str) -> None:
+        self.assertEqual(self.first, common.find(self.protocol, text))
+
+    @ddt.data((_ID[:8], '2 superpositions'), ('ffff', 'no superpositions'),
+              ('volumes/other', 'volumes/other'))
+    @ddt.unpack
+    def test_not_found(self, text: str, words: str) -> None:
+        error = self.assertRaises(sp.NotSuperposed, common.find, self.protocol, text)
+        self.assertIn(words, str(error))
+
+    def test_malformed(self) -> None:
+        self.assertRaises(sp.InvalidInput, common.find, self.protocol, 'volumes/')
+
+
+class HomesTest(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        pools = [fakes.pool(), fakes.pool(id=3, name='secret'),
+                 fakes.pool(id=4, name='objects', rbd=False)]
+        self.cluster: Any = types.SimpleNamespace(
+            user='cinder', ioctx=self.ioctx,
+            pools=lambda: {pool.id: pool for pool in pools})
+        patched = mock.patch.object(rbd, 'RBD', lambda: types.SimpleNamespace(
+            namespace_list=self.namespaces))
+        patched.start()
+        self.addCleanup(patched.stop)
+
+    @staticmethod
+    def ioctx(name: str) -> Any:
+        return mock.MagicMock(**{'__enter__.return_value': name})
+
+    @staticmethod
+    def namespaces(pool: str) -> list[str]:
+        if pool == 'secret':
+            raise rbd.PermissionError('no', 1)
+        return ['tenant']
+
+    def test_all_that_this_user_may_see(self) -> None:
+        self.assertEqual([sp.Home('volumes'), sp.Home('volumes', 'tenant')],
+                         list(common.homes(self.cluster)))
+
+    def test_one_pool(self) -> None:
+        self.assertEqual([sp.Home('objects'), sp.Home('objects', 'tenant')],
+                         list(common.homes(self.cluster, 'objects')))
+
+    def test_forbidden_pool(self) -> None:
+        error = self.assertRaises(sp.ClusterError, list, common.homes(self.cluster, 'secret'))
+        self.assertIn('client.cinder may not read pool secret', str(error))
+
+
+@ddt.ddt
+class TableTest(testtools.TestCase):
+
+    def shown(self, **changes: Any) -> dict[str, Any]:
+        return dict(zip(*common.table(fakes.superposition(**changes)), strict=True))
+
+    def test_lines(self) -> None:
+        lines = common.Lines(['a', 'b'])
+        self.assertEqual('a\nb', lines.human_readable())
+        self.assertEqual(['a', 'b'], lines.machine_readable())
+
+    def test_volumes_and_overlays(self) -> None:
+        shown = self.shown(volumes=(fakes.volume(), fakes.volume(namespace='tenant')))
+        self.assertEqual(['volumes/vol-1', 'volumes/tenant/vol-1'],
+                         shown['volumes'].machine_readable())
+        self.assertEqual(['volumes/vol-1.super-x', 'volumes/tenant/vol-1.super-x'],
+                         shown['overlays'].machine_readable())
+
+    def test_clients_are_those_that_were_fenced(self) -> None:
+        self.assertEqual(['192.0.2.1:0/17'], self.shown()['primary clients'].machine_readable())
+        fenced = self.shown(fenced=('192.0.2.1:0/18', '192.0.2.1:0/17'))
+        self.assertEqual(['192.0.2.1:0/17', '192.0.2.1:0/18'],
+                         fenced['primary clients'].machine_readable())
+
+    @ddt.data((record.PROMOTED, record.PROMOTED, True), (record.COLLAPSING, None, True),
+              (record.SUPERPOSED, None, False), (record.ABORTING, record.ABORTED, False))
+    @ddt.unpack
+    def test_fenced(self, state: str, outcome: str | None, expected: bool) -> None:
+        changes: dict[str, Any] = {'state': state, 'outcome': outcome}
+        self.assertIs(expected, self.shown(fenced=('192.0.2.1:0/17',), **changes)['fenced'])
+        self.assertIs(False, self.shown(**changes)['fenced'])
+
+
+class ProgressTest(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.now = 0.0
+        self.stderr = io.StringIO()
+        for target, name, value in (
+                (common, 'time', types.SimpleNamespace(monotonic=lambda: self.now)),
+                (sys, 'stderr', self.stderr)):
+            patched = mock.patch.object(target, name, value)
+            patched.start()
+            self.addCleanup(patched.stop)
+
+    def test_silent_at_first_then_once_a_second(self) -> None:
+        with common.progress('merging', 'bytes') as shown:
+            for self.now in (0.0, 1.9, 2.0, 2.5, 3.0):
+                shown(1000, 4000)
+        self.assertEqual('merging: 1,000 of 4,000 (25 %) bytes, 2 s\n'
+                         'merging: 1,000 of 4,000 (25 %) bytes, 3 s\n', self.stderr.getvalue())
+
+    def test_unknown_total(self) -> None:
+        with common.progress('sweeping', 'objects') as shown:
+            self.now = 5.0
+            shown(7)
+        self.assertEqual('sweeping: 7 objects, 5 s\n', self.stderr.getvalue())
+
+    def test_one_line_on_a_terminal(self) -> None:
+        with mock.patch.object(self.stderr, 'isatty', lambda: True), \
+                common.progress('sweeping', 'objects') as shown:
+            self.now = 5.0
+            shown(7)
+        self.assertEqual('\r\x1b[Ksweeping: 7 objects, 5 s\r\x1b[K', self.stderr.getvalue())
+
+    def test_sweeping_hears_of_progress_only(self) -> None:
+        with common.sweeping():
+            self.now = 5.0
+            with sp.trace.change('fence.add', 'x'):
+                sp.trace.progress('sweep', 'x', 7)
+        self.assertEqual('sweeping: 7 objects, 5 s\n', self.stderr.getvalue())
+
+
+@ddt.ddt
+class CommandTest(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.record = fakes.superposition()
+        self.protocol = FakeProtocol(self.record)
+        self.stdout, self.stderr = io.StringIO(), io.StringIO()
+        for target, name, value in (
+                (sp, 'Protocol', lambda _cluster: self.protocol),
+                (main.SuperApp, 'configure_logging', lambda _self: None),
+                (sys, 'stdout', self.stdout), (sys, 'stderr', self.stderr)):
+            patched = mock.patch.object(target, name, value)
+            patched.start()
+            self.addCleanup(patched.stop)
+
+    def run_super(self, *words: str, status: int = 0) -> Any:
+        found = main.main(['--conf', '/nonexistent', *words])
+        self.assertEqual(status, found, self.stderr.getvalue())
+        return json.loads(self.stdout.getvalue()) if '-f' in words and status != 1 else None
+
+    def test_check_clean(self) -> None:
+        self.assertEqual(
+            {'result': 'clean', 'first': None, 'objects swept': 16, 'seconds': 0.25},
+            self.run_super('check', 'volumes/vol-1', '-f', 'json'))
+
+    def test_check_dirty(self) -> None:
+        self.protocol.check.return_value = _DIRTY
+        shown = self.run_super('check', 'volumes/vol-1', '-f', 'json', status=3)
+        self.assertEqual(('dirty', _DIRTY.first), (shown['result'], shown['first']))
+
+    @ddt.data(('promoted', _CLEAN, _CLEAN, 0), ('dirty', _DIRTY, None, 3),
+              ('late-dirty', _CLEAN, _DIRTY, 3))
+    @ddt.unpack
+    def test_collapse(self, outcome: str, sweep1: sp.SweepReport, sweep2: sp.SweepReport | None,
+                      status: int) -> None:
+        self.protocol.collapse.return_value = mock.Mock(
+            outcome=outcome, sweep1=sweep1, sweep2=sweep2, fence_s=0.1, total_s=0.2)
+        shown = self.run_super('collapse', '--promote', 'volumes/vol-1', '-f', 'json',
+                               status=status)
+        self.assertEqual(outcome, shown['outcome'])
+        self.assertEqual(_DIRTY.first if status else None, shown['first dirty object'])
+
+    def test_abort(self) -> None:
+        self.run_super('collapse', '--abort', 'volumes/vol-1')
+        self.assertEqual(self.record, self.protocol.abort.call_args.args[0])
+        self.protocol.collapse.assert_not_called()
+
+    def test_collapse_needs_a_decision(self) -> None:
+        for decision in ((), ('--promote', '--abort')):
+            words = ['collapse', *decision, 'volumes/vol-1']
+            self.assertEqual(2, self.assertRaises(SystemExit, main.main, words).code)
+        self.assertIn('usage:', self.stderr.getvalue())
+        self.protocol.collapse.assert_not_called()
+        self.protocol.abort.assert_not_called()
+
+    @ddt.data(((), None), (('--rate', '0'), 0), (('--rate', '1.5'), 3 << 19))
+    @ddt.unpack
+    def test_merge_rate(self, options: tuple[str, ...], expected: int | None) -> None:
+        self.run_super('merge', *options, 'volumes/vol-1')
+        self.assertEqual(expected, self.protocol.merge.call_args.args[3])
+
+    def test_negative_rate(self) -> None:
+        self.run_super('merge', '--rate', '-1', 'volumes/vol-1', status=1)
+        self.assertEqual('error: --rate must be 0 or more MiB per second, not -1.0\n', self.stderr.getvalue())
+        self.protocol.merge.assert_not_called()
+
+    def test_create(self) -> None:
+        shown = self.run_super('create', 'volumes/vol-1', 'fast/tenant/b', '--server', 'vm-1',
+                               '--reason', 'why', '-f', 'json')
+        self.assertEqual(_ID, shown['id'])
+        self.protocol.super.assert_called_once_with(
+            [sp.VolumeRef('volumes', '', 'vol-1'), sp.VolumeRef('fast', 'tenant', 'b')],
+            reason='why', server='vm-1')
+
+    def test_create_of_a_snapshot(self) -> None:
+        self.run_super('create', 'volumes/vol-1@snap', status=1)
+        self.assertIn('error: ', self.stderr.getvalue())
+        self.assertEqual(1, self.stderr.getvalue().count('\n'))
+        self.protocol.super.assert_not_called()
+
+    def test_list_once_and_oldest_first(self) -> None:
+        both = fakes.superposition(id=_OTHER, volumes=(fakes.volume(), fakes.volume(pool='fast')))
+        older = fakes.superposition(created_at='2019')
+        self.protocol.records = (both, older)
+        with mock.patch.object(common, 'homes', lambda _cluster, _pool: iter(
+                [sp.Home('volumes'), sp.Home('fast')])):
+            shown = self.run_super('list', '-f', 'json')
+        self.assertEqual([_ID, _OTHER], [row['id'] for row in shown])
+        self.assertEqual({'id', 'state', 'volumes', 'created at'}, set(shown[0]))
+
+    def test_blockdev(self) -> None:
+        self.run_super('blockdev', 'volumes/vol-1', '--nodes', 'disk')
+        words = shlex.split(self.stdout.getvalue())
+        self.assertEqual(['-blockdev'] * 3, words[::2])
+        self.assertEqual(['disk0-base', 'disk0-file', 'disk0'],
+                         [json.loads(word)['node-name'] for word in words[1::2]])
+
+    def test_blockdev_file_name(self) -> None:
+        self.run_super('blockdev', 'volumes/vol-1', '--filename')
+        kind, _, chain = self.stdout.getvalue().partition(':')
+        self.assertEqual(('json', 'qcow2'), (kind, json.loads(chain)['driver']))
+
+    def test_nothing_found(self) -> None:
+        self.run_super('check', 'volumes/other', status=1)
+        self.assertEqual('error: volume volumes/other is in no superposition\n',
+                         self.stderr.getvalue())

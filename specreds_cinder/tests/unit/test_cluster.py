@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Ceph's bindings raise, and what this package makes of it."""
+
+import errno
+import json
+from typing import Any
+from unittest import mock
+
+import ddt
+import rados
+import rbd
+import testtools
+
+from specreds_cinder.superposition import cluster as ceph
+from specreds_cinder.superposition import errors
+
+POOL = {'pool_id': 7, 'pool_name': 'volumes', 'pg_num': 32, 'type': 1, 'tiers': [],
+        'tier_of': -1, 'read_tier': -1, 'write_tier': -1, 'application_metadata': {'rbd': {}},
+        'last_pg_merge_meta': {'source_pgid': '0.0', 'ready_epoch': 0}}
+
+
+@ddt.ddt
+class AnsweringTest(testtools.TestCase):
+
+    def fail_with(self, exc: Exception, what: str = 'do it') -> None:
+        """Raise something inside."""
+        with ceph.answering(what):
+            raise exc
+
+    @ddt.data(rados.TimedOut('late'), rbd.OSError('late', errno.ETIMEDOUT),
+              rbd.Timeout('late'), rados.OSError('late', errno.ETIMEDOUT))
+    def test_timeout(self, exc: Exception) -> None:
+        error = self.assertRaises(errors.ClusterTimeout, self.fail_with, exc)
+        self.assertIn('could not do it', str(error))
+
+    @ddt.data(rados.OSError('gone', errno.ESHUTDOWN), rbd.OSError('gone', errno.ENOTCONN))
+    def test_blocklisted(self, exc: Exception) -> None:
+        error = self.assertRaises(errors.ClusterError, self.fail_with, exc)
+        self.assertNotIsInstance(error, errors.ClusterTimeout)
+        self.assertIn('blocklisted', str(error))
+
+    @ddt.data(rados.PermissionError('no'), rbd.InvalidArgument('no'), rados.IOError('no'))
+    def test_other_errors(self, exc: Exception) -> None:
+        error = self.assertRaises(errors.ClusterError, self.fail_with, exc)
+        self.assertIn('no', str(error))
+        self.assertIs(exc, error.__cause__)
+
+    @ddt.data(rados.ObjectNotFound('x'), rados.ObjectExists('x'), rbd.ImageNotFound('x'),
+              rbd.ImageExists('x'), rbd.ImageBusy('x'), ValueError('x'))
+    def test_passed_on(self, exc: Exception) -> None:
+        self.assertRaises(type(exc), self.fail_with, exc)
+
+    @ddt.data('open pool volumes', 'connect to the cluster of /etc/ceph/ceph.conf')
+    def test_no_pool_or_configuration(self, what: str) -> None:
+        error = self.assertRaises(errors.ClusterError, self.fail_with,
+                                  rados.ObjectNotFound('x'), what)
+        self.assertIn(what, str(error))
+
+
+@ddt.ddt
+class MonitorTest(testtools.TestCase):
+
+    def ask(self, code: int = 0, out: bytes = b'', status: str = '') -> tuple[Any, mock.Mock]:
+        """Ask a monitor that answers like that."""
+        cluster = ceph.Cluster(timeout=3, user='cinder')
+        handle = mock.Mock(**{'mon_command.return_value': (code, out, status)})
+        cluster._rados = handle
+        return cluster.mon({'prefix': 'osd dump', 'word': 1}), handle
+
+    def test_question(self) -> None:
+        _answer, handle = self.ask()
+        (text, data), words = handle.mon_command.call_args
+        self.assertEqual({'prefix': 'osd dump', 'word': 1, 'format': 'json'}, json.loads(text))
+        self.assertEqual((b'', {'timeout': 3}), (data, words))
+
+    @ddt.data((b'{"a": 1}\n', {'a': 1}), (b'\n[1, 2]', [1, 2]), (b'', None), (b'text', None),
+              (b'[{"addr": "x"}]listed 1 entries', [{'addr': 'x'}]))
+    @ddt.unpack
+    def test_answer(self, out: bytes, answer: object) -> None:
+        self.assertEqual(answer, self.ask(out=out)[0])
+
+    def test_no_answer(self) -> None:
+        error = self.assertRaises(errors.ClusterTimeout, self.ask, -errno.ETIMEDOUT)
+        self.assertIn('osd dump', str(error))
+        self.assertIn('3 s', str(error))
+
+    def test_not_allowed(self) -> None:
+        error = self.assertRaises(errors.ClusterError, self.ask, -errno.EACCES)
+        self.assertIn('client.cinder', str(error))
+
+    def test_refused(self) -> None:
+        error = self.assertRaises(errors.ClusterError, self.ask, -errno.EINVAL, b'', 'nonsense')
+        self.assertEqual('osd dump: nonsense', str(error))
+
+    def test_pools(self) -> None:
+        cluster = ceph.Cluster()
+        with mock.patch.object(cluster, 'mon', return_value=[POOL]):
+            pool = cluster.pools()[7]
+        self.assertEqual(('volumes', 32, False, False, True),
+                         (pool.name, pool.pg_num, pool.erasure, pool.cache_tier, pool.rbd))
+        self.assertIn('source_pgid', pool.merges)
+
+    @ddt.data(({'tiers': [3]}, True), ({'tier_of': 0}, True), ({'read_tier': 2}, True),
+              ({'write_tier': 2}, True), ({'type': 3}, False))
+    @ddt.unpack
+    def test_cache_tier(self, changes: dict[str, Any], tier: bool) -> None:
+        cluster = ceph.Cluster()
+        with mock.patch.object(cluster, 'mon', return_value=[{**POOL, **changes}]):
+            pool = cluster.pools()[7]
+        self.assertEqual((tier, not tier), (pool.cache_tier, pool.erasure))
+
+
+class ConnectionTest(testtools.TestCase):
+
+    def test_timeout_must_be_positive(self) -> None:
+        for timeout in (0, -1.0, float('nan')):
+            self.assertRaises(errors.InvalidInput, ceph.Cluster, timeout=timeout)
+
+    def test_every_call_has_a_timeout(self) -> None:
+        with mock.patch.object(rados, 'Rados') as handle:
+            ceph.Cluster(timeout=2.5).rados  # noqa: B018  it connects
+        options = handle.call_args.kwargs['conf']
+        for name in ('rados_osd_op_timeout', 'rados_mon_op_timeout', 'client_mount_timeout'):
+            self.assertEqual('3', options[name])
+
+    def test_addresses_of_the_connection_of_the_moment(self) -> None:
+        handles = [mock.Mock(**{'get_addrs.return_value': f'[v2:10.0.0.1:0/{number}]'})
+                   for number in (1, 2)]
+        with mock.patch.object(rados, 'Rados', side_effect=handles):
+            cluster = ceph.Cluster()
+            self.assertEqual({'10.0.0.1:0/1'}, cluster.addresses)
+            cluster.close()
+            handles[0].shutdown.assert_called_once_with()
+            self.assertEqual({'10.0.0.1:0/2'}, cluster.addresses)
+
+    def test_a_failed_connection_is_given_back(self) -> None:
+        with mock.patch.object(rados, 'Rados') as handle:
+            handle.return_value.connect.side_effect = rados.TimedOut('late')
+            self.assertRaises(errors.ClusterTimeout, ceph.Cluster().__enter__)
+            handle.return_value.shutdown.assert_called_once_with()

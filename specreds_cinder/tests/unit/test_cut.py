@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cut: shared by whoever comes before it starts, and good only if the groups stay."""
+
+from collections.abc import Callable
+import dataclasses
+import itertools
+import threading
+from typing import Any
+from unittest import mock
+
+import testtools
+
+from specreds_cinder.superposition import cluster as ceph
+from specreds_cinder.superposition import cut as cuts
+from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import record as records
+
+_SECONDS = 60
+POOL = ceph.Pool(id=7, name='volumes', pg_num=4, merges='null', erasure=False, cache_tier=False,
+                 rbd=True)
+
+
+class CutterTest(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.started = itertools.count(1)
+        self.entered = threading.Semaphore(0)
+        self.proceed = threading.Semaphore(0)
+        self.failing = False
+        self.cutter = cuts.Cutter(self.run_cut)
+        self.results: dict[int, Any] = {}
+        self.threads: list[threading.Thread] = []
+
+    def run_cut(self) -> records.Cut:
+        number = next(self.started)
+        self.entered.release()
+        self.assertTrue(self.proceed.acquire(timeout=_SECONDS))
+        if self.failing:
+            raise errors.ClusterTimeout(f'cut {number}')
+        return records.Cut(1, '', (number,))
+
+    def call(self, name: int) -> None:
+        """Ask for a cut in a thread of its own."""
+        def take() -> None:
+            try:
+                self.results[name] = self.cutter.take().versions[0]
+            except errors.ClusterTimeout as exc:
+                self.results[name] = exc
+        self.threads.append(threading.Thread(target=take))
+        self.threads[-1].start()
+
+    def wait_for(self, met: Callable[[], bool]) -> None:
+        """Wait until a condition is met."""
+        for _ in range(_SECONDS * 100):
+            if met():
+                return
+            threading.Event().wait(0.01)
+        self.fail('never met')
+
+    def waiting(self, count: int) -> bool:
+        """Tell whether so many callers wait for somebody else's cut."""
+        waiters: Any = self.cutter._changed._waiters  # type: ignore[attr-defined]
+        return len(waiters) == count
+
+    def join(self) -> None:
+        """Wait for all callers."""
+        for thread in self.threads:
+            thread.join(_SECONDS)
+            self.assertFalse(thread.is_alive())
+
+    def test_one_after_the_other(self) -> None:
+        self.proceed.release(2)
+        self.assertEqual([1, 2], [self.cutter.take().versions[0] for _ in range(2)])
+
+    def test_shared_only_if_it_started_later(self) -> None:
+        self.call(0)
+        self.assertTrue(self.entered.acquire(timeout=_SECONDS))
+        for name in range(1, 20):
+            self.call(name)
+        self.wait_for(lambda: self.waiting(19))
+        self.proceed.release()
+        # All of the nineteen share one cut, but not that which was running when they came.
+        self.assertTrue(self.entered.acquire(timeout=_SECONDS))
+        self.wait_for(lambda: self.results.get(0) == 1)
+        self.proceed.release()
+        self.join()
+        self.assertEqual({name: 1 if name == 0 else 2 for name in range(20)}, self.results)
+        self.assertEqual(3, next(self.started))
+
+    def test_a_failure_is_its_runners_alone(self) -> None:
+        self.failing = True
+        self.call(0)
+        self.assertTrue(self.entered.acquire(timeout=_SECONDS))
+        for name in range(1, 4):
+            self.call(name)
+        self.wait_for(lambda: self.waiting(3))
+        self.proceed.release()
+        self.assertTrue(self.entered.acquire(timeout=_SECONDS))
+        self.failing = False
+        self.proceed.release()
+        self.join()
+        self.assertIsInstance(self.results.pop(0), errors.ClusterTimeout)
+        self.assertEqual({1: 2, 2: 2, 3: 2}, self.results)
+
+    def test_after_failures(self) -> None:
+        self.failing = True
+        self.proceed.release(3)
+        for _ in range(2):
+            self.assertRaises(errors.ClusterTimeout, self.cutter.take)
+        self.failing = False
+        self.assertEqual(3, self.cutter.take().versions[0])
+
+
+class TakeTest(testtools.TestCase):
+
+    def take(self, *pools: dict[int, ceph.Pool]) -> tuple[Any, mock.Mock]:
+        """Take a cut of a cluster whose pools are these, one listing after the other."""
+        io = mock.Mock(**{'write_versions.side_effect': lambda names, *_: [
+            index + 100 for index in range(len(names))]})
+        cluster = mock.Mock(**{'pools.side_effect': [*pools, pools[-1]] + [pools[-1]] * 20,
+                               'aio.ioctx.return_value': io})
+        return cuts.take(cluster, 7, ''), io
+
+    def test_one_write_to_each_group(self) -> None:
+        cut, io = self.take({7: POOL})
+        self.assertEqual(records.Cut(4, 'null', (100, 101, 102, 103)), cut)
+        io.write_versions.assert_called_once()
+        names = io.write_versions.call_args.args[0]
+        self.assertEqual(4, len(set(names)))
+        self.assertTrue(all(name.startswith(b'specreds.cut.') for name in names))
+
+    def test_taken_again_when_the_groups_changed(self) -> None:
+        grown = dataclasses.replace(POOL, pg_num=8)
+        cut, io = self.take({7: POOL}, {7: grown})
+        self.assertEqual((8, 8), (cut.pg_num, len(cut.versions)))
+        self.assertEqual(2, io.write_versions.call_count)
+
+    def test_taken_again_when_groups_were_merged_and_split(self) -> None:
+        cut, io = self.take({7: POOL}, {7: dataclasses.replace(POOL, merges='{}')})
+        self.assertEqual('{}', cut.merges)
+        self.assertEqual(2, io.write_versions.call_count)
+
+    def test_groups_that_never_settle(self) -> None:
+        changing = [{7: dataclasses.replace(POOL, pg_num=number)} for number in range(1, 30)]
+        error = self.assertRaises(errors.ClusterError, self.take, *changing)
+        self.assertIn('volumes', str(error))
+
+    def test_pool_is_gone(self) -> None:
+        self.assertRaises(errors.ClusterError, self.take, {})
+        self.assertRaises(errors.ClusterError, self.take, {7: POOL}, {})

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fence against a monitor that does what Ceph's does."""
+
+from collections.abc import Mapping
+import datetime
+import threading
+from typing import Any
+from unittest import mock
+
+import testtools
+
+from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import fence
+
+FIRST, SECOND, OTHER = '10.0.0.1:0/1', '[fd00::1]:0/2', '10.0.0.3:0/3'
+
+
+class FakeMonitor:
+    """A blocklist that keeps the expiry of an entry that is there, as Ceph's does."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, datetime.datetime] = {}
+        self.commands: list[tuple[str, str]] = []
+        self._lock = threading.Lock()
+
+    def __call__(self, command: Mapping[str, Any]) -> Any:
+        if command['prefix'] == 'osd blocklist ls':
+            return [{'addr': client, 'until': until.strftime('%Y-%m-%dT%H:%M:%S.%f%z')}
+                    for client, until in self.entries.items()]
+        with self._lock:
+            operation, client = command['blocklistop'], command['addr']
+            self.commands.append((operation, client))
+            if operation == 'rm':
+                self.entries.pop(client, None)
+            else:
+                self.entries.setdefault(client, self.after(command['expire']))
+        return None
+
+    @staticmethod
+    def after(seconds: float) -> datetime.datetime:
+        """Give a time of day."""
+        return datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds)
+
+
+class FenceTest(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.monitor = FakeMonitor()
+        self.monitor.entries[OTHER] = self.monitor.after(50)
+        self.cluster = mock.Mock(mon=self.monitor)
+        self.fence = fence.Fence(self.cluster, 1000)
+
+    def left(self, client: str) -> float:
+        """Tell the seconds that an entry has left."""
+        return self.fence.remaining()[client]
+
+    def test_close_and_open(self) -> None:
+        self.fence.close([FIRST, SECOND, FIRST])
+        self.assertEqual({FIRST, SECOND, OTHER}, set(self.monitor.entries))
+        self.assertEqual([('add', FIRST), ('add', SECOND)], sorted(self.monitor.commands))
+        self.cluster.aio.wait_for_latest_osdmap.assert_called_once_with()
+        self.assertTrue(990 < self.left(FIRST) <= 1000)
+        self.fence.open([FIRST, SECOND])
+        self.fence.open([FIRST])
+        self.assertEqual({OTHER}, set(self.monitor.entries))
+
+    def test_nobody(self) -> None:
+        self.fence.close([])
+        self.fence.open([])
+        self.assertEqual([], self.monitor.commands)
+
+    def test_nobody_where_one_is_malformed(self) -> None:
+        for work in (self.fence.close, self.fence.open):
+            self.assertRaises(errors.InvalidInput, work, [FIRST, '10.0.0.1:0/0'])
+        self.assertEqual([], self.monitor.commands)
+
+    def test_close_outlasts_an_entry_that_was_there(self) -> None:
+        self.monitor.entries[FIRST] = self.monitor.after(100)
+        self.fence.close([FIRST, SECOND])
+        self.assertGreater(self.left(FIRST), 900)
+        self.assertGreater(self.left(SECOND), 900)
+        self.assertLess(self.left(OTHER), 100)
+
+    def test_the_osdmap_is_waited_for_last(self) -> None:
+        self.monitor.entries[FIRST] = self.monitor.after(100)
+        seen: list[list[tuple[str, str]]] = []
+        self.cluster.aio.wait_for_latest_osdmap.side_effect = (
+            lambda: seen.append(list(self.monitor.commands)))
+        self.fence.close([FIRST])
+        self.assertEqual([self.monitor.commands], seen)
+        self.assertEqual(('add', FIRST), self.monitor.commands[-1])
+
+    def test_renew_what_has_less_than_half(self) -> None:
+        self.monitor.entries[FIRST] = self.monitor.after(600)
+        self.monitor.entries[SECOND] = self.monitor.after(400)
+        self.assertEqual([SECOND], self.fence.renew([FIRST, SECOND]))
+        self.assertGreater(self.left(SECOND), 900)
+        self.assertLess(self.left(FIRST), 700)
+        self.assertEqual([], self.fence.renew([FIRST, SECOND]))
+
+    def test_renew_what_is_gone(self) -> None:
+        self.assertEqual([], self.fence.renew([FIRST], lapsed=False))
+        self.assertNotIn(FIRST, self.monitor.entries)
+        self.assertEqual([FIRST], self.fence.renew([FIRST]))
+        self.assertGreater(self.left(FIRST), 900)
+
+    def test_a_failure_is_told(self) -> None:
+        self.cluster.mon = mock.Mock(side_effect=errors.ClusterTimeout('osd blocklist'))
+        self.assertRaises(errors.ClusterTimeout, self.fence.close, [FIRST, SECOND])
+        self.cluster.aio.wait_for_latest_osdmap.assert_not_called()

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the offline merge follows qemu-img: progress, errors, and a merge that stalls."""
+
+import json
+import os
+import pathlib
+import subprocess
+from unittest import mock
+
+import fixtures
+import testtools
+
+from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import merge
+from specreds_cinder.superposition import overlay
+from specreds_cinder.superposition import volume as volumes
+from specreds_cinder.tests.unit import test_record
+
+
+class OfflineTest(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.bin = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        self.useFixture(fixtures.EnvironmentVariable(
+            'PATH', f'{self.bin}{os.pathsep}{os.environ["PATH"]}'))
+        self.users: frozenset[str] = frozenset()
+        self.useFixture(fixtures.MockPatchObject(volumes, 'clients',
+                                                 side_effect=lambda *_: self.users))
+        self.useFixture(fixtures.MockPatchObject(overlay, 'used_bytes', return_value=1000))
+        self.cluster = mock.Mock(conffile='/etc/ceph/ceph.conf', user='cinder')
+        self.record = test_record.make_record(volumes=(
+            test_record.make_volume(), test_record.make_volume(image='second')))
+        self.progress: list[tuple[int, int]] = []
+
+    def qemu_img(self, script: str) -> None:
+        """Put a program in the place of qemu-img."""
+        path = self.bin / 'qemu-img'
+        path.write_text(f'#!/bin/sh\n{script}\n')
+        path.chmod(0o755)
+
+    def merge(self, rate: int = 0, stall_s: float = 60) -> None:
+        """Merge."""
+        merge.offline(self.cluster, self.record, rate, stall_s,
+                      lambda done, total: self.progress.append((done, total)))
+
+    def test_command(self) -> None:
+        log = self.bin / 'log'
+        self.qemu_img(f'for word in "$@"; do echo "$word" >>{log}; done')
+        self.merge(rate=4096)
+        words = log.read_text().splitlines()
+        self.assertEqual(['commit', '-p', '-d', '-r', '4096'], words[:5])
+        node = json.loads(words[5].removeprefix('json:'))
+        self.assertEqual('vol', node['backing']['image'])
+        self.assertEqual(2, words.count('commit'))
+        log.unlink()
+        self.merge()
+        self.assertNotIn('-r', log.read_text())
+
+    def test_progress(self) -> None:
+        self.qemu_img(r'printf "    (0.00/100%%)\r    (50.00/100%%)\r"; sleep 0.2; '
+                      r'printf "    (100.00/100%%)\r\n"')
+        self.merge()
+        self.assertEqual((2000, 2000), self.progress[-1])
+        self.assertIn((500, 2000), self.progress)
+        self.assertEqual(sorted(self.progress), self.progress)
+
+    def test_open_somewhere(self) -> None:
+        self.users = frozenset({'10.0.0.1:0/1'})
+        self.qemu_img('exit 9')
+        error = self.assertRaises(errors.OverlayBusy, self.merge)
+        self.assertIn('10.0.0.1:0/1', str(error))
+
+    def test_failure(self) -> None:
+        self.qemu_img('echo "qemu-img: no space" >&2; exit 1')
+        error = self.assertRaises(errors.MergeFailed, self.merge)
+        self.assertIn('no space', str(error))
+        self.assertIn('volumes/vol', str(error))
+
+    def test_stall(self) -> None:
+        pids = self.bin / 'pid'
+        self.qemu_img(f'echo $$ >{pids}; exec sleep 1000')
+        error = self.assertRaises(errors.MergeFailed, self.merge, stall_s=1)
+        self.assertIn('no progress for 1 s', str(error))
+        self.assertFalse(pathlib.Path('/proc', pids.read_text().strip()).exists())
+
+    def test_slow_is_no_stall(self) -> None:
+        self.qemu_img(r'for i in 1 2 3 4 5 6; do printf "(%d.00/100%%)\r" $i; sleep 0.5; done')
+        self.merge(stall_s=2)
+
+    def test_missing(self) -> None:
+        with mock.patch.object(subprocess, 'Popen', side_effect=FileNotFoundError):
+            error = self.assertRaises(errors.MergeFailed, self.merge)
+        self.assertIn('install qemu-utils', str(error))

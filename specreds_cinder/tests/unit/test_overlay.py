@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The overlay's image: large enough, and its header tells nothing."""
+
+import json
+import pathlib
+import re
+import struct
+import subprocess
+from typing import Any
+from unittest import mock
+
+import ddt
+import fixtures
+import testtools
+
+from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import overlay
+from specreds_cinder.superposition import record as records
+
+GIB = 1 << 30
+
+
+def measured(size: int) -> int:
+    """Ask QEMU how large a qcow2 image of this size becomes when everything is written."""
+    options = f'extended_l2=on,cluster_size={overlay.CLUSTER_SIZE}'
+    done = subprocess.run(['qemu-img', 'measure', '--output=json', '-O', 'qcow2', '-o', options,
+                           '--size', str(size)], check=True, capture_output=True, timeout=60)
+    fully: int = json.loads(done.stdout)['fully-allocated']
+    return fully
+
+
+@ddt.ddt
+class PresizedTest(testtools.TestCase):
+
+    @ddt.data(512, 1 << 20, GIB, GIB + 512, 100 * GIB, 4096 * GIB, 16384 * GIB)
+    def test_holds_a_full_image(self, size: int) -> None:
+        self.assertGreater(overlay.presized(size), measured(size))
+        # Thin or not, it is not to look like much more than the volume.
+        self.assertLess(overlay.presized(size), size + size // 100 + (128 << 20))
+
+
+class HeaderTest(testtools.TestCase):
+
+    def header(self, size: int) -> bytes:
+        """Put the header together from the blocks that are written."""
+        blocks = overlay._header(size)
+        whole = bytearray(max(offset + len(data) for offset, data in blocks))
+        for offset, data in blocks:
+            whole[offset:offset + len(data)] = data
+        return bytes(whole)
+
+    def test_is_small_and_the_same_for_every_volume_of_a_size(self) -> None:
+        self.assertLess(sum(len(data) for _offset, data in overlay._header(4096 * GIB)),
+                        64 << 10)
+        self.assertIs(overlay._header(GIB), overlay._header(GIB))
+
+    def test_fields(self) -> None:
+        magic, version, backing, backing_size, cluster_bits, size = struct.unpack_from(
+            '>4sIQIIQ', self.header(3 * GIB))
+        self.assertEqual((b'QFI\xfb', 3, 0, 0, 17, 3 * GIB),
+                         (magic, version, backing, backing_size, cluster_bits, size))
+        incompatible, compatible = struct.unpack_from('>QQ', self.header(3 * GIB), 72)
+        # Extended L2 entries; lazy reference counts.
+        self.assertEqual((16, 1), (incompatible, compatible))
+
+    def test_is_a_valid_qcow2(self) -> None:
+        path = pathlib.Path(self.useFixture(fixtures.TempDir()).path, 'overlay')
+        with path.open('wb') as image:
+            # As a new RBD image, which reads as zeros elsewhere.
+            image.truncate(overlay.presized(3 * GIB))
+            image.write(self.header(3 * GIB))
+        info = self.qemu_img('info', path)
+        data = info['format-specific']['data']
+        self.assertEqual((3 * GIB, True, True), (info['virtual-size'], data['extended-l2'],
+                                                 data['lazy-refcounts']))
+        for key in ('backing-filename', 'data-file', 'snapshots'):
+            self.assertNotIn(key, {**info, **data})
+        check = self.qemu_img('check', path)
+        self.assertEqual([0] * 4, [check.get(key, 0) for key in (
+            'check-errors', 'corruptions', 'leaks', 'allocated-clusters')])
+
+    def qemu_img(self, command: str, path: pathlib.Path) -> Any:
+        """Ask qemu-img about an image."""
+        done = subprocess.run(['qemu-img', command, '-f', 'qcow2', '--output=json', str(path)],
+                              check=True, capture_output=True, timeout=60)
+        return json.loads(done.stdout)
+
+    def test_no_path_in_it(self) -> None:
+        # Feature names aside, which never have a slash before a lower-case word.
+        self.assertIsNone(re.search(rb'/[a-z]{2,}/', self.header(GIB)))
+
+    def test_qemu_img_is_missing(self) -> None:
+        overlay._header.cache_clear()
+        self.addCleanup(overlay._header.cache_clear)
+        with mock.patch.object(subprocess, 'run', side_effect=FileNotFoundError):
+            error = self.assertRaises(errors.SuperError, overlay._header, GIB)
+        self.assertIn('install qemu-utils', str(error))
+
+    def test_qemu_img_fails(self) -> None:
+        error = self.assertRaises(errors.SuperError, overlay._header, 1 << 62)
+        self.assertIn(str(1 << 62), str(error))
+
+
+class NameTest(testtools.TestCase):
+
+    def test_of_no_other_superposition(self) -> None:
+        names = {overlay.name('vol', records.new_id()) for _ in range(100)}
+        self.assertEqual(100, len(names))
+        self.assertTrue(all(name.startswith('vol.super-') for name in names))
+
+
+class CacheMetadataTest(testtools.TestCase):
+
+    def test_as_ceph_encodes_a_map(self) -> None:
+        data = overlay._CACHE_METADATA
+        count, = struct.unpack_from('<I', data)
+        texts, place = [], 4
+        while place < len(data):
+            length, = struct.unpack_from('<I', data, place)
+            texts.append(data[place + 4:place + 4 + length].decode())
+            place += 4 + length
+        self.assertEqual(count * 2, len(texts))
+        self.assertEqual(sorted(texts[::2]), texts[::2])
+        self.assertEqual({f'conf_{key}': value for key, value in overlay.CACHE.items()},
+                         dict(zip(texts[::2], texts[1::2], strict=True)))

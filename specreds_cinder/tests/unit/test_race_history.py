@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The checker of the races: what it lets pass, and what it does not."""
+
+import pathlib
+
+import fixtures
+import numpy
+import testtools
+
+from specreds_cinder.tests.race import blocks
+from specreds_cinder.tests.race import history
+from specreds_cinder.tests.race import journal
+
+_BLOCKS = 8
+_PRIMARY, _BACKUP = 1 << 32, 3 << 32
+_CUT, _DECIDED = 10.0, 20.0
+
+
+def op(number: int, first: int, count: int, issued: float, done: float | None, *,
+       verb: journal.Verb = journal.Verb.WRITE, result: int = 0) -> journal.Op:
+    return journal.Op(number, verb, 0, first, count, issued, done, result)
+
+
+def read(number: int, block: int, at: float, found: int) -> journal.Op:
+    return op(number, block, 1, at, at + 0.5, verb=journal.Verb.READ, result=found)
+
+
+def flush(number: int, issued: float, done: float) -> journal.Op:
+    return op(number, 0, 0, issued, done, verb=journal.Verb.FLUSH)
+
+
+def disk(*values: int) -> list[blocks.Values]:
+    return [numpy.array(values + (0,) * (_BLOCKS - len(values)), dtype=numpy.int64)]
+
+
+class BlocksTest(testtools.TestCase):
+    """Blocks tell who wrote them."""
+
+    def test_round_trip(self) -> None:
+        data = blocks.encode(_PRIMARY + 7, 2, 100, 3)
+        self.assertEqual([_PRIMARY + 7] * 3, blocks.decode(data, 2, 100).tolist())
+
+    def test_zeroes(self) -> None:
+        self.assertEqual([blocks.ZERO] * 2, blocks.decode(bytes(2 * blocks.SIZE), 0, 0).tolist())
+
+    def test_misplaced(self) -> None:
+        data = blocks.encode(5, 0, 0, 2)
+        self.assertEqual([blocks.CORRUPT] * 2, blocks.decode(data, 0, 1).tolist())
+        self.assertEqual([blocks.CORRUPT] * 2, blocks.decode(data, 1, 0).tolist())
+
+    def test_torn(self) -> None:
+        torn = blocks.encode(5, 0, 0, 1)[:512] + blocks.encode(6, 0, 0, 1)[512:]
+        self.assertEqual([blocks.CORRUPT], blocks.decode(torn, 0, 0).tolist())
+
+    def test_altered(self) -> None:
+        data = bytearray(blocks.encode(5, 0, 0, 1))
+        for copy in range(0, blocks.SIZE, 32):
+            data[copy + 8] ^= 1
+        self.assertEqual([blocks.CORRUPT], blocks.decode(bytes(data), 0, 0).tolist())
+
+
+class JournalTest(testtools.TestCase):
+    """What is read is what had happened."""
+
+    def test_cut_off(self) -> None:
+        path = pathlib.Path(self.useFixture(fixtures.TempDir()).path, 'journal')
+        notes = journal.Journal(path)
+        notes.issue(1, journal.Verb.WRITE, 0, 4, 2)
+        notes.issue(2, journal.Verb.READ, 0, 4, 1)
+        notes.finish(2, 1)
+        notes.issue(3, journal.Verb.FLUSH)
+        notes.finish(1, -108)
+        notes.close()
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-1])
+        cut, = journal.read([path])[:1]
+        self.assertIsNone(cut.done)
+        path.write_bytes(whole)
+        first, second, third = journal.read([path])
+        self.assertTrue(first.failed)
+        self.assertFalse(first.acknowledged)
+        self.assertTrue(second.acknowledged)
+        self.assertEqual((1, 1), (second.count, second.result))
+        self.assertIsNone(third.done)
+
+
+class CheckTestCase(testtools.TestCase):
+    """Short stories of one disk of eight blocks."""
+
+    start = history.Contents.zeroes([_BLOCKS])
+
+    def assert_wrong(self, expected: str, wrong: list[str]) -> None:
+        self.assertTrue(any(expected in line for line in wrong), wrong or 'nothing was wrong')
+
+
+class UntouchedTest(CheckTestCase):
+    """A primary whose backup was dropped."""
+
+    def check(self, ops: list[journal.Op], *values: int, volatile: bool = False,
+              closed: tuple[float, float] | None = None) -> list[str]:
+        party = history.Party(ops, volatile, [closed] if closed else [])
+        return history.untouched(self.start, party, disk(*values))
+
+    def test_right(self) -> None:
+        ops = [op(1, 0, 2, 1, 2), op(2, 1, 2, 3, 4),
+               op(3, 0, 1, 5, 6, verb=journal.Verb.DISCARD)]
+        self.assertEqual([], self.check(ops, 0, 2, 2))
+
+    def test_lost_write(self) -> None:
+        self.assert_wrong('block 1 holds zeroes instead of 0x1',
+                          self.check([op(1, 0, 2, 1, 2)], 1, 0))
+
+    def test_stale_write(self) -> None:
+        self.assert_wrong('holds 0x1 instead of 0x2',
+                          self.check([op(1, 0, 1, 1, 2), op(2, 0, 1, 3, 4)], 1))
+
+    def test_discard_undone(self) -> None:
+        ops = [op(1, 0, 1, 1, 2), op(2, 0, 1, 3, 4, verb=journal.Verb.DISCARD)]
+        self.assert_wrong('holds 0x1 instead of zeroes', self.check(ops, 1))
+
+    def test_foreign_write(self) -> None:
+        self.assert_wrong('holds 0x300000001 instead of 0x1',
+                          self.check([op(1, 0, 1, 1, 2)], _BACKUP + 1))
+
+    def test_garbage(self) -> None:
+        self.assert_wrong('holds garbage', self.check([], blocks.CORRUPT))
+
+    def test_in_flight_each_block_on_its_own(self) -> None:
+        ops = [op(1, 0, 3, 1, 2), op(2, 0, 3, 3, None)]
+        self.assertEqual([], self.check(ops, 1, 2, 1))
+        self.assert_wrong('holds zeroes instead of 0x1 or 0x2', self.check(ops, 0, 2, 1))
+
+    def test_later_write_settles_one_in_flight(self) -> None:
+        ops = [op(1, 0, 1, 1, None), op(2, 0, 1, 3, 4)]
+        self.assert_wrong('holds 0x1 instead of 0x2', self.check(ops, 1))
+
+    def test_error(self) -> None:
+        self.assert_wrong('the primary saw an error',
+                          self.check([op(1, 0, 1, 1, 2, result=-108)]))
+
+    def test_read(self) -> None:
+        ops = [op(1, 0, 1, 1, 2), read(2, 0, 3, 1)]
+        self.assertEqual([], self.check(ops, 1))
+        self.assert_wrong('found zeroes instead of 0x1',
+                          self.check([ops[0], read(2, 0, 3, 0)], 1))
+
+    def test_what_was_read_stays(self) -> None:
+        ops = [op(1, 0, 1, 1, 2, result=-5), read(2, 0, 3, 1), read(3, 0, 5, 0)]
+        self.assert_wrong('found zeroes instead of 0x1', self.check(ops, 0))
+
+    def test_volatile_write_may_be_lost(self) -> None:
+        ops = [op(1, 0, 1, 1, 2), flush(2, 3, 4), op(3, 0, 1, 5, 6)]
+        self.assertEqual([], self.check(ops, 1, volatile=True))
+        self.assertEqual([], self.check(ops, 3, volatile=True))
+        self.assert_wrong('holds zeroes', self.check(ops, 0, volatile=True))
+
+    def test_volatile_write_is_safe_after_close(self) -> None:
+        ops = [op(1, 0, 1, 1, 2), op(2, 0, 1, 3, 4)]
+        self.assert_wrong('holds 0x1 instead of 0x2',
+                          self.check(ops, 1, volatile=True, closed=(5, 6)))
+
+    def test_flush_covers_what_was_acknowledged_before_it(self) -> None:
+        ops = [op(1, 0, 1, 1, 4), flush(2, 3, 5)]
+        self.assertEqual([], self.check(ops, 0, volatile=True))
+
+
+class PromotedTest(CheckTestCase):
+    """A backup that was promoted."""
+
+    def check(self, primary: list[journal.Op], backup: list[journal.Op], *values: int,
+              killed: bool = False) -> list[str]:
+        return history.promoted(
+            self.start, history.Party(primary), _CUT,
+            history.Party(backup, volatile=killed, barriers=[(_CUT + 5, _DECIDED)], loose=True),
+            disk(*values))
+
+    def test_right(self) -> None:
+        primary = [op(_PRIMARY + 1, 0, 3, 1, 2)]
+        backup = [op(_BACKUP + 1, 1, 1, 11, 12), op(_BACKUP + 2, 3, 1, 21, 22)]
+        self.assertEqual([], self.check(primary, backup, _PRIMARY + 1, _BACKUP + 1,
+                                        _PRIMARY + 1, _BACKUP + 2))
+
+    def test_acknowledged_after_cut(self) -> None:
+        self.assert_wrong('the promoted cut was over',
+                          self.check([op(_PRIMARY + 1, 0, 1, 11, 12)], [], _PRIMARY + 1))
+
+    def test_refused_after_cut(self) -> None:
+        primary = [op(_PRIMARY + 1, 0, 1, 11, 21, result=-108), op(_PRIMARY + 2, 0, 1, 22, None)]
+        self.assertEqual([], self.check(primary, []))
+        self.assert_wrong('holds 0x100000001 instead of zeroes',
+                          self.check(primary, [], _PRIMARY + 1))
+
+    def test_in_flight_at_cut_and_acknowledged_later(self) -> None:
+        primary = [op(_PRIMARY + 1, 0, 1, 9, 30)]
+        self.assertEqual([], self.check(primary, [], _PRIMARY + 1))
+        self.assert_wrong('holds zeroes instead of 0x100000001', self.check(primary, []))
+
+    def test_in_flight_at_cut_for_ever(self) -> None:
+        primary = [op(_PRIMARY + 1, 0, 1, 9, None)]
+        self.assertEqual([], self.check(primary, [], _PRIMARY + 1))
+        self.assertEqual([], self.check(primary, []))
+
+    def test_backup_read_decides_what_was_in_flight(self) -> None:
+        primary = [op(_PRIMARY + 1, 0, 1, 9, None)]
+        backup = [read(_BACKUP + 1, 0, 11, _PRIMARY + 1)]
+        self.assertEqual([], self.check(primary, backup, _PRIMARY + 1))
+        self.assert_wrong('holds zeroes instead of 0x100000001', self.check(primary, backup))
+        self.assert_wrong('holds zeroes', self.check(primary, backup, killed=True))
+
+    def test_backup_misread(self) -> None:
+        backup = [read(_BACKUP + 1, 0, 11, 0)]
+        self.assert_wrong('found zeroes instead of 0x100000001',
+                          self.check([op(_PRIMARY + 1, 0, 1, 1, 2)], backup, _PRIMARY + 1))
+
+    def test_discard_of_backup_may_be_ignored(self) -> None:
+        primary = [op(_PRIMARY + 1, 0, 2, 1, 2)]
+        backup = [op(_BACKUP + 1, 0, 2, 11, 12, verb=journal.Verb.DISCARD)]
+        self.assertEqual([], self.check(primary, backup, 0, _PRIMARY + 1))
+
+    def test_zeroes_of_backup_count(self) -> None:
+        primary = [op(_PRIMARY + 1, 0, 1, 1, 2)]
+        backup = [op(_BACKUP + 1, 0, 1, 11, 12, verb=journal.Verb.ZERO)]
+        self.assert_wrong('holds 0x100000001 instead of zeroes',
+                          self.check(primary, backup, _PRIMARY + 1))
+
+    def test_killed_backup_keeps_what_collapse_made_durable(self) -> None:
+        backup = [op(_BACKUP + 1, 0, 1, 11, 12), op(_BACKUP + 2, 1, 1, 21, 22)]
+        self.assertEqual([], self.check([], backup, _BACKUP + 1, killed=True))
+        self.assert_wrong('block 0 holds zeroes', self.check([], backup, killed=True))
+
+    def test_killed_backup_keeps_what_it_flushed(self) -> None:
+        backup = [op(_BACKUP + 1, 0, 1, 21, 22), flush(_BACKUP + 2, 23, 24)]
+        self.assert_wrong('block 0 holds zeroes', self.check([], backup, killed=True))
+
+
+class LateDirtyTest(CheckTestCase):
+    """A primary that was fenced although it had written."""
+
+    def check(self, ops: list[journal.Op], at_once: list[blocks.Values],
+              found: list[blocks.Values]) -> list[str]:
+        return history.late_dirty(self.start, history.Party(ops), _DECIDED, at_once, found)
+
+    def test_right(self) -> None:
+        ops = [op(1, 0, 1, 11, 12), op(2, 1, 1, 19, None), op(3, 2, 1, 21, 22, result=-108)]
+        self.assertEqual([], self.check(ops, disk(1, 2), disk(1, 2)))
+
+    def test_lost(self) -> None:
+        self.assert_wrong('block 0 holds zeroes', self.check([op(1, 0, 1, 11, 12)], disk(),
+                                                             disk()))
+
+    def test_acknowledged_after_decision(self) -> None:
+        self.assert_wrong('the second sweep was over',
+                          self.check([op(1, 0, 1, 21, 22)], disk(1), disk(1)))
+
+    def test_landed_after_decision(self) -> None:
+        self.assert_wrong('parent version after it',
+                          self.check([op(1, 0, 1, 19, None)], disk(), disk(1)))

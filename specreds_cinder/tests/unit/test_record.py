@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records as they are written down and read, and where they may move."""
+
+import dataclasses
+import json
+from typing import Any
+
+import ddt
+import hypothesis
+from hypothesis import strategies
+import testtools
+
+from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import record as records
+
+_NAMES = strategies.text(strategies.characters(codec='utf-8', exclude_characters='/@',
+                                               exclude_categories=['Z', 'C']), min_size=1)
+_COUNTS = strategies.integers(0, 2**63 - 1)
+_TEXTS = strategies.lists(strategies.text(), max_size=4).map(tuple)
+_VOLUMES = strategies.builds(
+    records.Volume, pool=_NAMES, namespace=strategies.just('') | _NAMES, image=_NAMES,
+    pool_id=_COUNTS, data_pool_id=_COUNTS, size=_COUNTS, object_size=_COUNTS, features=_COUNTS,
+    clients=_TEXTS)
+_CUTS = strategies.builds(records.Cut, pg_num=_COUNTS,
+                          versions=strategies.lists(_COUNTS, max_size=3).map(tuple))
+_RECORDS = strategies.builds(
+    records.Record, id=strategies.uuids().map(str), state=strategies.sampled_from(
+        sorted(records.MOVES)),
+    volumes=strategies.lists(_VOLUMES, min_size=1, max_size=2).map(tuple),
+    cuts=strategies.dictionaries(_COUNTS, _CUTS, max_size=2),
+    outcome=strategies.sampled_from([None, records.ABORTED, records.DIRTY, records.LATE_DIRTY,
+                                     records.PROMOTED]),
+    fenced=_TEXTS, server=strategies.none() | strategies.text(), version=_COUNTS)
+
+
+def make_volume(**changes: Any) -> records.Volume:
+    """Make a volume."""
+    return dataclasses.replace(records.Volume(
+        pool='volumes', namespace='', image='vol', image_id='10', pool_id=1, data_pool_id=1,
+        data_pool='volumes', data_prefix='rbd_data.10', size=1 << 30, object_size=4 << 20,
+        features=61, overlay='vol.super', clients=('127.0.0.1:0/17',)), **changes)
+
+
+def make_record(**changes: Any) -> records.Record:
+    """Make a record."""
+    return dataclasses.replace(records.Record(
+        id=records.new_id(), state=records.SUPERPOSED, volumes=(make_volume(),),
+        created_at=records.now(), changed_at=records.now()), **changes)
+
+
+class StoredTest(testtools.TestCase):
+
+    @hypothesis.settings(deadline=None)
+    @hypothesis.given(_RECORDS)
+    def test_read_as_written(self, record: records.Record) -> None:
+        self.assertEqual(record, records.Record.load(record.dump(), record.version))
+
+    def test_version_is_not_stored(self) -> None:
+        record = make_record(version=17)
+        self.assertNotIn('version', json.loads(record.dump()))
+
+
+@ddt.ddt
+class UnreadableTest(testtools.TestCase):
+
+    @ddt.data(b'', b'{', b'null', b'[]', b'{}', b'\xff\xfe', b'"text"')
+    def test_no_record(self, raw: bytes) -> None:
+        self.assertRaises(errors.ClusterError, records.Record.load, raw, 0)
+
+    @ddt.data(('format', 2), ('state', 'undecided'), ('outcome', 'won'), ('volumes', []),
+              ('cuts', []), ('cuts', {'1': {'pg_num': 1}}), ('fenced', 'all'), ('id', 7))
+    @ddt.unpack
+    def test_strange_field(self, field: str, value: object) -> None:
+        body = {**json.loads(make_record().dump()), field: value}
+        error = self.assertRaises(errors.ClusterError, records.Record.load,
+                                  json.dumps(body).encode(), 0)
+        self.assertIn('newer release', str(error))
+
+    def test_missing_or_unknown_field(self) -> None:
+        for place in ((), ('volumes', 0)):
+            for field in [*self.part(json.loads(make_record().dump()), place), 'unknown']:
+                body = json.loads(make_record().dump())
+                part = self.part(body, place)
+                if field in part:
+                    del part[field]
+                else:
+                    part[field] = 'something'
+                if field != 'map_digest':
+                    self.assertRaises(errors.ClusterError, records.Record.load,
+                                      json.dumps(body).encode(), 0)
+
+    def part(self, body: Any, place: tuple[Any, ...]) -> dict[str, Any]:
+        """Give a part of a record by the keys that lead to it."""
+        for key in place:
+            body = body[key]
+        found: dict[str, Any] = body
+        return found
+
+
+class MovesTest(testtools.TestCase):
+
+    def test_every_move(self) -> None:
+        for old in records.MOVES:
+            for new in records.MOVES:
+                record = make_record(state=old, version=3)
+                if new in records.MOVES[old]:
+                    moved = record.moved(new, reason='because')
+                    self.assertEqual((new, 'because', 3),
+                                     (moved.state, moved.reason, moved.version))
+                else:
+                    error = self.assertRaises(errors.Conflict, record.moved, new)
+                    self.assertEqual(old, error.state)
+
+    def test_a_promotion_is_never_taken_back(self) -> None:
+        reached = {records.PROMOTED}
+        while more := {new for old in reached for new in records.MOVES[old]} - reached:
+            reached |= more
+        self.assertEqual(records.DECIDED, reached)
+
+    def test_only_a_collapse_promotes(self) -> None:
+        self.assertEqual({records.COLLAPSING}, {
+            old for old, moves in records.MOVES.items() if records.PROMOTED in moves})
+
+
+@ddt.ddt
+class ReferenceTest(testtools.TestCase):
+
+    @ddt.data(('pool/image', ('pool', '', 'image')), ('p/n/i', ('p', 'n', 'i')))
+    @ddt.unpack
+    def test_volume(self, text: str, parts: tuple[str, str, str]) -> None:
+        ref = records.VolumeRef.parse(text)
+        self.assertEqual((*parts, text), (ref.pool, ref.namespace, ref.image, str(ref)))
+        self.assertEqual(records.Home(parts[0], parts[1]), ref.home)
+
+    @ddt.data('', 'image', 'p/n/i/x', 'pool/', '/image', 'pool//image', 'pool/image@snap',
+              'pool/an image', 'pool/ns/image@snap', 'pool@snap/image', 'pool/image\n')
+    def test_no_volume(self, text: str) -> None:
+        error = self.assertRaises(errors.InvalidInput, records.VolumeRef.parse, text)
+        self.assertIn(repr(text), str(error))
+
+    @hypothesis.given(_NAMES, strategies.just('') | _NAMES, _NAMES)
+    def test_any_volume(self, pool: str, namespace: str, image: str) -> None:
+        ref = records.VolumeRef(pool, namespace, image)
+        self.assertEqual(ref, records.VolumeRef.parse(str(ref)))
+        self.assertEqual(ref.home, records.Home.parse(str(ref.home)))
+
+    @ddt.data('', 'p/n/i', 'p/', '/n', 'p@s', 'a b')
+    def test_no_home(self, text: str) -> None:
+        self.assertRaises(errors.InvalidInput, records.Home.parse, text)
+
+
+class RecordTest(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.record = make_record(volumes=(
+            make_volume(pool='b', namespace='n', pool_id=2, data_pool_id=9, clients=('x', 'y')),
+            make_volume(pool='a', pool_id=1, data_pool_id=1, clients=('y', 'z')),
+            make_volume(pool='b', namespace='n', pool_id=2, data_pool_id=2, clients=())))
+
+    def test_lives_with_its_first_volume(self) -> None:
+        self.assertEqual(records.Home('b', 'n'), self.record.home)
+        self.assertEqual((records.Home('a'), records.Home('b', 'n')), self.record.homes)
+
+    def test_clients_of_all_volumes(self) -> None:
+        self.assertEqual({'x', 'y', 'z'}, self.record.clients)
+
+    def test_namespace_of_each_pool(self) -> None:
+        self.assertEqual(['', 'n', 'n'],
+                         [self.record.namespace_of(pool_id) for pool_id in (1, 2, 9)])
+
+    def test_names(self) -> None:
+        volume = self.record.volumes[0]
+        self.assertEqual(('b/n/vol', 'b/n/vol.super'), (str(volume.ref), str(volume.overlay_ref)))

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tunables: the defaults are valid, and what makes no sense is refused by name."""
+
+import ddt
+import testtools
+
+from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import settings
+
+
+@ddt.ddt
+class SettingsTest(testtools.TestCase):
+
+    def test_defaults(self) -> None:
+        tunables = settings.Settings()
+        # The design's goal: a volume of 100 GiB is swept within a second.
+        self.assertGreaterEqual(tunables.watch_objects_per_s, 25_600)
+        # A fence must outlive any primary.
+        self.assertGreater(tunables.fence_expiry_s, 365 * 24 * 3600)
+        self.assertTrue(tunables.evict_backup)
+
+    @ddt.data(('workers', 0), ('watch_objects_per_s', 0), ('watch_objects_per_s', -1),
+              ('fence_expiry_s', 0), ('merge_bytes_per_s', -1), ('merge_stall_s', 0))
+    @ddt.unpack
+    def test_refused(self, name: str, value: int) -> None:
+        error = self.assertRaises(errors.InvalidInput, settings.Settings, **{name: value})
+        self.assertIn(name, str(error))
+
+    def test_no_limit(self) -> None:
+        self.assertEqual(0, settings.Settings(merge_bytes_per_s=0).merge_bytes_per_s)
+        self.assertFalse(settings.Settings(evict_backup=False).evict_backup)

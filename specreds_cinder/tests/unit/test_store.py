@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the store makes of RADOS' answers; how it fares on a real cluster is tested elsewhere."""
+
+from collections.abc import Iterator
+import contextlib
+import errno
+import json
+import time
+from typing import Any
+from unittest import mock
+
+import ddt
+import rados
+import testtools
+
+from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import record
+from specreds_cinder.superposition import store
+from specreds_cinder.tests.unit import fakes
+
+_CLAIM = 'specreds.claim.1a'
+
+
+class Ioctx(fakes.Ioctx):
+    """Answers write operations as told, and keeps the names of the objects they were for."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.operated: list[str] = []
+        self.error: Exception | None = None
+        self.omap: dict[str, bytes] = {}
+
+    def operate_write_op(self, _op: object, oid: str) -> None:
+        """Do it."""
+        self.operated.append(oid)
+        if self.error is not None:
+            raise self.error
+
+    def operate_read_op(self, _op: object, _oid: str) -> None:
+        """Read."""
+        if not self.omap:
+            raise rados.ObjectNotFound('no index')
+
+    def get_omap_vals(self, _op: object, after: str, _prefix: str,
+                      count: int) -> tuple[Iterator[tuple[str, bytes]], int]:
+        """Give a page of entries in order."""
+        keys = sorted(key for key in self.omap if key > after)[:count]
+        return iter([(key, self.omap[key]) for key in keys]), 0
+
+    def set_omap(self, *_args: object) -> None:
+        """Set entries."""
+
+    def remove_omap_keys(self, *_args: object) -> None:
+        """Remove entries."""
+
+
+class WriteOp(contextlib.nullcontext[Any]):
+    """A write operation that notes its steps."""
+
+    steps: list[tuple[Any, ...]] = []
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *args: self.steps.append((name, *args))
+
+
+@ddt.ddt
+class StoreTest(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.io = Ioctx()
+        cluster: Any = fakes.Cluster(io=self.io)
+        self.store = store.Store(cluster)
+        self.record = fakes.superposition(version=5)
+        self.oid = f'specreds.super.{self.record.id}'
+        patched = mock.patch.multiple(rados, WriteOpCtx=WriteOp,
+                                      ReadOpCtx=contextlib.nullcontext)
+        patched.start()
+        self.addCleanup(patched.stop)
+        WriteOp.steps = []
+
+    def test_index_before_record(self) -> None:
+        made = self.store.create(self.record)
+        self.assertEqual(['specreds.index', self.oid], self.io.operated)
+        self.assertEqual([('new', rados.LIBRADOS_CREATE_EXCLUSIVE),
+                          ('write_full', self.record.dump())], WriteOp.steps)
+        self.assertEqual(7, made.version)
+
+    def test_record_before_index(self) -> None:
+        self.store.delete(self.record)
+        self.assertEqual([self.oid, 'specreds.index'], self.io.operated)
+        self.assertEqual([('assert_version', 5), ('remove',)], WriteOp.steps)
+
+    def test_read(self) -> None:
+        self.io.objects[self.oid] = self.record.dump()
+        found = self.store.read(self.record.id, self.record.home)
+        self.assertEqual((self.record.volumes, 7), (found.volumes, found.version))
+
+    def test_read_nothing(self) -> None:
+        error = self.assertRaises(errors.NotSuperposed, self.store.read, 'x', record.Home('p'))
+        self.assertIn('no superposition x in p', str(error))
+
+    def test_swap_states_what_was_read(self) -> None:
+        new = self.record.moved(record.COLLAPSING)
+        swapped = self.store.swap(self.record, new)
+        self.assertEqual([('assert_version', 5), ('write_full', new.dump())], WriteOp.steps)
+        self.assertEqual((record.COLLAPSING, 7), (swapped.state, swapped.version))
+
+    @ddt.data(
+        (rados.OSError('x', errno.ERANGE), errors.RecordChanged),
+        (rados.OSError('x', errno.EOVERFLOW), errors.RecordChanged),
+        (rados.ObjectNotFound('x'), errors.NotSuperposed),
+        (rados.OSError('x', errno.ETIMEDOUT), errors.ClusterTimeout),
+        (rados.OSError('x', errno.EIO), errors.ClusterError))
+    @ddt.unpack
+    def test_swap_fails(self, raised: Exception, expected: type[Exception]) -> None:
+        self.io.error = raised
+        new = self.record.moved(record.ABORTING)
+        error = self.assertRaises(errors.SuperError, self.store.swap, self.record, new)
+        self.assertIs(expected, type(error))
+        self.assertIn('could not change' if isinstance(error, errors.ClusterError)
+                      else self.record.id, str(error))
+
+    def test_delete_again(self) -> None:
+        self.io.operate_write_op = mock.Mock(  # type: ignore[method-assign]
+            side_effect=[rados.ObjectNotFound('x'), None])
+        self.store.delete(self.record)
+        self.assertEqual('specreds.index', self.io.operate_write_op.call_args.args[1])
+
+    def test_delete_what_was_changed(self) -> None:
+        self.io.error = rados.OSError('x', errno.ERANGE)
+        self.assertRaises(errors.RecordChanged, self.store.delete, self.record)
+        # It still exists, so it has to stay in the index.
+        self.assertEqual([self.oid], self.io.operated)
+
+    def test_index_of_several_pages(self) -> None:
+        made = time.time() - 60
+        self.io.omap = {f'{number:02}': f'volumes/tenant {made:.0f}'.encode()
+                        for number in range(10)}
+        for size in (3, 5, 10, 11):
+            with mock.patch.object(store, '_BATCH', size):
+                found = self.store.index(record.Home('volumes'))
+            self.assertEqual(sorted(self.io.omap), list(found))
+            self.assertEqual(record.Home('volumes', 'tenant'), found['00'].home)
+            self.assertGreater(found['00'].age_s, 59)
+
+    def test_no_index(self) -> None:
+        self.assertEqual({}, self.store.index(record.Home('volumes')))
+
+    def claimed_by(self, superposition: str) -> None:
+        self.io.objects[_CLAIM] = json.dumps(
+            {'superposition': superposition, 'home': 'volumes/tenant'}).encode()
+        self.io.error = rados.ObjectExists('x')
+
+    def claim(self) -> None:
+        self.store.claim(fakes.volume(), 'mine', record.Home('volumes'))
+
+    def test_claim_is_exclusive(self) -> None:
+        self.claim()
+        self.assertEqual(('new', rados.LIBRADOS_CREATE_EXCLUSIVE), WriteOp.steps[0])
+        self.assertEqual([_CLAIM], self.io.operated)
+
+    def test_claim_again(self) -> None:
+        self.claimed_by('mine')
+        self.claim()
+
+    def test_claimed_by_another(self) -> None:
+        self.claimed_by('other')
+        error = self.assertRaises(errors.AlreadySuperposed, self.claim)
+        self.assertEqual(('volumes/vol-1', 'other'), (error.volume, error.superposition))
+
+    def test_claim_that_was_just_released(self) -> None:
+        self.io.error = rados.ObjectExists('x')
+        self.assertIn('just ending', str(self.assertRaises(errors.AlreadySuperposed, self.claim)))
+
+    def test_claimed(self) -> None:
+        self.assertIsNone(self.store.claimed(record.Home('volumes'), '1a'))
+        self.claimed_by('other')
+        self.assertEqual(store.Claim('other', record.Home('volumes', 'tenant'), 7),
+                         self.store.claimed(record.Home('volumes'), '1a'))
+
+    def test_release_only_what_is_held(self) -> None:
+        self.claimed_by('other')
+        self.io.error = None
+        self.store.release(fakes.volume(), 'mine')
+        self.assertEqual([], self.io.operated)
+        self.store.release(fakes.volume(), 'other')
+        self.assertEqual([('assert_version', 7), ('remove',)], WriteOp.steps)
+        self.assertEqual([_CLAIM], self.io.operated)

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sweep calls dirty whatever may have been written after the cut, and nothing else."""
+
+import dataclasses
+import struct
+import threading
+from typing import Any
+from unittest import mock
+
+import ddt
+import testtools
+
+from specreds_cinder.superposition import cluster as ceph
+from specreds_cinder.superposition import cut
+from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import objectmap
+from specreds_cinder.superposition import placement
+from specreds_cinder.superposition import record
+from specreds_cinder.superposition import sweep
+from specreds_cinder.superposition import volume
+from specreds_cinder.tests.unit import fakes
+
+# Only a test that hangs waits this long.
+_TIMEOUT = 60
+_MAP = b'rbd_object_map.1a'
+_OBJECTS = 16
+# All sixteen objects exist.
+_STORED = struct.pack('<IBBIQ', 14, 1, 1, 8, _OBJECTS) + b'\x55' * 4
+_DIGEST = objectmap.digest(fakes.Ioctx({_MAP.decode(): _STORED}), '1a')
+
+
+def _data(number: int) -> bytes:
+    return b'%s.%016x' % (fakes.PREFIX.encode(), number)
+
+
+class SweepTestCase(testtools.TestCase):
+    """A volume of sixteen objects, all as old as the cut."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.aio = fakes.AioIoctx({_MAP: 100, **{_data(number): 100
+                                                 for number in range(_OBJECTS)}})
+        self.io = fakes.Ioctx({_MAP.decode(): _STORED})
+        self.volume = fakes.volume(map_digest=_DIGEST)
+        self.record = fakes.superposition(volumes=(self.volume,))
+        self.pools: list[dict[int, ceph.Pool]] = [{fakes.POOL_ID: fakes.pool()}]
+        found = self.volume
+        self.facts: volume.Facts | errors.VolumeGone = volume.Facts(
+            ref=found.ref, image_id=found.image_id, pool_id=found.pool_id,
+            data_pool_id=found.data_pool_id, data_prefix=found.data_prefix, size=found.size,
+            object_size=found.object_size, features=found.features, clients=frozenset(),
+            owners=frozenset(), invalid_map=False, mirrored=False, encrypted=False)
+        patched = mock.patch.object(volume, 'inspect', self.inspect)
+        patched.start()
+        self.addCleanup(patched.stop)
+
+    def inspect(self, _cluster: object, _ref: object) -> volume.Facts:
+        if isinstance(self.facts, errors.VolumeGone):
+            raise self.facts
+        return self.facts
+
+    def change(self, **changes: Any) -> None:
+        """Have the image look different now."""
+        assert isinstance(self.facts, volume.Facts)
+        self.facts = dataclasses.replace(self.facts, **changes)
+
+    @property
+    def cluster(self) -> Any:
+        return fakes.Cluster(self.io, self.aio, self.pools)
+
+    def sweep(self, **options: Any) -> sweep.SweepReport:
+        return sweep.Sweeper(self.cluster, self.record, **options).run()
+
+    def assert_dirty(self, words: str) -> None:
+        for thorough in (False, True):
+            report = self.sweep(thorough=thorough)
+            self.assertTrue(report.dirty)
+            self.assertIn(words, report.first or '')
+
+
+@ddt.ddt
+class SweeperTest(SweepTestCase):
+
+    @ddt.data({}, {'thorough': True}, {'pace': 1e6})
+    def test_clean(self, options: dict[str, Any]) -> None:
+        report = self.sweep(**options)
+        self.assertEqual((False, None, _OBJECTS), (report.dirty, report.first, report.swept))
+        self.assertLessEqual({_data(number) for number in range(_OBJECTS)},
+                             set(self.aio.statted))
+
+    @ddt.data(0, 7, 15)
+    def test_one_object_written(self, number: int) -> None:
+        self.aio.versions[_data(number)] = 101
+        self.assert_dirty(f'{_data(number).decode()} of volumes/vol-1 was written')
+
+    def test_each_object_against_its_own_group(self) -> None:
+        groups = placement.stable_mod(
+            placement.hashes([_data(number) for number in range(_OBJECTS)]), 8).tolist()
+        versions = tuple(10 * group for group in range(8))
+        self.record = fakes.superposition(
+            volumes=(self.volume,), cuts={fakes.POOL_ID: record.Cut(8, 'null', versions)})
+        self.aio.versions = {_data(number): versions[group]
+                             for number, group in enumerate(groups)}
+        self.assertFalse(self.sweep().dirty)
+        self.aio.versions[_data(3)] += 1
+        self.assert_dirty(_data(3).decode())
+
+    def test_object_gone_but_in_the_map(self) -> None:
+        # A pending one may be there or not; had it been discarded, the map would tell.
+        del self.aio.versions[_data(3)]
+        self.assertFalse(self.sweep().dirty)
+
+    def test_stops_at_the_first_dirty_one_unless_thorough(self) -> None:
+        self.aio.versions[_data(0)] = 101
+        with mock.patch.object(sweep, '_BATCH', 4):
+            self.assertEqual(4, self.sweep().swept)
+            self.aio.statted.clear()
+            self.assertEqual(_OBJECTS, self.sweep(thorough=True).swept)
+        # A barrier is one only if it reaches every placement group.
+        markers = placement.markers(8, '', cut.MARKER)
+        self.assertLessEqual(set(markers), set(self.aio.statted))
+
+    @ddt.data(({'size': 1}, 'resized'), ({'features': 1}, 'other features'),
+              ({'invalid_map': True}, 'invalid'), ({'image_id': '2b'}, 'replaced'))
+    @ddt.unpack
+    def test_other_image(self, changes: dict[str, Any], words: str) -> None:
+        self.change(**changes)
+        self.assert_dirty(words)
+
+    def test_image_gone(self) -> None:
+        self.facts = errors.VolumeGone('gone')
+        self.assert_dirty('image volumes/vol-1 is gone')
+
+    def test_map_gone(self) -> None:
+        self.io.objects.clear()
+        self.assert_dirty('rbd_object_map.1a is gone')
+
+    def test_map_written_with_other_contents(self) -> None:
+        # The last object was created after the cut and is not there any more.
+        self.io.objects[_MAP.decode()] = _STORED[:-1] + b'\x54'
+        self.aio.versions[_MAP] = 101
+        self.assert_dirty('objects were created or discarded')
+
+    def test_map_only_touched(self) -> None:
+        self.aio.versions[_MAP] = 101
+        self.change(owners=frozenset({'192.0.2.9:0/99'}))
+        self.assertFalse(self.sweep().dirty)
+
+    def test_map_touched_by_the_primary(self) -> None:
+        self.aio.versions[_MAP] = 101
+        self.change(owners=self.record.clients)
+        self.assert_dirty('touched by the primary')
+
+    def test_map_that_was_changing_at_the_cut(self) -> None:
+        self.record = fakes.superposition(volumes=(fakes.volume(map_digest=''),))
+        self.assertFalse(self.sweep().dirty)
+        self.aio.versions[_MAP] = 101
+        self.assert_dirty('objects were created or discarded')
+
+    @ddt.data({'merges': 'other'}, {'pg_num': 7})
+    def test_groups_merged(self, changes: dict[str, Any]) -> None:
+        self.pools = [{fakes.POOL_ID: fakes.pool(**changes)}]
+        self.assert_dirty('volumes were merged')
+
+    def test_groups_split(self) -> None:
+        self.pools = [{fakes.POOL_ID: fakes.pool(pg_num=16)}]
+        self.assertFalse(self.sweep(thorough=True).dirty)
+        self.assertLessEqual(set(placement.markers(16, '', cut.MARKER)), set(self.aio.statted))
+
+    def test_groups_merged_during_the_sweep(self) -> None:
+        with mock.patch.object(self.aio, 'stat_versions', self.merge):
+            self.assertTrue(self.sweep().dirty)
+
+    def merge(self, names: list[bytes], _depth: int) -> list[int]:
+        self.pools[0][fakes.POOL_ID] = fakes.pool(merges='other')
+        return [100] * len(names)
+
+    def test_error_is_no_answer(self) -> None:
+        with mock.patch.object(self.aio, 'stat_versions', side_effect=errors.ClusterTimeout):
+            self.assertRaises(errors.ClusterTimeout, self.sweep)
+
+
+class WatchTest(SweepTestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.reports: list[sweep.SweepReport] = []
+        self.told = threading.Event()
+
+    def tell(self, report: sweep.SweepReport) -> None:
+        self.reports.append(report)
+        self.told.set()
+
+    def watch(self, pace: float = 1e6) -> sweep.Watch:
+        return sweep.Watch(self.cluster, self.record, self.tell, pace=pace)
+
+    def test_dirty_is_told_once(self) -> None:
+        self.aio.versions[_data(5)] = 101
+        with self.watch() as watch:
+            self.assertTrue(self.told.wait(_TIMEOUT))
+            watch._thread.join(_TIMEOUT)
+            self.assertFalse(watch._thread.is_alive())
+        self.assertEqual(1, len(self.reports))
+        self.assertIn(_data(5).decode(), self.reports[0].first or '')
+
+    def test_clean_goes_on_until_dirty(self) -> None:
+        again = threading.Event()
+        stat = self.aio.stat_versions
+
+        def count(names: list[bytes], depth: int) -> list[int]:
+            if _data(0) in names and watch.passes:
+                again.set()
+            return stat(names, depth)
+
+        watch = self.watch()
+        with mock.patch.object(self.aio, 'stat_versions', count), watch:
+            self.assertTrue(again.wait(_TIMEOUT))
+            self.assertEqual([], self.reports)
+            self.aio.versions[_data(0)] = 101
+            self.assertTrue(self.told.wait(_TIMEOUT))
+
+    def test_an_error_proves_nothing(self) -> None:
+        failed = errors.ClusterTimeout('late')
+        stat = self.aio.stat_versions
+        seen = []
+
+        def fail_once(names: list[bytes], depth: int) -> list[int]:
+            seen.append(watch.error)
+            if len(seen) == 1:
+                raise failed
+            self.aio.versions[_data(0)] = 101
+            return stat(names, depth)
+
+        watch = self.watch()
+        with mock.patch.object(self.aio, 'stat_versions', fail_once), watch:
+            self.assertTrue(self.told.wait(_TIMEOUT))
+        self.assertEqual([None, failed], seen[:2])
+        self.assertIsNone(watch.error)
+
+    def test_leaving_ends_a_slow_pass(self) -> None:
+        begun = threading.Event()
+        stat = self.aio.stat_versions
+
+        def tell(names: list[bytes], depth: int) -> list[int]:
+            begun.set()
+            return stat(names, depth)
+
+        # One object in a thousand seconds.
+        with mock.patch.object(self.aio, 'stat_versions', tell), self.watch(0.001) as watch:
+            self.assertTrue(begun.wait(_TIMEOUT))
+        self.assertFalse(watch._thread.is_alive())
+        self.assertEqual((0, []), (watch.passes, self.reports))
+
+    def test_pace_must_be_positive(self) -> None:
+        for pace in (0, -1, float('nan')):
+            self.assertRaises(errors.InvalidInput, self.watch, pace)

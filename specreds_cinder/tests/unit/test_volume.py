@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which images can be superposed, told from facts that no single machine can bring about."""
+
+import dataclasses
+from typing import Any
+
+import ddt
+import rbd
+import testtools
+
+from specreds_cinder.superposition import cluster as ceph
+from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import volume as volumes
+
+POOLS = {number: ceph.Pool(id=number, name=f'pool-{number}', pg_num=8, merges='null',
+                           erasure=False, cache_tier=number == 3, rbd=True)
+         for number in (1, 2, 3)}
+NEEDED = rbd.RBD_FEATURE_EXCLUSIVE_LOCK | rbd.RBD_FEATURE_OBJECT_MAP
+GOOD = volumes.Facts(
+    ref=records.VolumeRef('pool-1', '', 'vol'), image_id='10', pool_id=1, data_pool_id=2,
+    data_prefix='rbd_data.10', size=1 << 30, object_size=4 << 20, features=NEEDED,
+    clients=frozenset(), owners=frozenset(), invalid_map=False, mirrored=False, encrypted=False)
+
+
+@ddt.ddt
+class ReasonsTest(testtools.TestCase):
+
+    def reasons(self, **changes: Any) -> list[str]:
+        """Say why an image that is like a good one except for this is refused."""
+        return dataclasses.replace(GOOD, **changes).reasons(POOLS)
+
+    def test_good(self) -> None:
+        self.assertEqual([], self.reasons())
+
+    @ddt.data(
+        ({'10.0.0.1:0/1'}, True),
+        ({'10.0.0.1:0/1', '10.0.0.1:0/2'}, True),
+        ({'[fd00::1]:0/1', '[fd00::1]:6800/2'}, True),
+        ({'10.0.0.1:0/1', '10.0.0.2:0/1'}, False),
+        ({'10.0.0.1:0/1', '10.0.0.11:0/1'}, False),
+        ({'[fd00::1]:0/1', '[fd00::2]:0/1'}, False),
+        ({'10.0.0.1:0/1', '[fd00::1]:0/1'}, False),
+    )
+    @ddt.unpack
+    def test_clients_of_one_host(self, clients: set[str], good: bool) -> None:
+        reasons = self.reasons(clients=frozenset(clients))
+        if good:
+            self.assertEqual([], reasons)
+        else:
+            self.assertEqual(1, len(reasons))
+            for client in clients:
+                self.assertIn(client, reasons[0])
+
+    @ddt.data(
+        ({'features': rbd.RBD_FEATURE_OBJECT_MAP}, 'exclusive-lock'),
+        ({'features': rbd.RBD_FEATURE_EXCLUSIVE_LOCK}, 'object-map'),
+        ({'features': NEEDED | rbd.RBD_FEATURE_JOURNALING}, 'journaled'),
+        ({'features': NEEDED | rbd.RBD_FEATURE_MIGRATING}, 'migrated'),
+        ({'features': NEEDED | 1 << 11}, 'write-back cache'),
+        ({'invalid_map': True}, 'rebuild'),
+        ({'mirrored': True}, 'mirrored'),
+        ({'encrypted': True}, 'encrypted'),
+        ({'size': 513}, '512'),
+        ({'pool_id': 3}, 'pool-3'),
+        ({'data_pool_id': 3}, 'pool-3'),
+    )
+    @ddt.unpack
+    def test_refused(self, changes: dict[str, Any], word: str) -> None:
+        reasons = self.reasons(**changes)
+        self.assertEqual(1, len(reasons))
+        self.assertIn(word, reasons[0])
+
+    def test_no_map_cannot_be_invalid(self) -> None:
+        reasons = self.reasons(features=rbd.RBD_FEATURE_EXCLUSIVE_LOCK, invalid_map=True)
+        self.assertEqual(1, len(reasons))
+
+    def test_features_that_do_not_matter(self) -> None:
+        for feature in (rbd.RBD_FEATURE_LAYERING, rbd.RBD_FEATURE_STRIPINGV2,
+                        rbd.RBD_FEATURE_FAST_DIFF, rbd.RBD_FEATURE_DEEP_FLATTEN,
+                        rbd.RBD_FEATURE_DATA_POOL):
+            self.assertEqual([], self.reasons(features=NEEDED | feature))
