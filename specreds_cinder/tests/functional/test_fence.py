@@ -7,6 +7,7 @@ import pathlib
 import signal
 import tempfile
 import threading
+from unittest import mock
 
 import rados
 import rbd
@@ -15,6 +16,9 @@ from cloud import ceph
 from cloud import commands
 from cloud import layout
 from specreds_cinder import superposition as sp
+from specreds_cinder.superposition import cut as cuts
+from specreds_cinder.superposition import librados
+from specreds_cinder.superposition import placement
 from specreds_cinder.superposition import record as records
 from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import base
@@ -171,11 +175,30 @@ class FenceTest(protocol_base.ProtocolTestCase):
         self.assertEqual(b'\x4c' * 4096, self.contents(self.volume)[:4096])
         self.assert_nothing_left(self.record)
 
-    def test_second_sweep_is_thorough(self) -> None:
-        with sp.trace.observe(at('fence', 'before', lambda: self.primary.write(0, 0x4c))):
-            report = self.protocol.collapse(self.record)
+    def test_second_sweep_never_stops_early(self) -> None:
+        self.protocol.abort(self.record)
+        record = self.superpose(self.volume, self.make_volume())
+        asked: list[bytes] = []
+        stat = librados.IoCtx.stat_versions
+
+        def ask(io: librados.IoCtx, names: list[bytes], depth: int) -> list[int]:
+            asked.extend(names)
+            return stat(io, names, depth)
+
+        def behind_the_fence() -> None:
+            patch = mock.patch.object(librados.IoCtx, 'stat_versions', ask)
+            patch.start()
+            self.addCleanup(patch.stop)
+        with sp.trace.observe(at('fence', 'before', lambda: self.primary.write(0, 0x4c))), \
+                sp.trace.observe(at('fence', 'after', behind_the_fence)):
+            report = self.protocol.collapse(record)
+        self.assertEqual('late-dirty', report.outcome)
         assert report.sweep2 is not None
-        self.assertEqual(report.sweep1.swept, report.sweep2.swept)
+        self.assertIn('.0000000000000000 of', report.sweep2.first or '')
+        self.assertEqual((8, 8), (report.sweep1.swept, report.sweep2.swept))
+        # Every OSD of the pool has to hear of the fence, whether it has one of the objects or not.
+        pool = self.cluster.pools()[record.volumes[0].pool_id]
+        self.assertTrue({*placement.markers(pool.pg_num, '', cuts.MARKER)} <= {*asked})
 
     def test_cut_off_before_the_fence(self) -> None:
         record = self.collapse_cut_off('fence.add', 'before')

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line of ``./run bench``."""
+
+import argparse
+from collections.abc import Callable
+import os
+import pathlib
+import sys
+
+from bench import collapse
+from bench import disk
+from bench import environment
+from bench import exports
+from bench import fio
+from bench import merge
+from bench import progress
+from bench import replay
+from bench import report
+from bench import soak
+from bench import superbench
+from bench import trace
+from cloud import commands
+from specreds_cinder.superposition import errors
+
+_DEFAULT_PORT = 17700
+_QUICK_ROUNDS = 5
+_FULL_ROUNDS = 9
+_NAMES = ('disk', 'super', 'collapse', 'merge', 'soak')
+_FAILURES = (commands.CloudError, exports.ExportFailed, fio.FioFailed, trace.BadTrace,
+             errors.SuperError, RuntimeError)
+Figures = dict[str, str | float]
+
+
+def main() -> int:
+    """:return: the exit status: 1 for an error, 0 even if a figure does not meet its bar"""
+    args = _parser().parse_args()
+    try:
+        return _run(args)
+    except _FAILURES as error:
+        print(f'error: {error}', file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    data = pathlib.Path(os.environ.get('SPECREDS_DATA', '.data'))
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument('--quick', action='store_true',
+                        help='fewer rounds and smaller images; the same figures')
+    shared.add_argument('--json', type=pathlib.Path, metavar='FILE',
+                        help='write all figures to FILE as one flat object')
+    shared.add_argument('--figures', type=pathlib.Path, metavar='DIR',
+                        default=data / 'bench-figures',
+                        help='draw figures (PNG) into DIR (default: %(default)s)')
+    shared.add_argument('--data', type=pathlib.Path, metavar='DIR', default=data / 'bench',
+                        help="data directory of the benchmarks' own Ceph, wiped before and "
+                             'after (default: %(default)s)')
+    shared.add_argument('--port', type=int, default=_DEFAULT_PORT,
+                        help='first of the 100 ports that it uses (default: %(default)s)')
+    shared.add_argument('--traces', type=pathlib.Path, metavar='DIR',
+                        default=os.environ.get('SPECREDS_TRACES'),
+                        help=f'where {replay.NAME}.blktrace.fio and its .omap are (default: '
+                             '$SPECREDS_TRACES, else */traces beside the checkout)')
+    shared.add_argument('--keep', action='store_true', help='leave the Ceph up afterwards')
+    parser = argparse.ArgumentParser(prog='./run bench', description=__doc__)
+    commands_ = parser.add_subparsers(dest='name', required=True)
+    for name in (*_NAMES, 'all'):
+        one = commands_.add_parser(name, parents=[shared])
+        if name in ('soak', 'all'):
+            soak.add_arguments(one)
+    return parser
+
+
+def _run(args: argparse.Namespace) -> int:
+    names = _NAMES if args.name == 'all' else (args.name,)
+    tell = progress.Progress(names)
+    recording = replay.find(args.traces) if 'disk' in names else None
+    if 'disk' in names and recording is None:
+        tell.say(f'no trace {replay.NAME} found: the replay is left out (see --traces)')
+    figures: Figures = dict(environment.facts())
+    with environment.cluster(args.data, args.port, tell, args.keep) as own, \
+            environment.environment(own, tell, args.quick,
+                                    _QUICK_ROUNDS if args.quick else _FULL_ROUNDS,
+                                    args.figures) as env:
+        measures: dict[str, Callable[[], dict[str, float]]] = {
+            'disk': lambda: disk.run(env, recording),
+            'super': lambda: superbench.run(env),
+            'collapse': lambda: collapse.run(env),
+            'merge': lambda: merge.run(env),
+            'soak': lambda: soak.run(args),
+        }
+        for name in names:
+            figures.update(measures[name]())
+            print(f'\n{report.details(figures, name)}\n', flush=True)
+            if args.json:
+                # After each, so that a failure of a later one does not lose it.
+                report.write(args.json, figures)
+    print(report.table(figures, names))
+    for key in report.missed(figures):
+        print(f'bar missed: {key}')
+    tell.say(f'done; figures in {args.figures}')
+    return 0

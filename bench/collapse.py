@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long collapse takes, and what of it: made durable, sweep, fence, sweep, commit."""
+
+from bench import environment
+from bench import fio
+from bench import images
+from bench import plots
+from bench import primary
+from bench import stats
+from bench import variants
+from specreds_cinder import superposition as sp
+
+_QUICK = (1024, 6400, 25600)
+_FULL = (1024, 3200, 6400, 12800, 25600)
+_LARGEST = 25600
+_WRITTEN = 16 << 20
+PARTS = ('durable', 'sweep 1', 'fence', 'sweep 2', 'commit', 'the rest')
+Reports = dict[int, list[sp.CollapseReport]]
+
+
+def run(env: environment.Environment) -> dict[str, float]:
+    """Measure, and give the figures for the JSON."""
+    counts = _QUICK if env.quick else _FULL
+    env.progress.section('collapse', 1 + env.rounds * len(counts))
+    env.progress.step(f'making volumes of up to {_LARGEST:,} objects')
+    refs = {count: images.populated(env.cluster, count) for count in counts}
+    reports: Reports = {count: [] for count in counts}
+    for number in range(env.rounds):
+        for count in counts:
+            env.progress.step(f'{count:,} objects, round {number + 1} of {env.rounds}')
+            reports[count].append(_collapse(env, refs[count]))
+    if env.figures is not None:
+        _draw(env, reports)
+    return _figures(reports)
+
+
+def _collapse(env: environment.Environment, ref: sp.VolumeRef) -> sp.CollapseReport:
+    """Promote a backup that has just written, against a primary that is idle; then merge it.
+
+    :raises RuntimeError: it was not promoted
+    """
+    with primary.attached(env.cluster, [ref]):
+        record = env.protocol.super([ref], reason='benchmark')
+        with variants.overlay_export(env, record) as export:
+            fio.run([fio.Job('written', export.uri, {
+                'rw': 'randwrite', 'bs': '8k', 'iodepth': 4, 'io_size': _WRITTEN,
+                'size': 4 * _WRITTEN})], env.scratch)
+            report = env.protocol.collapse(record, backup=sp.qemu.QmpBackup(
+                env.cluster, str(export.monitor), [variants.PREFIX]))
+    if report.outcome != 'promoted':
+        raise RuntimeError(f'collapse of {ref}, whose primary is idle, ended {report.outcome}: '
+                           f'{(report.sweep2 or report.sweep1).first}')
+    env.protocol.merge(record, rate=0)
+    return report
+
+
+def _parts(report: sp.CollapseReport) -> tuple[float, ...]:
+    assert report.sweep2 is not None
+    known = (report.durable_s, report.sweep1.seconds, report.fence_s, report.sweep2.seconds,
+             report.commit_s)
+    return *known, report.total_s - sum(known)
+
+
+def _figures(reports: Reports) -> dict[str, float]:
+    largest = reports[_LARGEST]
+    sweeps = [sweep.swept / sweep.seconds for report in largest
+              for sweep in (report.sweep1, report.sweep2) if sweep is not None]
+    figures = stats.summary(sweeps).entries('collapse.sweep_objects_per_s')
+    figures |= stats.summary([report.total_s for report in largest]).entries('collapse.total_s')
+    figures |= stats.summary([report.window_s * 1e3 for ours in reports.values()
+                              for report in ours]).entries('collapse.window_ms')
+    for count, ours in reports.items():
+        key = f'collapse.by_objects.{count}'
+        figures[f'{key}.total_s'] = stats.summary([report.total_s for report in ours]).median
+        for part, seconds in zip(PARTS, zip(*map(_parts, ours), strict=True), strict=True):
+            figures[f'{key}.{part.replace(" ", "_")}_s'] = stats.summary(seconds).median
+    return figures
+
+
+def _draw(env: environment.Environment, reports: Reports) -> None:
+    assert env.figures is not None
+    with plots.drawing(
+            env.figures / 'collapse.png', 'Duration of collapse, by part',
+            f'idle primary, backup with {_WRITTEN >> 20} MiB just written; of {env.rounds} '
+            'collapses each, the one with the median duration') as (plot,):
+        columns = [_parts(sorted(ours, key=lambda report: report.total_s)[len(ours) // 2])
+                   for ours in reports.values()]
+        plots.stacked(plot, {part: [column[index] for column in columns]
+                             for index, part in enumerate(PARTS)},
+                      [f'{count:,}' for count in reports], 's')
+        plots.label(plot, 'objects that exist in the volume', 'time (s)', room=1.25)

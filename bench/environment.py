@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the benchmarks run on: a Ceph of their own, and the facts about the machine."""
+
+from collections.abc import Iterator
+import contextlib
+import dataclasses
+import os
+import pathlib
+import platform
+import subprocess
+import tempfile
+
+from bench import progress
+from cloud import ceph
+from specreds_cinder import superposition as sp
+
+_TIMEOUT = 60.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Environment:
+    """What every benchmark is given.
+
+    :param quick: fewer rounds and smaller images; the same figures
+    :param rounds: how many interleaved rounds to take the median of
+    :param scratch: directory for sockets and job files
+    :param figures: where to draw figures, None for nowhere
+    """
+
+    ceph: ceph.Ceph
+    cluster: sp.Cluster
+    protocol: sp.Protocol
+    progress: progress.Progress
+    quick: bool
+    rounds: int
+    scratch: pathlib.Path
+    figures: pathlib.Path | None
+
+
+@contextlib.contextmanager
+def cluster(data: pathlib.Path, port: int, progress: progress.Progress,
+            keep: bool) -> Iterator[ceph.Ceph]:
+    """Have a new Ceph while the context lasts; after a failure its logs are kept.
+
+    :param data: its directory; what an earlier run left there is wiped
+    :param port: first of its ports
+    :param keep: leave it up
+    :raises CloudError: it did not come up
+    """
+    ceph.Ceph(data).wipe(progress.say)
+    own = ceph.Ceph(data, port=port)
+    try:
+        own.up(progress.say)
+        yield own
+    except BaseException:
+        own.down()
+        progress.say(f'the logs of the cluster are in {own.files.log}')
+        raise
+    if keep:
+        progress.say(f'the cluster stays up: {own.admin_conf}')
+    else:
+        progress.say('removing the cluster')
+        own.wipe()
+
+
+@contextlib.contextmanager
+def environment(own: ceph.Ceph, progress: progress.Progress, quick: bool, rounds: int,
+                figures: pathlib.Path | None) -> Iterator[Environment]:
+    """Connect to the cluster as Cinder would, while the context lasts."""
+    if figures is not None:
+        figures.mkdir(parents=True, exist_ok=True)
+    with connected(own) as connection, \
+            tempfile.TemporaryDirectory(prefix='specreds-bench-') as scratch:
+        yield Environment(own, connection, sp.Protocol(connection), progress, quick, rounds,
+                          pathlib.Path(scratch), figures)
+
+
+def connected(own: ceph.Ceph) -> sp.Cluster:
+    """Give a connection of its own to the cluster."""
+    return sp.Cluster(conffile=str(own.conf), user='cinder', timeout=_TIMEOUT)
+
+
+def facts() -> dict[str, str | float]:
+    """Describe the machine, for whoever compares results."""
+    return {
+        'environment.cores': len(os.sched_getaffinity(0)),
+        'environment.memory_gib': round(
+            os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30, 1),
+        'environment.load_before': os.getloadavg()[0],
+        'environment.kernel': platform.release(),
+        'environment.ceph': _version(['ceph', '--version']),
+        'environment.qemu': _version(['qemu-storage-daemon', '--version']),
+        'environment.fio': _version(['fio', '--version']),
+    }
+
+
+def _version(command: list[str]) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT)
+    except (OSError, subprocess.TimeoutExpired):
+        return 'unknown'
+    return (done.stdout.splitlines() or ['unknown'])[0].strip()

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The RBD images that are measured."""
+
+import collections
+from collections.abc import Iterable, Iterator
+import os
+
+import rbd
+
+from specreds_cinder import superposition as sp
+
+MIB = 1 << 20
+GIB = 1 << 30
+OBJECT = 4 * MIB
+# A volume as Cinder makes it.
+_FEATURES = (rbd.RBD_FEATURE_LAYERING | rbd.RBD_FEATURE_EXCLUSIVE_LOCK
+             | rbd.RBD_FEATURE_OBJECT_MAP | rbd.RBD_FEATURE_FAST_DIFF
+             | rbd.RBD_FEATURE_DEEP_FLATTEN)
+_IN_FLIGHT = 16
+_SMALL_IN_FLIGHT = 128
+_SMALL = 4096
+_POPULATED_SIZE = 100 * GIB
+
+
+def create(cluster: sp.Cluster, image: str, size: int, pool: str = 'volumes') -> sp.VolumeRef:
+    """Make a thin image of ``size`` bytes."""
+    with cluster.ioctx(pool) as io:
+        rbd.RBD().create(io, image, size, old_format=False, features=_FEATURES)
+    return sp.VolumeRef(pool, '', image)
+
+
+def remove(cluster: sp.Cluster, ref: sp.VolumeRef) -> None:
+    """Remove an image."""
+    with cluster.ioctx(ref.pool) as io:
+        rbd.RBD().remove(io, ref.image)
+
+
+def fill(cluster: sp.Cluster, ref: sp.VolumeRef, extents: Iterable[tuple[int, int]]) -> None:
+    """Write data that does not compress into parts of an image.
+
+    :param extents: offset and length of each, in bytes
+    """
+    noise = os.urandom(OBJECT)
+    with cluster.ioctx(ref.pool) as io, rbd.Image(io, ref.image) as image:
+        pending: collections.deque[rbd.Completion] = collections.deque()
+        for offset, length in _by_object(extents):
+            if len(pending) == _IN_FLIGHT:
+                pending.popleft().wait_for_complete_and_cb()
+            pending.append(image.aio_write(noise[:length], offset, lambda _completion: None))
+        for completion in pending:
+            completion.wait_for_complete_and_cb()
+        image.flush()
+
+
+def _by_object(extents: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    for offset, length in extents:
+        end = offset + length
+        while offset < end:
+            part = min(end, (offset // OBJECT + 1) * OBJECT) - offset
+            yield offset, part
+            offset += part
+
+
+def populated(cluster: sp.Cluster, objects: int) -> sp.VolumeRef:
+    """Give a volume of 100 GiB of which the first objects exist, with 4 KiB in each.
+
+    It is made when it is first asked for. The objects are written past librbd, which would update
+    the object map for each of them, and the map is made anew at the end: several times faster,
+    and the same image.
+    """
+    try:
+        ref = create(cluster, f'objects-{objects}', _POPULATED_SIZE)
+    except rbd.ImageExists:
+        return sp.VolumeRef('volumes', '', f'objects-{objects}')
+    with cluster.ioctx(ref.pool) as io, rbd.Image(io, ref.image) as image:
+        prefix = image.block_name_prefix()
+        pending: collections.deque[object] = collections.deque()
+        for number in range(objects):
+            if len(pending) == _SMALL_IN_FLIGHT:
+                pending.popleft().wait_for_complete()  # type: ignore[attr-defined]
+            pending.append(io.aio_write_full(f'{prefix}.{number:016x}', b'x' * _SMALL))
+        for completion in pending:
+            completion.wait_for_complete()  # type: ignore[attr-defined]
+        image.rebuild_object_map()
+    return ref
+
+
+def snapshot(cluster: sp.Cluster, ref: sp.VolumeRef, name: str) -> None:
+    """Take a protected snapshot, from which clones can be made."""
+    with cluster.ioctx(ref.pool) as io, rbd.Image(io, ref.image) as image:
+        image.create_snap(name)
+        image.protect_snap(name)
+
+
+def clone(cluster: sp.Cluster, parent: sp.VolumeRef, name: str, image: str) -> sp.VolumeRef:
+    """Make a clone of a snapshot, as Cinder does for a volume from an image."""
+    with cluster.ioctx(parent.pool) as io:
+        rbd.RBD().clone(io, parent.image, name, io, image, features=_FEATURES)
+    return sp.VolumeRef(parent.pool, '', image)

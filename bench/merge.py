@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The merge: what a writer feels of it, and how long it takes."""
+
+from collections.abc import Sequence
+import dataclasses
+import time
+
+from bench import environment
+from bench import fio
+from bench import images
+from bench import plots
+from bench import stats
+from bench import variants
+from bench import writer
+from specreds_cinder import superposition as sp
+
+_MIB = images.MIB
+_BASE = 1024 * _MIB
+# What the backup wrote before promotion; the writer's own part comes on top of it.
+_WRITTEN = 128 * _MIB
+_FILE = 64 * _MIB
+_QUICK_SIZES = (16 * _MIB, 64 * _MIB, 256 * _MIB)
+_FULL_SIZES = (*_QUICK_SIZES, 1024 * _MIB)
+_WARM_UP = 1.5
+_BEFORE = 4.0
+_AFTER = 4.0
+_COLOURS = {'online': '#c44e52', 'offline': '#4c72b0'}
+
+
+@dataclasses.dataclass(frozen=True)
+class Course:
+    """A writer over a merge.
+
+    :param points: its writes per second over time, in seconds since the merge began
+    :param seconds: how long the merge took
+    """
+
+    points: Sequence[writer.Point]
+    seconds: float
+    before: float
+    during: float
+    after: float
+
+
+def run(env: environment.Environment) -> dict[str, float]:
+    """Measure, and give the figures for the JSON."""
+    sizes = _QUICK_SIZES if env.quick else _FULL_SIZES
+    # The time does not spread much, and the largest take long.
+    rounds = 1 if env.quick else 3
+    env.progress.section('merge', 1 + env.rounds + rounds * len(sizes) * 2)
+    env.progress.step(f'filling an image of {_BASE // images.GIB} GiB')
+    ref = images.create(env.cluster, 'merge', _BASE + max(sizes))
+    images.fill(env.cluster, ref, [(0, _BASE)])
+    courses = []
+    for number in range(env.rounds):
+        env.progress.step(f'online with a writer, round {number + 1} of {env.rounds}')
+        courses.append(_course(env, ref))
+    times: dict[str, dict[int, list[float]]] = {
+        kind: {size: [] for size in sizes} for kind in ('online', 'offline')}
+    for _ in range(rounds):
+        for size in sizes:
+            for kind, ours in times.items():
+                env.progress.step(f'{kind}, {size // _MIB} MiB')
+                ours[size].append(_time(env, ref, size, online=kind == 'online'))
+    if env.figures is not None:
+        _draw_course(env, courses)
+        _draw_times(env, times, rounds)
+    figures = stats.summary([one.during / one.before for one in courses]).entries(
+        'merge.throughput_ratio')
+    for name in ('before', 'during', 'after'):
+        figures[f'merge.{name}_iops'] = stats.summary(
+            [getattr(one, name) for one in courses]).median
+    figures['merge.with_writer_s'] = stats.summary([one.seconds for one in courses]).median
+    for kind, ours in times.items():
+        for size, seconds in ours.items():
+            figures[f'merge.{kind}.{size // _MIB}mib_s'] = stats.summary(seconds).median
+    return figures
+
+
+def _course(env: environment.Environment, ref: sp.VolumeRef) -> Course:
+    with variants.superposed(env, ref) as record, \
+            variants.overlay_export(env, record) as export:
+        # The writer works on a file that it had before, so that it does the same all the time.
+        _prepare(env, export.uri, _WRITTEN + _FILE)
+        backup = sp.qemu.QmpBackup(env.cluster, str(export.monitor), [variants.PREFIX],
+                                   quiesce=lambda quiet: busy.quiesce(quiet))
+        env.protocol.collapse(record, backup=backup)
+        busy = writer.Writer(export.uri, _WRITTEN, _FILE, env.scratch)
+        began = writer.pause(_WARM_UP)
+        merging = writer.pause(_BEFORE)
+        env.protocol.merge(record, backup=backup)
+        merged = time.time()
+        ended = writer.pause(_AFTER)
+        points = busy.end()
+        return Course([(at - merging, value) for at, value in points], merged - merging,
+                      writer.rate(points, began, merging), writer.rate(points, merging, merged),
+                      writer.rate(points, merged, ended))
+
+
+def _prepare(env: environment.Environment, uri: str, size: int) -> None:
+    fio.run([fio.Job('written', uri, {'rw': 'write', 'bs': '64k', 'iodepth': 8, 'size': size,
+                                      'end_fsync': 1})], env.scratch)
+
+
+def _time(env: environment.Environment, ref: sp.VolumeRef, size: int, online: bool) -> float:
+    """Merge an overlay of ``size`` bytes without a rate limit and without a writer."""
+    with variants.superposed(env, ref) as record:
+        with variants.overlay_export(env, record) as export:
+            _prepare(env, export.uri, size)
+            backup = sp.qemu.QmpBackup(env.cluster, str(export.monitor), [variants.PREFIX],
+                                       quiesce=lambda _quiet: None)
+            env.protocol.collapse(record, backup=backup)
+            if online:
+                return _timed(env, record, backup)
+        return _timed(env, record, None)
+
+
+def _timed(env: environment.Environment, record: sp.Record, backup: sp.Backup | None) -> float:
+    began = time.monotonic()
+    env.protocol.merge(record, backup=backup, rate=0)
+    return time.monotonic() - began
+
+
+def _draw_course(env: environment.Environment, courses: Sequence[Course]) -> None:
+    assert env.figures is not None
+    typical = sorted(courses, key=lambda one: one.during / one.before)[len(courses) // 2]
+    with plots.drawing(
+            env.figures / 'merge-writer.png', 'A writer before, during and after the merge',
+            f'8 KiB write + fsync, {(_WRITTEN + _FILE) // _MIB} MiB to merge, default rate limit; '
+            f'the run with the median ratio of {len(courses)}') as (plot,):
+        plot.axvspan(0, typical.seconds, color='#dddddd', label='merge runs')
+        plot.plot([at for at, _ in typical.points], [value for _, value in typical.points],
+                  color=_COLOURS['online'], label='writer')
+        for name, begin, end, value in (
+                ('before', -_BEFORE, 0.0, typical.before),
+                ('during', 0.0, typical.seconds, typical.during),
+                ('after', typical.seconds, typical.seconds + _AFTER, typical.after)):
+            plot.hlines(value, begin, end, color='black', linewidth=1)
+            plot.annotate(f'{name}: {plots.number_text(value)}/s', ((begin + end) / 2, value),
+                          ha='center', va='bottom', fontsize=8)
+        plots.label(plot, 'time since the merge began (s)', 'writes, each with fsync, per second',
+                    room=1.15)
+
+
+def _draw_times(env: environment.Environment, times: dict[str, dict[int, list[float]]],
+                rounds: int) -> None:
+    assert env.figures is not None
+    with plots.drawing(env.figures / 'merge-time.png', 'Duration of a merge by bytes written',
+                       f'no rate limit, no writer; n={rounds} each') as (plot,):
+        plots.groups(plot, [
+            plots.Series(f'{kind} merge', _COLOURS[kind],
+                         {float(size): stats.summary(seconds) for size, seconds in ours.items()})
+            for kind, ours in times.items()],
+            {float(size): f'{size // _MIB}' for size in times['online']})
+        plots.label(plot, 'written to the overlay (MiB)', 'time (s)', room=1.15)

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The figures that count, what they must be, and how they are shown."""
+
+from collections.abc import Mapping, Sequence
+import dataclasses
+import json
+import pathlib
+
+Figures = Mapping[str, str | float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Bar:
+    """What a figure must be.
+
+    :param text: what the figure is
+    :param at_most: its highest good value
+    :param at_least: its lowest good value
+    """
+
+    key: str
+    text: str
+    at_most: float | None = None
+    at_least: float | None = None
+
+    def met(self, value: float) -> bool:
+        """Tell whether a value is good."""
+        return ((self.at_most is None or value <= self.at_most)
+                and (self.at_least is None or value >= self.at_least))
+
+    @property
+    def limit(self) -> str:
+        """The bar in words."""
+        if self.at_most is not None:
+            return f'≤ {self.at_most:g}'
+        return f'≥ {self.at_least:,g}' if self.at_least is not None else '-'
+
+
+BARS = (
+    Bar('disk.first_touch_4k_qd1.super_over_rbd',
+        'first-touch 4 KiB write latency, depth 1: super ÷ rbd', at_most=1.10),
+    Bar('disk.first_touch_4k_qd16.super_over_rbd', '  depth 16', at_most=1.10),
+    Bar('disk.first_touch_4k_qd1.uncached_over_rbd',
+        '  without any write-back cache, depth 1'),
+    Bar('disk.first_touch_4k_qd16.uncached_over_rbd', '  depth 16'),
+    Bar('disk.first_touch_4k_qd1.clone_over_rbd', '  rbd-clone ÷ rbd, depth 1'),
+    Bar('disk.first_touch_4k_qd16.clone_over_rbd', '  depth 16'),
+    Bar('disk.fsync_8k.speculative_over_rbd',
+        '8 KiB write + fsync IOPS, super while speculative ÷ rbd', at_least=1.5),
+    Bar('disk.fsync_8k.promoted_over_rbd',
+        '  super when durable (promoted, not merged) ÷ rbd', at_least=0.75),
+    Bar('disk.fsync_8k.promoted_first_touch_over_rbd',
+        '  the same, only places never written before'),
+    Bar('disk.replay_p100m.speculative_over_rbd',
+        'P/100M trace replay time, super while speculative ÷ rbd', at_most=0.85),
+    Bar('disk.replay_p100m.promoted_over_rbd', '  super when promoted ÷ rbd'),
+    Bar('disk.replay_p100m.clone_over_rbd', '  rbd-clone ÷ rbd'),
+    Bar('super.4tib_over_1gib', 'super latency, 4 TiB ÷ 1 GiB volume', at_most=1.2),
+    Bar('super.latency_ms', 'super latency at 32 PGs (ms)', at_most=150),
+    Bar('super.sixty_volumes_s', '60 volumes into superposition at once (s)', at_most=1),
+    Bar('collapse.sweep_objects_per_s', 'sweep (objects/s)', at_least=50_000),
+    Bar('collapse.total_s', 'collapse of 25,600 objects, all included (s)', at_most=1.5),
+    Bar('collapse.window_ms', '  window between first sweep and fence (ms)', at_most=100),
+    Bar('merge.throughput_ratio', 'writer throughput during merge ÷ before', at_least=0.8),
+)
+
+
+def write(path: pathlib.Path, figures: Figures) -> None:
+    """Write the figures as one flat JSON object."""
+    path.write_text(json.dumps(dict(sorted(figures.items())), indent=1) + '\n')
+
+
+def table(figures: Figures, prefixes: Sequence[str]) -> str:
+    """Show the figures that count, beside their bars.
+
+    :param prefixes: of the keys that were to be measured
+    """
+    rows: list[tuple[str, ...]] = [('figure', 'key', 'value', 'spread', 'bar', 'met?')]
+    for bar in BARS:
+        if bar.key.split('.')[0] in prefixes:
+            rows.append(_row(bar, figures))
+    return '\n'.join(_aligned(rows))
+
+
+def missed(figures: Figures) -> list[str]:
+    """Give the keys of the figures that were measured and do not meet their bar."""
+    return [bar.key for bar in BARS
+            if bar.key in figures and not bar.met(float(figures[bar.key]))]
+
+
+def details(figures: Figures, prefix: str) -> str:
+    """Show all figures of a benchmark, with the spread of those that have one."""
+    hidden = ('.low', '.high', '.n')
+    rows = [('key', 'median', 'spread')]
+    rows += [(key, _number(value), _spread(figures, key)) for key, value in figures.items()
+             if key.startswith(f'{prefix}.') and not key.endswith(hidden)]
+    return '\n'.join(_aligned(rows))
+
+
+def _row(bar: Bar, figures: Figures) -> tuple[str, ...]:
+    if bar.key not in figures:
+        return bar.text, bar.key, 'not measured', '', bar.limit, ''
+    value = float(figures[bar.key])
+    verdict = '' if bar.limit == '-' else 'yes' if bar.met(value) else 'NO'
+    return (bar.text, bar.key, _number(value), _spread(figures, bar.key), bar.limit, verdict)
+
+
+def _spread(figures: Figures, key: str) -> str:
+    if f'{key}.n' not in figures:
+        return ''
+    return (f'{_number(figures[f"{key}.low"])}…{_number(figures[f"{key}.high"])} '
+            f'n={figures[f"{key}.n"]}')
+
+
+def _number(value: str | float) -> str:
+    if isinstance(value, str):
+        return value
+    return f'{value:,.0f}' if abs(value) >= 1000 else f'{value:.3g}'
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ['  '.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+             for row in rows]
+    return [lines[0], '  '.join('-' * width for width in widths), *lines[1:]]

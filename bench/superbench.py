@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long super takes: by size, by what exists, by placement groups, and for many at once."""
+
+from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import time
+
+from bench import environment
+from bench import images
+from bench import plots
+from bench import primary
+from bench import stats
+from specreds_cinder import superposition as sp
+
+_GIB = images.GIB
+_SIZES = (1 * _GIB, 10 * _GIB, 100 * _GIB, 1024 * _GIB, 4096 * _GIB)
+_OBJECTS = (1024, 6400, 25600)
+_GROUPS = (8, 32, 128, 256)
+_VOLUMES = 60
+_COLOUR = '#c44e52'
+# One takes a tenth of a second: there may be more rounds than elsewhere.
+_MORE_ROUNDS = 2
+Times = dict[int, list[float]]
+
+
+def run(env: environment.Environment) -> dict[str, float]:
+    """Measure, and give the figures for the JSON."""
+    env.progress.section('super', 4)
+    rounds = env.rounds * _MORE_ROUNDS
+    env.progress.step(f'by size, {rounds} rounds')
+    by_size = _by_size(env, rounds)
+    env.progress.step(f'by existing objects, {rounds} rounds')
+    by_objects = _by_objects(env, rounds)
+    env.progress.step(f'by placement groups, {rounds} rounds')
+    by_groups = _by_groups(env, rounds)
+    env.progress.step(f'{_VOLUMES} volumes at once, {env.rounds} rounds')
+    many = _many(env)
+    if env.figures is not None:
+        _draw(env, by_size, by_objects, by_groups, rounds)
+    figures = stats.ratios(by_size[_SIZES[-1]], by_size[_SIZES[0]]).entries(
+        'super.4tib_over_1gib')
+    figures |= stats.summary([seconds * 1e3 for seconds in by_groups[32]]).entries(
+        'super.latency_ms')
+    figures |= stats.summary(many).entries('super.sixty_volumes_s')
+    figures |= _medians(by_size, lambda size: f'super.by_size.{size // _GIB}gib_ms')
+    figures |= _medians(by_objects, lambda objects: f'super.by_objects.{objects}_ms')
+    return figures | _medians(by_groups, lambda groups: f'super.by_pgs.{groups}_ms')
+
+
+def _medians(times: Times, key: Callable[[int], str]) -> dict[str, float]:
+    return {key(x): stats.summary(seconds).median * 1e3 for x, seconds in times.items()}
+
+
+def _timed(protocol: sp.Protocol, refs: Sequence[sp.VolumeRef]) -> tuple[float, sp.Record]:
+    began = time.monotonic()
+    record = protocol.super(refs, reason='benchmark')
+    return time.monotonic() - began, record
+
+
+def _by_size(env: environment.Environment, rounds: int) -> Times:
+    """Superpose thin volumes that a primary has open, new ones in each round.
+
+    They stay superposed: to remove the overlay of 4 TiB takes seconds, for it may have so many
+    objects.
+    """
+    times: Times = {size: [] for size in _SIZES}
+    for number in range(rounds):
+        refs = {size: images.create(env.cluster, f'size-{size // _GIB}-{number}', size)
+                for size in _SIZES}
+        with primary.attached(env.cluster, list(refs.values())):
+            for size in _SIZES[number % len(_SIZES):] + _SIZES[:number % len(_SIZES)]:
+                times[size].append(_timed(env.protocol, [refs[size]])[0])
+    return times
+
+
+def _by_objects(env: environment.Environment, rounds: int) -> Times:
+    refs = {objects: images.populated(env.cluster, objects) for objects in _OBJECTS}
+    with primary.attached(env.cluster, list(refs.values())):
+        return _rounds({objects: (env.protocol, ref) for objects, ref in refs.items()}, rounds)
+
+
+def _by_groups(env: environment.Environment, rounds: int) -> Times:
+    """Superpose a volume of 100 GiB in each of several pools."""
+    pools = {groups: f'pgs-{groups}' for groups in _GROUPS}
+    for groups, pool in pools.items():
+        env.ceph.create_pool(pool, pg_num=groups)
+    env.ceph.wait_clean()
+    try:
+        # Only a connection made after the pools may use them.
+        with environment.connected(env.ceph) as cluster, contextlib.ExitStack() as stack:
+            protocol = sp.Protocol(cluster)
+            refs = {groups: images.create(cluster, 'volume', 100 * _GIB, pool)
+                    for groups, pool in pools.items()}
+            for ref in refs.values():
+                stack.enter_context(primary.attached(cluster, [ref]))
+            return _rounds({groups: (protocol, ref) for groups, ref in refs.items()}, rounds)
+    finally:
+        for pool in pools.values():
+            env.ceph.delete_pool(pool)
+
+
+def _rounds(volumes: Mapping[int, tuple[sp.Protocol, sp.VolumeRef]], rounds: int) -> Times:
+    times: Times = {x: [] for x in volumes}
+    for _ in range(rounds):
+        for x, (protocol, ref) in volumes.items():
+            seconds, record = _timed(protocol, [ref])
+            times[x].append(seconds)
+            protocol.abort(record)
+    return times
+
+
+def _many(env: environment.Environment) -> list[float]:
+    """Superpose 60 volumes of 10 GiB in one set."""
+    refs = [images.create(env.cluster, f'many-{number}', 10 * _GIB)
+            for number in range(_VOLUMES)]
+    times = []
+    with primary.attached(env.cluster, refs):
+        for _ in range(env.rounds):
+            seconds, record = _timed(env.protocol, refs)
+            times.append(seconds)
+            env.protocol.abort(record)
+    return times
+
+
+def _draw(env: environment.Environment, by_size: Times, by_objects: Times, by_groups: Times,
+          rounds: int) -> None:
+    assert env.figures is not None
+    plotted: tuple[tuple[Times, str, Callable[[int], str]], ...] = (
+        (by_size, 'size of the (thin) volume',
+         lambda size: f'{size // _GIB} GiB' if size < 1024 * _GIB else f'{size >> 40} TiB'),
+        (by_objects, 'objects that exist in a volume of 100 GiB', lambda x: f'{x:,}'),
+        (by_groups, 'placement groups of the pool', str))
+    with plots.drawing(env.figures / 'super.png', 'Latency of super',
+                       f'volumes that a primary has open; medians of {rounds} interleaved '
+                       'rounds, whiskers: quartiles', panels=3) as panels:
+        for plot, (times, name, text) in zip(panels, plotted, strict=True):
+            points = {float(x): stats.summary([second * 1e3 for second in seconds])
+                      for x, seconds in times.items()}
+            plots.groups(plot, [plots.Series('super', _COLOUR, points)],
+                         {float(x): text(x) for x in times})
+            plots.label(plot, name, 'latency (ms)')

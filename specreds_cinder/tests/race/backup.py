@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A backup without a guest: qemu-storage-daemon opens the child version, a writer uses it."""
+
+import json
+import pathlib
+import subprocess
+
+from specreds_cinder import superposition
+from specreds_cinder.superposition import qemu
+from specreds_cinder.tests.race import blocks
+from specreds_cinder.tests.race import control
+from specreds_cinder.tests.race import history
+from specreds_cinder.tests.race import processes
+from specreds_cinder.tests.race import site as sites
+from specreds_cinder.tests.race import writer
+
+_START = 30.0
+_STOP = 60.0
+
+
+class StorageDaemon:
+    """A qemu-storage-daemon that has the overlays of a superposition open.
+
+    :param directory: its sockets go there; keep the path short
+    :ivar prefixes: by volume of the record, the name of its top node and of its NBD export
+    :ivar qmp: path of the QMP socket
+    :ivar socket: path of the NBD socket
+    """
+
+    def __init__(self, cluster: superposition.Cluster, record: superposition.Record,
+                 directory: pathlib.Path) -> None:
+        self.qmp = str(directory / 'qmp')
+        self.socket = str(directory / 'nbd')
+        self.prefixes = [f'sp{index}' for index in range(len(record.volumes))]
+        self._stderr = directory / 'qsd.stderr'
+        # Written once everything on the command line is there.
+        self._pidfile = directory / 'qsd.pid'
+        nodes = [node for prefix, volume in zip(self.prefixes, record.volumes, strict=True)
+                 for node in qemu.overlay_nodes(cluster, volume, prefix=prefix)]
+        command = ['qemu-storage-daemon', '--pidfile', str(self._pidfile)]
+        for node in nodes:
+            command += ['--blockdev', json.dumps(node)]
+        command += ['--chardev', f'socket,id=qmp,path={self.qmp},server=on,wait=off',
+                    '--monitor', 'chardev=qmp',
+                    '--nbd-server', f'addr.type=unix,addr.path={self.socket},max-connections=0']
+        for prefix in self.prefixes:
+            command += ['--export', f'type=nbd,id={prefix},node-name={prefix},name={prefix},'
+                                    'writable=on']
+        with self._stderr.open('wb') as stderr:
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=stderr,
+                                             stdout=stderr, start_new_session=True)
+        control.wait(self._started, 'qemu-storage-daemon does not start', _START)
+
+    def _started(self) -> bool:
+        if self._process.poll() is not None:
+            raise control.WriterGone(
+                f'qemu-storage-daemon ended by itself: {self._stderr.read_text().strip()}')
+        return self._pidfile.exists()
+
+    def kill(self) -> None:
+        """Kill it: what it had in its caches is lost."""
+        self._process.kill()
+        self._process.wait()
+
+    def close(self) -> None:
+        """End it in good order, or kill it if it does not."""
+        self._process.terminate()
+        try:
+            self._process.wait(_STOP)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+
+class Racer:
+    """The backup of a round: a daemon and a writer on its exports.
+
+    :param spec: of the writer; its disks are filled in
+    """
+
+    def __init__(self, cluster: superposition.Cluster, record: superposition.Record,
+                 directory: pathlib.Path, spec: writer.Spec, sizes: list[int]) -> None:
+        self._cluster = cluster
+        self.running = True
+        self._killed = False
+        self._daemon = StorageDaemon(cluster, record, directory)
+        disks = [(size, [self._daemon.socket, prefix])
+                 for size, prefix in zip(sizes, self._daemon.prefixes, strict=True)]
+        try:
+            self._writer = processes.WriterProcess(directory, 'backup', disks, spec)
+            self._writer.ready()
+        except BaseException:
+            self._daemon.kill()
+            raise
+
+    def mode(self, mode: control.Mode) -> None:
+        """Let it write in some way from now on."""
+        if self.running:
+            self._writer.mode(mode)
+
+    def hook(self) -> superposition.Backup:
+        """Give the hook for collapse and merge."""
+        return qemu.QmpBackup(self._cluster, self._daemon.qmp, self._daemon.prefixes,
+                              self._writer.hold)
+
+    def rest(self) -> None:
+        """End the writer, and leave the daemon running."""
+        self._writer.quit()
+
+    def read(self) -> list[blocks.Values]:
+        """Read the disks through the daemon."""
+        return [sites.read_export(self._daemon.socket, prefix, index)
+                for index, prefix in enumerate(self._daemon.prefixes)]
+
+    def stop(self) -> None:
+        """End it in good order."""
+        if self.running:
+            self._writer.quit()
+            self._daemon.close()
+            self.running = False
+
+    def drop(self) -> None:
+        """Kill the writer and let the daemon close its images, as far as they are there."""
+        if self.running:
+            self._writer.kill()
+            self._daemon.close()
+            self.running = False
+
+    def kill(self) -> None:
+        """Kill it, caches and all."""
+        if self.running:
+            # The daemon first: nothing may be acknowledged that it has not got.
+            self._daemon.kill()
+            self._writer.kill()
+            self.running = False
+            self._killed = True
+
+    def party(self, barrier: tuple[float, float]) -> history.Party:
+        """Give what it did.
+
+        :param barrier: when the collapse that made its disks durable began and was over
+        """
+        return history.Party(self._writer.ops(), volatile=self._killed, barriers=[barrier],
+                             loose=True)

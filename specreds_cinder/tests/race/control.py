@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the test steers a writer in another process: a few bytes of memory that both map."""
+
+from collections.abc import Callable
+import enum
+import mmap
+import os
+import pathlib
+import struct
+import time
+from typing import NamedTuple
+
+_LAYOUT = struct.Struct('<BBHIII')
+_TARGET = struct.Struct('<III')
+_TARGET_AT = 4
+
+
+class Mode(enum.IntEnum):
+    """How a writer goes about it."""
+
+    PAUSED = 0
+    STEADY = 1
+    BURSTY = 2
+    SLOW = 3
+    TORRENT = 4
+    QUIT = 5
+
+
+class State(enum.IntEnum):
+    """What a writer says of itself."""
+
+    STARTING = 0
+    BUSY = 1
+    QUIET = 2
+
+
+class Target(NamedTuple):
+    """Some blocks of an image; none at all means no limit."""
+
+    image: int
+    first: int
+    length: int
+
+
+class WriterGone(Exception):
+    """A writer ended, or does not do what it was told."""
+
+
+class Control:
+    """The shared bytes: the mode and the blocks to write are the test's, the state the writer's.
+
+    :param path: the file to map; made if it is not there
+    """
+
+    def __init__(self, path: pathlib.Path) -> None:
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            if os.fstat(file).st_size < _LAYOUT.size:
+                os.truncate(file, _LAYOUT.size)
+            self._map = mmap.mmap(file, _LAYOUT.size)
+        finally:
+            os.close(file)
+
+    @property
+    def mode(self) -> Mode:
+        """How the writer is to go about it."""
+        return Mode(self._map[0])
+
+    @mode.setter
+    def mode(self, mode: Mode) -> None:
+        self._map[0] = mode
+
+    @property
+    def state(self) -> State:
+        """What the writer is doing."""
+        return State(self._map[1])
+
+    @state.setter
+    def state(self, state: State) -> None:
+        self._map[1] = state
+
+    @property
+    def target(self) -> Target | None:
+        """Which blocks to keep to, and to writes; None for no limit."""
+        target = Target(*_TARGET.unpack_from(self._map, _TARGET_AT))
+        return target if target.length else None
+
+    @target.setter
+    def target(self, target: Target | None) -> None:
+        _TARGET.pack_into(self._map, _TARGET_AT, *(target or (0, 0, 0)))
+
+    def close(self) -> None:
+        """Unmap."""
+        self._map.close()
+
+
+def wait(met: Callable[[], bool], what: str, timeout: float) -> None:
+    """Wait until a condition is met.
+
+    :param met: called again and again
+    :raises WriterGone: it was not met in time
+    """
+    deadline = time.monotonic() + timeout
+    while not met():
+        if time.monotonic() > deadline:
+            raise WriterGone(f'{what}: not within {timeout:g} s')
+        time.sleep(0.001)

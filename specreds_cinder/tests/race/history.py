@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What may come of a race: from what the writers noted down, and nothing else.
+
+Pure functions. A disk is modelled block by block: what it certainly holds, and what it may hold
+instead because a write was in flight, was not flushed, or was a discard, which may be ignored.
+"""
+
+from collections.abc import Iterable, Sequence
+import dataclasses
+import functools
+import math
+
+import numpy
+
+from specreds_cinder.tests.race import blocks
+from specreds_cinder.tests.race import journal
+
+_SHOWN = 5
+_CHANGES = (journal.Verb.WRITE, journal.Verb.DISCARD, journal.Verb.ZERO)
+
+
+@dataclasses.dataclass
+class Contents:
+    """What some disks may hold.
+
+    :ivar certain: by image, the value of each block
+    :ivar maybe: by image and block, further values that it may hold instead
+    """
+
+    certain: list[blocks.Values]
+    maybe: dict[tuple[int, int], set[int]]
+
+    @classmethod
+    def zeroes(cls, sizes: Iterable[int]) -> 'Contents':
+        """Describe new disks.
+
+        :param sizes: of each disk, in blocks
+        """
+        return cls([numpy.zeros(size, dtype=numpy.int64) for size in sizes], {})
+
+    @classmethod
+    def exactly(cls, found: Iterable[blocks.Values]) -> 'Contents':
+        """Describe disks that were read."""
+        return cls([values.copy() for values in found], {})
+
+    def copy(self) -> 'Contents':
+        """Give a copy that can be changed."""
+        return Contents([values.copy() for values in self.certain],
+                        {key: set(values) for key, values in self.maybe.items()})
+
+    def options(self, image: int, block: int) -> set[int]:
+        """List all values that a block may hold."""
+        return {int(self.certain[image][block])} | self.maybe.get((image, block), set())
+
+    def apply(self, op: journal.Op, *, happened: bool) -> None:
+        """Let an operation change the disks.
+
+        :param happened: False if it may have happened, to each block on its own
+        """
+        value = op.number if op.verb is journal.Verb.WRITE else blocks.ZERO
+        span = range(op.first, op.first + op.count)
+        if happened:
+            self.certain[op.image][op.first:op.first + op.count] = value
+            for block in span:
+                self.maybe.pop((op.image, block), None)
+        else:
+            for block in span:
+                self.maybe.setdefault((op.image, block), set()).add(value)
+
+    def narrow(self, image: int, block: int, value: int) -> bool:
+        """Learn what a block holds; False if it cannot hold that."""
+        possible = value in self.options(image, block)
+        self.certain[image][block] = value
+        self.maybe.pop((image, block), None)
+        return possible
+
+
+@dataclasses.dataclass(frozen=True)
+class Party:
+    """A writer's whole story.
+
+    :param ops: in the order in which they were issued; no two at once to one block
+    :param volatile: what was acknowledged is safe only once it was flushed
+    :param barriers: flushes of all disks that somebody else did: when each began and was over
+    :param loose: discards may be ignored
+    """
+
+    ops: Sequence[journal.Op]
+    volatile: bool = False
+    barriers: Sequence[tuple[float, float]] = ()
+    loose: bool = False
+
+    @property
+    def origins(self) -> set[int]:
+        """What the numbers of its operations begin with."""
+        return {_origin(op.number) for op in self.ops}
+
+    def play(self, start: Contents, before: float = math.inf) -> tuple[Contents, list[str]]:
+        """Let the operations change disks, and check what was read on the way.
+
+        :param before: leave out operations issued from this time on
+        :returns: what the disks may hold then, and the reads that cannot be explained
+        """
+        seen, wrong = self._play(start, self.ops, before)
+        # Reads come from the cache, what remains does not.
+        return self._play(start, self.durable, before)[0] if self.volatile else seen, wrong
+
+    def acknowledged_after(self, moment: float, what: str) -> list[str]:
+        """List changes that began after a moment and were acknowledged for good all the same."""
+        return [f'{what} at {moment:.6f}, yet acknowledged: {op}' for op in self.durable
+                if op.verb in _CHANGES and op.issued > moment and op.acknowledged]
+
+    def failures(self) -> list[str]:
+        """List the operations that failed."""
+        return [f'the primary saw an error: {op}' for op in self.ops if op.failed]
+
+    @functools.cached_property
+    def durable(self) -> Sequence[journal.Op]:
+        """The operations, done when they were durable."""
+        if not self.volatile:
+            return self.ops
+        flushes = [op for op in self.ops if op.verb is journal.Verb.FLUSH and op.acknowledged]
+        return [self._settled(op, flushes) for op in self.ops]
+
+    def _settled(self, op: journal.Op, flushes: Sequence[journal.Op]) -> journal.Op:
+        if op.verb not in _CHANGES or op.done is None or op.failed:
+            return op
+        ends = [end for begin, end in self.barriers if begin >= op.done]
+        ends += [flush.done for flush in flushes if flush.done is not None
+                 and flush.image == op.image and flush.issued >= op.done][:1]
+        return dataclasses.replace(op, done=min(ends, default=None))
+
+    def _play(self, start: Contents, ops: Sequence[journal.Op],
+              before: float) -> tuple[Contents, list[str]]:
+        now, wrong = start.copy(), []
+        for op in ops:
+            if op.issued >= before:
+                continue
+            if op.verb in _CHANGES:
+                vague = self.loose and op.verb is journal.Verb.DISCARD
+                now.apply(op, happened=op.acknowledged and not vague)
+            elif op.verb is journal.Verb.READ and op.acknowledged:
+                expected = now.options(op.image, op.first)
+                if not now.narrow(op.image, op.first, op.result):
+                    wrong.append(f'{op} found {_named(op.result)} instead of {_listed(expected)}')
+        return now, wrong
+
+
+def compare(expected: Contents, found: Sequence[blocks.Values], what: str) -> list[str]:
+    """Check what was read from disks against what they may hold."""
+    wrong = []
+    for image, (values, sure) in enumerate(zip(found, expected.certain, strict=True)):
+        bad = [int(block) for block in numpy.flatnonzero(values != sure)
+               if int(values[block]) not in expected.maybe.get((image, int(block)), ())]
+        for block in bad[:_SHOWN]:
+            wrong.append(f'{what}: image {image} block {block} holds {_named(values[block])} '
+                         f'instead of {_listed(expected.options(image, block))}')
+        if len(bad) > _SHOWN:
+            wrong.append(f'{what}: … and {len(bad) - _SHOWN} more blocks of image {image}')
+    return wrong
+
+
+def promoted(start: Contents, primary: Party, cut: float, backup: Party,
+             found: Sequence[blocks.Values]) -> list[str]:
+    """Check a promoted backup.
+
+    :param start: what the disks held before the primary's first operation
+    :param cut: when the cut was over: operations that began later are not to be acknowledged
+    :param found: what the child version holds in the end
+    """
+    # An operation that began before the cut counts whenever its acknowledgement was read: it was
+    # in the cluster before the cut, or else the sweeps would have seen it.
+    wrong = primary.acknowledged_after(cut, 'the promoted cut was over')
+    base, misread = primary.play(start, before=cut)
+    wrong += misread
+    # What the backup read of the primary's version is what that held at the cut.
+    for op in backup.ops:
+        if op.verb is journal.Verb.READ and op.acknowledged and op.result in base.options(
+                op.image, op.first) and _origin(op.result) in primary.origins:
+            base.narrow(op.image, op.first, op.result)
+    after, misread = backup.play(base)
+    return wrong + misread + compare(after, found, 'promoted version')
+
+
+def untouched(start: Contents, primary: Party, found: Sequence[blocks.Values]) -> list[str]:
+    """Check a primary whose backup was dropped before the fence.
+
+    :param found: what the parent version holds after the primary's end
+    """
+    after, wrong = primary.play(start)
+    return primary.failures() + wrong + compare(after, found, 'parent version')
+
+
+def late_dirty(start: Contents, primary: Party, decided: float,
+               at_once: Sequence[blocks.Values], found: Sequence[blocks.Values]) -> list[str]:
+    """Check a primary that was fenced although it had written, and whose backup was dropped.
+
+    :param decided: when the second sweep was over
+    :param at_once: what the parent version held right after the decision
+    :param found: what it holds after the primary's end
+    """
+    wrong = primary.acknowledged_after(decided, 'the second sweep was over')
+    after, misread = primary.play(start)
+    wrong += misread + compare(after, at_once, 'parent version at the late decision')
+    return wrong + compare(Contents.exactly(at_once), found, 'parent version after it')
+
+
+def _origin(value: int) -> int:
+    return value >> 32
+
+
+def _named(value: int) -> str:
+    return {blocks.ZERO: 'zeroes', blocks.CORRUPT: 'garbage'}.get(int(value), f'{int(value):#x}')
+
+
+def _listed(values: Iterable[int]) -> str:
+    return ' or '.join(_named(value) for value in sorted(values))

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The race as a Hypothesis state machine: it chooses what happens, in which order, and when.
+
+No choice depends on an outcome, only on earlier choices: so a seed always gives the same steps,
+although the same steps need not give the same outcome.
+"""
+
+from typing import Any
+
+from hypothesis import stateful
+from hypothesis import strategies
+
+from specreds_cinder.tests.race import control
+from specreds_cinder.tests.race import round as rounds
+from specreds_cinder.tests.race import site as sites
+
+_SEEDS = strategies.integers(0, 2**32 - 1)
+_SECONDS = strategies.floats(0, 0.4)
+_PRIMARY = strategies.sampled_from((control.Mode.PAUSED, control.Mode.STEADY,
+                                    control.Mode.BURSTY))
+_BACKUP = strategies.sampled_from((control.Mode.PAUSED, control.Mode.STEADY, control.Mode.BURSTY,
+                                   control.Mode.SLOW))
+_SHAPES = strategies.builds(
+    rounds.Shape,
+    sizes=strategies.lists(strategies.sampled_from((8, 16, 32)), min_size=1,
+                           max_size=3).map(tuple),
+    order=strategies.sampled_from((16, 18, 20, 22)), fill=strategies.booleans(),
+    cache=strategies.sampled_from((False, False, False, True)))
+
+
+class Race(stateful.RuleBasedStateMachine):
+    """One round per run. Set ``site`` on a subclass.
+
+    :cvar results: of all rounds, in order
+    """
+
+    site: sites.Site
+    results: list[rounds.Result]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._race: rounds.Round | None = None
+        self._superposed = self._decided = self._backed = False
+        self._hangs = self._dead = False
+
+    @property
+    def _round(self) -> rounds.Round:
+        assert self._race is not None
+        return self._race
+
+    @stateful.initialize(shape=_SHAPES, seed=_SEEDS, mode=_PRIMARY)
+    def begin(self, shape: rounds.Shape, seed: int, mode: control.Mode) -> None:
+        """Make the volumes and start their primary."""
+        self._race = rounds.Round(self.site, shape, seed)
+        self._race.pace(mode)
+
+    @stateful.rule(seconds=_SECONDS)
+    def run_on(self, seconds: float) -> None:
+        """Let everybody do what they do."""
+        self._round.run(seconds)
+
+    @stateful.precondition(lambda self: not self._dead)
+    @stateful.rule(mode=_PRIMARY)
+    def pace(self, mode: control.Mode) -> None:
+        """Let the primary write differently."""
+        self._round.pace(mode)
+
+    @stateful.precondition(lambda self: not self._hangs and not self._dead)
+    @stateful.rule()
+    def hang(self) -> None:
+        """Let the primary hang."""
+        self._round.hang()
+        self._hangs = True
+
+    @stateful.precondition(lambda self: self._hangs and not self._dead)
+    @stateful.rule()
+    def wake(self) -> None:
+        """Let it go on."""
+        self._round.wake()
+        self._hangs = False
+
+    @stateful.precondition(lambda self: not self._dead)
+    @stateful.rule()
+    def die(self) -> None:
+        """Kill the primary."""
+        self._round.die()
+        self._dead = True
+
+    @stateful.precondition(lambda self: not self._superposed)
+    @stateful.rule()
+    def superpose(self) -> None:
+        """Put the volumes into superposition."""
+        self._round.superpose()
+        self._superposed = True
+
+    @stateful.precondition(
+        lambda self: self._superposed and not self._backed and not self._decided)
+    @stateful.rule(mode=_BACKUP)
+    def start_backup(self, mode: control.Mode) -> None:
+        """Start the backup."""
+        self._round.start_backup(mode)
+        self._backed = True
+
+    @stateful.precondition(lambda self: self._backed)
+    @stateful.rule(mode=_BACKUP)
+    def pace_backup(self, mode: control.Mode) -> None:
+        """Let the backup write differently."""
+        self._round.pace_backup(mode)
+
+    @stateful.precondition(lambda self: self._superposed and not self._decided)
+    @stateful.rule()
+    def check(self) -> None:
+        """Sweep."""
+        self._round.check()
+
+    @stateful.precondition(lambda self: self._superposed and not self._decided)
+    @stateful.rule(disturbance=strategies.sampled_from(rounds.Disturbance), delay=_SECONDS)
+    def collapse(self, disturbance: rounds.Disturbance, delay: float) -> None:
+        """Decide, for the backup if its version is still true."""
+        self._round.collapse(disturbance, delay)
+        self._decided = True
+
+    @stateful.precondition(lambda self: self._superposed and not self._decided)
+    @stateful.rule()
+    def abort(self) -> None:
+        """Decide for the primary."""
+        self._round.abort()
+        self._decided = True
+
+    @stateful.precondition(lambda self: self._decided and self._backed)
+    @stateful.rule()
+    def kill_backup(self) -> None:
+        """Kill the backup if it was promoted."""
+        self._round.kill_backup()
+
+    @stateful.precondition(lambda self: self._decided)
+    @stateful.rule(online=strategies.booleans())
+    def merge(self, online: bool) -> None:
+        """Merge if it was promoted."""
+        self._round.merge(online=online)
+
+    def teardown(self) -> None:
+        """Check the round."""
+        if self._race is None:
+            return
+        try:
+            if self._race.broken:
+                return
+            result = self._race.finish()
+            self.results.append(result)
+        finally:
+            self._race.close()
+        if result.violations:
+            raise AssertionError('\n'.join(self._race.story))
+
+
+def machine(site: sites.Site) -> tuple[Any, list[rounds.Result]]:
+    """Make a state machine for a site, and the list that its results go to."""
+    results: list[rounds.Result] = []
+    return type('RaceAt', (Race,), {'site': site, 'results': results}), results

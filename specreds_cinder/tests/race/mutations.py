@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Protocols that are broken on purpose, and the race that each of them loses."""
+
+import time
+from unittest import mock
+
+from specreds_cinder import superposition
+from specreds_cinder.superposition import fence
+from specreds_cinder.superposition import sweep
+from specreds_cinder.superposition import trace
+from specreds_cinder.tests.race import blocks
+from specreds_cinder.tests.race import control
+from specreds_cinder.tests.race import round as rounds
+from specreds_cinder.tests.race import site as sites
+
+_MIB = 16
+_BLOCKS = (_MIB << 20) // blocks.SIZE
+_ORDER = 18
+_ACKNOWLEDGED_S = 10.0
+_TORRENT_S = 0.1
+
+
+class NoSecondSweep(superposition.Protocol):
+    """Believes that nothing was written between the first sweep and the fence."""
+
+    def _sweep(self, record: superposition.Record, *,
+               thorough: bool) -> superposition.SweepReport:
+        if not thorough:
+            return super()._sweep(record, thorough=False)
+        with trace.span('sweep', record.id):
+            return superposition.SweepReport(False, None, 0, 0.0)
+
+
+class HastySecondSweep(superposition.Protocol):
+    """Stops the sweep behind the fence at the first dirty object."""
+
+    def _sweep(self, record: superposition.Record, *,
+               thorough: bool) -> superposition.SweepReport:
+        if not thorough:
+            return super()._sweep(record, thorough=False)
+        with mock.patch.object(sweep, '_BATCH', 1):
+            return super()._sweep(record, thorough=False)
+
+
+class _HastyFence(fence.Fence):
+    def wait_osdmap(self) -> None:
+        pass
+
+
+class NoOsdmapWait(superposition.Protocol):
+    """Sweeps behind the fence with the osdmap that it happens to have."""
+
+    def __init__(self, cluster: superposition.Cluster) -> None:
+        super().__init__(cluster)
+        self.fence = _HastyFence(cluster, self.settings.fence_expiry_s)
+
+
+def ambush(site: sites.Site, seed: int, images: int, *,
+           early: bool) -> tuple[rounds.Result, list[str]]:
+    """Play a round in which the primary writes when it hurts most.
+
+    It is at rest until the first sweep has found it so, and writes to its last image as fast as
+    it can as soon as the second sweep is over.
+
+    :param images: how many it has
+    :param early: it also writes to its first image before the fence, and rests again
+    :returns: the round's result and its story
+    """
+    race = rounds.Round(site, rounds.Shape((_MIB,) * images, _ORDER, True, False), seed)
+    try:
+        race.primary.quiet()
+        race.superpose()
+        sweeps = 0
+
+        def saw(event: trace.Event) -> None:
+            nonlocal sweeps
+            if (event.name, event.phase) != ('sweep', 'after'):
+                return
+            sweeps += 1
+            if sweeps == 1 and early:
+                _write_once(race)
+            elif sweeps == 2:
+                race.pace(control.Mode.TORRENT, control.Target(images - 1, 0, _BLOCKS))
+                time.sleep(_TORRENT_S)
+        with trace.observe(saw):
+            race.collapse()
+        return race.finish(), race.story
+    finally:
+        race.close()
+
+
+def _write_once(race: rounds.Round) -> None:
+    """Let the primary be told of a write into its first object."""
+    began = time.monotonic()
+
+    def acknowledged() -> bool:
+        return any(op.issued > began and op.acknowledged for op in race.primary.ops())
+    race.pace(control.Mode.SLOW, control.Target(0, 0, 1))
+    control.wait(acknowledged, 'the primary was not told of a write', _ACKNOWLEDGED_S)
+    race.primary.quiet()

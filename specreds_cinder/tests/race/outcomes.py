@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What rounds came to, counted."""
+
+from collections.abc import Sequence
+import statistics
+
+import prettytable
+
+from specreds_cinder.tests.race import round as rounds
+
+KINDS = ('live-steady', 'live-bursty', 'idle', 'hung', 'dead')
+OUTCOMES = (rounds.PROMOTED, rounds.LATE_DIRTY, rounds.DIRTY, rounds.ABORTED, rounds.UNDECIDED)
+
+
+def count(results: Sequence[rounds.Result], kind: str, outcome: str) -> int:
+    """Count the rounds with a kind of primary that came to an outcome."""
+    return sum((result.kind, result.outcome) == (kind, outcome) for result in results)
+
+
+def window_ms(results: Sequence[rounds.Result]) -> float | None:
+    """Give the median time from the first sweep's end to the fence in force, if there was one."""
+    windows = [result.window_s for result in results if result.window_s is not None]
+    return statistics.median(windows) * 1e3 if windows else None
+
+
+def table(results: Sequence[rounds.Result]) -> str:
+    """Show the outcomes by kind of primary."""
+    found = prettytable.PrettyTable(['primary', *OUTCOMES])
+    found.align = 'r'
+    found.align['primary'] = 'l'
+    for kind in KINDS:
+        found.add_row([kind, *(count(results, kind, outcome) for outcome in OUTCOMES)])
+    return str(found)

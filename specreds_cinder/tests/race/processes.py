@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A writer's process as the test handles it: started, steered, hung, woken, killed."""
+
+from collections.abc import Callable
+import contextlib
+import dataclasses
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+from specreds_cinder.tests.race import control
+from specreds_cinder.tests.race import journal
+from specreds_cinder.tests.race import writer
+
+_START = 60.0
+_QUIET = 30.0
+_QUIT = 60.0
+
+
+class WriterProcess:
+    """A writer in a process of its own.
+
+    :param directory: its files go there: journal, control, what it says on stderr
+    :param disks: as in :class:`writer.Spec`
+    :param spec: what else to start it with; disks, journal and control are filled in
+    """
+
+    def __init__(self, directory: pathlib.Path, name: str, disks: list[tuple[int, list[str]]],
+                 spec: writer.Spec) -> None:
+        self.name = name
+        self.journal = directory / f'{name}.journal'
+        self._stderr = directory / f'{name}.stderr'
+        steering = directory / f'{name}.control'
+        file = directory / f'{name}.json'
+        file.write_text(json.dumps(dataclasses.asdict(dataclasses.replace(
+            spec, disks=disks, journal=str(self.journal), control=str(steering)))))
+        self.control = control.Control(steering)
+        self.stopped = False
+        self.gone = False
+        self._held = control.Mode.PAUSED
+        #: When it was told to quit and when it had, if it ended in good order.
+        self.closed: tuple[float, float] | None = None
+        with self._stderr.open('wb') as stderr:
+            self._process = subprocess.Popen(
+                [sys.executable, '-m', writer.__name__, str(file)], stderr=stderr,
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
+
+    def ready(self) -> None:
+        """Wait until it has begun, and has filled the disks if it was to.
+
+        :raises WriterGone: it ended, or is not ready in time
+        """
+        self._wait(lambda: self.control.state is not control.State.STARTING, 'ready', _START)
+
+    def ops(self) -> list[journal.Op]:
+        """Read what it has done so far."""
+        return journal.read([self.journal])
+
+    def mode(self, mode: control.Mode, target: control.Target | None = None) -> None:
+        """Say how to go on from now on.
+
+        :param target: the blocks to keep to; None for no limit
+        """
+        self.control.target = target
+        self.control.mode = mode
+
+    def quiet(self) -> None:
+        """Pause it and wait until nothing of it is in flight.
+
+        :raises WriterGone: it does not come to rest
+        """
+        self.control.state = control.State.BUSY
+        self.control.mode = control.Mode.PAUSED
+        self._wait(lambda: self.control.state is control.State.QUIET, 'quiet', _QUIET)
+
+    def hold(self, quiet: bool) -> None:
+        """Bring it to rest, or let it go on in the way it did before."""
+        if quiet:
+            self._held = self.control.mode
+            self.quiet()
+        else:
+            self.control.mode = self._held
+
+    def stop(self) -> None:
+        """Let it hang."""
+        self._signal(signal.SIGSTOP)
+        self.stopped = True
+
+    def wake(self) -> None:
+        """Let it go on where it hung."""
+        self._signal(signal.SIGCONT)
+        self.stopped = False
+
+    def kill(self) -> None:
+        """Kill it without a chance to say goodbye."""
+        if self.gone:
+            return
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+        self.gone = True
+        self.control.close()
+
+    def quit(self) -> None:
+        """Let it end in good order if it can, and kill it if not."""
+        if self.gone:
+            return
+        if self.stopped:
+            self.wake()
+        began = time.monotonic()
+        self.control.mode = control.Mode.QUIT
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_QUIT)
+            if self.control.state is control.State.QUIET:
+                self.closed = (began, time.monotonic())
+        self.kill()
+
+    def _signal(self, number: int) -> None:
+        if self._process.poll() is None:
+            self._process.send_signal(number)
+
+    def _wait(self, met: Callable[[], bool], what: str, timeout: float) -> None:
+        def over() -> bool:
+            if self._process.poll() is not None:
+                said = self._stderr.read_text(errors='replace').strip()
+                raise control.WriterGone(f'{self.name} ended by itself: {said}')
+            return met()
+        control.wait(over, f'{self.name} is not {what}', timeout)

@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One race from beginning to end, in steps that may come in any order.
+
+A step that the outcome has made pointless does nothing, so that whoever chooses the steps need
+not know the outcome: the same choices are always possible.
+"""
+
+from collections.abc import Callable, Iterator
+import contextlib
+import dataclasses
+import enum
+import functools
+import pathlib
+import shutil
+import tempfile
+import threading
+import time
+from typing import Concatenate, ParamSpec, TypeVar
+import uuid
+
+from specreds_cinder import superposition
+from specreds_cinder.superposition import trace
+from specreds_cinder.tests.race import backup
+from specreds_cinder.tests.race import blocks
+from specreds_cinder.tests.race import control
+from specreds_cinder.tests.race import history
+from specreds_cinder.tests.race import processes
+from specreds_cinder.tests.race import site as sites
+from specreds_cinder.tests.race import writer
+
+PROMOTED, DIRTY, LATE_DIRTY, ABORTED = 'promoted', 'dirty', 'late-dirty', 'aborted'
+UNDECIDED = 'undecided'
+
+_PRIMARY, _RESTARTED, _BACKUP = 1, 2, 3
+_AFTERLIFE_S = 0.2
+
+_P = ParamSpec('_P')
+_T = TypeVar('_T')
+
+
+class Disturbance(enum.Enum):
+    """What may happen to the primary while the collapse runs."""
+
+    NONE = 'none'
+    WAKE = 'wakes up'
+    HANG = 'hangs'
+    DIE = 'dies'
+    BURST = 'bursts into writing'
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """The disks of a round.
+
+    :param sizes: of each image, in MiB
+    :param order: objects have two to the power of this many bytes
+    :param fill: whether all blocks are written before the race
+    :param cache: whether the primary uses librbd's write-back cache
+    """
+
+    sizes: tuple[int, ...]
+    order: int
+    fill: bool
+    cache: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """How a round ended.
+
+    :param kind: of primary: live-steady, live-bursty, idle, hung or dead
+    :param outcome: promoted, dirty, late-dirty, aborted or undecided
+    :param window_s: seconds from the first sweep's end to the fence in force, if it came to that
+    :param violations: what ought not to be
+    """
+
+    kind: str
+    outcome: str
+    window_s: float | None
+    violations: list[str]
+
+
+def _step(method: Callable[Concatenate['Round', _P], _T]) -> Callable[
+        Concatenate['Round', _P], _T]:
+    """Let the error of a step tell what came before it."""
+    @functools.wraps(method)
+    def stepping(self: 'Round', *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        try:
+            return method(self, *args, **kwargs)
+        except Exception as exc:
+            if not self.broken:
+                exc.add_note('\n'.join(self.story))
+            self.broken = True
+            raise
+    return stepping
+
+
+class Round:
+    """A set of volumes, their primary, and perhaps their backup.
+
+    :param seed: of everything that the writers do
+    :ivar story: what happened so far
+    :ivar broken: a step failed: nothing more can be made of the round
+    """
+
+    def __init__(self, site: sites.Site, shape: Shape, seed: int) -> None:
+        self._site = site
+        self._shape = shape
+        self._seed = seed
+        self._directory = pathlib.Path(tempfile.mkdtemp(prefix='r', dir=site.directory))
+        self._resources = contextlib.ExitStack()
+        self._refs: list[superposition.VolumeRef] = []
+        self._record: superposition.Record | None = None
+        self._racer: backup.Racer | None = None
+        self._outcome = UNDECIDED
+        self._window_s: float | None = None
+        self._cut = self._decided = 0.0
+        self._barrier = (0.0, 0.0)
+        self._at_once: list[blocks.Values] = []
+        self._merged = False
+        self._kind = 'idle'
+        self.broken = False
+        self.story: list[str] = [f'{shape}, seed {seed}']
+        try:
+            self._resources.callback(site.remove, self._refs)
+            name = f'race-{uuid.uuid4().hex[:8]}'
+            for index, size in enumerate(shape.sizes):
+                self._refs.append(site.create(f'{name}-{index}', index, size << 20, shape.order))
+            self._start = history.Contents.zeroes(size // blocks.SIZE for size in self._bytes)
+            self.primary = self._writer('primary', _PRIMARY, shape.fill)
+        except BaseException:
+            self.close()
+            raise
+
+    # The primary
+
+    def pace(self, mode: control.Mode, target: control.Target | None = None) -> None:
+        """Let the primary write in some way from now on."""
+        if not self.primary.gone:
+            self._tell(f'primary {mode.name.lower()}')
+            self.primary.mode(mode, target)
+
+    def hang(self) -> None:
+        """Let the primary hang."""
+        self._tell('primary hangs')
+        self.primary.stop()
+
+    def wake(self) -> None:
+        """Let a primary that hangs go on."""
+        self._tell('primary wakes up')
+        self.primary.wake()
+
+    def die(self) -> None:
+        """Kill the primary."""
+        self._tell('primary dies')
+        self.primary.kill()
+
+    def run(self, seconds: float) -> None:
+        """Let everybody do what they do for a while."""
+        self._tell(f'run for {seconds * 1e3:.0f} ms')
+        time.sleep(seconds)
+
+    # The protocol
+
+    @_step
+    def superpose(self) -> None:
+        """Put the volumes into superposition."""
+        cuts: list[float] = []
+
+        def saw(event: trace.Event) -> None:
+            if (event.name, event.phase) == ('cut', 'after'):
+                cuts.append(event.at)
+        with trace.observe(saw):
+            self._record = self._site.protocol.super(self._refs, reason='race')
+        self._cut = max(cuts)
+        self._kind = self._kind_now()
+        self._tell(f'superposed, cut at {self._cut:.6f}')
+
+    @_step
+    def check(self) -> None:
+        """Sweep, if it is undecided."""
+        if self._record is not None and self._outcome == UNDECIDED:
+            report = self._site.protocol.check(self._record)
+            self._tell(f'check: {report.first or "clean"}')
+
+    @_step
+    def collapse(self, disturbance: Disturbance = Disturbance.NONE, delay: float = 0.0) -> None:
+        """Collapse, for the backup if its version is still true.
+
+        :param disturbance: what happens to the primary meanwhile, ``delay`` seconds later
+        """
+        assert self._record is not None
+        self._tell(f'collapse; the primary: {disturbance.value}, {delay * 1e3:.0f} ms later')
+        sweeps: list[float] = []
+
+        def saw(event: trace.Event) -> None:
+            if (event.name, event.phase) == ('sweep', 'after'):
+                sweeps.append(event.at)
+        self._kind = self._kind_now()
+        began = time.monotonic()
+        with self._disturbed(disturbance, delay), trace.observe(saw):
+            report = self._site.protocol.collapse(
+                self._record, backup=self._racer.hook() if self._racer is not None else None)
+        self._decided = sweeps[-1]
+        self._outcome = report.outcome
+        if report.sweep2 is not None:
+            self._window_s = report.window_s
+        self._tell(f'outcome {self._outcome}, decided at {self._decided:.6f} '
+                   f'({report.sweep1.first}; {report.sweep2 and report.sweep2.first})')
+        self._barrier = (began, time.monotonic())
+        if self._outcome == LATE_DIRTY:
+            self._at_once = self._read()
+        if self._outcome != PROMOTED and self._racer is not None:
+            self._racer.drop()
+
+    @_step
+    def abort(self) -> None:
+        """Decide for the primary."""
+        assert self._record is not None
+        self._tell('abort')
+        self._site.protocol.abort(self._record)
+        self._outcome = ABORTED
+        if self._racer is not None:
+            self._racer.drop()
+
+    # The backup
+
+    @_step
+    def start_backup(self, mode: control.Mode) -> None:
+        """Start a backup that writes in some way."""
+        if self._record is None or self._outcome != UNDECIDED:
+            return
+        self._tell(f'backup starts, {mode.name.lower()}')
+        self._racer = backup.Racer(
+            self._site.cluster, self._record, self._directory,
+            writer.Spec(seed=self._seed * 4 + _BACKUP, origin=_BACKUP), self._bytes)
+        self._resources.callback(self._racer.kill)
+        self._racer.mode(mode)
+
+    def pace_backup(self, mode: control.Mode) -> None:
+        """Let the backup write in some way from now on."""
+        if self._racer is not None:
+            self._tell(f'backup {mode.name.lower()}')
+            self._racer.mode(mode)
+
+    @_step
+    def kill_backup(self) -> None:
+        """Kill a promoted backup, caches and all."""
+        if self._outcome == PROMOTED and self._racer is not None:
+            self._tell('backup dies')
+            self._racer.kill()
+            volumes = self._record.volumes if self._record is not None else ()
+            self._site.evict([volume.overlay_ref for volume in volumes] + self._refs)
+
+    @_step
+    def merge(self, *, online: bool) -> None:
+        """Merge a promoted backup, with it running or not."""
+        if self._outcome != PROMOTED or self._merged or self._record is None:
+            return
+        if online and self._racer is not None and self._racer.running:
+            self._tell('merge, online')
+            self._site.protocol.merge(self._record, backup=self._racer.hook(), rate=0)
+        else:
+            self._tell('merge, offline')
+            if self._racer is not None:
+                self._racer.stop()
+            self._site.protocol.merge(self._record, rate=0)
+        self._merged = True
+
+    # The end
+
+    @_step
+    def finish(self) -> Result:
+        """Let the primary try to write once more, end everything, and check what came of it."""
+        if self._record is not None and self._outcome == UNDECIDED:
+            self.collapse()
+        self._afterlife()
+        found = {PROMOTED: self._promoted, LATE_DIRTY: self._late_dirty}.get(
+            self._outcome, self._untouched)()
+        for line in found:
+            self._tell(f'VIOLATION: {line}')
+        return Result(self._kind, self._outcome, self._window_s, found)
+
+    def close(self) -> None:
+        """End what still runs and remove what was made."""
+        self._resources.close()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _afterlife(self) -> None:
+        if self.primary.gone:
+            return
+        if self.primary.stopped:
+            self.wake()
+        self.primary.mode(control.Mode.STEADY)
+        time.sleep(_AFTERLIFE_S)
+        if self._outcome in (PROMOTED, LATE_DIRTY):
+            self.primary.kill()
+        else:
+            self.primary.quit()
+
+    def _promoted(self) -> list[str]:
+        found = []
+        backup_party = history.Party([])
+        if self._racer is not None and self._racer.running:
+            self._racer.rest()
+            found.append(self._racer.read())
+        self.merge(online=False)
+        found.append(self._read())
+        if self._racer is not None:
+            backup_party = self._racer.party(self._barrier)
+        return [line for contents in found for line in history.promoted(
+            self._start, self._party(self.primary), self._cut, backup_party, contents)]
+
+    def _untouched(self) -> list[str]:
+        return history.untouched(self._start, self._party(self.primary), self._read())
+
+    def _late_dirty(self) -> list[str]:
+        """Check, then start the primary's version again, as an evacuation would."""
+        wrong = history.late_dirty(self._start, self._party(self.primary), self._decided,
+                                   self._at_once, self._read())
+        again = self._writer('restarted', _RESTARTED, False)
+        again.mode(control.Mode.STEADY)
+        time.sleep(_AFTERLIFE_S)
+        again.quit()
+        return wrong + history.untouched(history.Contents.exactly(self._at_once),
+                                         self._party(again), self._read())
+
+    # Helpers
+
+    @property
+    def _bytes(self) -> list[int]:
+        return [size << 20 for size in self._shape.sizes]
+
+    def _tell(self, line: str) -> None:
+        self.story.append(f'{time.monotonic():.6f} {line}')
+
+    def _kind_now(self) -> str:
+        if self.primary.gone:
+            return 'dead'
+        if self.primary.stopped:
+            return 'hung'
+        return {control.Mode.PAUSED: 'idle', control.Mode.BURSTY: 'live-bursty'}.get(
+            self.primary.control.mode, 'live-steady')
+
+    def _read(self) -> list[blocks.Values]:
+        return [self._site.read(ref, index) for index, ref in enumerate(self._refs)]
+
+    def _writer(self, name: str, origin: int, fill: bool) -> processes.WriterProcess:
+        disks = [(size, [ref.pool, ref.namespace, ref.image])
+                 for size, ref in zip(self._bytes, self._refs, strict=True)]
+        process = processes.WriterProcess(self._directory, name, disks, writer.Spec(
+            seed=self._seed * 4 + origin, origin=origin, fill=fill, conf=str(self._site.conf),
+            user=self._site.cluster.user, cache=self._shape.cache))
+        self._resources.callback(process.kill)
+        process.ready()
+        return process
+
+    def _party(self, process: processes.WriterProcess) -> history.Party:
+        return history.Party(process.ops(), volatile=self._shape.cache,
+                             barriers=[process.closed] if process.closed else [])
+
+    @contextlib.contextmanager
+    def _disturbed(self, disturbance: Disturbance, delay: float) -> Iterator[None]:
+        timer = threading.Timer(delay, {
+            Disturbance.NONE: lambda: None, Disturbance.WAKE: self.primary.wake,
+            Disturbance.HANG: self.primary.stop, Disturbance.DIE: self.primary.kill,
+            Disturbance.BURST: lambda: self.primary.mode(control.Mode.TORRENT),
+        }[disturbance])
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.join()
+            if disturbance is Disturbance.BURST:
+                self.primary.mode(control.Mode.BURSTY)

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rounds drawn at random, for soaking: the same steps as the state machine's, in a usual order."""
+
+import random
+
+from specreds_cinder import superposition
+from specreds_cinder.tests.race import control
+from specreds_cinder.tests.race import round as rounds
+from specreds_cinder.tests.race import site as sites
+
+_MODES = {'live-steady': control.Mode.STEADY, 'idle': control.Mode.PAUSED}
+_BACKUP_MODES = (control.Mode.PAUSED, control.Mode.STEADY, control.Mode.BURSTY, control.Mode.SLOW)
+
+
+def shape(chance: random.Random) -> rounds.Shape:
+    """Draw the disks of a round."""
+    order = chance.choice((16, 18, 20, 22))
+    return rounds.Shape(
+        sizes=tuple(chance.choice((8, 16, 32)) for _ in range(chance.randint(1, 3))),
+        order=order, fill=chance.random() < 0.4, cache=chance.random() < 0.2)
+
+
+def play(site: sites.Site, kind: str, seed: int) -> tuple[rounds.Result, list[str]]:
+    """Play one round.
+
+    :param kind: of primary, one of :data:`outcomes.KINDS`
+    :returns: its result, and its story for whoever has to find out what happened
+    """
+    chance = random.Random(seed)
+    race = rounds.Round(site, shape(chance), seed)
+    try:
+        _before(race, kind, chance)
+        race.superpose()
+        if kind == 'dead' and not race.primary.gone:
+            race.die()
+        if chance.random() < 0.7:
+            race.start_backup(chance.choice(_BACKUP_MODES))
+        race.run(chance.uniform(0, 0.4))
+        if chance.random() < 0.3:
+            race.check()
+        if chance.random() < 0.05:
+            race.abort()
+        else:
+            race.collapse(*_meanwhile(kind, chance))
+            _after(race, chance)
+        return race.finish(), race.story
+    except (superposition.SuperError, control.WriterGone) as exc:
+        return rounds.Result(kind, rounds.UNDECIDED, None, [f'error: {exc}']), [
+            *race.story, f'ERROR: {exc!r}']
+    finally:
+        race.close()
+
+
+def _before(race: rounds.Round, kind: str, chance: random.Random) -> None:
+    """Bring the primary into the condition in which it is suspected."""
+    race.pace(_MODES.get(kind, control.Mode.BURSTY if chance.random() < 0.5
+                         or kind == 'live-bursty' else control.Mode.STEADY))
+    race.run(chance.uniform(0.05, 0.6))
+    if kind == 'hung':
+        race.hang()
+    elif kind == 'dead' and chance.random() < 0.7:
+        race.die()
+
+
+def _meanwhile(kind: str, chance: random.Random) -> tuple[rounds.Disturbance, float]:
+    """Draw what happens to the primary during the collapse."""
+    likely = {
+        'hung': (rounds.Disturbance.NONE, rounds.Disturbance.WAKE),
+        'idle': (rounds.Disturbance.NONE, rounds.Disturbance.BURST),
+        'live-steady': (rounds.Disturbance.NONE, rounds.Disturbance.HANG,
+                        rounds.Disturbance.DIE),
+        'live-bursty': (rounds.Disturbance.NONE, rounds.Disturbance.HANG,
+                        rounds.Disturbance.DIE),
+    }.get(kind, (rounds.Disturbance.NONE,))
+    return chance.choice(likely), chance.uniform(0, 0.4)
+
+
+def _after(race: rounds.Round, chance: random.Random) -> None:
+    """Go on with a promoted backup in one way or another."""
+    race.pace_backup(chance.choice(_BACKUP_MODES))
+    race.run(chance.uniform(0, 0.2))
+    what = chance.choice(('online', 'offline', 'kill', 'nothing'))
+    if what == 'kill':
+        race.kill_backup()
+    elif what != 'nothing':
+        race.merge(online=what == 'online')

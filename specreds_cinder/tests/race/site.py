@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where rounds take place: a cluster, and a scratch directory."""
+
+from collections.abc import Callable, Sequence
+from concurrent import futures
+import contextlib
+import json
+import pathlib
+
+import nbd
+import numpy
+import rados
+import rbd
+import tenacity
+
+from cloud import ceph
+from specreds_cinder import superposition
+from specreds_cinder.tests.race import blocks
+
+_CHUNK = 4 << 20
+_TIMEOUT = 30
+_EVICTED_S = 120
+_BUSY_S = 40.0
+
+ProtocolFactory = Callable[[superposition.Cluster], superposition.Protocol]
+
+
+class Site:
+    """Connections to the cluster of the rounds.
+
+    :param conf: ceph.conf of client.cinder, as which everything runs that is tested
+    :param admin_conf: ceph.conf of client.admin, for looking at images and cleaning up
+    :param directory: for the rounds' files; keep the path short, there will be sockets in it
+    :param pools: where the volumes are made, by turns
+    :param make: makes the protocol under test
+    """
+
+    def __init__(self, conf: pathlib.Path, admin_conf: pathlib.Path, directory: pathlib.Path,
+                 pools: Sequence[str] = (ceph.VOLUMES,),
+                 make: ProtocolFactory = superposition.Protocol) -> None:
+        self.conf = conf
+        self.directory = directory
+        self.cluster = superposition.Cluster(str(conf), 'cinder', _TIMEOUT)
+        self.protocol = make(self.cluster)
+        self._admin = rados.Rados(name='client.admin', conffile=str(admin_conf), conf={
+            'rados_osd_op_timeout': str(_TIMEOUT), 'rados_mon_op_timeout': str(_TIMEOUT)})
+        self._admin.connect()
+        self._ios = {pool: self._admin.open_ioctx(pool) for pool in pools}
+
+    def __enter__(self) -> 'Site':
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Disconnect."""
+        for io in self._ios.values():
+            io.close()
+        self._admin.shutdown()
+        self.cluster.close()
+
+    def create(self, name: str, index: int, size: int, order: int) -> superposition.VolumeRef:
+        """Make an image.
+
+        :param index: which one of a round's it is
+        :param size: bytes
+        :param order: its objects have two to the power of this many bytes
+        """
+        pool = list(self._ios)[index % len(self._ios)]
+        rbd.RBD().create(self._ios[pool], name, size, order=order, old_format=False)
+        return superposition.VolumeRef(pool, '', name)
+
+    def read(self, ref: superposition.VolumeRef, image: int) -> blocks.Values:
+        """Read what an image holds, without disturbing whoever uses it."""
+        with rbd.Image(self._ios[ref.pool], ref.image, read_only=True) as disk:
+            size = disk.size()
+            return decoded(disk.read, size, image)
+
+    def evict(self, refs: Sequence[superposition.VolumeRef]) -> None:
+        """Blocklist whoever has images open, as an administrator would a dead host's clients.
+
+        Ceph itself takes 30 s to see that a killed client is gone.
+        """
+        users = sorted({address for ref in refs for address in self._watchers(ref)})
+        if not users:
+            return
+        # The monitor commits about once a second: all of them at once, then.
+        with futures.ThreadPoolExecutor(len(users)) as executor:
+            list(executor.map(self._blocklist, users))
+        self._admin.wait_for_latest_osdmap()
+
+    def remove(self, refs: Sequence[superposition.VolumeRef]) -> None:
+        """Remove images, and whoever still has them open."""
+        self.evict(refs)
+        for ref in refs:
+            self._remove(ref)
+
+    @tenacity.retry(retry=tenacity.retry_if_exception_type(rbd.ImageBusy), reraise=True,
+                    stop=tenacity.stop_after_delay(_BUSY_S), wait=tenacity.wait_fixed(0.2))
+    def _remove(self, ref: superposition.VolumeRef) -> None:
+        with contextlib.suppress(rbd.ImageNotFound):
+            rbd.RBD().remove(self._ios[ref.pool], ref.image)
+
+    def _watchers(self, ref: superposition.VolumeRef) -> set[str]:
+        try:
+            with rbd.Image(self._ios[ref.pool], ref.image, read_only=True) as disk:
+                return {watcher['addr'] for watcher in disk.watchers_list()}
+        except rbd.ImageNotFound:
+            return set()
+
+    def _blocklist(self, address: str) -> None:
+        self._admin.mon_command(json.dumps({
+            'prefix': 'osd blocklist', 'blocklistop': 'add', 'addr': address,
+            'expire': float(_EVICTED_S)}), b'')
+
+
+def read_export(socket: str, export: str, image: int) -> blocks.Values:
+    """Read what an NBD export on a unix socket holds."""
+    disk = nbd.NBD()
+    disk.set_request_structured_replies(False)
+    disk.set_export_name(export)
+    disk.connect_unix(socket)
+    try:
+        return decoded(lambda offset, length: disk.pread(length, offset), disk.get_size(), image)
+    finally:
+        disk.shutdown()
+
+
+def decoded(read: Callable[[int, int], bytes], size: int, image: int) -> blocks.Values:
+    """Read a disk piece by piece and tell what its blocks hold."""
+    return numpy.concatenate([
+        blocks.decode(bytes(read(offset, min(_CHUNK, size - offset))), image,
+                      offset // blocks.SIZE)
+        for offset in range(0, size, _CHUNK)])
