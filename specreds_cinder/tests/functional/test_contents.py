@@ -211,6 +211,7 @@ class OnlineTest(ContentsTestCase):
         """Collapse with the backup in hand."""
         self.assertEqual(
             'promoted', self.protocol.collapse(self.record, backup=self.backup.hook).outcome)
+        self.assertTrue(self.primary.clients <= self.fenced())
 
     def test_merge_under_a_writer(self) -> None:
         self.change(*CHANGES)

@@ -3,6 +3,7 @@
 
 import struct
 import subprocess
+import threading
 
 import ddt
 import rbd
@@ -179,10 +180,12 @@ class EligibilityTest(protocol_base.ProtocolTestCase):
     def test_gone_while_it_is_superposed(self) -> None:
         for name in ('record.create', 'claim.create', 'overlay.write'):
             volume, other = self.make_volume(), self.make_volume()
+            # The volumes are claimed side by side: the first of them to get there removes it.
+            first = threading.Lock()
 
-            def remove(event: sp.trace.Event, name: str = name,
-                       volume: sp.VolumeRef = volume) -> None:
-                if (event.name, event.phase) == (name, 'after'):
+            def remove(event: sp.trace.Event, name: str = name, volume: sp.VolumeRef = volume,
+                       first: threading.Lock = first) -> None:
+                if (event.name, event.phase) == (name, 'after') and first.acquire(blocking=False):
                     self.remove_image(volume)
 
             with sp.trace.observe(remove):

@@ -121,6 +121,11 @@ class FenceTest(protocol_base.ProtocolTestCase):
         self.protocol.merge(self.record)
         self.assertEqual(b'\7' * 4096, self.contents(self.volume)[:4096])
 
+    def test_primary_that_has_gone(self) -> None:
+        self.primary.close()
+        self.promote()
+        self.assertTrue(self.primary.clients <= self.fenced())
+
     def test_no_primary(self) -> None:
         volume = self.make_volume()
         record = self.superpose(volume)

@@ -60,7 +60,7 @@ class RaceTest(RaceTestCase):
                 phases=[hypothesis.Phase.generate], print_blob=True,
                 suppress_health_check=list(hypothesis.HealthCheck)))
         self.addDetail('outcomes', content.text_content(outcomes.table(results)))
-        self.assertEqual(_ROUNDS, len(results))
+        self.assertGreaterEqual(len(results), _ROUNDS)
 
 
 class BrokenProtocolTest(RaceTestCase):

@@ -52,6 +52,11 @@ class Contents:
         """List all values that a block may hold."""
         return {int(self.certain[image][block])} | self.maybe.get((image, block), set())
 
+    def empty(self, op: journal.Op) -> bool:
+        """Tell whether there is nothing where an operation goes."""
+        return all(self.options(op.image, block) == {blocks.ZERO}
+                   for block in range(op.first, op.first + op.count))
+
     def apply(self, op: journal.Op, *, happened: bool) -> None:
         """Let an operation change the disks.
 
@@ -105,10 +110,15 @@ class Party:
         # Reads come from the cache, what remains does not.
         return self._play(start, self.durable, before)[0] if self.volatile else seen, wrong
 
-    def acknowledged_after(self, moment: float, what: str) -> list[str]:
-        """List changes that began after a moment and were acknowledged for good all the same."""
+    def acknowledged_after(self, moment: float, start: Contents, what: str) -> list[str]:
+        """List changes that began after a moment and were acknowledged for good all the same.
+
+        A discard where there is nothing is none: librbd acknowledges it without asking anyone.
+        """
+        then, _ = self.play(start, before=moment)
         return [f'{what} at {moment:.6f}, yet acknowledged: {op}' for op in self.durable
-                if op.verb in _CHANGES and op.issued > moment and op.acknowledged]
+                if op.verb in _CHANGES and op.issued > moment and op.acknowledged
+                and not (op.verb is journal.Verb.DISCARD and then.empty(op))]
 
     def failures(self) -> list[str]:
         """List the operations that failed."""
@@ -170,7 +180,7 @@ def promoted(start: Contents, primary: Party, cut: float, backup: Party,
     """
     # An operation that began before the cut counts whenever its acknowledgement was read: it was
     # in the cluster before the cut, or else the sweeps would have seen it.
-    wrong = primary.acknowledged_after(cut, 'the promoted cut was over')
+    wrong = primary.acknowledged_after(cut, start, 'the promoted cut was over')
     base, misread = primary.play(start, before=cut)
     wrong += misread
     # What the backup read of the primary's version is what that held at the cut.
@@ -199,7 +209,7 @@ def late_dirty(start: Contents, primary: Party, decided: float,
     :param at_once: what the parent version held right after the decision
     :param found: what it holds after the primary's end
     """
-    wrong = primary.acknowledged_after(decided, 'the second sweep was over')
+    wrong = primary.acknowledged_after(decided, start, 'the second sweep was over')
     after, misread = primary.play(start)
     wrong += misread + compare(after, at_once, 'parent version at the late decision')
     return wrong + compare(Contents.exactly(at_once), found, 'parent version after it')

@@ -16,10 +16,13 @@ from specreds_cinder.tests.race import site as sites
 
 _SEEDS = strategies.integers(0, 2**32 - 1)
 _SECONDS = strategies.floats(0, 0.4)
+# Steps that bring a round no further, before its superposition.
+_BEFORE = 3
 _PRIMARY = strategies.sampled_from((control.Mode.PAUSED, control.Mode.STEADY,
                                     control.Mode.BURSTY))
 _BACKUP = strategies.sampled_from((control.Mode.PAUSED, control.Mode.STEADY, control.Mode.BURSTY,
                                    control.Mode.SLOW))
+_DISTURBANCES = strategies.sampled_from((*rounds.Disturbance, rounds.Disturbance.BURST))
 _SHAPES = strategies.builds(
     rounds.Shape,
     sizes=strategies.lists(strategies.sampled_from((8, 16, 32)), min_size=1,
@@ -42,6 +45,11 @@ class Race(stateful.RuleBasedStateMachine):
         self._race: rounds.Round | None = None
         self._superposed = self._decided = self._backed = False
         self._hangs = self._dead = False
+        self._idle_steps = 0
+
+    def _goes_on(self) -> bool:
+        """Tell whether more may come before the superposition."""
+        return self._superposed or self._idle_steps < _BEFORE
 
     @property
     def _round(self) -> rounds.Round:
@@ -54,23 +62,29 @@ class Race(stateful.RuleBasedStateMachine):
         self._race = rounds.Round(self.site, shape, seed)
         self._race.pace(mode)
 
+    @stateful.precondition(lambda self: self._goes_on())
     @stateful.rule(seconds=_SECONDS)
     def run_on(self, seconds: float) -> None:
         """Let everybody do what they do."""
+        self._idle_steps += 1
         self._round.run(seconds)
 
-    @stateful.precondition(lambda self: not self._dead)
+    @stateful.precondition(lambda self: self._goes_on() and not self._dead)
     @stateful.rule(mode=_PRIMARY)
     def pace(self, mode: control.Mode) -> None:
         """Let the primary write differently."""
+        self._idle_steps += 1
         self._round.pace(mode)
 
     @stateful.precondition(lambda self: not self._hangs and not self._dead)
-    @stateful.rule()
-    def hang(self) -> None:
-        """Let the primary hang."""
-        self._round.hang()
-        self._hangs = True
+    @stateful.rule(dies=strategies.sampled_from((False, False, False, True)))
+    def fail(self, dies: bool) -> None:
+        """Let the primary hang or die."""
+        if dies:
+            self._round.die()
+        else:
+            self._round.hang()
+        self._dead, self._hangs = dies, not dies
 
     @stateful.precondition(lambda self: self._hangs and not self._dead)
     @stateful.rule()
@@ -78,13 +92,6 @@ class Race(stateful.RuleBasedStateMachine):
         """Let it go on."""
         self._round.wake()
         self._hangs = False
-
-    @stateful.precondition(lambda self: not self._dead)
-    @stateful.rule()
-    def die(self) -> None:
-        """Kill the primary."""
-        self._round.die()
-        self._dead = True
 
     @stateful.precondition(lambda self: not self._superposed)
     @stateful.rule()
@@ -114,7 +121,7 @@ class Race(stateful.RuleBasedStateMachine):
         self._round.check()
 
     @stateful.precondition(lambda self: self._superposed and not self._decided)
-    @stateful.rule(disturbance=strategies.sampled_from(rounds.Disturbance), delay=_SECONDS)
+    @stateful.rule(disturbance=_DISTURBANCES, delay=_SECONDS)
     def collapse(self, disturbance: rounds.Disturbance, delay: float) -> None:
         """Decide, for the backup if its version is still true."""
         self._round.collapse(disturbance, delay)

@@ -60,12 +60,13 @@ class WriterProcess:
         return journal.read([self.journal])
 
     def mode(self, mode: control.Mode, target: control.Target | None = None) -> None:
-        """Say how to go on from now on.
+        """Say how to go on from now on, if it still runs.
 
         :param target: the blocks to keep to; None for no limit
         """
-        self.control.target = target
-        self.control.mode = mode
+        if not self.gone:
+            self.control.target = target
+            self.control.mode = mode
 
     def quiet(self) -> None:
         """Pause it and wait until nothing of it is in flight.

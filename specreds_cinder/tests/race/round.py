@@ -84,7 +84,7 @@ def _step(method: Callable[Concatenate['Round', _P], _T]) -> Callable[
         Concatenate['Round', _P], _T]:
     """Let the error of a step tell what came before it."""
     @functools.wraps(method)
-    def stepping(self: 'Round', *args: _P.args, **kwargs: _P.kwargs) -> _T:
+    def stepping(self: 'Round', /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         try:
             return method(self, *args, **kwargs)
         except Exception as exc:
@@ -136,9 +136,8 @@ class Round:
 
     def pace(self, mode: control.Mode, target: control.Target | None = None) -> None:
         """Let the primary write in some way from now on."""
-        if not self.primary.gone:
-            self._tell(f'primary {mode.name.lower()}')
-            self.primary.mode(mode, target)
+        self._tell(f'primary {mode.name.lower()}')
+        self.primary.mode(mode, target)
 
     def hang(self) -> None:
         """Let the primary hang."""

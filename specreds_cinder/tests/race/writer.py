@@ -22,6 +22,8 @@ from specreds_cinder.tests.race import journal
 
 _FILL = 256
 _DRAIN = 20.0
+# Silence between bursts, as powers of ten of seconds: from 50 ms to 3 s.
+_SILENCE = (-1.3, 0.5)
 # Of 100 operations of a guest; what the disk cannot do is a write.
 _MIX = ((80, journal.Verb.WRITE), (7, journal.Verb.DISCARD), (3, journal.Verb.ZERO),
         (5, journal.Verb.READ), (5, journal.Verb.FLUSH))
@@ -109,7 +111,7 @@ class Writer:
                 yield self._random.uniform(0.005, 0.02)
             elif mode is control.Mode.BURSTY and left == 0:
                 left = self._random.randint(5, 40)
-                yield from self._silence(self._random.uniform(0.05, 0.8))
+                yield from self._silence(10 ** self._random.uniform(*_SILENCE))
             else:
                 left = max(0, left - 1)
                 yield 0.0

@@ -253,7 +253,8 @@ class CommandTest(testtools.TestCase):
 
     def test_negative_rate(self) -> None:
         self.run_super('merge', '--rate', '-1', 'volumes/vol-1', status=1)
-        self.assertEqual('error: --rate must be 0 or more MiB per second, not -1.0\n', self.stderr.getvalue())
+        self.assertEqual('error: --rate must be 0 or more MiB per second, not -1.0\n',
+                         self.stderr.getvalue())
         self.protocol.merge.assert_not_called()
 
     def test_create(self) -> None:

@@ -190,6 +190,13 @@ class PromotedTest(CheckTestCase):
         self.assert_wrong('holds 0x100000001 instead of zeroes',
                           self.check(primary, [], _PRIMARY + 1))
 
+    def test_discard_of_nothing_after_cut(self) -> None:
+        discard = op(_PRIMARY + 2, 0, 2, 21, 22, verb=journal.Verb.DISCARD)
+        self.assertEqual([], self.check([discard], []))
+        self.assert_wrong('the promoted cut was over',
+                          self.check([op(_PRIMARY + 1, 1, 1, 1, 2), discard], [], 0,
+                                     _PRIMARY + 1))
+
     def test_in_flight_at_cut_and_acknowledged_later(self) -> None:
         primary = [op(_PRIMARY + 1, 0, 1, 9, 30)]
         self.assertEqual([], self.check(primary, [], _PRIMARY + 1))
