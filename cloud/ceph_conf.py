@@ -52,6 +52,10 @@ mon data avail crit = 1
 mon max pg per osd = 2000
 # All OSDs are on one host: with the default (host) a dead one would never have enough reporters.
 mon osd reporter subtree level = osd
+# A fence waits for the monitors to commit, which they put off for up to a second (the default)
+# after their last commit.
+paxos propose interval = 0.1
+paxos min wait = 0.02
 mon osd min down reporters = {reporters}
 
 [mgr]
