@@ -23,6 +23,8 @@ _PRIMARY = strategies.sampled_from((control.Mode.PAUSED, control.Mode.STEADY,
 _BACKUP = strategies.sampled_from((control.Mode.PAUSED, control.Mode.STEADY, control.Mode.BURSTY,
                                    control.Mode.SLOW))
 _DISTURBANCES = strategies.sampled_from((*rounds.Disturbance, rounds.Disturbance.BURST))
+_FATES = strategies.sampled_from(('lives', 'lives', 'hangs', 'dies'))
+_MOSTLY = strategies.sampled_from((True, True, True, True, True, False))
 _SHAPES = strategies.builds(
     rounds.Shape,
     sizes=strategies.lists(strategies.sampled_from((8, 16, 32)), min_size=1,
@@ -46,6 +48,7 @@ class Race(stateful.RuleBasedStateMachine):
         self._superposed = self._decided = self._backed = False
         self._hangs = self._dead = False
         self._idle_steps = 0
+        self._fate = ''
 
     def _goes_on(self) -> bool:
         """Tell whether more may come before the superposition."""
@@ -56,11 +59,15 @@ class Race(stateful.RuleBasedStateMachine):
         assert self._race is not None
         return self._race
 
-    @stateful.initialize(shape=_SHAPES, seed=_SEEDS, mode=_PRIMARY)
-    def begin(self, shape: rounds.Shape, seed: int, mode: control.Mode) -> None:
-        """Make the volumes and start their primary."""
+    @stateful.initialize(shape=_SHAPES, seed=_SEEDS, mode=_PRIMARY, fate=_FATES)
+    def begin(self, shape: rounds.Shape, seed: int, mode: control.Mode, fate: str) -> None:
+        """Make the volumes and start their primary.
+
+        :param fate: what becomes of it, which is why it comes to a superposition
+        """
         self._race = rounds.Round(self.site, shape, seed)
         self._race.pace(mode)
+        self._fate = fate
 
     @stateful.precondition(lambda self: self._goes_on())
     @stateful.rule(seconds=_SECONDS)
@@ -76,15 +83,12 @@ class Race(stateful.RuleBasedStateMachine):
         self._idle_steps += 1
         self._round.pace(mode)
 
-    @stateful.precondition(lambda self: not self._hangs and not self._dead)
-    @stateful.rule(dies=strategies.sampled_from((False, False, False, True)))
-    def fail(self, dies: bool) -> None:
-        """Let the primary hang or die."""
-        if dies:
-            self._round.die()
-        else:
-            self._round.hang()
-        self._dead, self._hangs = dies, not dies
+    @stateful.precondition(lambda self: self._superposed and not self._hangs and not self._dead)
+    @stateful.rule()
+    def hang(self) -> None:
+        """Let the primary hang."""
+        self._round.hang()
+        self._hangs = True
 
     @stateful.precondition(lambda self: self._hangs and not self._dead)
     @stateful.rule()
@@ -96,7 +100,12 @@ class Race(stateful.RuleBasedStateMachine):
     @stateful.precondition(lambda self: not self._superposed)
     @stateful.rule()
     def superpose(self) -> None:
-        """Put the volumes into superposition."""
+        """Let the primary's fate befall it, and put the volumes into superposition."""
+        if self._fate == 'hangs':
+            self._round.hang()
+        elif self._fate == 'dies':
+            self._round.die()
+        self._hangs, self._dead = self._fate == 'hangs', self._fate == 'dies'
         self._round.superpose()
         self._superposed = True
 
@@ -121,17 +130,13 @@ class Race(stateful.RuleBasedStateMachine):
         self._round.check()
 
     @stateful.precondition(lambda self: self._superposed and not self._decided)
-    @stateful.rule(disturbance=_DISTURBANCES, delay=_SECONDS)
-    def collapse(self, disturbance: rounds.Disturbance, delay: float) -> None:
-        """Decide, for the backup if its version is still true."""
-        self._round.collapse(disturbance, delay)
-        self._decided = True
-
-    @stateful.precondition(lambda self: self._superposed and not self._decided)
-    @stateful.rule()
-    def abort(self) -> None:
-        """Decide for the primary."""
-        self._round.abort()
+    @stateful.rule(promote=_MOSTLY, disturbance=_DISTURBANCES, delay=_SECONDS)
+    def decide(self, promote: bool, disturbance: rounds.Disturbance, delay: float) -> None:
+        """Decide for the primary, or for the backup if its version is still true."""
+        if promote:
+            self._round.collapse(disturbance, delay)
+        else:
+            self._round.abort()
         self._decided = True
 
     @stateful.precondition(lambda self: self._decided and self._backed)
@@ -153,6 +158,8 @@ class Race(stateful.RuleBasedStateMachine):
         try:
             if self._race.broken:
                 return
+            if not self._superposed:
+                self.superpose()
             result = self._race.finish()
             self.results.append(result)
         finally:
