@@ -4,6 +4,7 @@
 from collections.abc import Callable, Mapping
 import contextlib
 import logging
+import sys
 import time
 from typing import Any
 
@@ -195,7 +196,7 @@ class QmpBackup(backups.Backup):
         if all(job['status'] in ('ready', 'concluded') for job in jobs):
             return 0
         # Before a job has counted what there is, nothing seems to be left.
-        return max(total - done, 0 if total else _ENOUGH + 1)
+        return total - done if total else sys.maxsize
 
     def _limit(self, run: Callable[..., Any], rate: int) -> None:
         for job in self._working(run):

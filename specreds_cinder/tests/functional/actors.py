@@ -123,6 +123,7 @@ class Backup(Process):
         self.qmp = str(self.directory / 'qmp')
         self._nbd = str(self.directory / 'nbd')
         self.suspended: list[bool] = []
+        self._quiet = False
         # Whoever plays the guest holds this while it writes.
         self.running_guest = threading.Lock()
         command = ['qemu-storage-daemon', '--chardev',
@@ -154,11 +155,11 @@ class Backup(Process):
                               quiesce=self._quiesce)
 
     def _quiesce(self, quiet: bool) -> None:
-        self.suspended.append(quiet)
-        if quiet:
-            self.running_guest.acquire()
-        else:
-            self.running_guest.release()
+        # A guest that stands still can be stopped again, and one that runs let go.
+        if quiet != self._quiet:
+            self.suspended.append(quiet)
+            (self.running_guest.acquire if quiet else self.running_guest.release)()
+            self._quiet = quiet
 
     def end(self) -> None:
         """Stop it in good order."""

@@ -16,8 +16,6 @@ from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import base
 
 SIZE = 32 * base.MIB
-# What may stay: one small object per placement group, and the (empty) index.
-_STAYS = ('specreds.cut.', 'specreds.index')
 
 
 class ProtocolTestCase(base.FunctionalTestCase):
@@ -113,17 +111,17 @@ class ProtocolTestCase(base.FunctionalTestCase):
         for volume in record.volumes:
             images = self.images(volume.ref.home)
             self.assertNotIn(volume.overlay, images.values())
+            ours = {f'specreds.super.{record.id}', f'specreds.claim.{volume.image_id}'}
             for pool in {volume.pool, volume.data_pool}:
                 self.assertEqual(set(), {
                     name for name in self.objects(pool, volume.namespace)
-                    if _strange(name, images)})
+                    if name in ours or _of_no_image(name, images)})
 
 
-def _strange(name: str, images: dict[str, str]) -> bool:
-    """Tell whether an object belongs to no image, or to a superposition."""
+def _of_no_image(name: str, images: dict[str, str]) -> bool:
+    """Tell whether an object is what is left of an image."""
     kind, *parts = name.split('.')
     if kind == 'rbd_id':
         return '.'.join(parts) not in images.values()
-    if kind in ('rbd_header', 'rbd_data', 'rbd_object_map'):
-        return not any(part in images for part in parts)
-    return kind == 'specreds' and not name.startswith(_STAYS)
+    return kind in ('rbd_header', 'rbd_data', 'rbd_object_map') and not any(
+        part in images for part in parts)

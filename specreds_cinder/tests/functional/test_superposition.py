@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The life of a superposition, and that every kind of change after the cut is seen."""
 
+import json
+import subprocess
 import time
 
 import ddt
 import rbd
 
 from specreds_cinder import superposition as sp
+from specreds_cinder.superposition import qemu
 from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import volume as volumes
+from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import base
 from specreds_cinder.tests.functional import protocol_base
 
@@ -98,6 +103,25 @@ class LifeTest(protocol_base.ProtocolTestCase):
         self.protocol.merge(record, progress=lambda done, total: seen.append((done, total)))
         self.assertEqual(seen[-1][0], seen[-1][1])
         self.assertEqual(sorted(seen), seen)
+
+    def test_a_merge_that_its_controller_left_behind(self) -> None:
+        record = self.superpose(self.make_volume())
+        volume = record.volumes[0]
+        actors.child_io(self.cluster, volume, 'write -P 7 0 8M')
+        self.assertEqual('promoted', self.protocol.collapse(record).outcome)
+        node = 'json:' + json.dumps(qemu.offline_chain(self.cluster, volume))
+        orphan = subprocess.Popen(['qemu-img', 'commit', '-d', '-r', '4096', node],
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        try:
+            while not volumes.clients(self.cluster, volume.overlay_ref):
+                self.assertIsNone(orphan.poll())
+            self.assertRaises(sp.OverlayBusy, self.protocol.merge, record)
+        finally:
+            orphan.kill()
+            orphan.wait()
+        self.bury(record)
+        self.protocol.merge(record)
+        self.assertEqual(b'\7' * (8 << 20), self.contents(volume.ref)[:8 << 20])
 
 
 @ddt.ddt

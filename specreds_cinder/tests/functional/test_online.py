@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A backup that runs: made durable by the collapse, merged under its writes, and cut off."""
+
+from collections.abc import Callable, Iterator
+import contextlib
+import threading
+
+from specreds_cinder import superposition as sp
+from specreds_cinder.superposition import record as records
+from specreds_cinder.tests.functional import protocol_base
+from specreds_cinder.tests.functional import test_contents as contents
+
+KIB = contents.KIB
+SIZE = protocol_base.SIZE
+OBJECT = contents.OBJECT
+
+
+class Cut(Exception):
+    """A controller that ends here."""
+
+
+class OnlineTestCase(contents.ContentsTestCase):
+    """Two volumes of a primary, and a backup that runs on their child versions."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.refs = [self.make_volume(), self.make_volume()]
+        self.primary = self.make_primary(*self.refs)
+        self.expected = [bytearray(self.contents(ref)) for ref in self.refs]
+        self.record = self.superpose(*self.refs)
+        self.backup = self.make_backup(self.record)
+
+    def change(self, *changes: contents.Change) -> None:
+        """Have the backup do the same to each of its disks, without a flush."""
+        for disk, expected in zip(self.backup.disks, self.expected, strict=True):
+            for change in changes:
+                change.send(disk)
+                change.apply(expected)
+
+    def assert_volumes(self) -> None:
+        """Check what the volumes' own images hold."""
+        for ref, expected in zip(self.refs, self.expected, strict=True):
+            self.assert_holds(expected, self.contents(ref))
+
+    def assert_children(self) -> None:
+        """Check what the child versions hold once the backup has been killed."""
+        self.backup.kill()
+        self.bury(self.record)
+        again = self.make_backup(self.record)
+        for disk, expected in zip(again.disks, self.expected, strict=True):
+            self.assert_holds(expected, bytes(disk.pread(SIZE, 0)))
+        again.end()
+
+    def promote(self) -> None:
+        """Collapse with the backup in hand."""
+        self.assertEqual(
+            'promoted', self.protocol.collapse(self.record, backup=self.backup.hook).outcome)
+        self.assertTrue(self.primary.clients <= self.fenced())
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """Have the backup write all the time."""
+        enough = threading.Event()
+        written = 0
+
+        def write() -> None:
+            nonlocal written
+            while not enough.is_set():
+                with self.backup.running_guest:
+                    self.change(contents.Change('write', written % 1024 * 4 * KIB, 4 * KIB))
+                written += 1
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            yield
+        finally:
+            enough.set()
+            writer.join()
+        self.assertGreater(written, 0)
+
+
+class OnlineTest(OnlineTestCase):
+
+    def test_merge_under_a_writer(self) -> None:
+        self.change(*contents.CHANGES)
+        self.promote()
+        self.change(contents.Change('write', 5 * OBJECT, 64 * KIB))
+        with self.writing():
+            self.protocol.merge(self.record, backup=self.backup.hook)
+        self.assertEqual([True, False], self.backup.suspended)
+        self.assert_nothing_left(self.record)
+        # The guest is on the volume's own image now.
+        self.change(contents.Change('write', 7 * OBJECT, 4 * KIB),
+                    contents.Change('zero', OBJECT, 4 * KIB))
+        self.backup.end()
+        self.assert_volumes()
+
+    def test_what_was_not_flushed_is_there_once_durable(self) -> None:
+        self.change(*contents.CHANGES)
+        self.backup.hook.make_durable(self.record)
+        self.assert_children()
+
+    def test_flushes_count_once_promoted(self) -> None:
+        self.promote()
+        self.change(*contents.CHANGES)
+        for disk in self.backup.disks:
+            disk.flush()
+        self.assert_children()
+
+    def test_abort_shuts_the_backup_out(self) -> None:
+        self.change(*contents.CHANGES)
+        before = self.contents(self.refs[0])
+        self.assertEqual('aborted', self.protocol.collapse(self.record, promote=False).outcome)
+        self.assert_nothing_left(self.record)
+        self.backup.kill()
+        self.bury(self.record)
+        self.assertEqual(0, self.primary.write(OBJECT, 0x55))
+        self.primary.close()
+        self.assert_holds(before[:OBJECT] + b'\x55' * 4096 + before[OBJECT + 4096:],
+                          self.contents(self.refs[0]))
+
+    def test_not_collapsed_behind_the_back_of_a_backup(self) -> None:
+        self.change(*contents.CHANGES)
+        self.assertRaises(sp.OverlayBusy, self.protocol.collapse, self.record)
+        self.assertEqual(self.record, self.protocol.reload(self.record))
+
+    def test_not_merged_behind_the_back_of_a_backup(self) -> None:
+        self.promote()
+        self.assertRaises(sp.OverlayBusy, self.protocol.merge, self.record)
+        self.change(*contents.CHANGES)
+        self.protocol.merge(self.record, backup=self.backup.hook)
+        self.backup.end()
+        self.assert_volumes()
+
+    def test_the_backup_dies_during_the_merge(self) -> None:
+        self.change(contents.Change('write', 0, SIZE))
+        self.promote()
+        for disk in self.backup.disks:
+            disk.flush()
+
+        def kill(done: int, _total: int) -> None:
+            if done and self.backup.running:
+                self.backup.kill()
+        self.assertRaises(sp.BackupError, self.protocol.merge, self.record,
+                          backup=self.backup.hook, rate=4 << 20, progress=kill)
+        self.assertEqual(records.MERGING, self.protocol.reload(self.record).state)
+        # What is in the volumes by now is a part; the overlays still have everything.
+        self.assert_children()
+        self.protocol.merge(self.record)
+        self.assert_nothing_left(self.record)
+        self.assert_volumes()
+
+
+class CutOffTest(OnlineTestCase):
+    """Controllers that die, one after the other, each at the first change that none died at."""
+
+    def see_through(self, state: str, work: Callable[[], object]) -> str:
+        """Resume, and begin the work where it has not begun, until one lives.
+
+        :param state: what resume says of work that has not begun
+        """
+        deaths: set[tuple[str, str, str]] = set()
+
+        def die(event: sp.trace.Event) -> None:
+            key = (event.name, event.target, event.phase)
+            if event.kind == 'change' and key not in deaths:
+                deaths.add(key)
+                raise Cut
+
+        with sp.trace.observe(die):
+            for _ in range(100):
+                with contextlib.suppress(Cut):
+                    if self.resume() == state:
+                        work()
+                    break
+        self.assertGreater(len(deaths), 3)
+        return self.resume()
+
+    def resume(self) -> str:
+        """Go on from the record alone."""
+        try:
+            return self.protocol.resume(self.record, backup=self.backup.hook)
+        except sp.NotSuperposed:
+            return 'ended'
+
+    def test_collapse(self) -> None:
+        self.change(*contents.CHANGES)
+        with self.writing():
+            outcome = self.see_through('superposed', lambda: self.protocol.collapse(
+                self.record, backup=self.backup.hook))
+        self.assertEqual('promoted', outcome)
+        self.assertTrue(self.primary.clients <= self.fenced())
+        for disk in self.backup.disks:
+            disk.flush()
+        self.assert_children()
+
+    def test_merge(self) -> None:
+        self.change(*contents.CHANGES)
+        self.promote()
+        with self.writing():
+            outcome = self.see_through('promoted', lambda: self.protocol.merge(
+                self.record, backup=self.backup.hook))
+        self.assertEqual('ended', outcome)
+        self.assertFalse(self.backup.suspended[-1])
+        self.protocol.tidy(self.record.home, older_s=0)
+        self.assert_nothing_left(self.record)
+        self.backup.end()
+        self.assert_volumes()
