@@ -26,7 +26,7 @@ from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import trace
 from specreds_cinder.superposition import volume as volumes
 
-_BATCH = 8192
+_BATCH = 16384
 DEPTH = 1024
 
 
