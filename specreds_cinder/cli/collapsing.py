@@ -113,7 +113,7 @@ class Merge(_Attended):
         """Add the rate."""
         parser = super().get_parser(prog_name)
         parser.add_argument('--rate', type=float, metavar='MIB/S',
-                            help='MiB per second at most, 0 for no limit (default: 32)')
+                            help='MiB per second at most, 0 for no limit (default: 16)')
         return parser
 
     def take_action(self, parsed_args: Any) -> _Shown:

@@ -10,6 +10,7 @@ from typing import Any
 
 from qemu import qmp
 from qemu.qmp import legacy
+import tenacity
 
 from specreds_cinder.superposition import backup as backups
 from specreds_cinder.superposition import cluster as ceph
@@ -221,10 +222,12 @@ class QmpBackup(backups.Backup):
         return jobs
 
     @contextlib.contextmanager
-    def _session(self) -> 'Any':
-        monitor = legacy.QEMUMonitorProtocol(self._socket)
+    def _session(self) -> Any:
         try:
-            monitor.connect()
+            monitor = _connect(self._socket)
+        except (OSError, qmp.QMPError) as exc:
+            raise errors.BackupError(f'backup at {self._socket}: {exc}') from exc
+        try:
             monitor.settimeout(_TIMEOUT)
             yield monitor.cmd
         except (OSError, qmp.QMPError, TimeoutError) as exc:
@@ -232,6 +235,18 @@ class QmpBackup(backups.Backup):
         finally:
             with contextlib.suppress(Exception):
                 monitor.close()
+
+
+@tenacity.retry(retry=tenacity.retry_if_exception_type(qmp.ConnectError), reraise=True,
+                wait=tenacity.wait_fixed(0.05), stop=tenacity.stop_after_attempt(10))
+def _connect(socket: str) -> legacy.QEMUMonitorProtocol:
+    """Connect to a QMP socket.
+
+    An event of a running job that comes in between makes the greeting fail: try again.
+    """
+    monitor = legacy.QEMUMonitorProtocol(socket)
+    monitor.connect()
+    return monitor
 
 
 def _job(prefix: str) -> str:
