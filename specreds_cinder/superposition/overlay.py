@@ -13,6 +13,7 @@ import struct
 import subprocess
 import tempfile
 
+import rados
 import rbd
 import tenacity
 
@@ -170,7 +171,9 @@ def _empty(cluster: ceph.Cluster, volume: records.Volume,
         done += len(names)
         if progress is not None:
             progress(done, total)
-    with cluster.ioctx(volume.pool, volume.namespace) as io:
+    # Another controller may have removed it meanwhile.
+    with cluster.ioctx(volume.pool, volume.namespace) as io, \
+            contextlib.suppress(rados.ObjectNotFound):
         io.execute(header, 'rbd', 'set_size', struct.pack('<Q', 0))
 
 

@@ -96,7 +96,7 @@ class Store:
         :raises ClusterTimeout: Ceph did not answer; read again to learn what came of it
         """
         with self._ioctx(old.home, f'change record {old.id} to {new.state}') as io, \
-                self._asserting(old), \
+                self._asserting(old.id), \
                 trace.change(f'record.{new.state}', old.id), \
                 rados.WriteOpCtx() as op:
             op.assert_version(old.version)
@@ -111,7 +111,7 @@ class Store:
         """
         with self._ioctx(record.home, f'delete record {record.id}') as io, \
                 contextlib.suppress(errors.NotSuperposed), \
-                self._asserting(record), \
+                self._asserting(record.id), \
                 trace.change('record.delete', record.id), \
                 rados.WriteOpCtx() as op:
             op.assert_version(record.version)
@@ -181,9 +181,11 @@ class Store:
         holder = self.claimed(volume.ref.home, volume.image_id)
         if holder is None or holder.superposition != superposition:
             return
+        # Whoever was faster has released it, and may have claimed it anew.
         with self._ioctx(volume.ref.home, f'release volume {volume.ref}') as io, \
+                contextlib.suppress(errors.RecordChanged, errors.NotSuperposed), \
+                self._asserting(superposition), \
                 trace.change('claim.remove', str(volume.ref)), \
-                contextlib.suppress(rados.ObjectNotFound), \
                 rados.WriteOpCtx() as op:
             op.assert_version(holder.version)
             op.remove()
@@ -196,16 +198,16 @@ class Store:
 
     @staticmethod
     @contextlib.contextmanager
-    def _asserting(record: records.Record) -> Iterator[None]:
+    def _asserting(superposition: str) -> Iterator[None]:
         try:
             yield
         except rados.ObjectNotFound:
-            raise errors.NotSuperposed(f'superposition {record.id} has ended') from None
+            raise errors.NotSuperposed(f'superposition {superposition} has ended') from None
         except rados.Error as exc:
             if abs(getattr(exc, 'errno', None) or 0) not in _CHANGED:
                 raise
             raise errors.RecordChanged(
-                f'superposition {record.id} was changed by another controller meanwhile; '
+                f'superposition {superposition} was changed by another controller meanwhile; '
                 f'look at it again') from exc
 
 

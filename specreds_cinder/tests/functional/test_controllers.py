@@ -10,7 +10,7 @@ import ddt
 from specreds_cinder import superposition as sp
 from specreds_cinder.tests.functional import protocol_base
 
-_ROUNDS = 6
+_ROUNDS = 10
 # What a controller may be told that comes second.
 _LOST = (sp.Conflict, sp.NotSuperposed)
 
