@@ -327,13 +327,14 @@ class Protocol:
                 raise errors.RecordChanged(
                     f'superposition {record.id} was changed by another controller meanwhile; '
                     f'look at it again')
+            asked = time.monotonic()
             with trace.span('fence', record.id):
                 self.fence.close(clients)
             closed = time.monotonic()
             second, record = self._behind_fence(record, known)
             report = CollapseReport(
                 records.LATE_DIRTY if second.dirty else records.PROMOTED, first, second,
-                fence_s=closed - swept, window_s=closed - swept)
+                fence_s=closed - asked, window_s=closed - swept)
             if second.dirty:
                 LOG.warning('superposition %s is late dirty: %s', record.id, second.first)
                 self._drop(record, records.LATE_DIRTY)
@@ -399,29 +400,24 @@ class Protocol:
         :param attended: the backup, if one runs, is in our hands
         :raises OverlayBusy: it is not: what it was told is written may be in no disk yet
         """
-        backup = {client for found in self._each(self._overlay_users, record.volumes)
-                  for client in found}
+        backup = self._users([volume.overlay_ref for volume in record.volumes])
         if backup and not attended:
             raise errors.OverlayBusy(
                 f'a backup has the overlays of superposition {record.id} open at '
                 f'{", ".join(sorted(backup))}: collapse it through its hypervisor, so that its '
                 f'disks become durable first, or stop it')
         open_at = {address.host(client) for client in backup}
-        now = {client for found in self._each(self._users, record.volumes) for client in found}
+        now = self._users([volume.ref for volume in record.volumes])
         return record.clients | {
             client for client in now if address.host(client) not in open_at}
 
-    def _overlay_users(self, volume: records.Volume) -> frozenset[str]:
-        return self._clients(volume.overlay_ref)
-
-    def _users(self, volume: records.Volume) -> frozenset[str]:
-        return self._clients(volume.ref)
-
-    def _clients(self, ref: records.VolumeRef) -> frozenset[str]:
-        try:
-            return volumes.clients(self.cluster, ref)
-        except errors.VolumeGone:
+    def _users(self, refs: Sequence[records.VolumeRef]) -> frozenset[str]:
+        """List the clients of several images, of which some may be gone."""
+        def users(ref: records.VolumeRef) -> frozenset[str]:
+            with contextlib.suppress(errors.VolumeGone):
+                return volumes.clients(self.cluster, ref)
             return frozenset()
+        return frozenset().union(*self._each(users, refs))
 
     # abort
 

@@ -74,6 +74,32 @@ def _rbd(cluster: ceph.Cluster, volume: records.Volume, image: str, name: str,
             'cache': dict(cache), **more}
 
 
+class Approach:
+    """Tells whether a copy gets nearer to its end while somebody adds to what there is to copy.
+
+    :param rate: bytes per second that the copy may do, 0 for no limit
+    """
+
+    def __init__(self, rate: int) -> None:
+        self._rate = rate
+        self._least = sys.maxsize
+        self._since: float | None = None
+
+    def stuck(self, left: int, now: float) -> bool:
+        """Tell whether it has not got noticeably nearer for too long.
+
+        Noticeable is a tenth of what the limit allows in that time, or without a limit, a tenth
+        of what is left: of much that is left, a tenth may rightly take hours under a limit.
+
+        :param left: bytes still to be copied
+        :param now: seconds on the monotonic clock
+        """
+        step = self._rate * _PATIENCE / 10 if self._rate else self._least / 10
+        if self._since is None or left <= self._least - step:
+            self._least, self._since = left, now
+        return now - self._since > _PATIENCE
+
+
 class QmpBackup(backups.Backup):
     """A backup whose QEMU, or qemu-storage-daemon, listens on a QMP socket.
 
@@ -124,12 +150,9 @@ class QmpBackup(backups.Backup):
                     run('block-commit', **{
                         'job-id': _job(prefix), 'device': prefix, 'top-node': prefix,
                         'base-node': f'{prefix}-base', 'speed': rate, 'auto-dismiss': False})
-            least, since = float('inf'), time.monotonic()
+            approach = Approach(rate)
             while (left := self._left(run, progress)) > _ENOUGH:
-                now = time.monotonic()
-                if left < 0.9 * least:
-                    least, since = left, now
-                elif now - since > _PATIENCE:
+                if approach.stuck(left, time.monotonic()):
                     if not rate:
                         LOG.warning('the guest writes as fast as its overlay can be merged: it '
                                     'will stand still while %d MiB are copied', left >> 20)
@@ -137,7 +160,7 @@ class QmpBackup(backups.Backup):
                     rate = 4 * rate if rate < _FAST else 0
                     LOG.info('merge limit raised to %s MiB/s', rate >> 20 if rate else 'any')
                     self._limit(run, rate)
-                    least, since = float('inf'), now
+                    approach = Approach(rate)
                 time.sleep(_POLL)
 
     def suspend(self) -> None:

@@ -2,6 +2,7 @@
 """The block nodes of the child version."""
 
 import dataclasses
+import sys
 from unittest import mock
 
 import testtools
@@ -56,3 +57,36 @@ class NodesTest(testtools.TestCase):
             self.assertNotIn('node-name', part)
             self.assertNotIn('read-only', part)
             self.assertFalse(part['cache']['no-flush'])
+
+
+class ApproachTest(testtools.TestCase):
+    """A merge's limit is raised only where the guest keeps up with it."""
+
+    MIB = 1 << 20
+
+    def stuck(self, rate: int, lefts: list[int]) -> list[bool]:
+        """Tell what it says second by second."""
+        approach = qemu.Approach(rate)
+        return [approach.stuck(left, float(second)) for second, left in enumerate(lefts)]
+
+    def test_much_at_its_limit(self) -> None:
+        # 100 GiB at 16 MiB/s: two hours, of which none is a standstill.
+        lefts = [(100 << 30) - 16 * self.MIB * second for second in range(60)]
+        self.assertNotIn(True, self.stuck(16 * self.MIB, lefts))
+
+    def test_first_there_is_nothing_to_tell(self) -> None:
+        lefts = [sys.maxsize] * 4 + [(1 << 30) - 16 * self.MIB * second for second in range(20)]
+        self.assertNotIn(True, self.stuck(16 * self.MIB, lefts))
+
+    def test_the_guest_keeps_up(self) -> None:
+        self.assertEqual([False] * 6 + [True], self.stuck(16 * self.MIB, [200 * self.MIB] * 7))
+
+    def test_the_guest_is_faster(self) -> None:
+        lefts = [(200 + second) * self.MIB for second in range(7)]
+        self.assertTrue(self.stuck(16 * self.MIB, lefts)[-1])
+
+    def test_without_a_limit(self) -> None:
+        lefts = [1000 * self.MIB - second * self.MIB for second in range(7)]
+        self.assertTrue(self.stuck(0, lefts)[-1])
+        lefts = [1000 * self.MIB // 2 ** second for second in range(7)]
+        self.assertNotIn(True, self.stuck(0, lefts))
