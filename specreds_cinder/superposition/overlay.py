@@ -7,6 +7,7 @@ no path, pool or secret is in it, and one header serves every volume of the same
 
 from collections.abc import Callable, Iterator
 import contextlib
+import dataclasses
 import functools
 import pathlib
 import struct
@@ -88,17 +89,16 @@ def create(cluster: ceph.Cluster, volume: records.Volume) -> None:
             data_pool=volume.data_pool if volume.data_pool_id != volume.pool_id else None)
     # Written straight to the header and the data objects, not through an image that is open for
     # writing: that would be a watcher like any backup, to be shut out if somebody else aborts.
-    with volumes.opened(cluster, ref) as image:
-        metadata, prefix = f'rbd_header.{image.id()}', image.block_name_prefix()
+    objects = _Objects.of(cluster, ref)
     with cluster.ioctx(ref.pool, ref.namespace) as io, \
             cluster.ioctx(volume.data_pool, ref.namespace) as data, \
             ceph.answering(f'write overlay {ref}'), \
             trace.change('overlay.write', str(ref)):
-        io.execute(metadata, 'rbd', 'metadata_set', _CACHE_METADATA)
+        io.execute(objects.header, 'rbd', 'metadata_set', _CACHE_METADATA)
         for offset, block in header:
             # The header lies within the first stripe: one unit in each of the first objects.
             unit, within = divmod(offset, CLUSTER_SIZE)
-            data.write(f'{prefix}.{unit:016x}', block, within)
+            data.write(objects.data(unit).decode(), block, within)
 
 
 def remove(cluster: ceph.Cluster, volume: records.Volume, fencing: fence.Fence | None,
@@ -159,40 +159,61 @@ def _empty(cluster: ceph.Cluster, volume: records.Volume,
     entry even where there is none: 18 s for 2 TiB. Asking first, and then telling librbd that
     nothing is left to look for, takes a tenth of that.
     """
-    with volumes.opened(cluster, volume.overlay_ref) as image:
-        header = f'rbd_header.{image.id()}'
-        total = image.stat()['num_objs']
+    objects = _Objects.of(cluster, volume.overlay_ref)
     data = cluster.aio.ioctx(volume.data_pool_id, volume.namespace)
     done = 0
-    for names in _objects(cluster, volume):
+    for names in objects.batches():
         versions = data.stat_versions(names, _DEPTH)
         data.remove([name for name, version in zip(names, versions, strict=True) if version],
                     _DEPTH)
         done += len(names)
         if progress is not None:
-            progress(done, total)
+            progress(done, objects.count)
     # Another controller may have removed it meanwhile.
     with cluster.ioctx(volume.pool, volume.namespace) as io, \
             contextlib.suppress(rados.ObjectNotFound):
-        io.execute(header, 'rbd', 'set_size', struct.pack('<Q', 0))
+        io.execute(objects.header, 'rbd', 'set_size', struct.pack('<Q', 0))
 
 
 def used_bytes(cluster: ceph.Cluster, volume: records.Volume) -> int:
     """Tell how much of an overlay exists in Ceph: the sum of its objects' sizes, in bytes."""
-    io = cluster.aio.ioctx(volume.data_pool_id, volume.namespace)
     try:
-        return sum(sum(io.stat_sizes(names, _DEPTH)) for names in _objects(cluster, volume))
+        objects = _Objects.of(cluster, volume.overlay_ref)
     except errors.VolumeGone:
         return 0
+    io = cluster.aio.ioctx(volume.data_pool_id, volume.namespace)
+    return sum(sum(io.stat_sizes(names, _DEPTH)) for names in objects.batches())
 
 
-def _objects(cluster: ceph.Cluster, volume: records.Volume) -> Iterator[list[bytes]]:
-    """Name every data object that an overlay could have, a few thousand at a time."""
-    with volumes.opened(cluster, volume.overlay_ref) as image:
-        prefix, count = image.block_name_prefix().encode(), image.stat()['num_objs']
-    for start in range(0, count, _BATCH):
-        yield [b'%s.%016x' % (prefix, number)
-               for number in range(start, min(start + _BATCH, count))]
+@dataclasses.dataclass(frozen=True)
+class _Objects:
+    """The RADOS objects that an overlay is made of, or could be.
+
+    :param header: name of its header object
+    :param prefix: what the names of its data objects begin with
+    :param count: how many data objects there could be
+    """
+
+    header: str
+    prefix: bytes
+    count: int
+
+    @classmethod
+    def of(cls, cluster: ceph.Cluster, ref: records.VolumeRef) -> '_Objects':
+        """Look them up; raises as :func:`volume.opened` does."""
+        with volumes.opened(cluster, ref) as image:
+            return cls(f'rbd_header.{image.id()}', image.block_name_prefix().encode(),
+                       image.stat()['num_objs'])
+
+    def data(self, number: int) -> bytes:
+        """Name a data object."""
+        return b'%s.%016x' % (self.prefix, number)
+
+    def batches(self) -> Iterator[list[bytes]]:
+        """Name every data object, a few thousand at a time."""
+        for start in range(0, self.count, _BATCH):
+            yield [self.data(number)
+                   for number in range(start, min(start + _BATCH, self.count))]
 
 
 def presized(size: int) -> int:

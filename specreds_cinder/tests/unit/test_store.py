@@ -166,6 +166,8 @@ class StoreTest(testtools.TestCase):
     def test_claim_again(self) -> None:
         self.claimed_by('mine')
         self.claim()
+        # Nothing but the one exclusive attempt was made.
+        self.assertEqual([_CLAIM], self.io.operated)
 
     def test_claimed_by_another(self) -> None:
         self.claimed_by('other')
