@@ -73,7 +73,8 @@ class BrokenProtocolTest(RaceTestCase):
         for seed in range(_ENOUGH):
             result, story = mutations.ambush(with_it, seed, len(pools), early=early)
             self.assertEqual([], result.violations, '\n'.join(story))
-            self.assertEqual('late-dirty' if early else 'promoted', result.outcome)
+            # What librbd does when it meets the fence may make a primary at rest late dirty.
+            self.assertIn(result.outcome, {'late-dirty'} if early else {'promoted', 'late-dirty'})
             result, _story = mutations.ambush(without_it, seed, len(pools), early=early)
             if result.violations:
                 return
