@@ -7,6 +7,9 @@ import os
 import pathlib
 import sys
 
+from keystoneauth1 import exceptions as keystone_exceptions
+
+from bench import cinder
 from bench import collapse
 from bench import disk
 from bench import environment
@@ -22,12 +25,14 @@ from bench import trace
 from cloud import commands
 from specreds_cinder.superposition import errors
 
-_DEFAULT_PORT = 17700
+_DEFAULT_PORT = 17800
 _QUICK_ROUNDS = 5
 _FULL_ROUNDS = 9
-_NAMES = ('disk', 'super', 'collapse', 'merge', 'soak')
+_ON_CEPH = ('disk', 'super', 'collapse', 'merge', 'soak')
+_CINDER = 'cinder'
+_NAMES = (*_ON_CEPH, _CINDER)
 _FAILURES = (commands.CloudError, exports.ExportFailed, fio.FioFailed, trace.BadTrace,
-             errors.SuperError, RuntimeError)
+             errors.SuperError, keystone_exceptions.ClientException, RuntimeError)
 Figures = dict[str, str | float]
 
 
@@ -53,14 +58,15 @@ def _parser() -> argparse.ArgumentParser:
                         help='draw figures (PNG) into DIR (default: %(default)s)')
     shared.add_argument('--data', type=pathlib.Path, metavar='DIR', default=data / 'bench',
                         help="data directory of the benchmarks' own Ceph, wiped before and "
-                             'after (default: %(default)s)')
+                             'after; that of their cloud is beside it (default: %(default)s)')
     shared.add_argument('--port', type=int, default=_DEFAULT_PORT,
-                        help='first of the 100 ports that it uses (default: %(default)s)')
+                        help='first of the 200 ports that are used (default: %(default)s)')
     shared.add_argument('--traces', type=pathlib.Path, metavar='DIR',
                         default=os.environ.get('SPECREDS_TRACES'),
                         help=f'where {replay.NAME}.blktrace.fio and its .omap are (default: '
                              '$SPECREDS_TRACES, else */traces beside the checkout)')
-    shared.add_argument('--keep', action='store_true', help='leave the Ceph up afterwards')
+    shared.add_argument('--keep', action='store_true',
+                        help='leave the Ceph and the cloud up afterwards')
     parser = argparse.ArgumentParser(prog='./run bench', description=__doc__)
     commands_ = parser.add_subparsers(dest='name', required=True)
     for name in (*_NAMES, 'all'):
@@ -76,24 +82,33 @@ def _run(args: argparse.Namespace) -> int:
     recording = replay.find(args.traces) if 'disk' in names else None
     if 'disk' in names and recording is None:
         tell.say(f'no trace {replay.NAME} found: the replay is left out (see --traces)')
+    rounds = _QUICK_ROUNDS if args.quick else _FULL_ROUNDS
     figures: Figures = dict(environment.facts())
-    with environment.cluster(args.data, args.port, tell, args.keep) as own, \
-            environment.environment(own, tell, args.quick,
-                                    _QUICK_ROUNDS if args.quick else _FULL_ROUNDS,
-                                    args.figures) as env:
-        measures: dict[str, Callable[[], dict[str, float]]] = {
-            'disk': lambda: disk.run(env, recording),
-            'super': lambda: superbench.run(env),
-            'collapse': lambda: collapse.run(env),
-            'merge': lambda: merge.run(env),
-            'soak': lambda: soak.run(args),
-        }
-        for name in names:
-            figures.update(measures[name]())
-            print(f'\n{report.details(figures, name)}\n', flush=True)
-            if args.json:
-                # After each, so that a failure of a later one does not lose it.
-                report.write(args.json, figures)
+
+    def keep(name: str, measured: dict[str, float]) -> None:
+        figures.update(measured)
+        print(f'\n{report.details(figures, name)}\n', flush=True)
+        if args.json:
+            # After each, so that a failure of a later one does not lose it.
+            report.write(args.json, figures)
+
+    on_ceph = [name for name in names if name in _ON_CEPH]
+    if on_ceph:
+        with environment.cluster(args.data, args.port, tell, args.keep) as own, \
+                environment.environment(own, tell, args.quick, rounds, args.figures) as env:
+            measures: dict[str, Callable[[], dict[str, float]]] = {
+                'disk': lambda: disk.run(env, recording),
+                'super': lambda: superbench.run(env),
+                'collapse': lambda: collapse.run(env),
+                'merge': lambda: merge.run(env),
+                'soak': lambda: soak.run(args),
+            }
+            for name in on_ceph:
+                keep(name, measures[name]())
+    if _CINDER in names:
+        data = args.data.with_name(f'{args.data.name}-cloud')
+        with environment.cloud(data, args.port, tell, args.keep) as cloud:
+            keep(_CINDER, cinder.run(cloud, tell, rounds, args.figures))
     print(report.table(figures, names))
     for key in report.missed(figures):
         print(f'bar missed: {key}')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the benchmarks run on: a Ceph of their own, and the facts about the machine."""
+"""What the benchmarks run on: a Ceph or a cloud of their own, and the facts about the machine."""
 
 from collections.abc import Iterator
 import contextlib
@@ -9,9 +9,12 @@ import pathlib
 import platform
 import subprocess
 import tempfile
+from typing import Protocol
 
 from bench import progress
 from cloud import ceph
+from cloud import commands
+from cloud.openstack import cloud as openstack_cloud
 from specreds_cinder import superposition as sp
 
 _TIMEOUT = 60.0
@@ -37,6 +40,16 @@ class Environment:
     figures: pathlib.Path | None
 
 
+class _Service(Protocol):
+    """What can be started and wiped."""
+
+    def up(self, progress: commands.Progress) -> None: ...
+
+    def down(self) -> None: ...
+
+    def wipe(self) -> None: ...
+
+
 @contextlib.contextmanager
 def cluster(data: pathlib.Path, port: int, progress: progress.Progress,
             keep: bool) -> Iterator[ceph.Ceph]:
@@ -49,17 +62,34 @@ def cluster(data: pathlib.Path, port: int, progress: progress.Progress,
     """
     ceph.Ceph(data).wipe(progress.say)
     own = ceph.Ceph(data, port=port)
+    with _running(own, progress, keep, own.files.log, own.admin_conf):
+        yield own
+
+
+@contextlib.contextmanager
+def cloud(data: pathlib.Path, port: int, progress: progress.Progress,
+          keep: bool) -> Iterator[openstack_cloud.Cloud]:
+    """Have a new OpenStack while the context lasts. The parameters are those of `cluster`."""
+    openstack_cloud.Cloud(data).wipe(progress.say)
+    own = openstack_cloud.Cloud(data, port=port)
+    with _running(own, progress, keep, own.log_dir, own.openrc()):
+        yield own
+
+
+@contextlib.contextmanager
+def _running(own: _Service, progress: progress.Progress, keep: bool, logs: pathlib.Path,
+             way_in: pathlib.Path) -> Iterator[None]:
     try:
         own.up(progress.say)
-        yield own
+        yield
     except BaseException:
         own.down()
-        progress.say(f'the logs of the cluster are in {own.files.log}')
+        progress.say(f'the logs are in {logs}')
         raise
     if keep:
-        progress.say(f'the cluster stays up: {own.admin_conf}')
+        progress.say(f'it stays up: {way_in}')
     else:
-        progress.say('removing the cluster')
+        progress.say('removing what was measured on')
         own.wipe()
 
 

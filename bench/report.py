@@ -62,6 +62,15 @@ BARS = (
     Bar('collapse.total_s', 'collapse of 25,600 objects, all included (s)', at_most=1.5),
     Bar('collapse.window_ms', '  window between first sweep and fence (ms)', at_most=100),
     Bar('merge.throughput_ratio', 'writer throughput during merge ÷ before', at_least=0.8),
+    Bar('cinder.super_ms', "super through Cinder's REST API (ms)", at_most=300),
+    Bar('cinder.super_http_ms', '  of it HTTP'),
+    Bar('cinder.super_rpc_ms', '  of it RPC'),
+    Bar('cinder.super_storage_ms', '  of it storage'),
+    Bar('cinder.collapse_ms', "collapse through Cinder's REST API (ms)"),
+    Bar('cinder.collapse_http_ms', '  of it HTTP'),
+    Bar('cinder.collapse_rpc_ms', '  of it RPC'),
+    Bar('cinder.collapse_storage_ms', '  of it storage'),
+    Bar('cinder.sixty_volumes_s', '60 volumes of one host in one REST call (s)', at_most=2),
 )
 
 

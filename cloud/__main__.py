@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line of `./run ceph`."""
+"""The command line of `./run ceph` and `./run cloud`."""
 
 import argparse
 import os
+import signal
 import sys
 import time
 
 from cloud import ceph
 from cloud import commands
 from cloud import layout
+from cloud.openstack import cli as openstack_cli
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -33,6 +35,7 @@ def _parser() -> argparse.ArgumentParser:
     actions.add_parser('status', parents=[shared], help='say what it is doing')
     actions.add_parser('down', parents=[shared], help='stop it, keep the data')
     actions.add_parser('wipe', parents=[shared], help='stop it, remove the data')
+    openstack_cli.add(areas)
     return parser
 
 
@@ -48,31 +51,42 @@ def _print_status(cluster: ceph.Ceph) -> bool:
     return status.health != 'DOWN'
 
 
+def _run_ceph(args: argparse.Namespace, progress: commands.Progress) -> int:
+    if args.action == 'up':
+        cluster = ceph.Ceph(args.data, port=args.port, osds=args.osds, ipv6=args.ipv6,
+                            pg_num=args.pgs, osd_bytes=args.osd_gib and args.osd_gib * layout.GIB)
+        cluster.up(progress)
+        progress(f'ceph is up: {cluster.conf}')
+        return 0
+    cluster = ceph.Ceph(args.data)
+    if args.action == 'status':
+        return 0 if _print_status(cluster) else 3
+    getattr(cluster, args.action)(progress)
+    progress(f'ceph is {"wiped" if args.action == "wipe" else "down"}: {cluster.files.root}')
+    return 0
+
+
 def main() -> int:
-    """:return: the exit status: 1 for an error, 3 if `status` finds the cluster down"""
+    """:return: the exit status: 1 for an error, 3 if `status` finds it down"""
     args = _parser().parse_args()
     start = time.monotonic()
 
     def progress(line: str) -> None:
-        print(f'[{time.monotonic() - start:5.1f} s] {line}', flush=True)
+        # One write a line: several threads tell of their progress.
+        sys.stdout.write(f'[{time.monotonic() - start:5.1f} s] {line}\n')
+        sys.stdout.flush()
 
+    # Whatever runs on behalf of this program is seen to its end.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        if args.action == 'up':
-            cluster = ceph.Ceph(args.data, port=args.port, osds=args.osds, ipv6=args.ipv6,
-                                pg_num=args.pgs,
-                                osd_bytes=args.osd_gib and args.osd_gib * layout.GIB)
-            cluster.up(progress)
-            progress(f'ceph is up: {cluster.conf}')
-            return 0
-        cluster = ceph.Ceph(args.data)
-        if args.action == 'status':
-            return 0 if _print_status(cluster) else 3
-        getattr(cluster, args.action)(progress)
-        progress(f'ceph is {"wiped" if args.action == "wipe" else "down"}: {cluster.files.root}')
+        run = openstack_cli.run if args.area == 'cloud' else _run_ceph
+        return run(args, progress)
     except commands.CloudError as error:
         print(f'error: {error}', file=sys.stderr)
         return 1
-    return 0
+    except KeyboardInterrupt:
+        print('error: interrupted; the same command again goes on from here', file=sys.stderr)
+        return 1
 
 
 if __name__ == '__main__':

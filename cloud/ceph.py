@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real Ceph on one machine: monitor, manager and BlueStore OSDs on the loopback interface."""
 
-from collections.abc import Iterator, Sequence
-import contextlib
+from collections.abc import Sequence
 import dataclasses
-import fcntl
 import json
 import pathlib
 import shutil
@@ -15,6 +13,7 @@ from typing import Any
 from cloud import caps
 from cloud import ceph_format
 from cloud import commands
+from cloud import directory
 from cloud import layout
 from cloud import processes
 
@@ -81,12 +80,13 @@ class Ceph:
 
         :raises CloudError: it could not; the message names the log to read
         """
-        self._check_ours()
+        directory.check_ours(self.files.settings, self.files.lock, 'cluster')
         self.files.root.mkdir(parents=True, exist_ok=True)
-        with self._lock():
+        with directory.locked(self.files.lock):
             if not self.files.formatted.exists():
                 self._create(progress)
-            self._supervisor.start({name: self._command(name) for name in self.settings.daemons})
+            self._supervisor.start({name: processes.Program(self._command(name))
+                                    for name in self.settings.daemons})
             progress('starting the monitor')
             self._supervisor.start_daemon('mon.a', wait=False)
             new = VOLUMES not in self.pools()
@@ -105,7 +105,7 @@ class Ceph:
         """Stop all daemons and keep the data."""
         if not self.files.root.exists():
             return
-        with self._lock():
+        with directory.locked(self.files.lock):
             self._stop(progress)
 
     def wipe(self, progress: commands.Progress = commands.silent) -> None:
@@ -115,8 +115,8 @@ class Ceph:
         """
         if not self.files.root.exists():
             return
-        self._check_ours()
-        with self._lock():
+        directory.check_ours(self.files.settings, self.files.lock, 'cluster')
+        with directory.locked(self.files.lock):
             self._stop(progress)
             shutil.rmtree(self.files.root)
 
@@ -218,21 +218,6 @@ class Ceph:
         self.admin(['auth', 'caps', 'client.cinder',
                     *(word for item in grants.items() for word in item)])
 
-    @contextlib.contextmanager
-    def _lock(self) -> Iterator[None]:
-        """Keep a second `up`, `down` or `wipe` of this directory waiting."""
-        with self.files.lock.open('w') as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-
-    def _check_ours(self) -> None:
-        """:raises CloudError: there is something in the directory that is not a cluster's"""
-        if not self.files.root.exists() or self.files.settings.exists():
-            return
-        if any(path != self.files.lock for path in self.files.root.iterdir()):
-            raise commands.CloudError(f'{self.files.root} is not empty and holds no cluster: '
-                                      'it is left alone')
-
     def _create(self, progress: commands.Progress) -> None:
         """Make the stores; whatever an interrupted attempt left holds no data and is removed."""
         self._check_address()
@@ -257,15 +242,9 @@ class Ceph:
             raise commands.CloudError(
                 f'this kernel has no usable {host} ({error.strerror})'
                 + ('; IPv6 is disabled' if self.settings.ipv6 else '')) from error
-        for port in (self.settings.port, self.settings.port + 1):
-            with socket.socket(family, socket.SOCK_STREAM) as probe:
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                try:
-                    probe.bind((host, port))
-                except OSError as error:
-                    raise commands.CloudError(
-                        f'port {port} on {host} is taken: choose another base port '
-                        f'({layout.PORTS} ports from it on are used)') from error
+        directory.check_ports(host, (self.settings.port, self.settings.port + 1),
+                              'choose another base port '
+                              f'({layout.PORTS} ports from it on are used)')
 
     def _command(self, daemon: str) -> list[str]:
         kind, _, number = daemon.partition('.')

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run programs with a time limit, and turn their failure into an error that can be read."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 import os
 import subprocess
 
@@ -25,16 +25,18 @@ def environment() -> dict[str, str]:
             if name not in ('CEPH_ARGS', 'CEPH_CONF', 'CEPH_KEYRING')}
 
 
-def run(argv: Sequence[str], timeout: float = 60.0) -> str:
+def run(argv: Sequence[str], timeout: float = 60.0,
+        variables: Mapping[str, str] | None = None) -> str:
     """Run a program and return its standard output.
 
     :param argv: the program and its arguments; never put a secret in them
     :param timeout: seconds after which the program is killed
+    :param variables: to add to its environment; the place for a secret
     :raises CloudError: the program is missing, failed, or took too long
     """
     try:
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              timeout=timeout, env=environment())
+                              timeout=timeout, env=environment() | dict(variables or {}))
     except FileNotFoundError as error:
         raise CloudError(f'{argv[0]} is not installed; run ./run setup') from error
     except subprocess.TimeoutExpired as error:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Daemons kept running by one supervisord of their own, in one directory."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
 import http.client
 import os
 import pathlib
+import shlex
 import signal
 import subprocess
 import sys
@@ -32,20 +33,37 @@ chmod = 0700
 supervisor.rpcinterface_factory = supervisor.rpcinterface:make_main_rpcinterface
 """
 
-# A daemon that dies is started again; one that was stopped or killed by us is not.
+# A daemon that dies is started again; one that was stopped or killed by us is not. A daemon that
+# has to be killed is killed with its children: supervisord makes each the leader of a group.
 _PROGRAM = """
 [program:{name}]
 command = {command}
+environment = {environment}
 autostart = false
 autorestart = unexpected
 exitcodes =
 startsecs = 1
-stopwaitsecs = 60
+stopwaitsecs = {stop_seconds}
+killasgroup = true
 redirect_stderr = true
 stdout_logfile = {log}/{name}.out
 """
 
 _START_TIMEOUT = 15.0
+_ALIVE = ('RUNNING', 'STARTING', 'BACKOFF')
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """How a daemon is run; nothing in it may be secret.
+
+    :param environment: variables to set on top of those that supervisord got
+    :param stop_seconds: from TERM to KILL
+    """
+
+    argv: Sequence[str]
+    environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    stop_seconds: int = 60
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +73,19 @@ class Process:
     name: str
     state: str
     pid: int
+
+
+def _escaped(word: str) -> str:
+    """A word that means itself in supervisord's configuration."""
+    return word.replace('%', '%%')
+
+
+def _section(name: str, program: Program, log: pathlib.Path) -> str:
+    return _PROGRAM.format(
+        name=name, command=_escaped(shlex.join(program.argv)), log=log,
+        environment=','.join(f'{variable}="{_escaped(value)}"'
+                             for variable, value in program.environment.items()),
+        stop_seconds=program.stop_seconds)
 
 
 class Supervisor:
@@ -84,19 +115,22 @@ class Supervisor:
             return False
         return True
 
-    def start(self, programs: Mapping[str, Sequence[str]]) -> None:
+    def start(self, programs: Mapping[str, Program]) -> None:
         """Start supervisord if it is not running; its daemons are started one by one later.
 
-        :param programs: command line by name of the daemon
+        A supervisord that runs learns of what has changed: a daemon that is no more, or is run in
+        another way, is stopped.
+
+        :param programs: by name of the daemon
         :raises CloudError: supervisord did not come up
         """
-        if self.running():
-            return
         user = 'user = root\n' if os.getuid() == 0 else ''
         self._conf.write_text(
             _SUPERVISORD.format(run=self._run, log=self._log, user=user)
-            + ''.join(_PROGRAM.format(name=name, command=' '.join(argv), log=self._log)
-                      for name, argv in programs.items()))
+            + ''.join(_section(name, program, self._log) for name, program in programs.items()))
+        if self.running():
+            self._reload()
+            return
         # Its own session: a Ctrl-C in the terminal is not meant for the daemons.
         subprocess.run([sys.executable, '-m', 'supervisor.supervisord', '-c', str(self._conf)],
                        check=False, start_new_session=True, stdin=subprocess.DEVNULL,
@@ -108,6 +142,18 @@ class Supervisor:
                 raise commands.CloudError('supervisord did not start; '
                                           f'see {self._log}/supervisord.log')
             time.sleep(0.05)
+
+    def _reload(self) -> None:
+        ((added, changed, removed),) = self._call('reloadConfig')
+        for name in (*changed, *removed):
+            self._call('stopProcessGroup', name)
+            self._call('removeProcessGroup', name)
+        for name in (*added, *changed):
+            self._call('addProcessGroup', name)
+
+    def log_of(self, name: str) -> pathlib.Path:
+        """The file with what a daemon prints."""
+        return self._log / f'{name}.out'
 
     def processes(self) -> list[Process]:
         """All daemons, or none if supervisord is not running."""
@@ -139,21 +185,32 @@ class Supervisor:
 
     def stop_daemon(self, name: str) -> None:
         """Stop a daemon in good order, and leave it stopped."""
-        if self.process(name).state in ('RUNNING', 'STARTING', 'BACKOFF'):
+        if self.process(name).state in _ALIVE:
             self._call('stopProcess', name, True)
+
+    def stop_daemons(self, names: Iterable[str]) -> None:
+        """Stop several daemons at the same time."""
+        wanted = set(names)
+        for process in self.processes():
+            if process.name in wanted and process.state in _ALIVE:
+                self._call('stopProcess', process.name, False)
+        while any(process.name in wanted and process.pid for process in self.processes()):
+            time.sleep(0.05)
 
     def kill_daemon(self, name: str) -> None:
         """Kill a daemon without a chance to say goodbye (a power failure), and leave it dead.
 
         It is frozen first, so that supervisord's own TERM, which tells it that the end is
-        meant, stays pending and never runs the daemon's handler.
+        meant, stays pending and never runs the daemon's handler. Its children go with it.
+
+        :raises CloudError: it does not die
         """
         pid = self.process(name).pid
         if not pid:
             return
-        os.kill(pid, signal.SIGSTOP)
+        os.killpg(pid, signal.SIGSTOP)
         self._call('stopProcess', name, False)
-        os.kill(pid, signal.SIGKILL)
+        os.killpg(pid, signal.SIGKILL)
         deadline = time.monotonic() + _START_TIMEOUT
         while self.process(name).pid:
             if time.monotonic() > deadline:

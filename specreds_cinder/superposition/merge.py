@@ -37,12 +37,7 @@ def offline(cluster: ceph.Cluster, record: records.Record, rate: int, stall_s: f
     :raises OverlayBusy: the backup still has an overlay open
     :raises MergeFailed: qemu-img failed or stalled; nothing is lost, repeat it
     """
-    for volume in record.volumes:
-        users = volumes.clients(cluster, volume.overlay_ref)
-        if users:
-            raise errors.OverlayBusy(
-                f'overlay {volume.overlay_ref} is open at {", ".join(sorted(users))}: merge it '
-                f'there (online), or stop the backup first')
+    _unused(cluster, record)
     sizes = [overlay.used_bytes(cluster, volume) for volume in record.volumes]
     for index, volume in enumerate(record.volumes):
         def tell(share: float, index: int = index) -> None:
@@ -50,19 +45,32 @@ def offline(cluster: ceph.Cluster, record: records.Record, rate: int, stall_s: f
                 progress(int(sum(sizes[:index]) + share * sizes[index]), sum(sizes))
         with trace.change('merge.commit', str(volume.ref)):
             _commit(cluster, volume, rate, stall_s, tell)
+    # What somebody who has opened an overlay meanwhile wrote to it is not in the volume.
+    _unused(cluster, record)
+
+
+def _unused(cluster: ceph.Cluster, record: records.Record) -> None:
+    """:raises OverlayBusy: somebody has an overlay open"""
+    for volume in record.volumes:
+        users = volumes.clients(cluster, volume.overlay_ref)
+        if users:
+            raise errors.OverlayBusy(
+                f'overlay {volume.overlay_ref} is open at {", ".join(sorted(users))}: merge it '
+                f'there (online), or stop the backup first')
 
 
 def _commit(cluster: ceph.Cluster, volume: records.Volume, rate: int, stall_s: float,
             tell: Callable[[float], None]) -> None:
     # -d leaves the overlay as it is; emptying it would be work for nothing before its removal.
-    command = ['qemu-img', 'commit', '-p', '-d']
+    # It must not go on when its controller is killed: another one would find the overlay busy.
+    command = ['setpriv', '--pdeathsig', 'KILL', 'qemu-img', 'commit', '-p', '-d']
     if rate:
         command += ['-r', str(rate)]
     command.append('json:' + json.dumps(qemu.offline_chain(cluster, volume)))
     try:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     except FileNotFoundError:
-        raise errors.MergeFailed('qemu-img is missing: install qemu-utils') from None
+        raise errors.MergeFailed('setpriv is missing: install util-linux') from None
     with process:
         assert process.stdout is not None and process.stderr is not None
         try:

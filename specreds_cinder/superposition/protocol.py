@@ -17,14 +17,14 @@ aborting   the primary's version is the real one; the overlays are about to go
 """
 
 import builtins
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
 import contextlib
 import dataclasses
 import logging
 import threading
 import time
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from specreds_cinder.superposition import address
 from specreds_cinder.superposition import backup as backups
@@ -154,10 +154,23 @@ class Protocol:
                 removed += 1
         return removed
 
+    def label(self, record: records.Record, **labels: Any) -> records.Record:
+        """Set some of a superposition's labels.
+
+        It also makes a merge fail that runs meanwhile: whoever is about to open the overlays of a
+        promoted superposition says so first.
+
+        :raises RecordChanged: another controller changed the record in between
+        """
+        record = self.reload(record)
+        return self.store.swap(record, dataclasses.replace(
+            record, labels={**record.labels, **labels}))
+
     # super
 
     def super(self, refs: Sequence[records.VolumeRef], reason: str = '',
-              server: str | None = None) -> records.Record:
+              server: str | None = None, *, superposition: str | None = None,
+              joint: bool = False, labels: Mapping[str, Any] | None = None) -> records.Record:
         """Put a set of volumes into superposition: all of them, or none.
 
         The backup may read nothing of them before this returns.
@@ -165,6 +178,10 @@ class Protocol:
         :param refs: the volumes of one server
         :param reason: why, for whoever looks at the record
         :param server: whose volumes they are, for whoever looks at the record
+        :param superposition: its id, a UUID; by default a new one
+        :param joint: it will be decided together with others: by :meth:`prepare` and
+            :meth:`commit` instead of :meth:`collapse`
+        :param labels: kept in the record, for the caller
         :raises InvalidInput: no volume, or one named twice
         :raises VolumeGone: a volume does not exist
         :raises NotEligible: a volume cannot be superposed
@@ -174,12 +191,13 @@ class Protocol:
         if not refs or len(set(refs)) != len(refs):
             raise errors.InvalidInput('name at least one volume, and each only once')
         began = time.monotonic()
-        superposition = records.new_id()
+        superposition = superposition or records.new_id()
         found = self._eligible(refs, superposition)
         now = records.now()
         record = self.store.create(records.Record(
             id=superposition, state=records.CREATING, volumes=found, created_at=now,
-            changed_at=now, reason=reason, server=server))
+            changed_at=now, reason=reason, server=server, joint=joint,
+            labels=dict(labels or {})))
         try:
             self._each(lambda volume: self.store.claim(volume, superposition, record.home),
                        record.volumes)
@@ -293,10 +311,62 @@ class Protocol:
             self.abort(record)
             return CollapseReport(records.ABORTED, sweep.SweepReport(False, None, 0, 0.0))
         record = self._in(record, records.SUPERPOSED)
+        self._alone(record)
         return self._collapse(record, backup)
 
-    def _collapse(self, record: records.Record,
-                  backup: backups.Backup | None) -> CollapseReport:
+    def prepare(self, record: records.Record,
+                backup: backups.Backup | None = None) -> CollapseReport:
+        """Do the part of a collapse from the fence on, for what is decided with others.
+
+        Whoever decides has checked all of them before. Behind its fence a superposition stays
+        what it is, so :meth:`commit` or :meth:`give_up` may come at any time. Preparing again
+        what was cut off, or is prepared, is no error. Parameters and errors are those of
+        :meth:`collapse`.
+
+        :returns: the outcome: prepared, or late-dirty; either way it is fenced, and undecided
+        """
+        record = self._in(record, records.SUPERPOSED, records.COLLAPSING)
+        return self._collapse(record, backup, decide=False)
+
+    def commit(self, record: records.Record) -> None:
+        """Decide for the backup, as others that were prepared with it have. May be repeated.
+
+        :raises Conflict: it is not prepared
+        """
+        record = self.reload(record)
+        if record.state in records.DECIDED:
+            return
+        if not record.prepared or record.outcome is not None:
+            raise errors.Conflict(f'superposition {record.id} is {record.outcome or record.state} '
+                                  f'and not prepared to be promoted', record.state)
+        self._commit(record)
+
+    def give_up(self, record: records.Record) -> None:
+        """Decide for the primary, which is fenced already: it is late dirty.
+
+        :raises Conflict: it is not prepared, or decided
+        """
+        record = self._in(record, records.COLLAPSING, records.ABORTING)
+        if not record.prepared:
+            raise errors.Conflict(
+                f'superposition {record.id} is not prepared: a fenced write of its primary may '
+                f'be on its way yet', record.state)
+        self._drop(record, records.LATE_DIRTY)
+
+    def _alone(self, record: records.Record) -> None:
+        """:raises Conflict: the record may not be decided by itself"""
+        if record.joint:
+            raise errors.Conflict(
+                f'superposition {record.id} is decided together with others: prepare and commit '
+                f'it where they are', record.state)
+
+    def _commit(self, record: records.Record) -> None:
+        with trace.span('commit', record.id):
+            self.store.swap(record, record.moved(records.PROMOTED, outcome=records.PROMOTED))
+        LOG.info('superposition %s is promoted', record.id)
+
+    def _collapse(self, record: records.Record, backup: backups.Backup | None, *,
+                  decide: bool = True) -> CollapseReport:
         began = time.monotonic()
         if backup is not None:
             with trace.span('durable', record.id):
@@ -309,13 +379,14 @@ class Protocol:
             record = self.store.swap(record, record.moved(records.COLLAPSING, fenced=fenced))
         elif fenced != record.fenced:
             record = self._fencing(record, fenced)
-        report = self._decide(record, clients, resumed=resumed)
+        report = self._decide(record, clients, resumed=resumed, decide=decide)
         return dataclasses.replace(report, durable_s=durable_s,
                                    total_s=time.monotonic() - began)
 
     def _decide(self, record: records.Record, clients: frozenset[str], *,
-                resumed: bool) -> CollapseReport:
-        first = self._sweep(record, thorough=False)
+                resumed: bool, decide: bool) -> CollapseReport:
+        first = (self._sweep(record, thorough=False) if decide
+                 else sweep.SweepReport(False, None, 0, 0.0))
         if first.dirty and not (resumed and self._was_fenced(record)):
             LOG.info('superposition %s is dirty: %s', record.id, first.first)
             self._drop(record, records.DIRTY)
@@ -335,15 +406,22 @@ class Protocol:
             report = CollapseReport(
                 records.LATE_DIRTY if second.dirty else records.PROMOTED, first, second,
                 fence_s=closed - asked, window_s=closed - swept)
+            if not decide:
+                return self._prepared(record, report)
             if second.dirty:
                 LOG.warning('superposition %s is late dirty: %s', record.id, second.first)
                 self._drop(record, records.LATE_DIRTY)
                 return report
             committing = time.monotonic()
-            with trace.span('commit', record.id):
-                self.store.swap(record, record.moved(records.PROMOTED, outcome=records.PROMOTED))
-        LOG.info('superposition %s is promoted', record.id)
+            self._commit(record)
         return dataclasses.replace(report, commit_s=time.monotonic() - committing)
+
+    def _prepared(self, record: records.Record, report: CollapseReport) -> CollapseReport:
+        late = report.outcome == records.LATE_DIRTY
+        self.store.swap(record, dataclasses.replace(
+            record, prepared=True, changed_at=records.now(),
+            outcome=records.LATE_DIRTY if late else None))
+        return report if late else dataclasses.replace(report, outcome=records.PREPARED)
 
     def _behind_fence(self, record: records.Record, known: set[str]
                       ) -> tuple[sweep.SweepReport, records.Record]:
@@ -444,15 +522,16 @@ class Protocol:
         if record.state != records.ABORTING:
             record = self.store.swap(record, record.moved(records.ABORTING, outcome=outcome))
         self._unfence(record)
-        self._clean(record, progress)
+        self._clean(record, progress, evict=self.settings.evict_backup)
 
     def _unfence(self, record: records.Record) -> None:
         if record.outcome == records.ABORTED:
             self.fence.open(record.fenced)
 
-    def _clean(self, record: records.Record, progress: backups.Progress | None = None) -> None:
+    def _clean(self, record: records.Record, progress: backups.Progress | None = None, *,
+               evict: bool) -> None:
         """Remove everything that a decided superposition leaves behind; its record last."""
-        shut_out = self.fence if self.settings.evict_backup else None
+        shut_out = self.fence if evict else None
         self._each(lambda volume: overlay.remove(self.cluster, volume, shut_out, progress),
                    record.volumes)
         self._each(lambda volume: self.store.release(volume, record.id), record.volumes)
@@ -473,25 +552,49 @@ class Protocol:
         :param rate: bytes per second at most, 0 for no limit; by default that of the settings
         :raises Conflict: it was not promoted
         :raises MergeFailed: the offline merge failed; nothing is lost, repeat it
+        :raises OverlayBusy: somebody has an overlay open; nothing is lost, repeat it
+        :raises RecordChanged: somebody is about to open an overlay; nothing is lost, repeat it
         :raises BackupError: the online merge failed; nothing is lost, repeat it
         """
-        record = self._in(record, records.PROMOTED, records.MERGING, records.MERGED)
-        if record.state == records.PROMOTED:
-            record = self.store.swap(record, record.moved(records.MERGING))
+        record = self.begin_merge(record)
         if record.state == records.MERGING:
             limit = self.settings.merge_bytes_per_s if rate is None else rate
             with self._kept_fenced(record), trace.span('merge', record.id):
                 if backup is None:
                     merges.offline(self.cluster, record, limit, self.settings.merge_stall_s,
                                    progress)
+                    # Whoever was told meanwhile to open the overlays has changed the record.
                     record = self._merged(record)
                 else:
                     record = self._merge_online(record, backup, limit, progress)
         elif backup is not None:
             backup.proceed()
             backup.release(record)
-        self._clean(record)
+        # Whoever still has an overlay open is the server, which is about to let go of it.
+        self._clean(record, evict=False)
         LOG.info('superposition %s is merged', record.id)
+
+    def begin_merge(self, record: records.Record) -> records.Record:
+        """Note that a merge begins, for a hypervisor that drives it by itself.
+
+        :raises Conflict: it was not promoted
+        """
+        record = self._in(record, records.PROMOTED, records.MERGING, records.MERGED)
+        if record.state != records.PROMOTED:
+            return record
+        return self.store.swap(record, record.moved(records.MERGING))
+
+    def end_merge(self, record: records.Record) -> None:
+        """Note that overlay and volume are equal, and the guest stands still until this is over.
+
+        From here on the volume is what is opened. The overlay goes with :meth:`merge`, as soon
+        as the hypervisor has released it. May be repeated.
+
+        :raises Conflict: no merge was begun
+        """
+        record = self._in(record, records.MERGING, records.MERGED)
+        if record.state == records.MERGING:
+            self._merged(record)
 
     def _merge_online(self, record: records.Record, backup: backups.Backup, rate: int,
                       progress: backups.Progress | None) -> records.Record:
@@ -553,9 +656,11 @@ class Protocol:
 
         :returns: what became of it: superposed, promoted, merged, aborted, dirty or late-dirty
         :raises NotSuperposed: it has ended
+        :raises Conflict: it was being decided together with others
         """
         record = self.reload(record)
         if record.state == records.COLLAPSING:
+            self._alone(record)
             return self._collapse(record, backup).outcome
         if record.state in (records.MERGING, records.MERGED):
             self.merge(record, backup, progress)

@@ -38,6 +38,8 @@ DECIDED = frozenset({PROMOTED, MERGING, MERGED})
 ABORTED = 'aborted'
 DIRTY = 'dirty'
 LATE_DIRTY = 'late-dirty'
+# Not an outcome yet: fenced and clean, and some other superposition's record decides.
+PREPARED = 'prepared'
 
 _NAME = re.compile(r'[^/@\s]+')
 _TEXT = {'type': 'string'}
@@ -74,6 +76,8 @@ _SCHEMA = {
         'fenced': _TEXTS,
         'created_at': _TEXT, 'changed_at': _TEXT,
         'reason': _TEXT, 'server': {'type': ['string', 'null']},
+        'joint': {'type': 'boolean'}, 'prepared': {'type': 'boolean'},
+        'labels': {'type': 'object'},
     },
 }
 # jsonschema.validate() would check the schema itself each time: 25 ms for every record read.
@@ -192,6 +196,9 @@ class Record:
     :param outcome: None until decided, then promoted, aborted, dirty or late-dirty
     :param cuts: by pool id
     :param fenced: addresses that were, or were about to be, blocklisted
+    :param joint: it is decided together with others: by preparing all, then committing all
+    :param prepared: fenced and swept clean: it may be committed, whenever that is decided
+    :param labels: what the caller wants to find again, as JSON values
     :param version: RADOS version of the record's object, which compare-and-swap compares
     """
 
@@ -205,6 +212,9 @@ class Record:
     fenced: tuple[str, ...] = ()
     reason: str = ''
     server: str | None = None
+    joint: bool = False
+    prepared: bool = False
+    labels: dict[str, Any] = dataclasses.field(default_factory=dict)
     version: int = 0
 
     @property

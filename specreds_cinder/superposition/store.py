@@ -59,6 +59,7 @@ class Store:
     def create(self, record: records.Record) -> records.Record:
         """Enter a new record, first into the index of every home, then itself.
 
+        :raises Conflict: there is one by that id
         :raises ClusterTimeout: Ceph did not answer; the record may or may not exist
         """
         for home in record.homes:
@@ -67,13 +68,16 @@ class Store:
                     rados.WriteOpCtx() as op:
                 io.set_omap(op, (record.id,), (f'{record.home} {time.time():.6f}'.encode(),))
                 io.operate_write_op(op, _INDEX)
-        with self._ioctx(record.home, f'create record {record.id}') as io, \
-                trace.change('record.create', record.id), \
-                rados.WriteOpCtx() as op:
-            op.new(rados.LIBRADOS_CREATE_EXCLUSIVE)
-            op.write_full(record.dump())
-            io.operate_write_op(op, _object(record.id))
-            return dataclasses.replace(record, version=io.get_last_version())
+        try:
+            with self._ioctx(record.home, f'create record {record.id}') as io, \
+                    trace.change('record.create', record.id), \
+                    rados.WriteOpCtx() as op:
+                op.new(rados.LIBRADOS_CREATE_EXCLUSIVE)
+                op.write_full(record.dump())
+                io.operate_write_op(op, _object(record.id))
+                return dataclasses.replace(record, version=io.get_last_version())
+        except rados.ObjectExists:
+            raise errors.Conflict(f'there is a superposition {record.id} already') from None
 
     def read(self, superposition: str, home: records.Home) -> records.Record:
         """Read a record.

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long super and collapse take through Cinder's REST API, and where the time goes.
+
+What a client waits for is split three ways, by what each side measures of the same request:
+*storage* is the protocol at work in the volume service, *rpc* the rest of what cinder-api waits
+for the volume service (broker, locks, database), *http* what the client waits for beyond that.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+import functools
+import pathlib
+import time
+from typing import Any
+
+from keystoneauth1 import adapter
+from keystoneauth1 import exceptions
+
+from bench import environment
+from bench import plots
+from bench import primary
+from bench import progress
+from bench import stats
+from cloud.openstack import cloud as openstack_cloud
+from specreds_cinder import superposition as sp
+
+_SIZE_GIB = 10
+_VOLUMES = 60
+_BASE = '/os-superpositions'
+_POLL_S = 0.2
+_TIMEOUT_S = 300.0
+_PARTS = ('http', 'rpc', 'storage')
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """Seconds that one request took, and its parts."""
+
+    total: float
+    http: float
+    rpc: float
+    storage: float
+
+
+class Api:
+    """Block storage as an administrator has it.
+
+    :param cloud: a cloud that is up
+    """
+
+    def __init__(self, cloud: openstack_cloud.Cloud) -> None:
+        self._rest = adapter.Adapter(
+            cloud.session(), service_type='block-storage', interface='public',
+            additional_headers={'OpenStack-API-Version': 'superposition 1.0'})
+        # The first request also logs in, finds the endpoint and connects.
+        self._rest.get(_BASE)
+
+    def volumes(self, count: int, volume_type: str) -> list[str]:
+        """Make volumes of one back end; gives their ids."""
+        ids = [self._rest.post('/volumes', json={'volume': {
+            'size': _SIZE_GIB, 'name': f'bench-{number}', 'volume_type': volume_type,
+        }}).json()['volume']['id'] for number in range(count)]
+        for volume_id in ids:
+            self._wait(functools.partial(self._available, f'/volumes/{volume_id}'),
+                       f'volume {volume_id} to be available')
+        return ids
+
+    def create(self, volume_ids: Sequence[str]) -> tuple[str, Split]:
+        """Superpose volumes; gives the id of the superposition."""
+        took, answer = self._timed(_BASE, {'superposition': {
+            'volume_ids': list(volume_ids), 'reason': 'benchmark'}})
+        found = answer['superposition']
+        return found['id'], split(took, found['durations'])
+
+    def promote(self, superposition_id: str) -> Split:
+        """Promote, and see to it that the merge has ended.
+
+        :raises RuntimeError: the outcome is another one
+        """
+        path = f'{_BASE}/{superposition_id}'
+        took, answer = self._timed(f'{path}/collapse', {'collapse': {'decision': 'promote'}})
+        found = answer['collapse']
+        if found['outcome'] != 'promoted':
+            raise RuntimeError(f'the primary is idle, and yet the collapse of {superposition_id} '
+                               f'ended {found["outcome"]}')
+        self._rest.post(f'{path}/merge', json={'merge': {'step': 'offline'}})
+        self._wait(lambda: self._gone(path), f'superposition {superposition_id} to be merged')
+        return split(took, found['durations'])
+
+    def abort(self, superposition_id: str) -> None:
+        """Drop a superposition."""
+        path = f'{_BASE}/{superposition_id}'
+        self._rest.delete(path)
+        self._wait(lambda: self._gone(path), f'superposition {superposition_id} to be gone')
+
+    def _timed(self, path: str, body: Mapping[str, Any]) -> tuple[float, dict[str, Any]]:
+        began = time.monotonic()
+        answer = self._rest.post(path, json=body)
+        return time.monotonic() - began, answer.json()
+
+    def _available(self, path: str) -> bool:
+        status = self._rest.get(path).json()['volume']['status']
+        if status == 'error':
+            raise RuntimeError(f'{path} is in state error: see ./run cloud logs')
+        return bool(status == 'available')
+
+    def _gone(self, path: str) -> bool:
+        try:
+            self._rest.get(path)
+        except exceptions.NotFound:
+            return True
+        return False
+
+    @staticmethod
+    def _wait(done: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + _TIMEOUT_S
+        while not done():
+            if time.monotonic() > deadline:
+                raise RuntimeError(f'waited {_TIMEOUT_S:g} s for {what}')
+            time.sleep(_POLL_S)
+
+
+def split(total: float, durations: Mapping[str, float]) -> Split:
+    """Split what a request took.
+
+    :param total: seconds by the client's clock
+    :param durations: of the answer: `rpc` as cinder-api and `storage` as the volume service
+        measured it
+    """
+    rpc, storage = durations['rpc'], durations['storage']
+    return Split(total, total - rpc, rpc - storage, storage)
+
+
+def run(cloud: openstack_cloud.Cloud, tell: progress.Progress, rounds: int,
+        figures: pathlib.Path | None) -> dict[str, float]:
+    """Measure on a cloud, and give the figures for the JSON.
+
+    :param rounds: how often the volumes of a host are superposed at once; one volume twice as
+        often
+    """
+    single = 2 * rounds
+    tell.section('cinder', 1 + single + rounds)
+    tell.step(f'making {_VOLUMES} volumes')
+    backend = cloud.backends[0]
+    supers, collapses, many = [], [], []
+    with environment.connected(cloud.ceph) as cluster:
+        api = Api(cloud)
+        ids = api.volumes(_VOLUMES, backend.name)
+        refs = [sp.VolumeRef(backend.pool, '', f'volume-{volume_id}') for volume_id in ids]
+        for number in range(single):
+            tell.step(f'one volume, round {number + 1} of {single}')
+            # A promotion fences the primary: the next round has another.
+            with primary.attached(cluster, refs[:1]):
+                superposition_id, took = api.create(ids[:1])
+                supers.append(took)
+                collapses.append(api.promote(superposition_id))
+        with primary.attached(cluster, refs):
+            for number in range(rounds):
+                tell.step(f'{_VOLUMES} volumes, round {number + 1} of {rounds}')
+                superposition_id, took = api.create(ids)
+                many.append(took)
+                api.abort(superposition_id)
+    if figures is not None:
+        figures.mkdir(parents=True, exist_ok=True)
+        _draw(figures, {'super': supers, 'collapse --promote': collapses,
+                        f'super of {_VOLUMES} volumes': many})
+    return (_figures('cinder.super', supers) | _figures('cinder.collapse', collapses)
+            | stats.summary([took.total for took in many]).entries('cinder.sixty_volumes_s')
+            | {f'cinder.sixty_volumes_{part}_s': _median(many, part) for part in _PARTS})
+
+
+def _figures(key: str, splits: Sequence[Split]) -> dict[str, float]:
+    figures = stats.summary([took.total * 1e3 for took in splits]).entries(f'{key}_ms')
+    return figures | {f'{key}_{part}_ms': _median(splits, part) * 1e3 for part in _PARTS}
+
+
+def _median(splits: Sequence[Split], part: str) -> float:
+    return stats.summary([getattr(took, part) for took in splits]).median
+
+
+def _draw(figures: pathlib.Path, measured: Mapping[str, Sequence[Split]]) -> None:
+    columns = [sorted(splits, key=lambda took: took.total)[len(splits) // 2]
+               for splits in measured.values()]
+    with plots.drawing(
+            figures / 'cinder.png', "Latency through Cinder's REST API, by part",
+            f'volumes of {_SIZE_GIB} GiB that a primary has open; of all rounds, the one with '
+            'the median latency') as (plot,):
+        plots.stacked(plot, {part: [getattr(column, part) * 1e3 for column in columns]
+                             for part in _PARTS}, list(measured), 'ms')
+        plots.label(plot, 'request', 'time (ms)', room=1.25)

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A data directory: whose it is, one at a time in it, and whether its ports are free."""
+
+from collections.abc import Iterable, Iterator
+import contextlib
+import fcntl
+import pathlib
+import socket
+
+from cloud import commands
+
+
+@contextlib.contextmanager
+def locked(lock: pathlib.Path) -> Iterator[None]:
+    """Keep a second `up`, `down` or `wipe` of a directory waiting.
+
+    :param lock: a file in it
+    """
+    with lock.open('w') as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def check_ours(settings: pathlib.Path, lock: pathlib.Path, what: str) -> None:
+    """Refuse a directory that something else is in.
+
+    :param settings: the file that marks a directory as ours
+    :param lock: what an attempt that was interrupted at once may have left
+    :param what: the kind of thing that should be in it, such as `cluster`
+    :raises CloudError: there is something in the directory that is not ours
+    """
+    root = settings.parent
+    if not root.exists() or settings.exists():
+        return
+    if any(path != lock for path in root.iterdir()):
+        raise commands.CloudError(f'{root} is not empty and holds no {what}: it is left alone')
+
+
+def check_ports(host: str, ports: Iterable[int], hint: str) -> None:
+    """Find out early that something else listens.
+
+    :param host: an address of this machine
+    :param hint: what is to be done, for the error message
+    :raises CloudError: one of the ports is taken
+    """
+    family = socket.AF_INET6 if ':' in host else socket.AF_INET
+    for port in ports:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host, port))
+            except OSError as error:
+                raise commands.CloudError(f'port {port} on {host} is taken: {hint}') from error

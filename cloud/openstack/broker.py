@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A RabbitMQ of the cloud's own, and the Erlang port mapper that it needs."""
+
+import base64
+from collections.abc import Iterable, Mapping
+import hashlib
+import json
+import secrets
+import time
+
+import amqp
+
+from cloud import commands
+from cloud import processes
+from cloud.openstack import files as private
+from cloud.openstack import layout
+
+_USER = 'openstack'
+# The package's /usr/sbin/rabbitmq-server changes the user first; this one does not.
+_SERVER = '/usr/lib/rabbitmq/bin/rabbitmq-server'
+_TIMEOUT = 90.0
+
+_CONF = """\
+listeners.tcp.1 = {host}:{port}
+load_definitions = {definitions}
+vm_memory_high_watermark.absolute = 512MB
+disk_free_limit.absolute = 100MB
+log.console = true
+log.console.level = info
+log.file = false
+"""
+
+
+def url(settings: layout.Settings, passwords: Mapping[str, str]) -> str:
+    """oslo.messaging's URL of the broker; it has a password in it."""
+    return f'rabbit://{_USER}:{passwords["rabbitmq"]}@{layout.HOST}:{settings.broker_port}/'
+
+
+def prepare(files: layout.Layout, settings: layout.Settings,
+            passwords: Mapping[str, str]) -> None:
+    """Write the configuration, and the one user there is; none of RabbitMQ's own is made."""
+    files.broker.mkdir(exist_ok=True)
+    private.write(files.broker_conf, _CONF.format(
+        host=layout.HOST, port=settings.broker_port, definitions=files.broker_definitions))
+    # The hash is salted, so it is another one each time: the first is kept.
+    if not files.broker_definitions.exists():
+        private.write(files.broker_definitions,
+                      json.dumps(_definitions(passwords['rabbitmq']), indent=1))
+
+
+def _definitions(password: str) -> dict[str, object]:
+    salt = secrets.token_bytes(4)
+    digest = hashlib.sha256(salt + password.encode()).digest()
+    return {
+        'users': [{'name': _USER, 'tags': '',
+                   'password_hash': base64.b64encode(salt + digest).decode(),
+                   'hashing_algorithm': 'rabbit_password_hashing_sha256'}],
+        'vhosts': [{'name': '/'}],
+        'permissions': [{'user': _USER, 'vhost': '/', 'configure': '.*', 'write': '.*',
+                         'read': '.*'}],
+    }
+
+
+def programs(files: layout.Layout, settings: layout.Settings) -> dict[str, processes.Program]:
+    """How the port mapper and the server are run."""
+    erlang = {'HOME': str(files.broker), 'ERL_EPMD_ADDRESS': layout.HOST,
+              'ERL_EPMD_PORT': str(settings.epmd_port)}
+    server = erlang | {
+        # The Erlang machine takes the place of the shell script, so that it gets the signals.
+        'RUNNING_UNDER_SYSTEMD': 'true',
+        'RABBITMQ_NODENAME': f'specreds{settings.port}@localhost',
+        'RABBITMQ_MNESIA_BASE': str(files.broker / 'mnesia'),
+        'RABBITMQ_LOG': '-color',
+        'RABBITMQ_LOG_BASE': str(files.log),
+        'RABBITMQ_CONFIG_FILE': str(files.broker_conf),
+        'RABBITMQ_ENABLED_PLUGINS_FILE': str(files.broker / 'enabled_plugins'),
+        'RABBITMQ_CONF_ENV_FILE': '/dev/null',
+        'RABBITMQ_PID_FILE': str(files.run / 'rabbitmq.pid'),
+        'RABBITMQ_DIST_PORT': str(settings.erlang_port),
+        'RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS': '-kernel inet_dist_use_interface {127,0,0,1}',
+    }
+    return {'epmd': processes.Program(['epmd'], erlang, stop_seconds=5),
+            'rabbitmq': processes.Program([_SERVER], server, stop_seconds=15)}
+
+
+def ping(settings: layout.Settings, passwords: Mapping[str, str]) -> None:
+    """:raises OSError, amqp.AMQPError: the server does not answer, or does not know the user"""
+    with _connect(settings, passwords):
+        pass
+
+
+def idle(settings: layout.Settings, passwords: Mapping[str, str],
+         queues: Iterable[str]) -> list[str]:
+    """Those of the queues to which nobody listens.
+
+    :raises OSError, amqp.AMQPError: the server does not answer
+    """
+    with _connect(settings, passwords) as connection:
+        return [queue for queue in queues if not _consumers(connection, queue)]
+
+
+def _consumers(connection: amqp.Connection, queue: str) -> int:
+    # A channel ends with its first error.
+    with connection.channel() as channel:
+        try:
+            return int(channel.queue_declare(queue, passive=True).consumer_count)
+        except amqp.NotFound:
+            return 0
+
+
+def _connect(settings: layout.Settings, passwords: Mapping[str, str]) -> amqp.Connection:
+    return amqp.Connection(f'{layout.HOST}:{settings.broker_port}', userid=_USER,
+                           password=passwords['rabbitmq'], connect_timeout=5)
+
+
+def wait(settings: layout.Settings, passwords: Mapping[str, str], log: object) -> None:
+    """Wait until the server lets the user in.
+
+    :param log: what to read if it does not
+    :raises CloudError: it did not in time
+    """
+    deadline = time.monotonic() + _TIMEOUT
+    while True:
+        try:
+            return ping(settings, passwords)
+        except (OSError, amqp.AMQPError) as error:
+            if time.monotonic() > deadline:
+                raise commands.CloudError(f'RabbitMQ does not answer ({error}); see {log}'
+                                          ) from error
+            time.sleep(0.2)

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cinder's configuration, its tables, its volume types, and what it says of its services."""
+
+from collections.abc import Mapping, Sequence
+import dataclasses
+import os
+from typing import Any
+
+from keystoneauth1 import adapter
+from keystoneauth1 import session as keystone_session
+
+from cloud import commands
+from cloud.openstack import broker
+from cloud.openstack import database
+from cloud.openstack import files as private
+from cloud.openstack import layout
+from cloud.openstack import plugin
+from cloud.openstack import services
+
+# What the services are called in Cinder's list of hosts.
+HOST = 'controller'
+
+# Seconds in which the API answers, unless what it asks in turn has been lost.
+_TIMEOUT = 10.0
+
+
+def conf(files: layout.Layout, settings: layout.Settings, passwords: Mapping[str, str],
+         backends: Sequence[layout.Backend]) -> private.Conf:
+    """Everything in `cinder.conf`."""
+    account = _account(settings, passwords['cinder'])
+    state = files.state / 'cinder'
+    core: private.Conf = {
+        'DEFAULT': {
+            'transport_url': broker.url(settings, passwords),
+            'my_ip': layout.HOST,
+            'host': HOST,
+            'auth_strategy': 'keystone',
+            'state_path': state,
+            'api_paste_config': layout.SHARE / 'cinder' / 'api-paste.ini',
+            'resource_query_filters_file': layout.SHARE / 'cinder' / 'resource_filters.json',
+            'rootwrap_config': layout.SHARE / 'cinder' / 'rootwrap.conf',
+            'enabled_backends': ','.join(backend.name for backend in backends),
+            'default_volume_type': backends[0].name,
+            # A service that ended is seen to be down, and one that started to be up, soon.
+            'service_down_time': 20,
+            'report_interval': 5,
+            'periodic_fuzzy_delay': 0,
+            'graceful_shutdown_timeout': 5,
+            'rpc_response_timeout': 60,
+            'enable_force_upload': 'true',
+            'quota_volumes': 200,
+            'quota_snapshots': 200,
+            'quota_gigabytes': 100000,
+            'per_volume_size_limit': -1,
+            'debug': 'false',
+        },
+        'database': {'connection': database.url(settings, 'cinder', passwords)},
+        'oslo_concurrency': {'lock_path': state / 'lock'},
+        'os_brick': {'lock_path': state / 'lock'},
+        'oslo_messaging_notifications': {'driver': 'messagingv2', 'topics': 'notifications'},
+        'coordination': {'backend_url': f'file://{state}/coordination'},
+        'keystone_authtoken': account | {'www_authenticate_uri': settings.auth_url,
+                                         'service_token_roles': 'service',
+                                         'service_token_roles_required': 'true'},
+        'service_user': account | {'send_service_user_token': 'true'},
+        # Encrypted volumes without another service.
+        'key_manager': {'backend': 'cinder.keymgr.conf_key_mgr.ConfKeyManager',
+                        'fixed_key': passwords['cinder-key']},
+    }
+    return private.merged(core, _privsep(files), {} if settings.plain else plugin.CINDER,
+                          {backend.name: _backend(settings, backend) for backend in backends})
+
+
+def process_conf(backend: layout.Backend) -> private.Conf:
+    """What makes a cinder-volume serve one back end; each back end has a process of its own."""
+    return {'DEFAULT': {'enabled_backends': backend.name}}
+
+
+def _account(settings: layout.Settings, password: str) -> dict[str, private.Value]:
+    return {'auth_type': 'password', 'auth_url': settings.auth_url, 'username': 'cinder',
+            'password': password, 'project_name': 'service', 'user_domain_id': 'default',
+            'project_domain_id': 'default', 'region_name': layout.REGION}
+
+
+def _backend(settings: layout.Settings, backend: layout.Backend) -> dict[str, private.Value]:
+    return {
+        'volume_driver': plugin.PLAIN_VOLUME_DRIVER if settings.plain else plugin.VOLUME_DRIVER,
+        'volume_backend_name': backend.name,
+        'rbd_pool': backend.pool,
+        'rbd_user': backend.user,
+        'rbd_ceph_conf': backend.conf,
+        'rbd_secret_uuid': settings.secret_uuid,
+        'rbd_flatten_volume_from_snapshot': 'false',
+        'rbd_exclusive_cinder_pool': 'true',
+        'report_discard_supported': 'true',
+        # Volumes are sparse, and much larger in sum than this machine's disk.
+        'max_over_subscription_ratio': 1000,
+    }
+
+
+def _privsep(files: layout.Layout) -> private.Conf:
+    """Root needs no sudo, which may not be installed."""
+    if os.getuid() != 0:
+        return {}
+    helper = f'{layout.BIN / "privsep-helper"} --config-file {files.cinder_conf}'
+    return {section: {'helper_command': helper}
+            for section in ('cinder_sys_admin', 'privsep_osbrick')}
+
+
+def prepare(files: layout.Layout) -> None:
+    """Make or update the tables.
+
+    :raises CloudError: `cinder-manage` failed
+    """
+    for directory in ('lock', 'coordination'):
+        (files.state / 'cinder' / directory).mkdir(parents=True, exist_ok=True)
+    commands.run([str(layout.BIN / 'cinder-manage'), '--config-file', str(files.cinder_conf),
+                  'db', 'sync'], timeout=180)
+
+
+def queues(backends: Sequence[layout.Backend]) -> dict[str, str]:
+    """The queue on which each of the services that have one is asked to create a volume.
+
+    :return: by name of the service
+    """
+    return {services.CINDER_SCHEDULER: 'cinder-scheduler',
+            **{services.cinder_volume(backend.name): f'cinder-volume.{HOST}@{backend.name}'
+               for backend in backends}}
+
+
+@dataclasses.dataclass(frozen=True)
+class Service:
+    """What Cinder says of one of its services."""
+
+    binary: str
+    host: str
+    up: bool
+    enabled: bool
+
+
+class Api:
+    """The few requests to Cinder's API that it takes to set a cloud up and to watch it.
+
+    :param session: the administrator's
+    """
+
+    def __init__(self, session: keystone_session.Session) -> None:
+        self._api = adapter.Adapter(session, service_type='block-storage', interface='public',
+                                    default_microversion='3.70')
+
+    def make_types(self, backends: Sequence[layout.Backend]) -> None:
+        """Make a volume type for each back end that has none."""
+        present = {item['name'] for item in self._get('/types', 'volume_types')}
+        for backend in backends:
+            if backend.name not in present:
+                self._api.post('/types', json={'volume_type': {
+                    'name': backend.name,
+                    'extra_specs': {'volume_backend_name': backend.name}}})
+
+    def services(self) -> list[Service]:
+        """The services that have ever started."""
+        return [Service(item['binary'], item['host'], item['state'] == 'up',
+                        item['status'] == 'enabled')
+                for item in self._get('/os-services', 'services')]
+
+    def pools(self) -> list[str]:
+        """The pools (host@backend#pool) of which the scheduler knows."""
+        return [item['name'] for item in self._get('/scheduler-stats/get_pools', 'pools')]
+
+    def _get(self, path: str, key: str) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = self._api.get(path, timeout=_TIMEOUT).json()[key]
+        return items

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line of `./run cloud`."""
+
+import argparse
+import os
+
+from cloud import commands
+from cloud.openstack import cloud as openstack_cloud
+from cloud.openstack import layout
+
+
+def add(areas: 'argparse._SubParsersAction[argparse.ArgumentParser]') -> None:
+    """Add the area to the command line."""
+    area = areas.add_parser('cloud', help='a real OpenStack with block storage on this machine')
+    actions = area.add_subparsers(dest='action', required=True)
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument('--data', metavar='DIR', help='data directory (default: %(default)s)',
+                        default=os.path.join(os.environ.get('SPECREDS_DATA', '.data'), 'cloud'))
+    up = actions.add_parser('up', parents=[shared],
+                            help='create it if it is not there, start what is not running')
+    up.add_argument('--port', type=int,
+                    help=f'first of the {layout.PORTS} ports that it uses; those of its Ceph '
+                         f'follow (default: {layout.DEFAULT_PORT})')
+    up.add_argument('--backends', type=int, metavar='N',
+                    help='number of back ends, each with a pool and a Ceph user (default: 2)')
+    up.add_argument('--extra-backend', action='append', metavar='NAME=POOL,USER,CONF',
+                    help='a back end on another Ceph; can be given several times')
+    up.add_argument('--plain', action=argparse.BooleanOptionalAction,
+                    help='Cinder without the plug-in of this project')
+    actions.add_parser('status', parents=[shared],
+                       help='say what each service does, and what is wrong')
+    logs = actions.add_parser('logs', parents=[shared], help='show a log, or list the logs')
+    logs.add_argument('service', nargs='?')
+    logs.add_argument('-f', '--follow', action='store_true', help='go on with what is added')
+    logs.add_argument('-n', '--lines', type=int, default=100,
+                      help='how many of the last lines (default: %(default)s)')
+    restart = actions.add_parser('restart', parents=[shared], help='restart services')
+    restart.add_argument('service', nargs='+')
+    actions.add_parser('down', parents=[shared], help='stop it, keep the data')
+    actions.add_parser('wipe', parents=[shared], help='stop it, remove the data')
+
+
+def run(args: argparse.Namespace, progress: commands.Progress) -> int:
+    """Do what the command line says.
+
+    :return: the exit status: 3 if `status` finds that something is wrong
+    :raises CloudError: it could not be done
+    """
+    if args.action == 'up':
+        return _up(args, progress)
+    cloud = openstack_cloud.Cloud(args.data)
+    if args.action == 'status':
+        return _status(cloud)
+    if args.action == 'logs':
+        return _logs(cloud, args)
+    if args.action == 'restart':
+        for name in args.service:
+            progress(f'restarting {name}')
+            cloud.restart_daemon(name)
+        cloud.wait_ready()
+        return 0
+    getattr(cloud, args.action)(progress)
+    progress(f'the cloud is {"wiped" if args.action == "wipe" else "down"}: {cloud.files.root}')
+    return 0
+
+
+def _up(args: argparse.Namespace, progress: commands.Progress) -> int:
+    extra = args.extra_backend and [layout.Backend.parse(text) for text in args.extra_backend]
+    cloud = openstack_cloud.Cloud(args.data, port=args.port, backends=args.backends,
+                                  extra_backends=extra, plain=args.plain)
+    cloud.up(progress)
+    progress(f'the cloud is up; to use it, type: . {cloud.openrc()}')
+    print(f'openrc: {cloud.openrc()}', flush=True)
+    return 0
+
+
+def _status(cloud: openstack_cloud.Cloud) -> int:
+    checks = cloud.status()
+    width = max(len(check.name) for check in checks)
+    for check in checks:
+        line = f'{check.name:{width}}  {"ok" if check.good else "WRONG":5}  {check.words}'
+        print(line if check.good else f'{line}; see {check.log}')
+    return 0 if all(check.good for check in checks) else 3
+
+
+def _logs(cloud: openstack_cloud.Cloud, args: argparse.Namespace) -> int:
+    if args.service:
+        os.execvp('tail', ['tail', '-n', str(args.lines), *(['-F'] if args.follow else []), '--',
+                           str(cloud.log_of(args.service))])
+    logs = {name: cloud.log_of(name) for name in cloud.programs} | {'ceph': cloud.ceph.files.log}
+    width = max(map(len, logs))
+    for name, log in logs.items():
+        print(f'{name:{width}}  {log}')
+    return 0

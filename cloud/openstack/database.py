@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A MariaDB of the cloud's own."""
+
+from collections.abc import Iterable, Mapping
+import getpass
+import os
+import shutil
+import time
+from typing import Any
+
+import pymysql
+
+from cloud import commands
+from cloud import processes
+from cloud.openstack import files as private
+from cloud.openstack import layout
+
+NAMES = ('keystone', 'cinder')
+_TIMEOUT = 60.0
+
+# What is committed survives a death of the server, not one of the machine: this saves waiting
+# for the disk. Only the owner of the data directory gets at the socket, and is root there.
+_CONF = """\
+[mysqld]
+{user}datadir = {data}
+socket = {socket}
+pid-file = {run}/mariadb.pid
+tmpdir = {tmp}
+bind-address = {host}
+port = {port}
+skip-name-resolve
+max_connections = 1024
+innodb_buffer_pool_size = 256M
+innodb_flush_log_at_trx_commit = 2
+character-set-server = utf8mb4
+"""
+
+
+def url(settings: layout.Settings, name: str, passwords: Mapping[str, str]) -> str:
+    """SQLAlchemy's URL of a service's database; it has a password in it."""
+    return (f'mysql+pymysql://{name}:{passwords[f"mariadb-{name}"]}@{layout.HOST}:'
+            f'{settings.database_port}/{name}?charset=utf8mb4')
+
+
+def prepare(files: layout.Layout, settings: layout.Settings) -> None:
+    """Make an empty data directory if there is none.
+
+    :raises CloudError: MariaDB's program for that failed
+    """
+    tmp = files.state / 'mariadb-tmp'
+    tmp.mkdir(parents=True, exist_ok=True)
+    root = os.getuid() == 0
+    private.write(files.database_conf, _CONF.format(
+        user='user = root\n' if root else '', data=files.database, tmp=tmp, run=files.run,
+        socket=files.database_socket, host=layout.HOST, port=settings.database_port))
+    if files.database.exists():
+        return
+    fresh = files.database.with_name('mariadb.new')
+    shutil.rmtree(fresh, ignore_errors=True)
+    commands.run(['mariadb-install-db', '--no-defaults', f'--datadir={fresh}',
+                  '--skip-test-db', '--auth-root-authentication-method=socket',
+                  f'--auth-root-socket-user={getpass.getuser()}',
+                  *(['--user=root'] if root else [])], timeout=120)
+    fresh.rename(files.database)
+
+
+def program(files: layout.Layout) -> processes.Program:
+    """How the server is run."""
+    return processes.Program(['/usr/sbin/mariadbd', f'--defaults-file={files.database_conf}'],
+                             stop_seconds=15)
+
+
+def ping(files: layout.Layout) -> None:
+    """:raises pymysql.Error: the server does not answer"""
+    _connect(files).close()
+
+
+def wait(files: layout.Layout, log: object) -> None:
+    """Wait until the server answers.
+
+    :param log: what to read if it does not
+    :raises CloudError: it did not in time
+    """
+    deadline = time.monotonic() + _TIMEOUT
+    while True:
+        try:
+            return ping(files)
+        except pymysql.Error as error:
+            if time.monotonic() > deadline:
+                raise commands.CloudError(f'MariaDB does not answer ({error}); see {log}'
+                                          ) from error
+            time.sleep(0.1)
+
+
+def create(files: layout.Layout, passwords: Mapping[str, str], unfinished: Iterable[str]) -> None:
+    """Make each service's empty database and its user, unless they are there.
+
+    :param unfinished: databases that an interrupted attempt may have left with some of their
+        tables, which cannot be completed: they are made anew
+    """
+    with _connect(files) as connection, connection.cursor() as cursor:
+        for name in unfinished:
+            # The program that makes the tables may have outlived who started it.
+            cursor.execute('SELECT id FROM information_schema.processlist WHERE user = %s',
+                           (name,))
+            for (session,) in cursor.fetchall():
+                cursor.execute('KILL %s', (session,))
+            cursor.execute(f'DROP DATABASE IF EXISTS `{name}`')
+        for name in NAMES:
+            cursor.execute(f'CREATE DATABASE IF NOT EXISTS `{name}` CHARACTER SET utf8mb4')
+            cursor.execute('CREATE USER IF NOT EXISTS %s@%s IDENTIFIED BY %s',
+                           (name, layout.HOST, passwords[f'mariadb-{name}']))
+            cursor.execute(f'GRANT ALL ON `{name}`.* TO %s@%s', (name, layout.HOST))
+
+
+def _connect(files: layout.Layout) -> Any:
+    return pymysql.connect(unix_socket=str(files.database_socket), user=getpass.getuser(),
+                           connect_timeout=5, read_timeout=30)

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a cloud keeps its files, and the choices made for it."""
+
+from collections.abc import Iterable
+import dataclasses
+import json
+import pathlib
+import re
+import sys
+from typing import Any
+import uuid
+
+from cloud import commands
+from cloud import layout as ceph_layout
+
+HOST = '127.0.0.1'
+REGION = 'RegionOne'
+DEFAULT_PORT = 17600
+# Ports from the base on that OpenStack uses; those of its Ceph come right after them.
+PORTS = 100
+MAX_BACKENDS = 5
+# The longest path that is made below the data directory is that of a socket of Ceph.
+MAX_PATH = ceph_layout.MAX_PATH - len('/ceph')
+# The programs of the virtual environment that this runs in.
+BIN = pathlib.Path(sys.executable).parent
+SHARE = BIN.parent / 'etc'
+
+_NAME = re.compile(r'[A-Za-z][A-Za-z0-9_-]{0,30}')
+
+
+@dataclasses.dataclass(frozen=True)
+class Backend:
+    """A back end of Cinder, which has a volume type of the same name.
+
+    :param pool: of RBD
+    :param user: of Ceph, without `client.`
+    :param conf: path of the configuration file that names cluster and keyring
+    """
+
+    name: str
+    pool: str
+    user: str
+    conf: str
+
+    @classmethod
+    def parse(cls, text: str) -> 'Backend':
+        """:param text: NAME=POOL,USER,CONF
+
+        :raises CloudError: it is not of that form
+        """
+        name, _, rest = text.partition('=')
+        words = rest.split(',', 2)
+        if len(words) != 3 or not all(words):
+            raise commands.CloudError(f'back end {text}: write NAME=POOL,USER,CONF')
+        return cls(name, words[0], words[1], str(pathlib.Path(words[2]).absolute()))
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """The choices for a cloud. `port`, `backends` and `secret_uuid` are made once.
+
+    :param backends: number of back ends on the cloud's own Ceph
+    :param extra_backends: back ends elsewhere
+    :param plain: Cinder without the plug-in
+    :param secret_uuid: under which a hypervisor knows the key of the first Ceph user
+    """
+
+    port: int = DEFAULT_PORT
+    backends: int = 2
+    extra_backends: tuple[Backend, ...] = ()
+    plain: bool = False
+    secret_uuid: str = dataclasses.field(default_factory=lambda: str(uuid.uuid4()))
+
+    def check(self, own: Iterable[Backend]) -> None:
+        """:param own: the back ends on the cloud's own Ceph
+
+        :raises CloudError: a value is out of its range
+        """
+        last = 65536 - PORTS - ceph_layout.PORTS
+        if not 1024 <= self.port <= last:
+            raise commands.CloudError(f'port {self.port}: choose 1024 to {last}')
+        if not 1 <= self.backends <= MAX_BACKENDS:
+            raise commands.CloudError(f'{self.backends} back ends: choose 1 to {MAX_BACKENDS}')
+        names = [backend.name for backend in (*own, *self.extra_backends)]
+        for name in names:
+            if not _NAME.fullmatch(name):
+                raise commands.CloudError(f'back end {name!r}: use letters, digits, - and _')
+            if names.count(name) > 1:
+                raise commands.CloudError(f'there are two back ends with the name {name}')
+
+    @property
+    def keystone_port(self) -> int:
+        """TCP port of Keystone."""
+        return self.port
+
+    @property
+    def cinder_port(self) -> int:
+        """TCP port of Cinder's API."""
+        return self.port + 1
+
+    @property
+    def database_port(self) -> int:
+        """TCP port of MariaDB."""
+        return self.port + 10
+
+    @property
+    def broker_port(self) -> int:
+        """TCP port of RabbitMQ for AMQP."""
+        return self.port + 11
+
+    @property
+    def erlang_port(self) -> int:
+        """TCP port on which RabbitMQ's Erlang node listens for others."""
+        return self.port + 12
+
+    @property
+    def epmd_port(self) -> int:
+        """TCP port of Erlang's port mapper."""
+        return self.port + 13
+
+    @property
+    def ceph_port(self) -> int:
+        """First port of Ceph."""
+        return self.port + PORTS
+
+    @property
+    def ports(self) -> list[int]:
+        """Every port that is listened on, except Ceph's."""
+        return [self.keystone_port, self.cinder_port, self.database_port, self.broker_port,
+                self.erlang_port, self.epmd_port]
+
+    @property
+    def auth_url(self) -> str:
+        """Where to authenticate."""
+        return f'http://{HOST}:{self.keystone_port}/v3'
+
+    @property
+    def volume_url(self) -> str:
+        """Where Cinder's API is."""
+        return f'http://{HOST}:{self.cinder_port}/v3'
+
+
+class Layout:
+    """The files of one cloud."""
+
+    def __init__(self, root: pathlib.Path) -> None:
+        """:raises CloudError: the path is too long for the sockets in it"""
+        self.root = root.absolute()
+        if len(str(self.root)) > MAX_PATH:
+            raise commands.CloudError(
+                f'{self.root} has {len(str(self.root))} characters, but the unix sockets in it '
+                f'allow {MAX_PATH}: choose a shorter data directory')
+        self.settings = self.root / 'cloud.json'
+        self.passwords = self.root / 'passwords.json'
+        self.lock = self.root / 'lock'
+        self.etc = self.root / 'etc'
+        self.run = self.root / 'run'
+        self.log = self.root / 'log'
+        self.state = self.root / 'state'
+        self.ceph = self.root / 'ceph'
+        self.database = self.root / 'mariadb'
+        self.broker = self.root / 'rabbitmq'
+        self.cinder_conf = self.etc / 'cinder' / 'cinder.conf'
+        self.keystone_conf = self.etc / 'keystone' / 'keystone.conf'
+        self.database_conf = self.etc / 'mariadb.cnf'
+        self.database_socket = self.run / 'mariadb.sock'
+        self.broker_conf = self.etc / 'rabbitmq' / 'rabbitmq.conf'
+        self.broker_definitions = self.etc / 'rabbitmq' / 'definitions.json'
+        self.clouds_yaml = self.root / 'clouds.yaml'
+
+    def backend_conf(self, backend: str) -> pathlib.Path:
+        """What one process of cinder-volume reads after `cinder.conf`."""
+        return self.cinder_conf.with_name(f'{backend}.conf')
+
+    def openrc(self, persona: str) -> pathlib.Path:
+        """The shell variables of a persona."""
+        return self.root / ('openrc' if persona == 'admin' else f'openrc-{persona}')
+
+    def done(self, step: str) -> pathlib.Path:
+        """The file that says with what version of a service a step of its set-up was done."""
+        return self.state / 'done' / step
+
+    def own_backends(self, count: int) -> list[Backend]:
+        """The back ends on the cloud's own Ceph: pools and Ceph users are numbered from 2 on."""
+        suffixes = ['', *map(str, range(2, count + 1))]
+        return [Backend(f'rbd{suffix}', f'volumes{suffix}', f'cinder{suffix}',
+                        str(self.ceph / ('ceph.conf' if not suffix else f'cinder{suffix}.conf')))
+                for suffix in suffixes]
+
+    def load(self) -> Settings | None:
+        """The choices that were stored, None if there is no cloud in the directory.
+
+        :raises CloudError: they cannot be read
+        """
+        try:
+            stored: dict[str, Any] = json.loads(self.settings.read_text())
+            extra = tuple(Backend(**backend) for backend in stored.pop('extra_backends'))
+            return Settings(**stored, extra_backends=extra)
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError, KeyError) as error:
+            raise commands.CloudError(f'{self.settings} cannot be read ({error}); '
+                                      'remove the data directory by hand') from error
+
+    def save(self, settings: Settings) -> None:
+        """Write the choices down."""
+        self.settings.write_text(json.dumps(dataclasses.asdict(settings), indent=1) + '\n')

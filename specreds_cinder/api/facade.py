@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Superpositions, wherever their volumes are: finds the back ends, and asks them.
+
+The notes in Cinder's database tell whom to ask; what the back ends answer is what counts.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+import contextlib
+from typing import Any
+
+from cinder import context
+from cinder import exception as cinder_exception
+from cinder import objects
+from cinder.common import constants
+from oslo_log import log as logging
+from oslo_utils import uuidutils
+
+from specreds_cinder import exception
+from specreds_cinder import hints
+from specreds_cinder import rpcapi
+from specreds_cinder.api import joined
+
+LOG = logging.getLogger(__name__)
+
+
+class Superpositions:
+    """All superpositions of a cloud. Every method asks on behalf of a caller, but is no judge of
+    what he may do.
+    """
+
+    def __init__(self) -> None:
+        self._rpc = rpcapi.SuperAPI()
+
+    def create(self, ctxt: Any, volumes: Sequence[objects.Volume], server_id: str | None,
+               reason: str) -> joined.Superposition:
+        """Put volumes into superposition: all of them, or none."""
+        superposition_id = uuidutils.generate_uuid()
+        view = self._rpc.create(ctxt, superposition_id, volumes, server_id, reason)
+        return joined.join(superposition_id, [view], {}, volumes[0].project_id)
+
+    def get(self, ctxt: Any, superposition_id: str) -> joined.Superposition:
+        """Find a superposition.
+
+        :raises SuperpositionNotFound: there is none
+        """
+        volumes = (hints.volumes(superposition_id) if uuidutils.is_uuid_like(superposition_id)
+                   else [])
+        found = self._joined(ctxt, superposition_id, volumes)
+        if found is None:
+            raise exception.SuperpositionNotFound(
+                f'there is no superposition {superposition_id}')
+        return found
+
+    def list_all(self, ctxt: Any) -> list[joined.Superposition]:
+        """List all superpositions, in the order of their creation.
+
+        The second version's sizes are not looked for. What only a back end knows that does not
+        answer is listed in an unknown state.
+        """
+        noted: dict[str, dict[str, str]] = {}
+        views: dict[str, list[Mapping[str, Any]]] = {}
+        silent: dict[str, dict[str, list[str]]] = {}
+        for host in _hosts():
+            noted[host] = hints.on(host)
+            if not noted[host]:
+                continue
+            try:
+                _must_be_up(host)
+                for view in self._rpc.list(ctxt, host):
+                    views.setdefault(view['id'], []).append(view)
+            except exception.SuperpositionError as exc:
+                LOG.warning('superpositions of %s are not listed in full: %s', host, exc.msg)
+                for volume_id, superposition_id in noted[host].items():
+                    silent.setdefault(superposition_id, {}).setdefault(host, []).append(volume_id)
+        found = [joined.join(one, views.get(one, []), silent.get(one, {}),
+                             _project(volume_id for ids in silent.get(one, {}).values()
+                                      for volume_id in ids))
+                 for one in views | silent]
+        return sorted(found, key=lambda one: (one.created_at or '', one.id))
+
+    def check(self, ctxt: Any, found: joined.Superposition) -> dict[str, Any]:
+        """Sweep a superposition."""
+        report: dict[str, Any] = self._rpc.check(ctxt, found.members, found.id)
+        return report
+
+    def promote(self, ctxt: Any, found: joined.Superposition, durable: bool) -> dict[str, Any]:
+        """Decide for the backup, unless the primary has written."""
+        report: dict[str, Any] = self._rpc.collapse(ctxt, found.lead, found.id, durable)
+        return report
+
+    def abort(self, ctxt: Any, found: joined.Superposition) -> None:
+        """Decide for the primary."""
+        self._rpc.abort(ctxt, found.lead, found.id)
+
+    def merge(self, ctxt: Any, found: joined.Superposition, step: str) -> None:
+        """Note a step of a merge, or begin one."""
+        self._rpc.merge(ctxt, found.present, found.id, step)
+
+    def connections(self, ctxt: Any, found: joined.Superposition,
+                    connector: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Give what a hypervisor needs to open the second versions."""
+        return [one for host in found.members
+                for one in self._rpc.connection(ctxt, host, found.id, connector)]
+
+    def eligibility(self, ctxt: Any,
+                    volumes: Sequence[objects.Volume]) -> list[dict[str, Any]]:
+        """Tell of volumes whether they can be superposed, and why not."""
+        told: dict[str, dict[str, Any]] = {}
+        for host, ids in _by_host(volumes).items():
+            try:
+                _must_be_up(host)
+                answers = self._rpc.eligibility(ctxt, host, ids)
+            except exception.SuperpositionError as exc:
+                answers = [{'volume_id': volume_id, 'eligible': False, 'reasons': [exc.msg]}
+                           for volume_id in ids]
+            told |= {answer['volume_id']: answer for answer in answers}
+        return [told[volume.id] for volume in volumes]
+
+    def _joined(self, ctxt: Any, superposition_id: str,
+                volumes: Sequence[objects.Volume]) -> joined.Superposition | None:
+        views: list[Mapping[str, Any]] = []
+        silent: dict[str, Sequence[str]] = {}
+        for host, ids in _by_host(volumes).items():
+            try:
+                _must_be_up(host)
+                views.append(self._rpc.get(ctxt, host, superposition_id))
+            except exception.SuperpositionNotFound:
+                LOG.debug('the notes on volumes %s are stale', ', '.join(ids))
+            except exception.SuperpositionError as exc:
+                LOG.warning('superposition %s is not described in full: %s', superposition_id,
+                            exc.msg)
+                silent[host] = ids
+        if not views and not silent:
+            return None
+        return joined.join(superposition_id, views, silent, volumes[0].project_id)
+
+
+def _by_host(volumes: Iterable[objects.Volume]) -> dict[str, list[str]]:
+    """Give the ids of volumes by their back ends."""
+    found: dict[str, list[str]] = {}
+    for volume in volumes:
+        if not volume.host:
+            raise exception.SuperpositionInvalid(f'volume {volume.id} is on no back end (yet)')
+        found.setdefault(rpcapi.backend(volume), []).append(volume.id)
+    return found
+
+
+def _services() -> Iterator[objects.Service]:
+    yield from objects.ServiceList.get_all(context.get_admin_context(),
+                                           {'topic': constants.VOLUME_TOPIC})
+
+
+def _hosts() -> list[str]:
+    """List the back ends, or their clusters, whose volume services there are."""
+    return list(dict.fromkeys(service.cluster_name or service.host for service in _services()))
+
+
+def _must_be_up(host: str) -> None:
+    """Make sure that there is somebody to ask, instead of waiting for an answer.
+
+    :raises SuperpositionUnavailable: there is not
+    """
+    if not any(service.is_up for service in _services()
+               if host == (service.cluster_name or service.host)):
+        raise exception.SuperpositionUnavailable(
+            f'volume service {host} is not up: start it, and ask again')
+
+
+def _project(volume_ids: Iterable[str]) -> str | None:
+    """Tell whose volumes they are, by the first of them that there is."""
+    for volume_id in volume_ids:
+        with contextlib.suppress(cinder_exception.VolumeNotFound):
+            project_id: str = objects.Volume.get_by_id(
+                context.get_admin_context(), volume_id).project_id
+            return project_id
+    return None

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cinder's API classes, which refuse what would break a superposition.
+
+They are for the options ``volume_api_class``, ``backup_api_class``, ``transfer_api_class`` and
+``group_api_class``.
+"""
+
+import importlib
+from typing import Any
+
+_HOMES = {'VolumeAPI': 'volume', 'BackupAPI': 'backup', 'TransferAPI': 'transfer',
+          'GroupAPI': 'group'}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f'module {__name__} has no attribute {name}')
+    # Two of Cinder's packages look for these classes while they are imported themselves: they
+    # have to come first, or would find a module that is only half there.
+    importlib.import_module(f'cinder.{_HOMES[name]}')
+    return getattr(importlib.import_module(f'{__name__}.{_HOMES[name]}'), name)

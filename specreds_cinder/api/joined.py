@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One superposition, as its back ends describe it: each knows only its own volumes."""
+
+from collections.abc import Iterable, Mapping, Sequence
+import dataclasses
+from typing import Any
+
+UNKNOWN = 'unknown'
+# What has been decided for, in the order in which it goes.
+_ORDER = ('creating', 'superposed', 'collapsing', 'aborting', 'promoted', 'merging', 'merged')
+
+View = Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Volume:
+    """A volume of a superposition.
+
+    :param size: bytes; None if its back end does not answer
+    :param overlay_bytes: bytes that the second version takes so far; None if not looked for
+    """
+
+    id: str
+    size: int | None = None
+    overlay_bytes: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Superposition:
+    """A superposition, across all of its back ends.
+
+    :param lead: the back end that decides
+    :param members: the back ends that it was created on
+    :param present: those of them that still have a part of it, or do not answer
+    :param unreachable: those that do not answer
+    :param age_s: seconds since it was created
+    """
+
+    id: str
+    state: str
+    project_id: str | None
+    volumes: tuple[Volume, ...]
+    lead: str
+    members: tuple[str, ...]
+    present: tuple[str, ...]
+    unreachable: tuple[str, ...] = ()
+    outcome: str | None = None
+    created_at: str | None = None
+    changed_at: str | None = None
+    age_s: float | None = None
+    reason: str | None = None
+    server_id: str | None = None
+    user_id: str | None = None
+    request_id: str | None = None
+    dirty: bool | None = None
+    dirty_object: str | None = None
+
+    @property
+    def overlay_bytes(self) -> int | None:
+        """Bytes that the second version takes; None if that is not known of all volumes."""
+        known = [volume.overlay_bytes for volume in self.volumes
+                 if volume.overlay_bytes is not None]
+        return sum(known) if len(known) == len(self.volumes) else None
+
+
+def join(superposition_id: str, views: Sequence[View], silent: Mapping[str, Sequence[str]],
+         project_id: str | None) -> Superposition:
+    """Make one superposition of what its back ends say.
+
+    :param views: what those say that answer
+    :param silent: volume ids by back end, for those that do not
+    :param project_id: the project of its volumes, for what nobody answers for
+    """
+    absent = tuple(Volume(volume_id) for ids in silent.values() for volume_id in ids)
+    if not views:
+        hosts = tuple(silent)
+        return Superposition(superposition_id, UNKNOWN, project_id, absent, lead=hosts[0],
+                             members=hosts, present=hosts, unreachable=hosts)
+    # The one that decides says who, when and why; without it, any other does.
+    first = next((view for view in views if view['host'] == view['lead']), views[0])
+    volumes = tuple(Volume(volume['id'], volume['size'], volume['overlay_bytes'])
+                    for view in views for volume in view['volumes'])
+    dirty = [view['dirty'] for view in views] + [None] * len(silent)
+    return Superposition(
+        id=superposition_id, state=_state(first, views, silent),
+        project_id=first['project_id'] or project_id, volumes=volumes + absent,
+        lead=first['lead'], members=tuple(first['members']),
+        present=(*(view['host'] for view in views), *silent), unreachable=tuple(silent),
+        outcome=first['outcome'],
+        created_at=min((view['created_at'] for view in views), default=None),
+        changed_at=max((view['changed_at'] for view in views), default=None),
+        age_s=max(view['age_s'] for view in views), reason=first['reason'],
+        server_id=first['server_id'], user_id=first['user_id'], request_id=first['request_id'],
+        dirty=True if True in dirty else None if None in dirty else False,
+        dirty_object=next((view['dirty_object'] for view in views if view['dirty_object']), None))
+
+
+def _state(first: View, views: Sequence[View], silent: Iterable[str]) -> str:
+    lead = first['lead']
+    if lead in silent:
+        # It may have decided what the others have not heard of yet.
+        return UNKNOWN
+    if first['host'] == lead and first['state'] != 'merged':
+        return str(first['state'])
+    # The leading one is done, and waits for the slowest of the others.
+    return str(min((view['state'] for view in views if view['host'] != lead),
+                   key=_ORDER.index, default=first['state']))

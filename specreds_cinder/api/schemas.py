@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What requests may look like, as JSON schemas; bodies and queries alike."""
+
+from collections.abc import Callable, Mapping
+import functools
+from typing import Any
+
+from cinder import exception
+from cinder.api.openstack import wsgi
+import jsonschema
+
+MAX_VOLUMES = 256
+STATES = ('creating', 'superposed', 'collapsing', 'promoted', 'merging', 'merged', 'aborting',
+          'unknown')
+
+_Schema = dict[str, Any]
+_Action = Callable[..., Any]
+# What an error quotes of the request.
+_QUOTED = 300
+
+_UUID: _Schema = {
+    'type': 'string',
+    'pattern': '^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\\Z',
+}
+_VOLUME_IDS: _Schema = {'type': 'array', 'items': _UUID, 'uniqueItems': True, 'minItems': 1,
+                        'maxItems': MAX_VOLUMES}
+
+
+def _object(properties: _Schema, **more: Any) -> _Schema:
+    return {'type': 'object', 'properties': properties, 'additionalProperties': False, **more}
+
+
+def _wrapped(name: str, inner: _Schema) -> _Schema:
+    return _object({name: inner}, required=[name])
+
+
+CREATE = _wrapped('superposition', _object(
+    {
+        'volume_ids': _VOLUME_IDS,
+        'server_id': {'anyOf': [_UUID, {'type': 'null'}]},
+        'reason': {'type': 'string', 'maxLength': 255},
+    },
+    anyOf=[
+        {'required': ['volume_ids']},
+        {'required': ['server_id'], 'properties': {'server_id': {'type': 'string'}}},
+    ]))
+
+CHECK = {'anyOf': [{'type': 'null'}, _object({})]}
+
+COLLAPSE = _wrapped('collapse', _object(
+    {
+        'decision': {'enum': ['promote', 'abort']},
+        'backup_durable': {'type': 'boolean'},
+    },
+    required=['decision']))
+
+MERGE = _wrapped('merge', _object(
+    {'step': {'enum': ['begin', 'end', 'offline']}}, required=['step']))
+
+CONNECTION = _object({'connector': {'type': 'object', 'minProperties': 1, 'maxProperties': 64}},
+                     required=['connector'])
+
+LIST = _object({
+    'state': {'enum': list(STATES)},
+    'server_id': _UUID,
+    'volume_id': _UUID,
+    'all_tenants': {'enum': ['0', '1', 'false', 'true', 'False', 'True']},
+    'limit': {'type': 'string', 'pattern': '^[0-9]{1,9}\\Z'},
+    'marker': _UUID,
+})
+
+ELIGIBILITY = _object({'volume_id': _VOLUME_IDS}, required=['volume_id'])
+
+SHOW = _object({})
+
+
+def body(schema: _Schema) -> Callable[[_Action], _Action]:
+    """Let an action of a controller have only bodies that meet a schema; none is null.
+
+    :raises ValidationError: another one came
+    """
+    def decorate(action: _Action) -> _Action:
+        @functools.wraps(action)
+        def wrapper(self: Any, req: wsgi.Request, *, body: Any = None, **arguments: Any) -> Any:
+            validate(schema, body)
+            return action(self, req, body=body, **arguments)
+        return wrapper
+    return decorate
+
+
+def query(schema: _Schema, *repeatable: str) -> Callable[[_Action], _Action]:
+    """Let an action of a controller have only queries that meet a schema.
+
+    The action gets them as ``query``, a dictionary.
+
+    :param repeatable: the parameters that are lists
+    :raises ValidationError: another one came
+    """
+    def decorate(action: _Action) -> _Action:
+        @functools.wraps(action)
+        def wrapper(self: Any, req: wsgi.Request, **arguments: Any) -> Any:
+            found: dict[str, Any] = req.GET.mixed()
+            for name in repeatable:
+                if name in found:
+                    found[name] = req.GET.getall(name)
+            validate(schema, found)
+            return action(self, req, query=found, **arguments)
+        return wrapper
+    return decorate
+
+
+def validate(schema: Mapping[str, Any], instance: Any) -> None:
+    """Make sure that something meets a schema.
+
+    :raises ValidationError: it does not
+    """
+    error = jsonschema.exceptions.best_match(
+        jsonschema.Draft202012Validator(schema).iter_errors(instance))
+    if error is None:
+        return
+    where = '.'.join(str(step) for step in error.absolute_path) or 'the request'
+    text = error.message
+    if len(text) > _QUOTED:
+        text = f'{text[:_QUOTED]}…'
+    raise exception.ValidationError(detail=f'Invalid input for {where}: {text}')

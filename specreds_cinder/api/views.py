@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How superpositions are shown."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from cinder.api import common
+from cinder.api.openstack import wsgi
+
+from specreds_cinder.api import joined
+
+COLLECTION = 'os-superpositions'
+
+View = dict[str, Any]
+
+
+def summary(found: joined.Superposition) -> View:
+    """Show the least of a superposition."""
+    return {
+        'id': found.id,
+        'state': found.state,
+        'volume_ids': [volume.id for volume in found.volumes],
+        'server_id': found.server_id,
+        'project_id': found.project_id,
+        'created_at': found.created_at,
+    }
+
+
+def detail(found: joined.Superposition, *, admin: bool) -> View:
+    """Show all of a superposition.
+
+    :param admin: show where it is, too
+    """
+    shown = {
+        **summary(found),
+        'outcome': found.outcome,
+        'volumes': [{'id': volume.id, 'size_bytes': volume.size,
+                     'overlay_bytes': volume.overlay_bytes} for volume in found.volumes],
+        'overlay_bytes': found.overlay_bytes,
+        'dirty': found.dirty,
+        'dirty_object': found.dirty_object,
+        'reason': found.reason,
+        'user_id': found.user_id,
+        'request_id': found.request_id,
+        'updated_at': found.changed_at,
+        'age_seconds': found.age_s,
+    }
+    if admin:
+        shown['hosts'] = list(found.members)
+        shown['unreachable_hosts'] = list(found.unreachable)
+    return shown
+
+
+class Links(common.ViewBuilder):
+    """Links between the pages of a list."""
+
+    def next(self, req: wsgi.Request, last: str, path: str) -> list[dict[str, str]]:
+        """Link to the page after the one that ends with an id."""
+        return [{'rel': 'next', 'href': self._get_next_link(req, last, path)}]
+
+
+def page(req: wsgi.Request, shown: Sequence[View], *, more: bool, path: str,
+         unreachable: Sequence[str] | None) -> View:
+    """Show a page of a list.
+
+    :param more: there are others after it
+    :param path: what was asked for, below the project
+    :param unreachable: the back ends that do not answer; None for whom it does not concern
+    """
+    answer: View = {'superpositions': list(shown)}
+    if more:
+        answer['superpositions_links'] = Links().next(req, shown[-1]['id'], path)
+    if unreachable is not None:
+        answer['unreachable_hosts'] = list(unreachable)
+    return answer

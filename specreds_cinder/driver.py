@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cinder's RBD driver, whose volumes can be in superposition."""
+
+from collections.abc import Mapping
+import time
+from typing import Any
+
+from cinder import exception as cinder_exception
+from cinder import objects
+from cinder.volume.drivers import rbd
+from oslo_config import cfg
+
+from specreds_cinder import conf
+from specreds_cinder import exception
+from specreds_cinder.superposition import record as records
+from specreds_cinder.worker import client
+
+CONF = cfg.CONF
+conf.register(CONF)
+
+# Not "rbd": whoever does not know of overlays must not open the volume without its overlay.
+CONNECTION_TYPE = 'rbd_super'
+_MONITORS_S = 60.0
+
+
+class SuperRBDDriver(rbd.RBDDriver):
+    """RBDDriver, and what a superposition needs of a back end.
+
+    A volume keeps its RBD image all its life. What would change the image behind a superposition's
+    back is refused; the API says so first, and better.
+    """
+
+    VERSION = '1.0.0'
+    CI_WIKI_NAME = 'SpecREDS_CI'
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._worker: client.Worker | None = None
+        self._monitors: tuple[list[str], list[str]] = ([], [])
+        self._monitors_until = 0.0
+
+    @property
+    def worker(self) -> client.Worker:
+        """Runs the protocol for this back end."""
+        if self._worker is None:
+            name, conffile, user, _secret = self._get_config_tuple()
+            tuned = CONF.specreds
+            self._worker = client.Worker(
+                {'conffile': conffile or '/etc/ceph/ceph.conf', 'user': user or 'admin',
+                 'name': name or 'ceph', 'timeout': tuned.cluster_timeout},
+                self.configuration.rbd_pool,
+                {'watch_objects_per_s': tuned.watch_objects_per_second,
+                 'merge_bytes_per_s': tuned.merge_bytes_per_second,
+                 'fence_expiry_s': tuned.fence_expiry},
+                watch=tuned.watch)
+        return self._worker
+
+    def check_for_setup_error(self) -> None:
+        """Also see that the protocol can be run.
+
+        :raises VolumeBackendAPIException: it cannot
+        """
+        super().check_for_setup_error()
+        try:
+            self.worker.call(None, 'ping')
+        except exception.SuperpositionError as exc:
+            raise cinder_exception.VolumeBackendAPIException(
+                data=f'volumes cannot be superposed here: {exc.msg}') from exc
+
+    def _update_volume_stats(self) -> None:
+        super()._update_volume_stats()
+        # A volume type with the extra spec "superposition='<is> True'" is scheduled here.
+        self._stats['superposition'] = True
+
+    # Connections
+
+    def _get_mon_addrs(self) -> tuple[list[str], list[str]]:
+        # RBDDriver runs a program for this, which takes longer than putting a server's volumes
+        # into superposition.
+        if time.monotonic() > self._monitors_until:
+            self._monitors = super()._get_mon_addrs()
+            self._monitors_until = time.monotonic() + _MONITORS_S
+        return self._monitors
+
+    def initialize_connection(self, volume: objects.Volume,
+                              connector: Mapping[str, Any]) -> dict[str, Any]:
+        """Give the version that counts now: the volume itself, or what was promoted."""
+        found = self._superposition(volume)
+        if found is None or found['state'] not in (records.PROMOTED, records.MERGING):
+            return self.parent_connection(volume, connector)
+        # From here on a merge that runs cannot end, and none begins for a while.
+        found = self.worker.call(None, 'hand_out', superposition=found['id'])
+        if found['state'] not in (records.PROMOTED, records.MERGING):
+            return self.parent_connection(volume, connector)
+        return self.child_connection(volume, connector, found)
+
+    def parent_connection(self, volume: objects.Volume,
+                          connector: Mapping[str, Any]) -> dict[str, Any]:
+        """Give the volume's own RBD image."""
+        info: dict[str, Any] = super().initialize_connection(volume, connector)
+        return info
+
+    def child_connection(self, volume: objects.Volume, connector: Mapping[str, Any],
+                         superposition: Mapping[str, Any]) -> dict[str, Any]:
+        """Give the overlay and what it lies over: all that a hypervisor needs to open it.
+
+        :param superposition: as the worker describes it
+        """
+        info = self.parent_connection(volume, connector)
+        overlay = next(one for one in superposition['volumes'] if one['image'] == volume.name)
+        info['driver_volume_type'] = CONNECTION_TYPE
+        info['data']['superposition'] = {
+            'id': superposition['id'],
+            'state': superposition['state'],
+            # While speculative, nothing that the guest flushes has to be forced out.
+            'speculative': superposition['state'] not in records.DECIDED,
+            'overlay': {'name': overlay['overlay'], 'format': 'qcow2', 'discard': 'unmap',
+                        'l2_cache_entry_size': 4096},
+            'backing': {'name': info['data']['name'], 'format': 'raw', 'size': overlay['size']},
+        }
+        return info
+
+    # What a superposition must not meet
+
+    def _superposition(self, volume: objects.Volume) -> dict[str, Any] | None:
+        found: dict[str, Any] | None = self.worker.call(None, 'find', image=volume.name)
+        return found
+
+    def _let_be(self, volume: objects.Volume, what: str) -> None:
+        """:raises VolumeSuperposed: the volume is in a superposition"""
+        found = self._superposition(volume)
+        if found is not None:
+            raise exception.VolumeSuperposed(
+                f'volume {volume.id} cannot be {what} while it is in superposition '
+                f'{found["id"]}, which is {found["state"]}: collapse that one first',
+                state=found['state'])
+
+    def delete_volume(self, volume: objects.Volume) -> None:
+        """Delete; a superposed volume is busy, so it stays as it was."""
+        try:
+            self._let_be(volume, 'deleted')
+        except exception.VolumeSuperposed as exc:
+            raise cinder_exception.VolumeIsBusy(message=exc.msg) from exc
+        super().delete_volume(volume)
+
+    def create_snapshot(self, snapshot: objects.Snapshot) -> Any:
+        """Make a snapshot of what is not superposed."""
+        self._let_be(snapshot.volume, 'snapshotted')
+        return super().create_snapshot(snapshot)
+
+    def delete_snapshot(self, snapshot: objects.Snapshot) -> None:
+        """Delete a snapshot of what is not superposed."""
+        try:
+            self._let_be(snapshot.volume, 'changed')
+        except exception.VolumeSuperposed as exc:
+            raise cinder_exception.SnapshotIsBusy(message=exc.msg) from exc
+        super().delete_snapshot(snapshot)
+
+    def revert_to_snapshot(self, context: Any, volume: objects.Volume,
+                           snapshot: objects.Snapshot) -> None:
+        """Revert what is not superposed."""
+        self._let_be(volume, 'reverted')
+        super().revert_to_snapshot(context, volume, snapshot)
+
+    def create_cloned_volume(self, volume: objects.Volume, src_vref: objects.Volume) -> Any:
+        """Clone what is not superposed."""
+        self._let_be(src_vref, 'cloned')
+        return super().create_cloned_volume(volume, src_vref)
+
+    def extend_volume(self, volume: objects.Volume, new_size: int) -> None:
+        """Extend what is not superposed."""
+        self._let_be(volume, 'extended')
+        super().extend_volume(volume, new_size)
+
+    def retype(self, context: Any, volume: objects.Volume, new_type: Any, diff: Any,
+               host: Any) -> Any:
+        """Retype what is not superposed."""
+        self._let_be(volume, 'retyped')
+        return super().retype(context, volume, new_type, diff, host)
+
+    def migrate_volume(self, context: Any, volume: objects.Volume, host: Any) -> Any:
+        """Migrate what is not superposed."""
+        self._let_be(volume, 'migrated')
+        return super().migrate_volume(context, volume, host)
+
+    def unmanage(self, volume: objects.Volume) -> None:
+        """Give up what is not superposed."""
+        try:
+            self._let_be(volume, 'unmanaged')
+        except exception.VolumeSuperposed as exc:
+            raise cinder_exception.VolumeIsBusy(message=exc.msg) from exc
+        super().unmanage(volume)
+
+    def copy_volume_to_image(self, context: Any, volume: objects.Volume, image_service: Any,
+                             image_meta: Any) -> None:
+        """Upload what is not superposed."""
+        self._let_be(volume, 'uploaded')
+        super().copy_volume_to_image(context, volume, image_service, image_meta)
+
+    def get_backup_device(self, context: Any, backup: objects.Backup) -> Any:
+        """Back up what is not superposed."""
+        self._let_be(objects.Volume.get_by_id(context, backup.volume_id), 'backed up')
+        return super().get_backup_device(context, backup)

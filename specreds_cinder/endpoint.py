@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a volume service answers over RPC: namespace ``specreds``, version 1.0.
+
+Everything is a plain JSON value. What goes wrong is an answer, too, since whether an exception
+survives the way back depends on what the other side has imported.
+"""
+
+from collections.abc import Callable
+import functools
+from typing import Any
+
+from oslo_log import log as logging
+import oslo_messaging as messaging
+
+from specreds_cinder import exception
+
+LOG = logging.getLogger(__name__)
+
+NAMESPACE = 'specreds'
+VERSION = '1.0'
+
+# Methods of lifecycle.Superpositions: those for the API, and those for other back ends of a set.
+METHODS = frozenset({
+    'create', 'get', 'list', 'check', 'collapse', 'abort', 'merge', 'connection',
+    'current_connection', 'eligibility',
+    'member_create', 'member_check', 'member_prepare', 'member_commit', 'member_drop',
+})
+
+
+class Endpoint:
+    """Passes each call on to a back end's :class:`lifecycle.Superpositions`.
+
+    :param superpositions: gives them
+    """
+
+    target = messaging.Target(namespace=NAMESPACE, version=VERSION)
+
+    def __init__(self, superpositions: Callable[[], Any]) -> None:
+        self._superpositions = superpositions
+
+    def __getattr__(self, name: str) -> Callable[..., dict[str, Any]]:
+        if name not in METHODS:
+            raise AttributeError(name)
+        return functools.partial(self._answer, name)
+
+    def _answer(self, method: str, ctxt: Any, **arguments: Any) -> dict[str, Any]:
+        try:
+            return {'result': getattr(self._superpositions(), method)(ctxt, **arguments)}
+        except exception.SuperpositionError as exc:
+            LOG.info('%s was refused: %s', method, exc.msg)
+            error = exc
+        except Exception as exc:
+            LOG.exception('%s failed', method)
+            error = exception.SuperpositionError(
+                f'{method} failed in the volume service ({type(exc).__name__}); its log says why')
+        return {'error': {'type': type(error).__name__, 'reason': error.msg,
+                          'state': error.state, 'reasons': list(error.reasons)}}

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A note in Cinder's database that a volume may be in superposition.
+
+What counts is the record in Ceph. The note is written before that record exists and removed
+after it is gone, so a volume without a note is in no superposition, and nobody needs to ask its
+back end.
+"""
+
+from collections.abc import Iterable, Iterator
+import contextlib
+
+from cinder import context
+from cinder import coordination
+from cinder import exception
+from cinder import objects
+from cinder.db import api as db
+from cinder.db import models
+
+# The key in a volume's admin metadata; its value is the superposition's id.
+KEY = 'superposition'
+
+
+@contextlib.contextmanager
+def lock(*volume_ids: str) -> Iterator[None]:
+    """Keep the volumes from being superposed, or from being changed by others, meanwhile.
+
+    The back end holds it while it writes the note and looks at the volume's status; the API holds
+    it from its look at the note until Cinder has changed the volume's status.
+    """
+    with contextlib.ExitStack() as stack:
+        # In the same order everywhere, so that nobody waits in a circle.
+        for volume_id in sorted(set(volume_ids)):
+            stack.enter_context(coordination.COORDINATOR.get_lock(f'superposition-{volume_id}'))
+        yield
+
+
+def of(volume_id: str) -> str | None:
+    """Tell which superposition a volume may be in; None if it is in none, or does not exist."""
+    try:
+        noted = db.volume_admin_metadata_get(context.get_admin_context(), volume_id)
+    except exception.VolumeNotFound:
+        return None
+    value: str | None = noted.get(KEY)
+    return value
+
+
+def volumes(superposition: str) -> list[objects.Volume]:
+    """List the volumes that may be in a superposition."""
+    # Cinder looks for this filter in the metadata that users may write, too.
+    found = objects.VolumeList.get_all(context.get_admin_context(),
+                                       filters={'metadata': {KEY: superposition}})
+    return [volume for volume in found if of(volume.id) == superposition]
+
+
+def put(volume_ids: Iterable[str], superposition: str) -> None:
+    """Note that volumes may be in a superposition.
+
+    :raises VolumeNotFound: one of them does not exist
+    """
+    admin = context.get_admin_context()
+    for volume_id in volume_ids:
+        db.volume_admin_metadata_update(admin, volume_id, {KEY: superposition}, False)
+
+
+def remove(volume_ids: Iterable[str], superposition: str) -> None:
+    """Remove the notes that name a superposition; another one's stay."""
+    admin = context.get_admin_context()
+    for volume_id in volume_ids:
+        if of(volume_id) == superposition:
+            db.volume_admin_metadata_delete(admin, volume_id, KEY)
+
+
+def on(host: str) -> dict[str, str]:
+    """List the notes on the volumes of a back end, or of a cluster of them: by volume id.
+
+    :param host: ``host@backend``, or ``cluster@backend``
+    """
+    admin = context.get_admin_context()
+    with db.main_context_manager.reader.using(admin) as session:
+        note, volume = models.VolumeAdminMetadata, models.Volume
+        found = session.query(note.volume_id, note.value, volume.host, volume.cluster_name).join(
+            volume, volume.id == note.volume_id).filter(
+            note.key == KEY, note.deleted.is_(False), volume.deleted.is_(False)).all()
+    return {volume_id: value for volume_id, value, *hosts in found
+            if host in {(name or '').split('#')[0] for name in hosts}}

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Versioned notifications of superpositions, on Cinder's notifier.
+
+The payload is an object of oslo.versionedobjects: a consumer looks at ``specreds_object.version``.
+A field that is added raises its minor version, anything else the major one.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cinder import rpc
+from oslo_log import log as logging
+from oslo_versionedobjects import base
+from oslo_versionedobjects import fields
+
+LOG = logging.getLogger(__name__)
+
+EVENTS = frozenset({
+    *(f'superposition.{what}.{phase}' for what in ('create', 'collapse', 'merge')
+      for phase in ('start', 'end', 'error')),
+    'superposition.dirty',
+})
+
+
+class SecondsField(fields.AutoTypedField[dict[str, float]]):
+    """Durations by name."""
+
+    AUTO_TYPE = fields.Dict(fields.Float())
+
+
+@base.VersionedObjectRegistry.register
+class SuperpositionPayload(base.VersionedObject):
+    """What every notification says of its superposition; what is not known is None."""
+
+    VERSION = '1.0'
+    OBJ_SERIAL_NAMESPACE = 'specreds_object'
+    OBJ_PROJECT_NAMESPACE = 'specreds'
+
+    fields = {
+        'id': fields.UUIDField(),
+        'state': fields.StringField(nullable=True),
+        'outcome': fields.StringField(nullable=True),
+        'decision': fields.StringField(nullable=True),
+        'volumes': fields.ListOfStringsField(),
+        'server_id': fields.StringField(nullable=True),
+        'project_id': fields.StringField(nullable=True),
+        'user_id': fields.StringField(nullable=True),
+        'reason': fields.StringField(nullable=True),
+        'host': fields.StringField(),
+        'durations': SecondsField(nullable=True),
+        'dirty_object': fields.StringField(nullable=True),
+        'overlay_bytes': fields.IntegerField(nullable=True),
+        'error': fields.StringField(nullable=True),
+    }
+
+
+# As they stand in a view.
+_VIEWED = ('id', 'state', 'outcome', 'server_id', 'project_id', 'user_id', 'reason',
+           'dirty_object', 'overlay_bytes')
+
+
+def emit(ctxt: Any, host: str, event: str, view: Mapping[str, Any], *,
+         decision: str | None = None, durations: Mapping[str, float | None] | None = None,
+         error: str | None = None) -> None:
+    """Send a notification. One that cannot be sent is logged: the caller is not to suffer.
+
+    :param ctxt: Cinder's request context
+    :param host: the back end that tells
+    :param event: one of ``EVENTS``
+    :param view: the superposition; at least its id
+    :param decision: promote or abort, of a collapse
+    :param durations: seconds by the name of the part; parts that did not happen are left out
+    :param error: why it failed, in words
+    """
+    try:
+        _send(ctxt, host, event, payload(host, view, decision, durations, error))
+    except Exception:
+        LOG.exception('notification %s of superposition %s was not sent', event, view.get('id'))
+
+
+def payload(host: str, view: Mapping[str, Any], decision: str | None = None,
+            durations: Mapping[str, float | None] | None = None,
+            error: str | None = None) -> dict[str, Any]:
+    """Make a payload, as it is sent. The parameters are those of :func:`emit`."""
+    if durations is not None:
+        durations = {name: took for name, took in durations.items() if took is not None}
+    made = SuperpositionPayload(
+        host=host, decision=decision, durations=durations, error=error,
+        volumes=[volume['id'] for volume in view.get('volumes', ())],
+        **{field: view.get(field) for field in _VIEWED})
+    # Everything is new: a list of what has changed would tell nothing.
+    made.obj_reset_changes()
+    primitive: dict[str, Any] = made.obj_to_primitive()
+    return primitive
+
+
+def _send(ctxt: Any, host: str, event: str, data: Mapping[str, Any]) -> None:
+    if event not in EVENTS:
+        raise ValueError(f'there is no event {event}')
+    notifier = rpc.get_notifier('volume', host)
+    tell = notifier.error if event.endswith('.error') else notifier.info
+    tell(ctxt, event, data)

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``create``, ``collapse`` and ``delete``: for admins and services."""
+
+import argparse
+from typing import Any
+
+from openstack import exceptions as sdk_exceptions
+from osc_lib import exceptions
+from osc_lib.command import command
+
+from specreds_cinder.osc import base
+from specreds_cinder.osc import client
+from specreds_cinder.osc import shown
+from specreds_cinder.osc import waiting
+
+_COLLAPSED = ('id', 'outcome', 'merged', 'durations')
+
+
+class Create(base.SuperCommand, command.ShowOne):
+    """Put volumes into superposition: all of them at the same instant, or none.
+
+    Each gets a second version, for a backup to run on. The primary goes on undisturbed.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the volumes."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument('volumes', metavar='VOLUME', nargs='*',
+                            help='volumes (names or IDs); without any, all of the server')
+        parser.add_argument('--server', metavar='SERVER',
+                            help='the server (name or ID) that the volumes are attached to')
+        parser.add_argument('--reason', metavar='TEXT', help='why, for whoever looks at it later')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace
+                    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        """Superpose."""
+        if not parsed_args.volumes and not parsed_args.server:
+            raise exceptions.CommandError('name at least one VOLUME, or a --server')
+        superpositions = self.client
+        server_id = parsed_args.server and superpositions.server_id(parsed_args.server)
+        return shown.one(superpositions.create(
+            superpositions.volume_ids(parsed_args.volumes), server_id or None,
+            parsed_args.reason))
+
+
+class Collapse(base.SuperCommand, command.ShowOne):
+    """Decide which version of the volumes is the real one.
+
+    --promote makes it the second version, unless the primary has written. Then the outcome is
+    "dirty", and the primary goes on undisturbed; or "late-dirty", if it wrote while it was being
+    fenced: then start it again, no write of it is lost. The exit status is 3 for both. --abort
+    drops the second version. Both can be repeated.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the decision."""
+        parser = super().get_parser(prog_name)
+        base.add_superposition(parser)
+        decision = parser.add_mutually_exclusive_group(required=True)
+        decision.add_argument('--promote', dest='decision', action='store_const', const='promote',
+                              help='for the backup')
+        decision.add_argument('--abort', dest='decision', action='store_const', const='abort',
+                              help='for the primary')
+        parser.add_argument(
+            '--backup-durable', action='store_true',
+            help="the backup's disks have been flushed, and its flushes are no longer ignored; "
+                 'needed to promote while it runs')
+        parser.add_argument(
+            '--wait', action='store_true',
+            help='wait until the superposition has ended: after --promote, until it is merged')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace
+                    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        """Decide."""
+        superpositions = self.client
+        superposition_id = superpositions.find(parsed_args.superposition)['id']
+        result = superpositions.collapse(superposition_id, parsed_args.decision,
+                                         backup_durable=parsed_args.backup_durable)
+        outcome = result['outcome']
+        if parsed_args.wait:
+            outcome = _wait(superpositions, superposition_id, outcome, parsed_args.decision)
+        elif outcome is None:
+            self.log.warning('superposition %s is %s: this is still under way', superposition_id,
+                             result.get('state'))
+        self.status = base.DIRTY if outcome in ('dirty', 'late-dirty') else 0
+        merged = parsed_args.wait and outcome == 'promoted'
+        return _COLLAPSED, shown.values(
+            {**result, 'id': superposition_id, 'outcome': outcome, 'merged': merged}, _COLLAPSED)
+
+
+def _wait(superpositions: client.Superpositions, superposition_id: str, outcome: str | None,
+          decision: str) -> str:
+    """Wait until it is over.
+
+    :return: the outcome
+    :raises CommandError: it ended unobserved
+    """
+    outcome = waiting.until_gone(superpositions, superposition_id) or outcome
+    if outcome is None and decision == 'abort':
+        return 'aborted'
+    if outcome is None:
+        raise exceptions.CommandError(
+            f'superposition {superposition_id} has ended, and its outcome was not seen: it is in '
+            "the volume service's log and notifications")
+    return outcome
+
+
+class Delete(base.SuperCommand):
+    """Drop the second version of volumes, as "collapse --abort" does."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the superpositions."""
+        parser = super().get_parser(prog_name)
+        base.add_superposition(parser, several=True)
+        parser.add_argument('--wait', action='store_true', help='wait until they are gone')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Abort each; one that cannot be does not keep the others."""
+        superpositions = self.client
+        found: dict[str, str] = {}
+        failed = 0
+        for text in parsed_args.superposition:
+            try:
+                found.setdefault(superpositions.find(text)['id'], text)
+            except sdk_exceptions.SDKException as error:
+                failed += 1
+                self._failed(text, error)
+        for superposition_id, text in found.items():
+            try:
+                superpositions.delete(superposition_id)
+            except sdk_exceptions.SDKException as error:
+                failed += 1
+                self._failed(text, error)
+            else:
+                if parsed_args.wait:
+                    waiting.until_gone(superpositions, superposition_id)
+        if failed:
+            total = len(parsed_args.superposition)
+            raise exceptions.CommandError(f'{failed} of {total} could not be deleted')
+
+    def _failed(self, text: str, error: sdk_exceptions.SDKException) -> None:
+        self.log.error('%s: %s', text, base.words(error))

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Says on stderr how something stands that lasts."""
+
+import sys
+import time
+import types
+
+_QUIET_S = 2.0
+_PACE_S = 5.0
+_CLEAR = '\r\x1b[K'
+
+
+class StatusLine:
+    """One line that changes on a terminal; elsewhere a line now and then, once it has lasted."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._next = self._began + _QUIET_S
+        self._terminal = sys.stderr.isatty()
+
+    def __enter__(self) -> 'StatusLine':
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: types.TracebackType | None) -> None:
+        if self._terminal:
+            print(_CLEAR, end='', file=sys.stderr, flush=True)
+
+    def say(self, text: str) -> None:
+        """Tell how it stands."""
+        now = time.monotonic()
+        line = f'{text}, {now - self._began:.0f} s'
+        if self._terminal:
+            print(f'{_CLEAR}{line}', end='', file=sys.stderr, flush=True)
+        elif now >= self._next:
+            self._next = now + _PACE_S
+            print(line, file=sys.stderr, flush=True)

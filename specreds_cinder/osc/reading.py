@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``list``, ``show``, ``check`` and ``eligibility``: they change nothing."""
+
+import argparse
+from typing import Any
+
+from osc_lib.cli import parseractions
+from osc_lib.command import command
+
+from specreds_cinder.osc import base
+from specreds_cinder.osc import shown
+
+_CHECKED = ('dirty', 'first', 'objects', 'seconds')
+_ELIGIBILITY = {'volume_id': 'Volume', 'eligible': 'Eligible', 'reasons': 'Reasons'}
+
+
+class List(base.SuperCommand, command.Lister):
+    """List superpositions, the oldest first."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the filters."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument('--all-projects', action='store_true',
+                            help='those of all projects (admin or service role)')
+        parser.add_argument(
+            '--state', metavar='STATE',
+            help='only those in this state: creating, superposed, collapsing, promoted, merging, '
+                 'merged, aborting, or unknown where a volume service does not answer')
+        parser.add_argument('--server', metavar='SERVER',
+                            help="only those of this server's volumes (name or ID)")
+        parser.add_argument('--long', action='store_true', help='show more about each')
+        parser.add_argument('--limit', type=int, action=parseractions.NonNegativeAction,
+                            metavar='N', help='show N at most')
+        parser.add_argument('--marker', metavar='ID',
+                            help='begin after the superposition with this ID')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace
+                    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        """List."""
+        superpositions = self.client
+        filters: dict[str, Any] = {}
+        if parsed_args.all_projects:
+            filters['all_tenants'] = '1'
+        if parsed_args.state:
+            filters['state'] = parsed_args.state
+        if parsed_args.server:
+            filters['server_id'] = superpositions.server_id(parsed_args.server)
+        found = list(superpositions.list(filters, limit=parsed_args.limit,
+                                         marker=parsed_args.marker, detail=parsed_args.long))
+        if superpositions.unreachable:
+            self.log.warning('no answer from %s: what is there is listed as unknown',
+                             ', '.join(sorted(superpositions.unreachable)))
+        return shown.many(found, long=parsed_args.long)
+
+
+class Show(base.SuperCommand, command.ShowOne):
+    """Show a superposition: its state and volumes, who began it, and why."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the superposition."""
+        parser = super().get_parser(prog_name)
+        base.add_superposition(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace
+                    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        """Show."""
+        return shown.one(self.client.find(parsed_args.superposition))
+
+
+class Check(base.SuperCommand, command.ShowOne):
+    """Tell whether the primary has written since the superposition began.
+
+    Changes nothing. The exit status is 3 if it has.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the superposition."""
+        parser = super().get_parser(prog_name)
+        base.add_superposition(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace
+                    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        """Check."""
+        superpositions = self.client
+        superposition_id = superpositions.find(parsed_args.superposition)['id']
+        report = superpositions.check(superposition_id)
+        self.status = base.DIRTY if report['dirty'] else 0
+        return ('id', *_CHECKED), (superposition_id, *shown.values(report, _CHECKED))
+
+
+class Eligibility(base.SuperCommand, command.Lister):
+    """Tell whether volumes can be superposed, and why not."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the volumes."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument('volumes', metavar='VOLUME', nargs='+', help='volumes (names or IDs)')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace
+                    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        """Ask."""
+        superpositions = self.client
+        answers = superpositions.eligibility(superpositions.volume_ids(parsed_args.volumes))
+        return (tuple(_ELIGIBILITY.values()),
+                [shown.values(answer, _ELIGIBILITY) for answer in answers])

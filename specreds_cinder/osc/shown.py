@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How superpositions are shown: bare values for programs, sizes and lines for people."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cliff import columns
+from osc_lib import utils
+from osc_lib.cli import format_columns
+
+_FIELDS = ('id', 'state', 'outcome', 'volumes', 'overlay_bytes', 'dirty', 'dirty_object',
+           'server_id', 'reason', 'project_id', 'user_id', 'request_id', 'created_at',
+           'updated_at', 'age_seconds')
+_ADMIN_FIELDS = ('hosts', 'unreachable_hosts')
+_BRIEF = {
+    'id': 'ID',
+    'state': 'State',
+    'volume_ids': 'Volumes',
+    'server_id': 'Server',
+    'created_at': 'Created At',
+}
+_LONG = {
+    **_BRIEF,
+    'outcome': 'Outcome',
+    'dirty': 'Dirty',
+    'overlay_bytes': 'Overlay Bytes',
+    'age_seconds': 'Age Seconds',
+    'reason': 'Reason',
+    'project_id': 'Project',
+    'user_id': 'User',
+}
+
+
+class Volumes(columns.FormattableColumn[list[dict[str, Any]]]):
+    """Volumes, shown to people one per line."""
+
+    def human_readable(self) -> str:
+        """Join them."""
+        return '\n'.join(
+            f'{volume["id"]} ({size(volume["size_bytes"])}, overlay '
+            f'{size(volume["overlay_bytes"])})' for volume in self._value)
+
+
+_FORMATS = {
+    'durations': format_columns.DictColumn,
+    'hosts': format_columns.ListColumn,
+    'overlay_bytes': format_columns.SizeColumn,
+    'reasons': format_columns.ListColumn,
+    'unreachable_hosts': format_columns.ListColumn,
+    'volume_ids': format_columns.ListColumn,
+    'volumes': Volumes,
+}
+
+
+def size(value: int | None) -> str:
+    """Write a number of bytes for people; None where a volume service does not tell."""
+    return 'unknown' if value is None else f'{utils.format_size(value)}B'
+
+
+def one(superposition: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    """Give the columns and values that show one superposition."""
+    fields = _FIELDS + tuple(field for field in _ADMIN_FIELDS if field in superposition)
+    return fields, values(superposition, fields)
+
+
+def many(superpositions: Sequence[Mapping[str, Any]], *, long: bool
+         ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    """Give the headers and rows that show superpositions.
+
+    :param long: they have all their fields, and all are shown
+    """
+    shown = _LONG if long else _BRIEF
+    rows = [{'volume_ids': [volume['id'] for volume in each.get('volumes', ())], **each}
+            for each in superpositions]
+    return tuple(shown.values()), [values(row, shown) for row in rows]
+
+
+def values(entry: Mapping[str, Any], fields: Sequence[str] | Mapping[str, Any]
+           ) -> tuple[Any, ...]:
+    """Give the values of some fields; what has none is None."""
+    return tuple(_FORMATS[field](entry[field])
+                 if field in _FORMATS and entry.get(field) is not None else entry.get(field)
+                 for field in fields)

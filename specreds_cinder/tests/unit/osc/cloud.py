@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cloud that answers by HTTP as a test says, and the client's commands on it."""
+
+import contextlib
+import dataclasses
+import io
+import json
+import types
+from typing import Any
+from unittest import mock
+from urllib import parse
+
+from cliff import app
+from cliff import commandmanager
+from keystoneauth1 import exceptions
+from keystoneauth1 import plugin
+from keystoneauth1 import session
+from openstack import connection
+import requests
+from requests import adapters
+import testtools
+
+PROJECT = '5f3f3e5ac81a44f4a1d1b6a6f7dc2c55'
+CINDER = f'http://cinder.test/v3/{PROJECT}'
+NOVA = 'http://nova.test/v2.1'
+ID = 'b6a1d7f0-5c56-4a52-8f50-3a2f6c1f7d10'
+VOLUME = '0f9c2c7e-8a77-4e4b-b6d0-0a9a4b6c9d01'
+SECOND = '1f9c2c7e-8a77-4e4b-b6d0-0a9a4b6c9d02'
+SERVER = '9c1e6c6a-5a0f-4f0b-9a2e-0d5b1c2f3e04'
+SUPERPOSITION: dict[str, Any] = {
+    'id': ID, 'state': 'superposed', 'outcome': None, 'volume_ids': [VOLUME],
+    'volumes': [{'id': VOLUME, 'size_bytes': 10**9, 'overlay_bytes': 2_500_000}],
+    'overlay_bytes': 2_500_000, 'dirty': None, 'dirty_object': None, 'server_id': SERVER,
+    'project_id': PROJECT, 'user_id': 'u1', 'request_id': 'req-1', 'reason': 'host gone',
+    'created_at': '2026-01-02T03:04:05Z', 'updated_at': '2026-01-02T03:04:06Z',
+    'age_seconds': 61.5,
+}
+
+
+@dataclasses.dataclass
+class Asked:
+    """One request that the cloud got."""
+
+    method: str
+    path: str
+    query: dict[str, list[str]]
+    body: Any
+    headers: dict[str, str]
+
+
+class _Auth(plugin.BaseAuthPlugin):
+    """Knows the endpoints of the cloud."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.endpoints = {'block-storage': CINDER, 'compute': NOVA}
+
+    def get_token(self, *_args: Any, **_kwargs: Any) -> str:
+        return 'token'
+
+    def get_project_id(self, *_args: Any, **_kwargs: Any) -> str:
+        return PROJECT
+
+    def get_endpoint(self, *_args: Any, **kwargs: Any) -> str | None:
+        try:
+            return self.endpoints[kwargs['service_type']]
+        except KeyError as error:
+            raise exceptions.EndpointNotFound from error
+
+    def get_endpoint_data(self, session: Any, endpoint_override: str | None = None,
+                          **kwargs: Any) -> Any:
+        url = endpoint_override or self.get_endpoint(session, **kwargs)
+        version = (2, 1) if url == NOVA else (3, 0)
+        return url and types.SimpleNamespace(url=url, catalog_url=url, api_version=version,
+                                             min_microversion=None, max_microversion=None)
+
+
+class Cloud(adapters.BaseAdapter):
+    """Answers requests, each with what was given for it; the last answer stays."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[Asked] = []
+        self._answers: dict[tuple[str, str], list[tuple[int, Any]]] = {}
+        auth = _Auth()
+        self.endpoints = auth.endpoints
+        http = requests.Session()
+        http.mount('http://', self)
+        self.connection = connection.Connection(
+            session=session.Session(auth=auth, session=http))
+
+    def answer(self, method: str, path: str, *bodies: Any, status: int = 200) -> None:
+        """Say what to answer; an exception as a body is raised."""
+        self._answers.setdefault((method, path), []).extend((status, body) for body in bodies)
+
+    def fault(self, method: str, path: str, status: int, message: str,
+              kind: str = 'fault') -> None:
+        """Answer with an error of the API's."""
+        self.answer(method, path, {kind: {'code': status, 'message': message}}, status=status)
+
+    def to(self, path: str) -> list[Asked]:
+        """Give the requests for a path."""
+        return [asked for asked in self.asked if asked.path == path]
+
+    def send(self, request: requests.PreparedRequest, *_args: Any,
+             **_kwargs: Any) -> requests.Response:
+        """Answer."""
+        url = parse.urlsplit(request.url or '')
+        path = str(url.path).removeprefix(parse.urlsplit(CINDER).path)
+        sent: Any = request.body
+        body = json.loads(sent) if sent else None
+        self.asked.append(Asked(str(request.method), path, parse.parse_qs(str(url.query)), body,
+                                {key: str(value) for key, value in request.headers.items()}))
+        answers = self._answers.get((str(request.method), path))
+        status, answer = 404, '<html>404 Not Found</html>'
+        if answers:
+            status, answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        response = requests.Response()
+        response.status_code, response.request, response.url = status, request, str(request.url)
+        response.headers['x-openstack-request-id'] = 'req-7'
+        response.headers['Content-Type'] = (
+            'text/html' if isinstance(answer, str) else 'application/json')
+        response.raw = io.BytesIO(
+            answer.encode() if isinstance(answer, str) else
+            b'' if answer is None else json.dumps(answer).encode())
+        return response
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class CommandTest(testtools.TestCase):
+    """Runs commands as ``openstack`` would, found by their entry points."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.cloud = Cloud()
+        self.stdout, self.stderr = io.StringIO(), io.StringIO()
+        # What is asked for in a loop is asked again at once.
+        patched = mock.patch('time.sleep')
+        patched.start()
+        self.addCleanup(patched.stop)
+
+    def volume(self, volume_id: str = VOLUME, name: str = 'data', project: str = PROJECT) -> None:
+        """Have a volume, by name and by id."""
+        volume = {'id': volume_id, 'name': name, 'os-vol-tenant-attr:tenant_id': project}
+        self.cloud.answer('GET', f'/volumes/{volume_id}', {'volume': volume})
+        self.cloud.fault('GET', f'/volumes/{name}', 404, 'no such volume', 'itemNotFound')
+        self.cloud.answer('GET', '/volumes/detail', {'volumes': [volume]})
+
+    def superposition(self, **changes: Any) -> None:
+        """Have a superposition, by its id and in lists."""
+        found = {**SUPERPOSITION, **changes}
+        self.cloud.answer('GET', f'/os-superpositions/{ID}', {'superposition': found})
+        for path in ('/os-superpositions', '/os-superpositions/detail'):
+            self.cloud.answer('GET', path, {'superpositions': [found]})
+
+    def gone(self) -> None:
+        """Have no superposition any more."""
+        self.cloud.fault('GET', f'/os-superpositions/{ID}', 404, 'no such superposition',
+                         'itemNotFound')
+
+    def shell(self) -> app.App:
+        """Give a shell with the commands, logged in to the cloud."""
+        shell = app.App('test', '0', commandmanager.CommandManager('openstack.volume.v3'),
+                        stdout=self.stdout, stderr=self.stderr, deferred_help=True)
+        vars(shell)['client_manager'] = types.SimpleNamespace(
+            sdk_connection=self.cloud.connection)
+        return shell
+
+    def run_super(self, *words: str, status: int = 0) -> str:
+        """Run ``openstack volume super WORDS``; gives what it printed."""
+        with contextlib.redirect_stderr(self.stderr):
+            self.assertEqual(status, self.shell().run(['volume', 'super', *words]),
+                             self.stderr.getvalue())
+        return self.stdout.getvalue()
+
+    def run_json(self, *words: str, status: int = 0) -> Any:
+        """Run it with ``-f json``; gives what it printed, parsed."""
+        return json.loads(self.run_super(*words, '-f', 'json', status=status))
