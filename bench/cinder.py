@@ -51,7 +51,7 @@ class Api:
     def __init__(self, cloud: openstack_cloud.Cloud) -> None:
         self._rest = adapter.Adapter(
             cloud.session(), service_type='block-storage', interface='public',
-            additional_headers={'OpenStack-API-Version': 'superposition 1.0'})
+            additional_headers={'OpenStack-API-Version': 'volume 3.0, superposition 1.0'})
         # The first request also logs in, finds the endpoint and connects.
         self._rest.get(_BASE)
 
@@ -124,10 +124,11 @@ def split(total: float, durations: Mapping[str, float]) -> Split:
     """Split what a request took.
 
     :param total: seconds by the client's clock
-    :param durations: of the answer: `rpc` as cinder-api and `storage` as the volume service
-        measured it
+    :param durations: of the answer: `rpc` as cinder-api measured it; `storage`, or where it is
+        not told apart `total`, as the volume service did
     """
-    rpc, storage = durations['rpc'], durations['storage']
+    rpc = durations['rpc']
+    storage = durations['storage'] if 'storage' in durations else durations['total']
     return Split(total, total - rpc, rpc - storage, storage)
 
 

@@ -6,9 +6,11 @@ import time
 from typing import Any
 
 from cinder import exception as cinder_exception
+from cinder import interface
 from cinder import objects
 from cinder.volume.drivers import rbd
 from oslo_config import cfg
+from oslo_utils import units
 
 from specreds_cinder import conf
 from specreds_cinder import exception
@@ -23,6 +25,7 @@ CONNECTION_TYPE = 'rbd_super'
 _MONITORS_S = 60.0
 
 
+@interface.volumedriver
 class SuperRBDDriver(rbd.RBDDriver):
     """RBDDriver, and what a superposition needs of a back end.
 
@@ -71,6 +74,12 @@ class SuperRBDDriver(rbd.RBDDriver):
         super()._update_volume_stats()
         # A volume type with the extra spec "superposition='<is> True'" is scheduled here.
         self._stats['superposition'] = True
+
+    def _get_usage_info(self) -> int:
+        # Overlays are nobody's volumes, and charged to nobody.
+        overlays: int = self.worker.call(None, 'provisioned')
+        provisioned: int = super()._get_usage_info()
+        return provisioned - overlays // units.Gi
 
     # Connections
 
@@ -182,6 +191,39 @@ class SuperRBDDriver(rbd.RBDDriver):
         """Migrate what is not superposed."""
         self._let_be(volume, 'migrated')
         return super().migrate_volume(context, volume, host)
+
+    def get_manageable_volumes(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
+        """List the pool's images, of which those in superpositions are not safe to manage."""
+        found: list[dict[str, Any]] = super().get_manageable_volumes(*args, **kwargs)
+        taken = self._taken() if found else {}
+        for image in found:
+            reason = taken.get(image['reference']['source-name'])
+            if reason is not None and image['cinder_id'] is None:
+                image.update(safe_to_manage=False, reason_not_safe=reason)
+        return found
+
+    def manage_existing_get_size(self, volume: objects.Volume,
+                                 existing_ref: Mapping[str, str]) -> int:
+        """Look at an image that is to be managed.
+
+        :raises ManageExistingInvalidReference: it is part of a superposition
+        """
+        size: int = super().manage_existing_get_size(volume, existing_ref)
+        reason = self._taken().get(existing_ref['source-name'])
+        if reason is not None:
+            raise cinder_exception.ManageExistingInvalidReference(
+                existing_ref=existing_ref, reason=reason)
+        return size
+
+    def _taken(self) -> dict[str, str]:
+        """Say of the images that are part of superpositions what they are."""
+        taken = {}
+        for found in self.worker.call(None, 'list'):
+            for volume in found['volumes']:
+                taken[volume['image']] = f'it is in superposition {found["id"]}'
+                taken[volume['overlay'].rpartition('/')[2]] = (
+                    f'it is the overlay of {volume["image"]} in superposition {found["id"]}')
+        return taken
 
     def unmanage(self, volume: objects.Volume) -> None:
         """Give up what is not superposed."""

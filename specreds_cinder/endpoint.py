@@ -53,5 +53,7 @@ class Endpoint:
             LOG.exception('%s failed', method)
             error = exception.SuperpositionError(
                 f'{method} failed in the volume service ({type(exc).__name__}); its log says why')
-        return {'error': {'type': type(error).__name__, 'reason': error.msg,
+        # What is more special than the other side knows travels as what it is a case of.
+        kind = next(kind for kind in type(error).__mro__ if kind.__module__ == exception.__name__)
+        return {'error': {'type': kind.__name__, 'reason': error.msg,
                           'state': error.state, 'reasons': list(error.reasons)}}

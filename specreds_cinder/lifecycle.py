@@ -45,6 +45,7 @@ View = dict[str, Any]
 _STATUSES = ('available', 'in-use')
 _AT_REST = ('available', 'error', 'in-use')
 _DIRTY_WAIT_S = 30.0
+_NO_CHECK: View = {'dirty': True, 'first': None, 'objects': 0, 'seconds': 0.0}
 
 
 class Superpositions:
@@ -131,7 +132,8 @@ class Superpositions:
                 views = self._on_each(ctxt, builtins.list(here), 'create', lambda host: {
                     **request, 'volume_ids': here[host]})
             except Exception:
-                self._drop_all(ctxt, superposition_id, builtins.list(here))
+                with self._left_for_later(self._host, superposition_id):
+                    self._drop_all(ctxt, superposition_id, builtins.list(here))
                 raise
             view = _joined(views)
             view['durations'] = {'storage': views[0]['storage_s'],
@@ -158,7 +160,7 @@ class Superpositions:
                 report = _report(self._ask(ctxt, 'collapse', superposition=superposition_id,
                                            durable=durable))
             else:
-                report = self._collapse_set(ctxt, superposition_id, members, durable)
+                report = self._collapse_set(ctxt, found, durable)
             told['view'] = {**told['view'], 'outcome': report['outcome']}
             told['durations'] = report['durations']
         LOG.info('superposition %s of server %s ended %s in %.0f ms', superposition_id,
@@ -174,9 +176,7 @@ class Superpositions:
             raise _conflict(found, 'the version of the backup is the real one: it can only be '
                                    'merged')
         with self._announced(ctxt, 'collapse', self._view(found), decision='abort') as told:
-            # Here first: that it is gone here is what tells the others, should this be cut off.
-            for host in found['labels']['members']:
-                self._on(ctxt, host, 'drop', superposition_id=superposition_id, fenced=False)
+            self._drop_all(ctxt, superposition_id, found['labels']['members'])
             told['view'] = {**told['view'], 'outcome': records.ABORTED}
         LOG.info('superposition %s of server %s is aborted', superposition_id,
                  found['server_id'])
@@ -249,29 +249,41 @@ class Superpositions:
 
     # Sets
 
-    def _collapse_set(self, ctxt: Any, superposition_id: str, members: Sequence[str],
-                      durable: bool) -> dict[str, Any]:
+    def _collapse_set(self, ctxt: Any, found: View, durable: bool) -> dict[str, Any]:
         began = time.monotonic()
-        named = {'superposition_id': superposition_id}
-        checks = rpcapi.merge_checks(self._on_each(ctxt, members, 'check', lambda _host: named))
+        members = found['labels']['members']
+        named = {'superposition_id': found['id']}
+        # One that was cut off may have fenced the primary, which is late dirty then.
+        resumed = found['state'] == records.COLLAPSING
+        lost = records.LATE_DIRTY if resumed else records.DIRTY
+        try:
+            checks = rpcapi.merge_checks(
+                self._on_each(ctxt, members, 'check', lambda _host: named))
+        except exception.SuperpositionNotFound:
+            # As long as it is here and undecided, nobody else ends it but for the primary.
+            self._ask(ctxt, 'show', superposition=found['id'])
+            self._drop_all(ctxt, found['id'], members, fenced=True)
+            return _summed(lost, _NO_CHECK, [], began)
         if checks['dirty']:
-            self._drop_all(ctxt, superposition_id, members)
-            return _summed(records.DIRTY, [], began)
+            self._drop_all(ctxt, found['id'], members, fenced=resumed)
+            return _summed(lost, checks, [], began)
         reports = self._on_each(ctxt, members, 'prepare',
                                 lambda _host: {**named, 'durable': durable})
         if any(report['outcome'] != records.PREPARED for report in reports):
-            self._drop_all(ctxt, superposition_id, members, fenced=True)
-            return _summed(records.LATE_DIRTY, reports, began)
-        # The commit point of the set.
-        self.member_commit(ctxt, superposition_id)
+            self._drop_all(ctxt, found['id'], members, fenced=True)
+            return _summed(records.LATE_DIRTY, checks, reports, began)
+        # The commit point of the set: if it is gone meanwhile, it was aborted.
+        self._ask(ctxt, 'commit', superposition=found['id'])
         for host in members[1:]:
-            with self._left_for_later(host, superposition_id):
+            with self._left_for_later(host, found['id']):
                 self._on(ctxt, host, 'commit', **named)
-        return _summed(records.PROMOTED, reports, began)
+        return _summed(records.PROMOTED, checks, reports, began)
 
     def _drop_all(self, ctxt: Any, superposition_id: str, members: Sequence[str], *,
                   fenced: bool = False) -> None:
-        for host in members:
+        # Here first: that it is gone here is what tells the others, should this be cut off.
+        self.member_drop(ctxt, superposition_id, fenced)
+        for host in members[1:]:
             with self._left_for_later(host, superposition_id):
                 self._on(ctxt, host, 'drop', superposition_id=superposition_id, fenced=fenced)
 
@@ -301,10 +313,12 @@ class Superpositions:
 
     # Looking after
 
-    def look_after(self) -> None:
+    def look_after(self, cut_off: bool = False) -> None:
         """Go on with what was cut off, merge what was promoted, and renew fences.
 
         What cannot be done now is done another time; this never raises.
+
+        :param cut_off: whatever is found under way was cut off, however short ago
         """
         ctxt = context.get_admin_context()
         try:
@@ -317,7 +331,7 @@ class Superpositions:
                 # Not Cinder's: somebody made it with specreds-super, and will end it so.
                 continue
             try:
-                self._look_after(ctxt, one)
+                self._look_after(ctxt, one, cut_off)
             except exception.SuperpositionNotFound:
                 self._forget(one)
             except exception.SuperpositionError as exc:
@@ -325,17 +339,21 @@ class Superpositions:
                             one['id'], one['state'], exc.msg)
             except Exception:
                 LOG.exception('superposition %s cannot be looked after', one['id'])
-        self._forget_ended({one['id'] for one in found})
+        try:
+            self._forget_ended({one['id'] for one in found})
+        except exception.SuperpositionError as exc:
+            LOG.warning('what has ended on %s cannot be tidied up now: %s', self._host, exc.msg)
 
-    def _look_after(self, ctxt: Any, found: View) -> None:
+    def _look_after(self, ctxt: Any, found: View, cut_off: bool) -> None:
         hints.put(found['labels']['volumes'].values(), found['id'])
-        stale = found['unchanged_s'] > CONF.specreds.stale_after
+        stale = cut_off or found['unchanged_s'] > CONF.specreds.stale_after
         leader = found['labels']['members'][0]
         if found['state'] in (records.CREATING, records.ABORTING):
             if stale:
                 self._ask(ctxt, 'resume', superposition=found['id'])
                 self._forget(found)
         elif found['joint'] and leader != self._host and found['state'] not in records.DECIDED:
+            self._ask(ctxt, 'look_after', superposition=found['id'])
             if stale:
                 self._follow(ctxt, found, leader)
         elif found['state'] == records.COLLAPSING:
@@ -377,6 +395,8 @@ class Superpositions:
                     # Its record is what the others ask for until they are committed, too.
                     for host in members[1:]:
                         self._on(ctxt, host, 'commit', superposition_id=found['id'])
+                # A server that runs on its overlays is nothing to tell of.
+                self._ask(ctxt, 'unused', superposition=found['id'])
                 began = time.monotonic()
                 with self._announced(ctxt, 'merge', self._view(found)) as told:
                     self._ask(ctxt, 'merge', superposition=found['id'])
@@ -400,7 +420,10 @@ class Superpositions:
         hints.remove(found['labels'].get('volumes', {}).values(), found['id'])
 
     def _forget_ended(self, known: set[str]) -> None:
-        """Remove the notes on what is in no superposition any more, and the rests in Ceph."""
+        """Remove the notes on what is in no superposition any more, and the rests in Ceph.
+
+        :raises SuperpositionError: Ceph does not say
+        """
         for volume_id, superposition in hints.on(self._host).items():
             if superposition in known:
                 continue
@@ -409,8 +432,7 @@ class Superpositions:
                 found = self._ask(None, 'find', image=_volume(volume_id).name)
                 if found is None or found['id'] != superposition:
                     hints.remove([volume_id], superposition)
-        with contextlib.suppress(exception.SuperpositionError):
-            self._ask(None, 'tidy')
+        self._ask(None, 'tidy')
 
     def announce_dirty(self) -> None:
         """Tell of one superposition that has become dirty, if one does within half a minute."""
@@ -524,10 +546,12 @@ def _report(found: Mapping[str, Any]) -> dict[str, Any]:
         'total': found['total_s']}}
 
 
-def _summed(outcome: str, reports: Sequence[Mapping[str, Any]], began: float) -> dict[str, Any]:
+def _summed(outcome: str, checks: Mapping[str, Any], reports: Sequence[Mapping[str, Any]],
+            began: float) -> dict[str, Any]:
     """Make one report of those of several back ends, each step as long as the slowest took."""
-    steps = ('sweep1', 'durable', 'fence', 'window', 'sweep2', 'commit')
+    steps = ('durable', 'fence', 'window', 'sweep2', 'commit')
     return {'outcome': outcome, 'durations': {
+        'sweep1': checks['seconds'],
         **{step: max((report['durations'][step] for report in reports), default=0.0)
            for step in steps}, 'total': time.monotonic() - began}}
 

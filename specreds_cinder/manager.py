@@ -53,8 +53,11 @@ class SuperVolumeManager(manager.VolumeManager):
         if not isinstance(self.driver, drivers.SuperRBDDriver) or not self.driver.initialized:
             return
         self._superpositions = lifecycle.Superpositions(self.driver, self.service_topic_queue)
+        # Nobody else works on this back end, unless it is shared by a cluster of services.
+        self._add_to_threadpool(self._superpositions.look_after, cut_off=not self.cluster)
         loopingcall.FixedIntervalLoopingCall(self._superpositions.look_after).start(
-            interval=CONF.specreds.interval, stop_on_exception=False)
+            interval=CONF.specreds.interval, initial_delay=CONF.specreds.interval,
+            stop_on_exception=False)
         if CONF.specreds.watch:
             threading.Thread(target=self._announce, daemon=True).start()
 

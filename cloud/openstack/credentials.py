@@ -32,7 +32,9 @@ PERSONAS = {persona.name: persona for persona in (
     Persona('admin', 'admin', ('admin',)),
     Persona('demo', 'demo', ('member',)),
     Persona('reader', 'demo', ('reader',)),
-    Persona('other', 'other', ('member',)))}
+    Persona('other', 'other', ('member',)),
+    # Another OpenStack service, such as Nova.
+    Persona('service', 'service', ('service',)))}
 
 
 def load(files: layout.Layout) -> dict[str, str]:

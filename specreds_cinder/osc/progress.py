@@ -6,7 +6,7 @@ import time
 import types
 
 _QUIET_S = 2.0
-_PACE_S = 5.0
+_PACE_S = 10.0
 _CLEAR = '\r\x1b[K'
 
 

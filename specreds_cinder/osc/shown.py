@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cliff import columns
-from osc_lib import utils
 from osc_lib.cli import format_columns
 
+_UNITS = ('B', 'KiB', 'MiB', 'GiB', 'TiB')
 _FIELDS = ('id', 'state', 'outcome', 'volumes', 'overlay_bytes', 'dirty', 'dirty_object',
            'server_id', 'reason', 'project_id', 'user_id', 'request_id', 'created_at',
            'updated_at', 'age_seconds')
@@ -41,10 +41,26 @@ class Volumes(columns.FormattableColumn[list[dict[str, Any]]]):
             f'{size(volume["overlay_bytes"])})' for volume in self._value)
 
 
+class Size(columns.FormattableColumn[int]):
+    """A number of bytes, shown to people with a unit."""
+
+    def human_readable(self) -> str:
+        """Choose the unit."""
+        return size(self._value)
+
+
+class Durations(columns.FormattableColumn[dict[str, float]]):
+    """Seconds by part of the work, shown to people one per line."""
+
+    def human_readable(self) -> str:
+        """Round them to milliseconds."""
+        return '\n'.join(f'{part}: {took:.3f} s' for part, took in self._value.items())
+
+
 _FORMATS = {
-    'durations': format_columns.DictColumn,
+    'durations': Durations,
     'hosts': format_columns.ListColumn,
-    'overlay_bytes': format_columns.SizeColumn,
+    'overlay_bytes': Size,
     'reasons': format_columns.ListColumn,
     'unreachable_hosts': format_columns.ListColumn,
     'volume_ids': format_columns.ListColumn,
@@ -53,8 +69,14 @@ _FORMATS = {
 
 
 def size(value: int | None) -> str:
-    """Write a number of bytes for people; None where a volume service does not tell."""
-    return 'unknown' if value is None else f'{utils.format_size(value)}B'
+    """Write a number of bytes for people, as Cinder counts: a volume of size 1 has 1 GiB.
+
+    :param value: None where a volume service does not tell
+    """
+    if value is None:
+        return 'unknown'
+    power = min(max(value.bit_length() - 1, 0) // 10, len(_UNITS) - 1)
+    return f'{value / 1024**power:.4g} {_UNITS[power]}'
 
 
 def one(superposition: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...]]:

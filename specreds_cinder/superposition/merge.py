@@ -37,7 +37,7 @@ def offline(cluster: ceph.Cluster, record: records.Record, rate: int, stall_s: f
     :raises OverlayBusy: the backup still has an overlay open
     :raises MergeFailed: qemu-img failed or stalled; nothing is lost, repeat it
     """
-    _unused(cluster, record)
+    unused(cluster, record)
     sizes = [overlay.used_bytes(cluster, volume) for volume in record.volumes]
     for index, volume in enumerate(record.volumes):
         def tell(share: float, index: int = index) -> None:
@@ -46,10 +46,10 @@ def offline(cluster: ceph.Cluster, record: records.Record, rate: int, stall_s: f
         with trace.change('merge.commit', str(volume.ref)):
             _commit(cluster, volume, rate, stall_s, tell)
     # What somebody who has opened an overlay meanwhile wrote to it is not in the volume.
-    _unused(cluster, record)
+    unused(cluster, record)
 
 
-def _unused(cluster: ceph.Cluster, record: records.Record) -> None:
+def unused(cluster: ceph.Cluster, record: records.Record) -> None:
     """:raises OverlayBusy: somebody has an overlay open"""
     for volume in record.volumes:
         users = volumes.clients(cluster, volume.overlay_ref)

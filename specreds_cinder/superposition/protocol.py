@@ -556,6 +556,8 @@ class Protocol:
         :raises RecordChanged: somebody is about to open an overlay; nothing is lost, repeat it
         :raises BackupError: the online merge failed; nothing is lost, repeat it
         """
+        if backup is None:
+            self.unused(record)
         record = self.begin_merge(record)
         if record.state == records.MERGING:
             limit = self.settings.merge_bytes_per_s if rate is None else rate
@@ -573,6 +575,14 @@ class Protocol:
         # Whoever still has an overlay open is the server, which is about to let go of it.
         self._clean(record, evict=False)
         LOG.info('superposition %s is merged', record.id)
+
+    def unused(self, record: records.Record) -> None:
+        """Make sure that nobody has an overlay open.
+
+        :raises OverlayBusy: somebody has
+        """
+        with contextlib.suppress(errors.VolumeGone):
+            merges.unused(self.cluster, record)
 
     def begin_merge(self, record: records.Record) -> records.Record:
         """Note that a merge begins, for a hypervisor that drives it by itself.

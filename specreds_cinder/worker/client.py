@@ -2,9 +2,12 @@
 """The volume service's end of a worker: it starts the process, and asks it."""
 
 from collections.abc import Mapping
+import contextlib
+import dataclasses
 import json
 import os
 import secrets
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -53,8 +56,7 @@ class Worker:
         self._told = {'cluster': dict(cluster), 'pool': pool, 'settings': dict(settings),
                       'watch': watch}
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[str] | None = None
-        self._remote: Any = None
+        self._served: _Served | None = None
 
     def call(self, ctxt: Any, method: str, **arguments: Any) -> Any:
         """Have the worker do something: a method of :class:`operations.Operations`.
@@ -65,10 +67,12 @@ class Worker:
         requester = {} if ctxt is None else {
             'request_id': ctxt.request_id, 'user_id': ctxt.user_id,
             'project_id': ctxt.project_id}
+        served = self._serving()
         try:
-            answer, value = self._connected().call(method, arguments, requester)
+            answer, value = served.remote.call(method, arguments, requester)
         except (EOFError, OSError) as exc:
-            self.stop()
+            # Others who asked it are told as well; what was started since is not their worker.
+            served.end()
             raise exception.SuperpositionUnavailable(
                 f'the superposition worker for pool {self._told["pool"]} died during {method}; '
                 f'the log of the volume service may say why. Ask again') from exc
@@ -80,38 +84,72 @@ class Worker:
     def stop(self) -> None:
         """End the process; the next call starts another."""
         with self._lock:
-            process, self._process, self._remote = self._process, None, None
-        if process is not None:
-            process.kill()
-            process.wait()
+            served, self._served = self._served, None
+        if served is not None:
+            served.end()
 
-    def _connected(self) -> Any:
+    def _serving(self) -> '_Served':
+        """:raises SuperpositionUnavailable: it cannot be started"""
         with self._lock:
-            if self._process is None or self._process.poll() is not None:
-                self._remote = utils.tpool_wrap(_Remote(*self._start()))
-            return self._remote
+            if self._served is None or self._served.process.poll() is not None:
+                if self._served is not None:
+                    self._served.end()
+                self._served = None
+                self._served = self._start()
+            return self._served
 
-    def _start(self) -> tuple[str, bytes]:
-        address = os.path.join(tempfile.mkdtemp(prefix='specreds-'), 'worker')
+    def _start(self) -> '_Served':
+        directory = tempfile.mkdtemp(prefix='specreds-')
+        address = os.path.join(directory, 'worker')
         key = secrets.token_bytes(32)
-        self._process = subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, '-m', 'specreds_cinder.worker.server'], text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert self._process.stdin is not None and self._process.stdout is not None
-        conf = cfg.CONF
-        log = {name: getattr(conf, name) for name in _LOG_OPTIONS}
-        if conf.log_dir and not conf.log_file:
-            # The file that this process writes to, which oslo.log names after the program.
-            log['log_file'] = f'{os.path.basename(sys.argv[0])}.log'
-        told = {**self._told, 'address': address, 'key': key.hex(), 'log': log}
-        self._process.stdin.write(json.dumps(told) + '\n')
-        self._process.stdin.flush()
-        if self._process.stdout.readline() != server.READY:
+        served = _Served(process, utils.tpool_wrap(_Remote(address, key)), directory)
+        assert process.stdin is not None and process.stdout is not None
+        told = {**self._told, 'address': address, 'key': key.hex(), 'log': _log_options()}
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(json.dumps(told) + '\n')
+            process.stdin.flush()
+        if process.stdout.readline() != server.READY:
+            served.end()
             raise exception.SuperpositionUnavailable(
-                'the superposition worker did not start; the log of the volume service says why')
+                f'the superposition worker for pool {self._told["pool"]} did not start; the log '
+                f'of the volume service says why')
         LOG.info('superposition worker for pool %s is process %d', self._told['pool'],
-                 self._process.pid)
-        return address, key
+                 process.pid)
+        return served
+
+
+def _log_options() -> dict[str, Any]:
+    conf = cfg.CONF
+    log = {name: getattr(conf, name) for name in _LOG_OPTIONS}
+    if conf.log_dir and not conf.log_file:
+        # The file that this process writes to, which oslo.log names after the program.
+        log['log_file'] = f'{os.path.basename(sys.argv[0])}.log'
+    return log
+
+
+@dataclasses.dataclass(frozen=True)
+class _Served:
+    """A process, and how to ask it.
+
+    :param directory: where its socket is
+    """
+
+    process: 'subprocess.Popen[str]'
+    remote: Any
+    directory: str
+
+    def end(self) -> None:
+        """Kill it. May be repeated."""
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
 
 
 class _Remote:

@@ -15,6 +15,7 @@ from oslo_context import context
 
 from specreds_cinder import superposition as sp
 from specreds_cinder.superposition import backup as backups
+from specreds_cinder.superposition import overlay
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import volume as volumes
 
@@ -83,6 +84,11 @@ class Operations:
             return ERROR, {'type': type(exc).__name__, 'message': str(exc),
                            'state': getattr(exc, 'state', None),
                            'reasons': list(getattr(exc, 'reasons', ()))}
+        except Exception as exc:
+            LOG.exception('%s failed', method)
+            return ERROR, {'type': type(exc).__name__, 'state': None, 'reasons': [], 'message':
+                           f'{method} failed in the superposition worker ({exc!r}); the log of '
+                           f'the volume service says where'}
 
     # Reading
 
@@ -113,6 +119,11 @@ class Operations:
             return self._view(self._protocol.find(self._ref(image)))
         except sp.NotSuperposed:
             return None
+
+    def provisioned(self) -> int:
+        """Tell how large all overlays of the pool are if one believes their images: bytes."""
+        return sum(overlay.presized(volume.size) for record in self._protocol.list(self._home)
+                   for volume in record.volumes)
 
     def eligibility(self, images: builtins.list[str]) -> builtins.list[builtins.list[str]]:
         """Say for each image why it cannot be superposed; nothing if it can."""
@@ -200,6 +211,10 @@ class Operations:
         """Note that overlay and volume are equal while the guest stands still."""
         self._protocol.end_merge(self._get(superposition))
 
+    def unused(self, superposition: str) -> None:
+        """:raises OverlayBusy: somebody has an overlay open"""
+        self._protocol.unused(self._get(superposition))
+
     def merge(self, superposition: str) -> None:
         """Write the overlays down if nobody uses them, and end the superposition."""
         self._protocol.merge(self._get(superposition))
@@ -256,9 +271,10 @@ class Operations:
     def _unwatch(self, superposition: str) -> None:
         with self._lock:
             watch = self._watches.pop(superposition, None)
-            self._dirty.pop(superposition, None)
         if watch is not None:
             watch.close()
+        # Only now, as it could tell until here.
+        self._dirty.pop(superposition, None)
 
     def _get(self, superposition: str) -> sp.Record:
         try:

@@ -65,8 +65,8 @@ class CloudTestCase(testtools.TestCase):
                       f'{method} {path}: {response.text[:600]}')
         return response.json() if response.text else None
 
-    def refused(self, method: str, path: str, body: Any = None, *, status: int,
-                persona: str = 'admin') -> str:
+    def refused(self, method: str, path: str, body: Any = None, *,
+                status: int | Sequence[int], persona: str = 'admin') -> str:
         """Send a request that must be refused, and give what it says."""
         answer = self.request(method, path, body, persona=persona, expect=status)
         message: str = next(iter(answer.values()))['message']
@@ -129,13 +129,17 @@ class CloudTestCase(testtools.TestCase):
             self.end(one['id'])
         for attachment in self.request(
                 'GET', f'/attachments?all_tenants=1&volume_id={volume_id}')['attachments']:
-            self.request('DELETE', f'/attachments/{attachment["id"]}', expect=(200, GONE))
-        if self.api().request(f'/volumes/{volume_id}', 'GET').status_code == GONE:
-            return
-        self.wait_status(volume_id, 'available', 'error')
-        self.request('DELETE', f'/volumes/{volume_id}', expect=202)
-        self.wait('end of the volume', lambda: self.api().request(
-            f'/volumes/{volume_id}', 'GET').status_code == GONE)
+            self.detach(attachment['id'])
+        self.wait(f'removal of volume {volume_id}', lambda: self._removed(volume_id))
+
+    def _removed(self, volume_id: str) -> bool:
+        """Whether a volume is gone; it is deleted if it can be."""
+        answer = self.api().request(f'/volumes/{volume_id}', 'GET')
+        if answer.status_code == GONE:
+            return True
+        if answer.json()['volume']['status'] in ('available', 'error'):
+            self.request('DELETE', f'/volumes/{volume_id}', expect=(202, GONE))
+        return False
 
     def attach(self, volume_id: str, server_id: str, persona: str = 'demo') -> dict[str, Any]:
         """Attach a volume as Nova does, and give the attachment."""
@@ -147,6 +151,12 @@ class CloudTestCase(testtools.TestCase):
         self.request('POST', f'/attachments/{attachment["id"]}/action', {'os-complete': None},
                      persona=persona, expect=204)
         return attachment
+
+    def detach(self, attachment_id: str) -> None:
+        """Remove an attachment as Nova does: with the token of a service."""
+        token = self.cloud.session('service').get_token()
+        self.request('DELETE', f'/attachments/{attachment_id}', expect=(200, GONE),
+                     headers={'X-Service-Token': token})
 
     # Superpositions
 

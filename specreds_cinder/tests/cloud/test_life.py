@@ -15,19 +15,19 @@ class LifeTest(base.CloudTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.volume_ = self.make_volume()
-        self.id = self.volume_['id']
+        self.volume_id = self.volume_['id']
 
     def test_promoted_and_merged(self) -> None:
         server = str(uuid.uuid4())
-        attachment = self.attach(self.id, server)
+        attachment = self.attach(self.volume_id, server)
         primary = self.make_primary(self.volume_)
-        made = self.superpose(self.id, server_id=server, reason='host-1 is silent')
-        self.assertEqual(('superposed', server, 'host-1 is silent', [self.id]), (
+        made = self.superpose(self.volume_id, server_id=server, reason='host-1 is silent')
+        self.assertEqual(('superposed', server, 'host-1 is silent', [self.volume_id]), (
             made['state'], made['server_id'], made['reason'],
             [one['id'] for one in made['volumes']]))
         # Whoever attaches it now gets what it has been all along.
         self.assertEqual('rbd', self.connection(self.volume_)['driver_volume_type'])
-        child = self.connections(made['id'])[self.id]
+        child = self.connections(made['id'])[self.volume_id]
         self.qemu_io(self.volume_, child, 'read -P 0x50 0 4k', _CHILD, 'flush')
         self.assertEqual(b'\x50' * 4096, primary.read(0))
         self.assertLess(0, self.superposition(made['id'])['overlay_bytes'])
@@ -50,11 +50,11 @@ class LifeTest(base.CloudTestCase):
         self.assertEqual(('rbd', str(self.image(self.volume_))),
                          (info['driver_volume_type'], info['data']['name']))
         self.qemu_io(self.volume_, info, _SEEN, 'read -P 0 64k 64k')
-        self.assertEqual('in-use', self.volume(self.id)['status'])
+        self.assertEqual('in-use', self.volume(self.volume_id)['status'])
 
     def test_dirty(self) -> None:
         primary = self.make_primary(self.volume_)
-        made = self.superpose(self.id)
+        made = self.superpose(self.volume_id)
         self.assertFalse(self.request(
             'POST', f'/os-superpositions/{made["id"]}/check')['check']['dirty'])
         self.assertEqual(0, primary.write(1 << 20, 0x51))
@@ -69,27 +69,27 @@ class LifeTest(base.CloudTestCase):
 
     def test_aborted(self) -> None:
         primary = self.make_primary(self.volume_)
-        made = self.superpose(self.id)
-        self.qemu_io(self.volume_, self.connections(made['id'])[self.id], _CHILD)
+        made = self.superpose(self.volume_id)
+        self.qemu_io(self.volume_, self.connections(made['id'])[self.volume_id], _CHILD)
         self.request('DELETE', f'/os-superpositions/{made["id"]}', expect=204)
         self.wait_gone(made['id'])
         self.assertEqual(0, primary.write(4096, 0x51))
         self.assertEqual(b'\x50' * 4096 + b'\x51' * 4096, primary.read(0, 8192))
 
     def test_aborted_by_collapse(self) -> None:
-        made = self.superpose(self.id)
+        made = self.superpose(self.volume_id)
         answer = self.request('POST', f'/os-superpositions/{made["id"]}/collapse',
                               {'collapse': {'decision': 'abort'}})
         self.assertEqual('aborted', answer['collapse']['outcome'])
         self.wait_gone(made['id'])
 
     def test_everything_works_again_afterwards(self) -> None:
-        made = self.superpose(self.id)
+        made = self.superpose(self.volume_id)
         self.collapse(made['id'])
         self.merge(made['id'])
-        self.request('POST', f'/volumes/{self.id}/action', {'os-extend': {'new_size': 2}},
+        self.request('POST', f'/volumes/{self.volume_id}/action', {'os-extend': {'new_size': 2}},
                      expect=202)
-        self.wait('longer volume', lambda: self.volume(self.id)['size'] == 2)
-        self.wait_status(self.id, 'available')
-        again = self.superpose(self.id)
+        self.wait('longer volume', lambda: self.volume(self.volume_id)['size'] == 2)
+        self.wait_status(self.volume_id, 'available')
+        again = self.superpose(self.volume_id)
         self.assertNotEqual(made['id'], again['id'])

@@ -3,7 +3,7 @@
 
 import statistics
 
-from hypothesis import given
+import hypothesis
 from hypothesis import strategies
 import testtools
 
@@ -25,7 +25,8 @@ class SummaryTest(testtools.TestCase):
     def test_of_none(self) -> None:
         self.assertRaises(ValueError, stats.summary, [])
 
-    @given(strategies.lists(_POSITIVE, min_size=1))
+    @hypothesis.settings(deadline=None)
+    @hypothesis.given(strategies.lists(_POSITIVE, min_size=1))
     def test_median_lies_within_the_spread(self, values: list[float]) -> None:
         one = stats.summary(values)
         self.assertEqual(statistics.median(values), one.median)
@@ -49,14 +50,16 @@ class RatiosTest(testtools.TestCase):
 class HistogramTest(testtools.TestCase):
     """Distributions."""
 
-    @given(strategies.lists(_HISTOGRAM))
+    @hypothesis.settings(deadline=None)
+    @hypothesis.given(strategies.lists(_HISTOGRAM))
     def test_merging_loses_nothing(self, histograms: list[dict[int, int]]) -> None:
         merged = stats.merge_bins(histograms)
         self.assertEqual(sum(sum(one.values()) for one in histograms), sum(merged.values()))
         for latency, count in merged.items():
             self.assertEqual(count, sum(one.get(latency, 0) for one in histograms))
 
-    @given(_HISTOGRAM.filter(bool))
+    @hypothesis.settings(deadline=None)
+    @hypothesis.given(_HISTOGRAM.filter(bool))
     def test_cumulative_rises_to_one(self, histogram: dict[int, int]) -> None:
         latencies, shares = stats.cumulative(histogram)
         self.assertEqual(sorted(histogram), latencies)

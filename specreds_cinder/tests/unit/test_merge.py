@@ -93,4 +93,15 @@ class OfflineTest(testtools.TestCase):
     def test_missing(self) -> None:
         with mock.patch.object(subprocess, 'Popen', side_effect=FileNotFoundError):
             error = self.assertRaises(errors.MergeFailed, self.merge)
-        self.assertIn('install qemu-utils', str(error))
+        self.assertIn('install util-linux', str(error))
+        (self.bin / 'setpriv').symlink_to('/usr/bin/setpriv')
+        self.useFixture(fixtures.EnvironmentVariable('PATH', str(self.bin)))
+        error = self.assertRaises(errors.MergeFailed, self.merge)
+        self.assertIn('qemu-img', str(error))
+
+    def test_opened_meanwhile(self) -> None:
+        self.qemu_img('exit 0')
+        looks = iter([frozenset(), frozenset(), frozenset({'10.0.0.1:0/1'})])
+        with mock.patch.object(volumes, 'clients', side_effect=lambda *_: next(looks)):
+            error = self.assertRaises(errors.OverlayBusy, self.merge)
+        self.assertIn('10.0.0.1:0/1', str(error))

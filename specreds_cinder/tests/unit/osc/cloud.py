@@ -29,8 +29,8 @@ SECOND = '1f9c2c7e-8a77-4e4b-b6d0-0a9a4b6c9d02'
 SERVER = '9c1e6c6a-5a0f-4f0b-9a2e-0d5b1c2f3e04'
 SUPERPOSITION: dict[str, Any] = {
     'id': ID, 'state': 'superposed', 'outcome': None, 'volume_ids': [VOLUME],
-    'volumes': [{'id': VOLUME, 'size_bytes': 10**9, 'overlay_bytes': 2_500_000}],
-    'overlay_bytes': 2_500_000, 'dirty': None, 'dirty_object': None, 'server_id': SERVER,
+    'volumes': [{'id': VOLUME, 'size_bytes': 2**30, 'overlay_bytes': 2_621_440}],
+    'overlay_bytes': 2_621_440, 'dirty': None, 'dirty_object': None, 'server_id': SERVER,
     'project_id': PROJECT, 'user_id': 'u1', 'request_id': 'req-1', 'reason': 'host gone',
     'created_at': '2026-01-02T03:04:05Z', 'updated_at': '2026-01-02T03:04:06Z',
     'age_seconds': 61.5,
@@ -164,8 +164,12 @@ class CommandTest(testtools.TestCase):
 
     def shell(self) -> app.App:
         """Give a shell with the commands, logged in to the cloud."""
-        shell = app.App('test', '0', commandmanager.CommandManager('openstack.volume.v3'),
-                        stdout=self.stdout, stderr=self.stderr, deferred_help=True)
+        manager = commandmanager.CommandManager('openstack.volume.v3')
+        # The client's own commands are of no concern here.
+        manager.commands = {name: entry for name, entry in manager
+                            if name.startswith('volume super')}
+        shell = app.App('test', '0', manager, stdout=self.stdout, stderr=self.stderr,
+                        deferred_help=True)
         vars(shell)['client_manager'] = types.SimpleNamespace(
             sdk_connection=self.cloud.connection)
         return shell

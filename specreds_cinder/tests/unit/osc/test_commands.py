@@ -7,7 +7,9 @@ import re
 import uuid
 
 import ddt
+import testtools
 
+from specreds_cinder.osc import shown
 from specreds_cinder.tests.unit.osc import cloud
 
 _BASE = '/os-superpositions'
@@ -22,14 +24,14 @@ class CreateTest(cloud.CommandTest):
 
     def test_names_become_ids(self) -> None:
         self.volume()
-        shown = self.run_json('create', 'data', cloud.VOLUME, '--reason', 'host gone')
+        seen = self.run_json('create', 'data', cloud.VOLUME, '--reason', 'host gone')
         (asked,) = self.cloud.to(_BASE)
         self.assertEqual({'superposition': {'volume_ids': [cloud.VOLUME], 'reason': 'host gone'}},
                          asked.body)
         self.assertEqual('superposition 1.0', asked.headers['OpenStack-API-Version'])
-        self.assertEqual(cloud.ID, shown['id'])
-        self.assertEqual('superposed', shown['state'])
-        self.assertNotIn('hosts', shown)
+        self.assertEqual(cloud.ID, seen['id'])
+        self.assertEqual('superposed', seen['state'])
+        self.assertNotIn('hosts', seen)
 
     def test_all_volumes_of_a_server_by_its_name(self) -> None:
         server = {'id': cloud.SERVER, 'name': 'vm1'}
@@ -75,9 +77,9 @@ class ListTest(cloud.CommandTest):
 
     def test_long(self) -> None:
         self.superposition()
-        (shown,) = self.run_json('list', '--long')
-        self.assertEqual('host gone', shown['Reason'])
-        self.assertEqual(2_500_000, shown['Overlay Bytes'])
+        (seen,) = self.run_json('list', '--long')
+        self.assertEqual('host gone', seen['Reason'])
+        self.assertEqual(2_621_440, seen['Overlay Bytes'])
         self.assertEqual([], self.cloud.to(_BASE))
 
     def test_filters(self) -> None:
@@ -113,8 +115,8 @@ class ListTest(cloud.CommandTest):
     @ddt.unpack
     def test_limit_over_pages(self, limit: int, limits: list[str]) -> None:
         ids = self._pages()
-        shown = self.run_json('list', '--limit', str(limit))
-        self.assertEqual(ids[:limit], [each['ID'] for each in shown])
+        seen = self.run_json('list', '--limit', str(limit))
+        self.assertEqual(ids[:limit], [each['ID'] for each in seen])
         self.assertEqual(limits, [asked.query['limit'][0] for asked in self.cloud.asked])
 
     def test_negative_limit(self) -> None:
@@ -126,9 +128,9 @@ class ShowTest(cloud.CommandTest):
 
     def test_by_its_own_id(self) -> None:
         self.superposition()
-        shown = self.run_json('show', cloud.ID)
-        self.assertEqual(cloud.SUPERPOSITION['volumes'], shown['volumes'])
-        self.assertEqual(61.5, shown['age_seconds'])
+        seen = self.run_json('show', cloud.ID)
+        self.assertEqual(cloud.SUPERPOSITION['volumes'], seen['volumes'])
+        self.assertEqual(61.5, seen['age_seconds'])
         self.assertEqual([_OWN], [asked.path for asked in self.cloud.asked])
 
     def test_by_the_name_of_a_volume(self) -> None:
@@ -148,17 +150,17 @@ class ShowTest(cloud.CommandTest):
 
     def test_people_see_sizes(self) -> None:
         self.superposition(hosts=['node@rbd'])
-        shown = self.run_super('show', cloud.ID)
-        self.assertIn(f'{cloud.VOLUME} (1GB, overlay 2.5MB)', shown)
-        self.assertIn('node@rbd', shown)
+        seen = self.run_super('show', cloud.ID)
+        self.assertIn(f'{cloud.VOLUME} (1 GiB, overlay 2.5 MiB)', seen)
+        self.assertIn('node@rbd', seen)
 
     def test_people_see_what_is_not_known(self) -> None:
         unknown = {'id': cloud.VOLUME, 'size_bytes': None, 'overlay_bytes': None}
         self.superposition(state='unknown', volumes=[unknown], overlay_bytes=None,
                            hosts=['node@rbd'], unreachable_hosts=['node@rbd'])
-        shown = self.run_super('show', cloud.ID)
-        self.assertIn(f'{cloud.VOLUME} (unknown, overlay unknown)', shown)
-        self.assertIn('unreachable_hosts', shown)
+        seen = self.run_super('show', cloud.ID)
+        self.assertIn(f'{cloud.VOLUME} (unknown, overlay unknown)', seen)
+        self.assertIn('unreachable_hosts', seen)
 
     def test_volume_that_is_not_superposed(self) -> None:
         self.volume()
@@ -229,6 +231,10 @@ class CollapseTest(cloud.CommandTest):
         self.assertEqual({'collapse': {'decision': 'promote', 'backup_durable': False}},
                          self.cloud.to(f'{_OWN}/collapse')[0].body)
 
+    def test_people_see_milliseconds(self) -> None:
+        self._decided('promoted')
+        self.assertIn('sweep1: 0.500 s', self.run_super('collapse', '--promote', cloud.ID))
+
     def test_backup_durable(self) -> None:
         self._decided('promoted')
         self.run_super('collapse', '--promote', '--backup-durable', cloud.ID)
@@ -256,16 +262,16 @@ class CollapseTest(cloud.CommandTest):
         self.superposition(state='promoted', outcome='promoted')
         self.superposition(state='merging', outcome='promoted', overlay_bytes=7)
         self.gone()
-        shown = self.run_json('collapse', '--promote', '--wait', cloud.ID)
-        self.assertEqual(('promoted', True), (shown['outcome'], shown['merged']))
+        seen = self.run_json('collapse', '--promote', '--wait', cloud.ID)
+        self.assertEqual(('promoted', True), (seen['outcome'], seen['merged']))
 
     def test_wait_for_a_decision_under_way(self) -> None:
         self._decided(None, status=202)
         self.superposition(state='collapsing')
         self.superposition(state='aborting', outcome='dirty')
         self.gone()
-        shown = self.run_json('collapse', '--promote', '--wait', cloud.ID, status=3)
-        self.assertEqual(('dirty', False), (shown['outcome'], shown['merged']))
+        seen = self.run_json('collapse', '--promote', '--wait', cloud.ID, status=3)
+        self.assertEqual(('dirty', False), (seen['outcome'], seen['merged']))
 
     def test_wait_outlasts_a_service_that_does_not_answer(self) -> None:
         self._decided('promoted')
@@ -379,3 +385,13 @@ class HelpTest(cloud.CommandTest):
         self.stdout.seek(0)
         self.assertIn(f'- id: {cloud.VOLUME}', self.run_super('show', cloud.ID, '-f', 'yaml'))
         self.assertRaises(ValueError, json.loads, self.stdout.getvalue())
+
+
+@ddt.ddt
+class SizeTest(testtools.TestCase):
+
+    @ddt.data((None, 'unknown'), (0, '0 B'), (1023, '1023 B'), (1024, '1 KiB'),
+              (10 * 2**30, '10 GiB'), (2**40 - 1, '1024 GiB'), (2**51, '2048 TiB'))
+    @ddt.unpack
+    def test_size(self, value: int | None, words: str) -> None:
+        self.assertEqual(words, shown.size(value))

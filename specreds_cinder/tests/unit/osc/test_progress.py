@@ -28,4 +28,4 @@ class StatusLineTest(testtools.TestCase):
         self.assertTrue(said.endswith('step 1, 1 s\r\x1b[K'), said)
 
     def test_file_gets_a_line_now_and_then(self) -> None:
-        self.assertEqual('step 1, 2 s\nstep 3, 7 s\n', self._said(False, 1.9, 2.0, 6.9, 7.0))
+        self.assertEqual('step 1, 2 s\nstep 3, 12 s\n', self._said(False, 1.9, 2.0, 11.9, 12.0))

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What would break a superposition is refused with words, and works again when it is over."""
+
+from typing import Any
+import uuid
+
+import ddt
+
+from specreds_cinder.tests.cloud import base
+
+# Name of the operation, method, path below the volume's project, body.
+_VOLUME = '{volume}'
+_OPERATIONS: tuple[tuple[str, str, str, dict[str, Any] | None], ...] = (
+    ('delete', 'DELETE', '/volumes/{volume}', None),
+    ('force delete', 'POST', '/volumes/{volume}/action', {'os-force_delete': None}),
+    ('extend', 'POST', '/volumes/{volume}/action', {'os-extend': {'new_size': 3}}),
+    ('snapshot', 'POST', '/snapshots', {'snapshot': {'volume_id': _VOLUME, 'force': True}}),
+    ('clone', 'POST', '/volumes', {'volume': {'source_volid': _VOLUME, 'size': 1}}),
+    ('retype', 'POST', '/volumes/{volume}/action',
+     {'os-retype': {'new_type': 'rbd2', 'migration_policy': 'on-demand'}}),
+    ('migrate', 'POST', '/volumes/{volume}/action',
+     {'os-migrate_volume': {'host': 'controller@rbd2#rbd2'}}),
+    ('transfer', 'POST', '/volume-transfers', {'transfer': {'volume_id': _VOLUME}}),
+    ('unmanage', 'POST', '/volumes/{volume}/action', {'os-unmanage': {}}),
+    ('read only', 'POST', '/volumes/{volume}/action',
+     {'os-update_readonly_flag': {'readonly': True}}),
+    ('revert', 'POST', '/volumes/{volume}/action', {'revert': {'snapshot_id': '{snapshot}'}}),
+    ('superpose', 'POST', '/os-superpositions', {'superposition': {'volume_ids': [_VOLUME]}}),
+)
+
+
+@ddt.ddt
+class RefusedTest(base.CloudTestCase):
+
+    def fill(self, value: Any, **names: str) -> Any:
+        """Put ids into a request."""
+        if isinstance(value, str):
+            return value.format(**names) if '{' in value else value
+        if isinstance(value, dict):
+            return {key: self.fill(one, **names) for key, one in value.items()}
+        if isinstance(value, list):
+            return [self.fill(one, **names) for one in value]
+        return value
+
+    def make_snapshot(self, volume_id: str) -> str:
+        """Make a snapshot, to be gone before its volume is."""
+        snapshot = self.request('POST', '/snapshots', {
+            'snapshot': {'volume_id': volume_id}}, expect=202)['snapshot']
+        path = f'/snapshots/{snapshot["id"]}'
+        self.wait('snapshot', lambda: self.request('GET', path)['snapshot']['status']
+                  == 'available')
+        self.addCleanup(self.wait, 'end of the snapshot', lambda: self.api().request(
+            path, 'GET').status_code == base.GONE)
+        self.addCleanup(self.request, 'DELETE', path, expect=(202, base.GONE))
+        snapshot_id: str = snapshot['id']
+        return snapshot_id
+
+    @ddt.data(*_OPERATIONS)
+    @ddt.unpack
+    def test_while_superposed(self, name: str, method: str, path: str,
+                              body: dict[str, Any] | None) -> None:
+        volume = self.make_volume()
+        names = {'volume': volume['id'], 'snapshot': ''}
+        if name == 'revert':
+            names['snapshot'] = self.make_snapshot(volume['id'])
+        made = self.superpose(volume['id'])
+        before = self.volume(volume['id'])['status']
+        # Cinder's own controllers turn some refusals into 400.
+        said = self.refused(method, self.fill(path, **names), self.fill(body, **names),
+                            status=(400, 409))
+        self.assertIn(made['id'], said)
+        self.assertEqual(before, self.volume(volume['id'])['status'])
+        self.assertEqual('superposed', self.superposition(made['id'])['state'])
+        self.end(made['id'])
+        if name in ('extend', 'snapshot', 'delete'):
+            self.request(method, self.fill(path, **names), self.fill(body, **names), expect=202)
+            if name == 'snapshot':
+                found = self.request(
+                    'GET', f'/snapshots?all_tenants=1&volume_id={volume["id"]}')['snapshots']
+                for one in found:
+                    gone = f'/snapshots/{one["id"]}'
+                    self.wait('snapshot', lambda gone=gone: self.request('GET', gone)[
+                        'snapshot']['status'] == 'available')
+                    self.request('DELETE', gone, expect=202)
+                    self.wait('end of the snapshot', lambda gone=gone: self.api().request(
+                        gone, 'GET').status_code == base.GONE)
+
+    def test_while_promoted(self) -> None:
+        volume = self.make_volume()
+        made = self.superpose(volume['id'])
+        self.collapse(made['id'])
+        said = self.refused('DELETE', f'/volumes/{volume["id"]}', status=409)
+        self.assertIn(made['id'], said)
+        said = self.refused('DELETE', f'/os-superpositions/{made["id"]}', status=409)
+        self.assertIn('promoted', said)
+
+
+class RolesTest(base.CloudTestCase):
+    """Who may see, and who may decide."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.volume_ = self.make_volume(persona='demo')
+        self.made = self.superpose(self.volume_['id'])
+        self.path = f'/os-superpositions/{self.made["id"]}'
+
+    def test_readers_see_their_own(self) -> None:
+        for persona in ('demo', 'reader'):
+            found = self.request('GET', self.path, persona=persona)['superposition']
+            self.assertEqual(self.made['id'], found['id'])
+            # Where it is, is for the administrator.
+            self.assertNotIn('hosts', found)
+            self.assertIn(self.made['id'], [one['id'] for one in self.request(
+                'GET', '/os-superpositions', persona=persona)['superpositions']])
+
+    def test_others_see_nothing(self) -> None:
+        self.refused('GET', self.path, persona='other', status=404)
+        self.assertEqual([], self.request(
+            'GET', '/os-superpositions', persona='other')['superpositions'])
+        self.refused('GET', f'/os-superpositions/eligibility?volume_id={self.volume_["id"]}',
+                     persona='other', status=404)
+
+    def test_only_some_decide(self) -> None:
+        bodies: dict[str, tuple[str, str, Any]] = {
+            'collapse': ('POST', '/collapse', {'collapse': {'decision': 'abort'}}),
+            'delete': ('DELETE', '', None),
+            'connection': ('POST', '/connection', {'connector': {'host': 'h'}}),
+            'merge': ('POST', '/merge', {'merge': {'step': 'begin'}}),
+        }
+        for persona in ('demo', 'reader'):
+            for method, path, body in bodies.values():
+                self.refused(method, self.path + path, body, persona=persona, status=403)
+            self.refused('POST', '/os-superpositions', {'superposition': {
+                'volume_ids': [self.volume_['id']]}}, persona=persona, status=403)
+        self.assertEqual('superposed', self.superposition(self.made['id'])['state'])
+
+    def test_a_service_decides(self) -> None:
+        self.request('POST', f'{self.path}/collapse', {'collapse': {'decision': 'abort'}},
+                     persona='service')
+        self.wait_gone(self.made['id'])
+
+    def test_what_is_not_there(self) -> None:
+        nothing = str(uuid.uuid4())
+        self.refused('GET', f'/os-superpositions/{nothing}', status=404)
+        self.refused('DELETE', f'/os-superpositions/{nothing}', status=404)
+        self.refused('POST', '/os-superpositions', {'superposition': {
+            'volume_ids': [nothing]}}, status=404)
+        self.refused('POST', '/os-superpositions', {'superposition': {
+            'volume_ids': ['x']}}, status=400)
+        self.refused('POST', '/os-superpositions', {'superposition': {}}, status=400)

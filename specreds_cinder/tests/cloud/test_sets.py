@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Volumes of one server on several back ends: superposed, decided and merged together."""
+
+from concurrent import futures
+import functools
+from typing import Any
+import uuid
+
+from specreds_cinder import superposition as sp
+from specreds_cinder.superposition import record as records
+from specreds_cinder.tests.cloud import base
+from specreds_cinder.tests.cloud import test_services
+
+_EBLOCKLISTED = -108
+
+
+class SetsTest(test_services.ServicesTestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.volumes = [self.make_volume('rbd'), self.make_volume('rbd2'),
+                        self.make_volume('rbd')]
+        self.ids = [volume['id'] for volume in self.volumes]
+        self.primaries = [self.make_primary(volume) for volume in self.volumes]
+
+    def record(self, made: dict[str, Any], backend: str) -> tuple[sp.Protocol, sp.Record]:
+        """Read what one back end knows of a superposition."""
+        protocol = sp.Protocol(self.cluster(backend))
+        pool = next(one.pool for one in self.cloud.backends if one.name == backend)
+        return protocol, protocol.show(made['id'], sp.Home(pool))
+
+    def assert_all_live(self) -> None:
+        """Nobody was shut out, and nothing is superposed any more."""
+        for primary in self.primaries:
+            self.assertEqual(0, primary.write(8192, 0x55))
+        for volume_id in self.ids:
+            self.assertEqual([], self.superpositions(volume_id=volume_id))
+
+    def test_all_of_a_server(self) -> None:
+        server = str(uuid.uuid4())
+        for volume_id in self.ids:
+            self.attach(volume_id, server)
+        made = self.request('POST', '/os-superpositions', {
+            'superposition': {'server_id': server}}, expect=201)['superposition']
+        self.addCleanup(self.end, made['id'])
+        self.assertEqual(set(self.ids), {one['id'] for one in made['volumes']})
+        self.assertEqual({f'controller@{name}' for name in ('rbd', 'rbd2')}, set(made['hosts']))
+
+    def test_promoted_together(self) -> None:
+        made = self.superpose(*self.ids)
+        connections = self.connections(made['id'])
+        self.assertEqual(set(self.ids), set(connections))
+        for volume in self.volumes:
+            self.qemu_io(volume, connections[volume['id']], 'read -P 0x50 0 4k',
+                         'write -P 0xc1 0 64k')
+        self.assertEqual('promoted', self.collapse(made['id'])['outcome'])
+        for primary in self.primaries:
+            self.assertEqual(_EBLOCKLISTED, primary.write(0, 0x99))
+        self.merge(made['id'])
+        for volume in self.volumes:
+            self.qemu_io(volume, self.connection(volume), 'read -P 0xc1 0 64k')
+
+    def test_one_is_dirty(self) -> None:
+        made = self.superpose(*self.ids)
+        self.assertEqual(0, self.primaries[1].write(4096, 0x51))
+        self.assertEqual('dirty', self.collapse(made['id'])['outcome'])
+        self.wait_gone(made['id'])
+        self.assert_all_live()
+
+    def test_all_or_none(self) -> None:
+        held = self.superpose(self.ids[1])
+        said = self.refused('POST', '/os-superpositions',
+                            {'superposition': {'volume_ids': self.ids}}, status=409)
+        self.assertIn(held['id'], said)
+        for volume_id in (self.ids[0], self.ids[2]):
+            self.assertEqual([], self.superpositions(volume_id=volume_id))
+        self.end(held['id'])
+        self.assert_all_live()
+
+    def test_a_back_end_is_cut_off_before_the_decision(self) -> None:
+        """What the leader has decided for the primary reaches the other by itself."""
+        made = self.superpose(*self.ids)
+        with self.dead('cinder-volume-rbd2'):
+            protocol, record = self.record(made, 'rbd')
+            protocol.abort(record)
+        self.wait_gone(made['id'])
+        self.assert_all_live()
+
+    def test_a_back_end_is_cut_off_after_the_decision(self) -> None:
+        """What the leader has decided for the backup reaches the other, too."""
+        made = self.superpose(*self.ids)
+        self.request('POST', f'/os-superpositions/{made["id"]}/check')
+        for backend in ('rbd', 'rbd2'):
+            protocol, record = self.record(made, backend)
+            self.assertEqual(records.PREPARED, protocol.prepare(record).outcome)
+        with self.dead('cinder-volume-rbd2'):
+            protocol, record = self.record(made, 'rbd')
+            protocol.commit(record)
+        self.wait('decision', lambda: self.record(made, 'rbd2')[1].state == records.PROMOTED)
+        for primary in self.primaries:
+            self.assertEqual(_EBLOCKLISTED, primary.write(0, 0x99))
+        self.merge(made['id'])
+
+    def test_two_who_decide(self) -> None:
+        """Of several who promote and abort at once, exactly one decides."""
+        for _ in range(3):
+            made = self.superpose(*self.ids)
+            decide = functools.partial(
+                self.api().request, f'/os-superpositions/{made["id"]}/collapse', 'POST')
+            decisions = ('promote', 'abort', 'promote', 'abort')
+            with futures.ThreadPoolExecutor(len(decisions)) as executor:
+                answers = [future.result() for future in [
+                    executor.submit(decide, json={'collapse': {'decision': decision}})
+                    for decision in decisions]]
+            outcomes = [answer.json()['collapse']['outcome'] for answer in answers
+                        if answer.status_code == 200]
+            self.assertLessEqual({answer.status_code for answer in answers}, {200, 404, 409, 503})
+            found = self.api().request(f'/os-superpositions/{made["id"]}', 'GET')
+            if 'promoted' in outcomes:
+                self.assertNotIn('aborted', outcomes)
+                for primary in self.primaries:
+                    self.assertEqual(_EBLOCKLISTED, primary.write(0, 0x99))
+                self.merge(made['id'])
+                self.primaries = [self.make_primary(volume) for volume in self.volumes]
+            else:
+                self.assertIn(found.status_code, (200, base.GONE))
+                self.wait_gone(made['id'])
+                for primary in self.primaries:
+                    primary.end()
+                self.primaries = [self.make_primary(volume) for volume in self.volumes]

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cinder's own API with the extension, on a database in memory; only the back ends are fakes."""
+
+import contextlib
+import dataclasses
+import functools
+import json
+from typing import Any
+from unittest import mock
+import warnings
+
+from cinder import context
+from cinder import objects
+from cinder.api.middleware import auth
+from cinder.api.middleware import fault
+from cinder.api.v3 import router
+from cinder.common import constants
+from cinder.objects import base as objects_base
+from cinder.tests.unit import test
+from cinder.tests.unit import utils
+from cinder.volume import rpcapi as volume_rpcapi
+from oslo_config import cfg
+import webob
+
+from specreds_cinder import hints
+from specreds_cinder import rpcapi
+from specreds_cinder.api import guards
+
+CONF = cfg.CONF
+
+PROJECT = '5f3f3e5ac81a44f4a1d1b6a6f7dc2c55'
+OTHER_PROJECT = '6f3f3e5ac81a44f4a1d1b6a6f7dc2c66'
+USER = '7f3f3e5ac81a44f4a1d1b6a6f7dc2c77'
+ID = 'b6a1d7f0-5c56-4a52-8f50-3a2f6c1f7d10'
+OTHER_ID = 'c6a1d7f0-5c56-4a52-8f50-3a2f6c1f7d11'
+UNKNOWN_ID = 'd6a1d7f0-5c56-4a52-8f50-3a2f6c1f7d12'
+VOLUME = '0f9c2c7e-8a77-4e4b-b6d0-0a9a4b6c9d01'
+SECOND = '1f9c2c7e-8a77-4e4b-b6d0-0a9a4b6c9d02'
+SERVER = '9c1e6c6a-5a0f-4f0b-9a2e-0d5b1c2f3e04'
+HOST = 'node1@rbd'
+OTHER_HOST = 'node2@fast'
+GIB = 1 << 30
+
+BASE = '/os-superpositions'
+HEADER = 'OpenStack-API-Version'
+
+
+@dataclasses.dataclass
+class Answer:
+    """What the API answered."""
+
+    status: int
+    body: Any
+    headers: Any
+
+    @property
+    def message(self) -> str:
+        """The text of an error."""
+        (error,) = self.body.values()
+        return str(error['message'])
+
+
+def caller(role: str = 'admin', project_id: str = PROJECT) -> context.RequestContext:
+    """Give the context of a caller; an admin is a member, and a member is a reader."""
+    implied = {'admin': ['admin', 'member', 'reader'], 'member': ['member', 'reader']}
+    return context.RequestContext(USER, project_id, roles=implied.get(role, [role]),
+                                  is_admin=role == 'admin', auth_token=True)
+
+
+def view(superposition_id: str = ID, volume_ids: tuple[str, ...] = (VOLUME,), *,
+         host: str = HOST, **changes: Any) -> dict[str, Any]:
+    """Give a superposition as a back end describes it."""
+    found = {
+        'id': superposition_id, 'state': 'superposed', 'outcome': None,
+        'created_at': '2026-01-02T03:04:05Z', 'changed_at': '2026-01-02T03:04:06Z',
+        'age_s': 61.5, 'reason': 'host gone', 'server_id': SERVER, 'project_id': PROJECT,
+        'user_id': USER, 'request_id': 'req-1', 'members': [HOST], 'lead': HOST, 'host': host,
+        'volumes': [{'id': volume_id, 'size': GIB, 'overlay_bytes': 1 << 20}
+                    for volume_id in volume_ids],
+        'overlay_bytes': len(volume_ids) << 20, 'dirty': None, 'dirty_object': None, 'fenced': 0,
+    }
+    return {**found, **changes}
+
+
+_RPC = mock.create_autospec(rpcapi.SuperAPI, instance=True)
+
+
+@functools.cache
+def _application() -> Any:
+    """Build the API, once: to compile its routes takes longer than most tests."""
+    overrides = {
+        'osapi_volume_extension': ['cinder.api.contrib.standard_extensions',
+                                   'specreds_cinder.api.extension.Superpositions'],
+        'volume_api_class': 'specreds_cinder.api.guards.VolumeAPI',
+        'backup_api_class': 'specreds_cinder.api.guards.BackupAPI',
+    }
+    with contextlib.ExitStack() as stack:
+        for option, value in overrides.items():
+            CONF.set_override(option, value)
+            stack.callback(CONF.clear_override, option)
+        stack.enter_context(mock.patch('cinder.transfer.API', guards.TransferAPI))
+        stack.enter_context(mock.patch('cinder.group.API', guards.GroupAPI))
+        return router.APIRouter()
+
+
+class APITestCase(test.TestCase):
+    """Gives requests to the API.
+
+    :ivar rpc: what the volume services answer
+    """
+
+    def setUp(self) -> None:
+        super().setUp()
+        # What Cinder itself is warned of is of no concern here.
+        warnings.filterwarnings('ignore', category=DeprecationWarning, module='cinder')
+        self.rpc = _RPC
+        self.rpc.reset_mock(return_value=True, side_effect=True)
+        self.patch('specreds_cinder.rpcapi.SuperAPI', return_value=self.rpc)
+        self.admin = context.get_admin_context()
+        self.application = _application()
+
+    def volume(self, volume_id: str = VOLUME, *, host: str = HOST, project_id: str = PROJECT,
+               superposition: str | None = None, **values: Any) -> objects.Volume:
+        """Have a volume, maybe with a note."""
+        made = utils.create_volume(caller(project_id=project_id), id=volume_id,
+                                   host=f'{host}#pool', volume_type_id=self.vt['id'],
+                                   availability_zone='nova', **values)
+        if superposition is not None:
+            hints.put([volume_id], superposition)
+        return made
+
+    def service(self, host: str = HOST, **values: Any) -> None:
+        """Have a volume service that is up."""
+        utils.create_service(self.admin, {
+            'host': host, 'topic': constants.VOLUME_TOPIC, 'binary': constants.VOLUME_BINARY,
+            'rpc_current_version': volume_rpcapi.VolumeAPI.RPC_API_VERSION,
+            'object_current_version': objects_base.OBJ_VERSIONS.get_current(), **values})
+
+    def superposed(self, **changes: Any) -> None:
+        """Have a volume that is superposed, on a back end that says so."""
+        self.service()
+        self.volume(superposition=ID)
+        self.rpc.get.return_value = view(**changes)
+        self.rpc.list.return_value = [view(**changes)]
+
+    def attach(self, volume_id: str = VOLUME, server_id: str = SERVER,
+               **values: Any) -> objects.VolumeAttachment:
+        """Have a volume attached to a server."""
+        made = objects.VolumeAttachment(
+            self.admin, volume_id=volume_id, instance_uuid=server_id,
+            **{'attach_status': 'attached', 'attach_mode': 'rw', **values})
+        made.create()
+        return made
+
+    def ask(self, method: str, path: str, body: Any = None, *,
+            ctxt: context.RequestContext | None = None, version: str | None = None) -> Answer:
+        """Ask the API: below the caller's project.
+
+        :param version: as the header names it, with the service type
+        """
+        ctxt = ctxt or caller()
+        request = webob.Request.blank(f'/v3/{ctxt.project_id}{path}', method=method,
+                                      headers={HEADER: version} if version else {})
+        # As the routing to versions leaves it.
+        request.script_name, request.path_info = '/v3', f'/{ctxt.project_id}{path.split("?")[0]}'
+        if body is not None:
+            request.content_type = 'application/json'
+            request.body = body if isinstance(body, bytes) else json.dumps(body).encode()
+        answered = request.get_response(
+            fault.FaultWrapper(auth.InjectContext(ctxt, self.application)))
+        text = answered.body.decode()
+        return Answer(answered.status_int,
+                      json.loads(text) if text.startswith('{') else text, answered.headers)
+
+    def refused(self, status: int, *request: Any, **how: Any) -> str:
+        """Ask the API for what it refuses; gives the reason."""
+        answer = self.ask(*request, **how)
+        self.assertEqual(status, answer.status, answer.body)
+        return answer.message
+
+    def done(self, status: int, *request: Any, **how: Any) -> Any:
+        """Ask the API for what it does; gives the answer's body."""
+        answer = self.ask(*request, **how)
+        self.assertEqual(status, answer.status, answer.body)
+        self.assertEqual('superposition 1.0', answer.headers[HEADER])
+        self.assertEqual(HEADER, answer.headers['Vary'])
+        return answer.body

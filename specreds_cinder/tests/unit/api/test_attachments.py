@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attachments that are read again."""
+
+import ast
+import pathlib
+from typing import Any
+
+import specreds_cinder
+from specreds_cinder import exception
+from specreds_cinder import hints
+from specreds_cinder.api import attachments
+from specreds_cinder.tests.unit.api import base
+
+_CINDERS = {'attachment_id': 'a', 'access_mode': 'rw', 'encrypted': False, 'qos_specs': None,
+            'cacheable': False, 'enforce_multipath': False}
+_STORED = {**_CINDERS, 'driver_volume_type': 'rbd', 'name': 'volumes/volume-1', 'hosts': ['old']}
+_OVERLAY = {'id': base.ID, 'overlay': {'name': 'volumes/overlay-1'}}
+_NOW = {'driver_volume_type': 'rbd_super',
+        'data': {'name': 'volumes/volume-1', 'superposition': _OVERLAY}}
+_CONNECTOR = {'host': 'node3'}
+
+
+class TestAttachments(base.APITestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.superposed()
+        self.attachment = self.attached(_STORED)
+        self.rpc.current_connection.return_value = _NOW
+
+    def attached(self, stored: dict[str, Any] | None) -> str:
+        """Have the volume attached; gives the attachment's id."""
+        made = self.attach(connection_info=stored, connector=_CONNECTOR)
+        return str(made.id)
+
+    def shown(self, attachment_id: str, status: int = 200) -> Any:
+        answer = self.ask('GET', f'/attachments/{attachment_id}', version='volume 3.71')
+        self.assertEqual(status, answer.status, answer.body)
+        return answer.body
+
+    def info(self, attachment_id: str) -> Any:
+        return self.shown(attachment_id)['attachment']['connection_info']
+
+    def listed(self) -> Any:
+        answer = self.ask('GET', '/attachments/detail', version='volume 3.71')
+        self.assertEqual(200, answer.status, answer.body)
+        return [one['connection_info'] for one in answer.body['attachments']]
+
+    def test_as_it_is_now(self) -> None:
+        expected = {**_CINDERS, 'driver_volume_type': 'rbd_super', 'name': 'volumes/volume-1',
+                    'superposition': _OVERLAY}
+        self.assertEqual(expected, self.info(self.attachment))
+        _ctxt, volume, connector = self.rpc.current_connection.call_args.args
+        self.assertEqual((base.VOLUME, _CONNECTOR), (volume.id, connector))
+        self.assertEqual([expected], self.listed())
+
+    def test_merged_since(self) -> None:
+        hints.remove([base.VOLUME], base.ID)
+        stored = {**_CINDERS, 'driver_volume_type': 'rbd_super', 'name': 'volumes/volume-1',
+                  'superposition': _OVERLAY}
+        attachment = self.attached(stored)
+        now = {'driver_volume_type': 'rbd', 'data': {'name': 'volumes/volume-1'}}
+        self.rpc.current_connection.return_value = now
+        self.assertEqual({**_CINDERS, 'driver_volume_type': 'rbd', 'name': 'volumes/volume-1'},
+                         self.info(attachment))
+
+    def test_never_superposed(self) -> None:
+        hints.remove([base.VOLUME], base.ID)
+        self.assertEqual(_STORED, self.info(self.attachment))
+        self.assertEqual([_STORED], self.listed())
+        self.rpc.current_connection.assert_not_called()
+
+    def test_reserved(self) -> None:
+        self.assertFalse(self.info(self.attached(None)))
+        self.rpc.current_connection.assert_not_called()
+
+    def test_unknown_is_not_guessed(self) -> None:
+        self.rpc.current_connection.side_effect = exception.SuperpositionUnavailable('no answer')
+        self.assertIn('no answer', self.shown(self.attachment, 503)
+                      ['serviceUnavailable']['message'])
+        self.assertEqual([{}], self.listed())
+
+    def test_index(self) -> None:
+        answer = self.ask('GET', '/attachments', version='volume 3.71')
+        self.assertEqual([self.attachment], [one['id'] for one in answer.body['attachments']])
+        self.rpc.current_connection.assert_not_called()
+
+    def test_type_is_the_drivers(self) -> None:
+        # The driver itself cannot be imported without Ceph's libraries.
+        source = pathlib.Path(specreds_cinder.__file__).with_name('driver.py').read_text()
+        assigned = {node.targets[0].id: node.value for node in ast.parse(source).body
+                    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)}
+        self.assertEqual(attachments.CONNECTION_TYPE,
+                         ast.literal_eval(assigned['CONNECTION_TYPE']))

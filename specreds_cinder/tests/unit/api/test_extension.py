@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How cinder-api loads the extension, and what policies it has."""
+
+import pathlib
+import subprocess
+import sys
+import textwrap
+from unittest import mock
+
+from cinder import policy as cinder_policy
+from cinder.api import extensions
+from cinder.tests.unit import test
+import fixtures
+from oslo_config import cfg
+import testtools
+import yaml
+
+from specreds_cinder import policies
+from specreds_cinder.api import extension
+from specreds_cinder.api import guards
+from specreds_cinder.tests.unit.api import base
+
+CONF = cfg.CONF
+
+# What Cinder itself does when it starts, as far as modules are loaded by it.
+_START = '''
+import sys
+from cinder import objects
+from cinder.common import config
+from cinder import coordination, rpc, service
+objects.register_all()
+config.CONF(sys.argv[1:], project='cinder')
+rpc.init(config.CONF)
+from unittest import mock
+mock.patch('cinder.objects.Service.get_minimum_obj_version', return_value=None).start()
+mock.patch('cinder.objects.Service.get_minimum_rpc_version', return_value=None).start()
+from cinder.api.v3 import router
+application = router.APIRouter()
+print(*sorted(name for name in application.resources if 'superposition' in name))
+for collection, attribute in (('volumes', 'volume_api'), ('groups', 'group_api'),
+                              ('backups', 'backup_api'), ('os-volume-transfer', 'transfer_api')):
+    print(type(getattr(application.resources[collection].controller, attribute)).__module__)
+'''
+_GUARDS = {'volume_api_class': 'VolumeAPI', 'backup_api_class': 'BackupAPI',
+           'transfer_api_class': 'TransferAPI', 'group_api_class': 'GroupAPI'}
+
+
+class TestStart(testtools.TestCase):
+
+    def started(self, options: dict[str, str]) -> tuple[list[str], str]:
+        """Load Cinder's API in a process of its own; gives what it printed, and its log."""
+        directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        conf = directory / 'cinder.conf'
+        conf.write_text(textwrap.dedent(f'''
+            [DEFAULT]
+            transport_url = fake:/
+            osapi_volume_extension = cinder.api.contrib.standard_extensions
+            osapi_volume_extension = specreds_cinder.api.extension.Superpositions
+            {"""
+            """.join(f"{name} = {value}" for name, value in options.items())}
+            [database]
+            connection = sqlite://
+        '''))
+        done = subprocess.run([sys.executable, '-c', _START, '--config-file', str(conf)],
+                              capture_output=True, text=True, timeout=300)
+        self.assertEqual(0, done.returncode, done.stderr)
+        return done.stdout.split('\n'), done.stderr
+
+    def test_as_configured(self) -> None:
+        printed, _log = self.started({option: f'specreds_cinder.api.guards.{name}'
+                                      for option, name in _GUARDS.items()})
+        self.assertEqual(['os-superpositions', *(f'specreds_cinder.api.guards.{name}' for name in (
+            'volume', 'group', 'backup', 'transfer'))], printed[:5])
+
+    def test_without_guards(self) -> None:
+        printed, log = self.started({})
+        self.assertEqual('', printed[0])
+        for option, name in _GUARDS.items():
+            self.assertIn(f'{option} = specreds_cinder.api.guards.{name}', log)
+
+
+class TestUnguarded(test.TestCase):
+
+    def test_one_missing(self) -> None:
+        self.flags(volume_api_class='specreds_cinder.api.guards.VolumeAPI')
+        self.flags(backup_api_class='specreds_cinder.api.guards.BackupAPI')
+        manager = mock.Mock(spec=extensions.ExtensionManager)
+        with mock.patch('cinder.transfer.API', guards.TransferAPI), \
+                mock.patch.object(extension.LOG, 'error') as told:
+            extension.Superpositions(manager)
+        manager.register.assert_not_called()
+        (text,) = told.call_args.args[2:]
+        self.assertEqual('group_api_class = specreds_cinder.api.guards.GroupAPI', text)
+
+    def test_subclasses_will_do(self) -> None:
+        self.flags(volume_api_class=f'{__name__}.Subclass')
+        self.flags(backup_api_class='specreds_cinder.api.guards.BackupAPI')
+        manager = mock.Mock(spec=extensions.ExtensionManager)
+        with mock.patch('cinder.transfer.API', guards.TransferAPI), \
+                mock.patch('cinder.group.API', guards.GroupAPI):
+            extension.Superpositions(manager)
+        manager.register.assert_called_once()
+
+
+class Subclass(guards.VolumeAPI):
+    """Somebody else's."""
+
+
+class TestPolicies(base.APITestCase):
+
+    def test_every_rule_says_where_it_counts(self) -> None:
+        rules = policies.list_rules()
+        self.assertEqual(len(rules), len({rule.name for rule in rules}))
+        for rule in rules:
+            self.assertEqual(['project'], rule.scope_types)
+            for operation in rule.operations:
+                self.assertTrue(operation['path'].startswith('/os-superpositions'))
+
+    def test_a_policy_file_counts(self) -> None:
+        self.superposed()
+        path = pathlib.Path(self.useFixture(fixtures.TempDir()).path) / 'policy.yaml'
+        path.write_text(yaml.safe_dump({policies.DELETE: 'role:member',
+                                        policies.GET: 'role:admin'}))
+        self.override_config('policy_file', str(path), group='oslo_policy')
+        cinder_policy.reset()
+        self.addCleanup(cinder_policy.reset)
+        self.refused(404, 'GET', f'{base.BASE}/{base.ID}', ctxt=base.caller('reader'))
+        path.write_text(yaml.safe_dump({policies.DELETE: 'role:member'}))
+        cinder_policy.reset()
+        self.done(204, 'DELETE', f'{base.BASE}/{base.ID}', ctxt=base.caller('member'))
+
+    def test_in_the_list_of_extensions(self) -> None:
+        found = {one['alias']: one for one in self.ask('GET', '/extensions').body['extensions']}
+        self.assertIn('os-superpositions', found)

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One superposition of what several back ends say."""
+
+from typing import Any
+
+import ddt
+import testtools
+
+from specreds_cinder.api import joined
+from specreds_cinder.tests.unit.api import base
+
+_MEMBERS = [base.HOST, base.OTHER_HOST]
+
+
+def _lead(state: str = 'superposed', **changes: Any) -> dict[str, Any]:
+    return base.view(state=state, members=_MEMBERS, **changes)
+
+
+def _other(state: str = 'superposed', **changes: Any) -> dict[str, Any]:
+    return base.view(volume_ids=(base.SECOND,), host=base.OTHER_HOST, state=state,
+                     members=_MEMBERS, **changes)
+
+
+@ddt.ddt
+class TestJoin(testtools.TestCase):
+
+    def join(self, *views: dict[str, Any], **silent: list[str]) -> joined.Superposition:
+        hosts = {'lead': base.HOST, 'other': base.OTHER_HOST}
+        return joined.join(base.ID, views, {hosts[name]: ids for name, ids in silent.items()},
+                           base.OTHER_PROJECT)
+
+    @ddt.data(('superposed', 'superposed', 'superposed'), ('promoted', 'collapsing', 'promoted'),
+              ('aborting', 'superposed', 'aborting'), ('merged', 'promoted', 'promoted'),
+              ('merged', 'merging', 'merging'), ('merged', 'merged', 'merged'))
+    @ddt.unpack
+    def test_state(self, lead: str, other: str, expected: str) -> None:
+        for views in ((_lead(lead), _other(other)), (_other(other), _lead(lead))):
+            self.assertEqual(expected, self.join(*views).state)
+
+    def test_the_leading_one_is_done(self) -> None:
+        found = self.join(_other('merging'))
+        self.assertEqual(('merging', base.HOST, (base.OTHER_HOST,)),
+                         (found.state, found.lead, found.present))
+
+    def test_the_leading_one_is_silent(self) -> None:
+        found = self.join(_other('collapsing'), lead=[base.VOLUME])
+        self.assertEqual(('unknown', base.HOST, (base.HOST,), None, base.PROJECT),
+                         (found.state, found.lead, found.unreachable, found.overlay_bytes,
+                          found.project_id))
+        self.assertEqual({base.VOLUME, base.SECOND}, {volume.id for volume in found.volumes})
+
+    def test_another_is_silent(self) -> None:
+        found = self.join(_lead(dirty=False), other=[base.SECOND])
+        self.assertEqual(('superposed', None, (base.OTHER_HOST,)),
+                         (found.state, found.dirty, found.unreachable))
+
+    def test_all_are_silent(self) -> None:
+        found = self.join(lead=[base.VOLUME], other=[base.SECOND])
+        self.assertEqual(('unknown', base.OTHER_PROJECT, None, None),
+                         (found.state, found.project_id, found.created_at, found.dirty))
+
+    @ddt.data((False, False, False), (False, True, True), (None, True, True), (False, None, None))
+    @ddt.unpack
+    def test_dirty(self, lead: bool | None, other: bool | None, expected: bool | None) -> None:
+        self.assertEqual(expected, self.join(_lead(dirty=lead), _other(dirty=other)).dirty)
+
+    def test_sums(self) -> None:
+        found = self.join(_lead(age_s=1.0, created_at='2026-01-02T03:04:05Z'),
+                          _other(age_s=2.0, created_at='2026-01-02T03:04:04Z',
+                                 changed_at='2026-01-02T03:04:09Z'))
+        self.assertEqual((2 << 20, 2.0, '2026-01-02T03:04:04Z', '2026-01-02T03:04:09Z'),
+                         (found.overlay_bytes, found.age_s, found.created_at, found.changed_at))
+
+    def test_sizes_not_looked_for(self) -> None:
+        volumes = [{'id': base.VOLUME, 'size': 1, 'overlay_bytes': None}]
+        self.assertIsNone(self.join(base.view(volumes=volumes)).overlay_bytes)

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the one-machine OpenStack writes and refuses before it starts anything."""
+
+import base64
+import hashlib
+import json
+import pathlib
+import stat
+import subprocess
+
+import ddt
+import fixtures
+from keystoneauth1 import session as keystone_session
+from oslo_config import cfg
+import testtools
+
+from cloud import commands
+from cloud import processes
+from cloud.openstack import broker
+from cloud.openstack import cinder
+from cloud.openstack import cloud
+from cloud.openstack import credentials
+from cloud.openstack import files as private
+from cloud.openstack import keystone
+from cloud.openstack import layout
+from cloud.openstack import plugin
+from cloud.openstack import probes
+from cloud.openstack import services
+
+
+class _Base(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.data = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        self.files = layout.Layout(self.data)
+        self.settings = layout.Settings()
+        self.backends = self.files.own_backends(2)
+
+    def make_passwords(self) -> dict[str, str]:
+        credentials.create(self.files)
+        return credentials.load(self.files)
+
+    def assert_private(self, path: pathlib.Path) -> None:
+        self.assertEqual(0o600, stat.S_IMODE(path.stat().st_mode))
+
+
+@ddt.ddt
+class SettingsTest(_Base):
+
+    def assert_refused(self, words: str, **options: object) -> None:
+        error = self.assertRaises(commands.CloudError, cloud.Cloud, self.data, **options)
+        self.assertIn(words, str(error))
+
+    @ddt.data(({'port': 80}, 'port 80'), ({'port': 65400}, 'port 65400'),
+              ({'backends': 0}, '0 back ends'), ({'backends': 6}, '6 back ends'))
+    @ddt.unpack
+    def test_out_of_range(self, options: dict[str, int], words: str) -> None:
+        self.assert_refused(words, **options)
+
+    @ddt.data('rbd', 'a b', '', '../x')
+    def test_bad_name_of_an_extra_back_end(self, name: str) -> None:
+        self.assert_refused('name rbd' if name == 'rbd' else f'back end {name!r}',
+                            extra_backends=[layout.Backend(name, 'p', 'u', '/c')])
+
+    def test_port_cannot_change(self) -> None:
+        self.files.save(layout.Settings(port=20000))
+        self.assert_refused('port 20000', port=20200)
+
+    def test_plug_in_and_extra_back_ends_can_change(self) -> None:
+        far = layout.Backend('far', 'pool', 'user', '/etc/ceph/far.conf')
+        self.files.save(layout.Settings(port=20000))
+        changed = cloud.Cloud(self.data, plain=True, extra_backends=[far])
+        self.assertTrue(changed.settings.plain)
+        self.assertEqual(['rbd', 'rbd2', 'far'], [each.name for each in changed.backends])
+        self.files.save(changed.settings)
+        self.assertEqual(changed.settings, cloud.Cloud(self.data).settings)
+
+    def test_path_too_long_for_sockets(self) -> None:
+        self.assertRaises(commands.CloudError, cloud.Cloud, self.data / ('x' * 80))
+
+    def test_directory_of_somebody_else_is_left_alone(self) -> None:
+        (self.data / 'precious').write_text('data')
+        for action in (cloud.Cloud(self.data).up, cloud.Cloud(self.data).wipe):
+            error = self.assertRaises(commands.CloudError, action)
+            self.assertIn('left alone', str(error))
+        self.assertEqual(['precious'], [path.name for path in self.data.iterdir()])
+
+    def test_no_cloud_no_session(self) -> None:
+        error = self.assertRaises(commands.CloudError, cloud.Cloud(self.data).session)
+        self.assertIn('./run cloud up', str(error))
+        self.assertEqual([], list(self.data.iterdir()))
+
+    def test_back_end_from_the_command_line(self) -> None:
+        self.assertEqual(layout.Backend('far', 'pool', 'user', '/etc/ceph/far.conf'),
+                         layout.Backend.parse('far=pool,user,/etc/ceph/far.conf'))
+
+    @ddt.data('far', 'far=pool', 'far=pool,user', 'far=pool,,/conf')
+    def test_incomplete_back_end(self, text: str) -> None:
+        self.assertRaises(commands.CloudError, layout.Backend.parse, text)
+
+    def test_clouds_side_by_side_share_no_port(self) -> None:
+        other = layout.Settings(port=self.settings.port + layout.PORTS + 100)
+        ports = [*self.settings.ports, self.settings.ceph_port]
+        self.assertEqual(len(ports), len(set(ports)))
+        self.assertEqual(set(), set(ports) & {*other.ports, other.ceph_port})
+
+
+class CinderConfTest(_Base):
+
+    def parse(self, settings: layout.Settings, backend: str = '') -> cfg.ConfigOpts:
+        """The configuration as oslo.config reads it."""
+        private.write(self.files.cinder_conf, private.ini(
+            cinder.conf(self.files, settings, self.make_passwords(), self.backends)))
+        paths = [self.files.cinder_conf]
+        for each in self.backends:
+            path = self.files.backend_conf(each.name)
+            private.write(path, private.ini(cinder.process_conf(each)))
+            if each.name == backend:
+                paths.append(path)
+        self.assert_private(self.files.cinder_conf)
+        conf = cfg.ConfigOpts()
+        conf.register_opts([cfg.ListOpt('enabled_backends'), cfg.StrOpt('volume_manager'),
+                            cfg.MultiStrOpt('osapi_volume_extension')])
+        for each in self.backends:
+            conf.register_opts([cfg.StrOpt('volume_driver'), cfg.StrOpt('rbd_pool'),
+                                cfg.StrOpt('rbd_user'), cfg.StrOpt('rbd_ceph_conf')], each.name)
+        conf(args=[], default_config_files=list(map(str, paths)))
+        return conf
+
+    def test_plug_in(self) -> None:
+        conf = self.parse(self.settings)
+        self.assertEqual(plugin.CINDER['DEFAULT']['osapi_volume_extension'],
+                         conf.osapi_volume_extension)
+        self.assertEqual({plugin.VOLUME_DRIVER}, {conf.rbd.volume_driver,
+                                                  conf.rbd2.volume_driver})
+
+    def test_plain(self) -> None:
+        conf = self.parse(layout.Settings(plain=True))
+        self.assertIsNone(conf.volume_manager)
+        self.assertIsNone(conf.osapi_volume_extension)
+        self.assertEqual(plugin.PLAIN_VOLUME_DRIVER, conf.rbd.volume_driver)
+        self.assertNotIn('specreds_cinder', self.files.cinder_conf.read_text())
+
+    def test_each_back_end_has_a_pool_and_a_user_of_its_own(self) -> None:
+        conf = self.parse(self.settings)
+        self.assertEqual(('volumes', 'cinder'), (conf.rbd.rbd_pool, conf.rbd.rbd_user))
+        self.assertEqual(('volumes2', 'cinder2'), (conf.rbd2.rbd_pool, conf.rbd2.rbd_user))
+        self.assertNotEqual(conf.rbd.rbd_ceph_conf, conf.rbd2.rbd_ceph_conf)
+
+    def test_one_process_serves_one_back_end(self) -> None:
+        self.assertEqual(['rbd', 'rbd2'], self.parse(self.settings).enabled_backends)
+        self.assertEqual(['rbd2'], self.parse(self.settings, 'rbd2').enabled_backends)
+
+
+class SecretsTest(_Base):
+
+    def test_random_private_and_kept(self) -> None:
+        first = self.make_passwords()
+        self.assert_private(self.files.passwords)
+        self.assertEqual(first, self.make_passwords())
+        self.assertEqual(len(first), len(set(first.values())))
+        other = layout.Layout(self.data / 'other')
+        credentials.create(other)
+        self.assertEqual(set(), set(first.values()) & set(credentials.load(other).values()))
+
+    def test_none_in_what_supervisord_runs(self) -> None:
+        passwords = self.make_passwords()
+        programs = services.programs(self.files, self.settings, self.backends)
+        shown = json.dumps([[*program.argv, *program.environment.values()]
+                            for program in programs.values()])
+        for password in passwords.values():
+            self.assertNotIn(password, shown)
+
+    def test_files_with_passwords_are_private(self) -> None:
+        passwords = self.make_passwords()
+        credentials.write(self.files, self.settings, passwords)
+        broker.prepare(self.files, self.settings, passwords)
+        private.write(self.files.keystone_conf, private.ini(
+            keystone.conf(self.files, self.settings, passwords)))
+        for path in self.data.rglob('*'):
+            if path.is_file() and any(password in path.read_text()
+                                      for password in passwords.values()):
+                self.assert_private(path)
+
+    def test_broker_gets_a_salted_hash_only(self) -> None:
+        passwords = self.make_passwords()
+        broker.prepare(self.files, self.settings, passwords)
+        text = self.files.broker_definitions.read_text()
+        self.assertNotIn(passwords['rabbitmq'], text)
+        digest = base64.b64decode(json.loads(text)['users'][0]['password_hash'])
+        self.assertEqual(hashlib.sha256(digest[:4] + passwords['rabbitmq'].encode()).digest(),
+                         digest[4:])
+        broker.prepare(self.files, self.settings, passwords)
+        self.assertEqual(text, self.files.broker_definitions.read_text())
+
+    def test_openrc_leaves_nothing_of_another_cloud(self) -> None:
+        passwords = self.make_passwords()
+        credentials.write(self.files, self.settings, passwords)
+        foreign = {'OS_CLOUD': 'elsewhere', 'OS_TOKEN': 'x', 'PATH': '/usr/bin:/bin'}
+        shown = subprocess.run(['sh', '-c', f'. {self.files.openrc("demo")} && env'],
+                               env=foreign, capture_output=True, text=True, check=True,
+                               timeout=30).stdout
+        found = dict(line.split('=', 1) for line in shown.splitlines())
+        self.assertEqual(credentials.variables(self.settings, 'demo', passwords['demo']),
+                         {name: value for name, value in found.items() if name[:3] == 'OS_'})
+        self.assertTrue(found['PATH'].startswith(f'{layout.BIN}:'))
+        self.assertEqual(self.settings.auth_url, json.loads(self.files.clouds_yaml.read_text())[
+            'clouds']['reader']['auth']['auth_url'])
+
+
+class FilesTest(_Base):
+
+    def test_says_whether_it_changed(self) -> None:
+        path = self.data / 'new' / 'file'
+        self.assertTrue(private.write(path, 'one'))
+        self.assertFalse(private.write(path, 'one'))
+        self.assertTrue(private.write(path, 'two'))
+        self.assertEqual('two', path.read_text())
+        self.assertEqual([path], list(path.parent.iterdir()))
+
+    def test_ini(self) -> None:
+        self.assertEqual('[a]\nx = 1\ny = p\ny = q$$r\n',
+                         private.ini({'a': {'x': 1, 'y': ['p', 'q$r']}}))
+
+    def test_merged(self) -> None:
+        self.assertEqual({'a': {'x': 2, 'y': 1}, 'b': {'z': 3}},
+                         private.merged({'a': {'x': 1, 'y': 1}}, {'a': {'x': 2}, 'b': {'z': 3}}))
+
+
+class ServicesTest(_Base):
+
+    def test_every_worker_has_a_queue(self) -> None:
+        programs = services.programs(self.files, self.settings, self.backends)
+        queues = cinder.queues(self.backends)
+        self.assertEqual(list(programs)[-3:], list(queues))
+        self.assertEqual('cinder-volume.controller@rbd2', queues['cinder-volume-rbd2'])
+
+    def test_confs_of_a_back_end(self) -> None:
+        program = services.programs(self.files, self.settings, self.backends)[
+            'cinder-volume-rbd2']
+        self.assertEqual([str(self.files.cinder_conf), str(self.files.backend_conf('rbd2'))],
+                         [word for word in program.argv if word.endswith('.conf')])
+
+
+class ProbesTest(_Base):
+
+    def check(self, name: str, *running: processes.Process) -> probes.Check:
+        found = probes.Probes(self.files, self.settings, {}, list(running),
+                              lambda service: self.data / f'{service}.out',
+                              cinder.Api(keystone_session.Session()), {})
+        return found.check(name)
+
+    def test_stopped_on_purpose(self) -> None:
+        (self.data / 'keystone.out').write_text('2026 ERROR old\n')
+        self.assertEqual('stopped', self.check('keystone').words)
+
+    def test_died_and_why(self) -> None:
+        (self.data / 'keystone.out').write_text('1 INFO a\n2 ERROR no database\n3 INFO b\n')
+        found = self.check('keystone', processes.Process('keystone', 'BACKOFF', 0))
+        self.assertFalse(found.good)
+        self.assertEqual('backoff (2 ERROR no database)', found.words)
+        self.assertEqual(self.data / 'keystone.out', found.log)
+
+    def test_runs_and_does_not_answer(self) -> None:
+        found = self.check('mariadb', processes.Process('mariadb', 'RUNNING', 1))
+        self.assertFalse(found.good)
+        self.assertIn('running, but', found.words)
+
+    def test_last_error(self) -> None:
+        log = self.data / 'x.out'
+        self.assertEqual('', probes.last_error(log))
+        log.write_text('fine\n')
+        self.assertEqual('', probes.last_error(log))
+        log.write_text('Traceback (most recent call last):\n  File "x"\nValueError: bad\nfine\n')
+        self.assertEqual('ValueError: bad', probes.last_error(log))

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cinder's own tests of its RBD driver, with ours in its place and nothing superposed."""
+
+from collections.abc import Mapping
+import inspect
+from typing import Any
+import unittest
+from unittest import mock
+
+from cinder.interface import util
+from cinder.interface import volume_driver
+from cinder.tests.unit.volume.drivers import test_rbd
+import testtools
+
+from specreds_cinder import driver
+
+
+class _NothingSuperposed:
+    """Replaces the worker by one that knows of no superposition."""
+
+    def setUp(self: Any) -> None:
+        patch = mock.patch.object(driver.SuperRBDDriver, 'worker',
+                                  mock.Mock(**{'call.return_value': None}))
+        patch.start()
+        self.addCleanup(patch.stop)
+        super().setUp()  # type: ignore[misc]
+
+
+class RBDTestCase(_NothingSuperposed, test_rbd.RBDTestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        # Cinder's class itself stays: what the tests patch in it counts for ours, too.
+        self.driver = driver.SuperRBDDriver(execute=mock.Mock(return_value=('', '')),
+                                            configuration=self.cfg)
+        self.driver.set_initialized()
+
+    @staticmethod
+    def _make_drv(conf_in: Mapping[str, Any]) -> driver.SuperRBDDriver:
+        made = driver.SuperRBDDriver(
+            execute=mock.Mock(return_value=('', '')), rbd=mock.MagicMock(),
+            configuration=test_rbd.RBDTestCase._make_configuration(conf_in))
+        made.set_initialized()
+        return made
+
+    def assertDictEqual(self, expected: Mapping[str, Any], actual: Mapping[str, Any],
+                        *message: Any) -> None:
+        """Compare, but for the one thing that our driver adds to a back end's statistics."""
+        if 'storage_protocol' in actual:
+            self.assertIs(True, actual['superposition'])
+            actual = {name: value for name, value in actual.items() if name != 'superposition'}
+        super().assertDictEqual(expected, actual, *message)
+
+
+class ManagedRBDTestCase(_NothingSuperposed, test_rbd.ManagedRBDTestCase):
+
+    driver_name = 'specreds_cinder.driver.SuperRBDDriver'
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.assertIs(driver.SuperRBDDriver, type(self.volume.driver))
+
+
+class ComplianceTest(testtools.TestCase):
+    """What Cinder demands of a driver."""
+
+    def test_registered(self) -> None:
+        self.assertIn(driver.SuperRBDDriver,
+                      {found.cls for found in util.get_volume_drivers()})
+
+    def test_core(self) -> None:
+        # All that Cinder's own test of compliance looks at.
+        self.assertTrue(issubclass(driver.SuperRBDDriver, volume_driver.VolumeDriverCore))
+
+    def test_signatures(self) -> None:
+        ours, theirs = driver.SuperRBDDriver, test_rbd.driver.RBDDriver
+        overridden = [name for name, found in vars(ours).items()
+                      if inspect.isfunction(found) and hasattr(theirs, name)
+                      and name != '__init__']
+        self.assertIn('initialize_connection', overridden)
+        for name in overridden:
+            self.assertEqual(list(inspect.signature(getattr(theirs, name)).parameters),
+                             list(inspect.signature(getattr(ours, name)).parameters), name)
+
+
+class CountTest(testtools.TestCase):
+
+    def test_none_is_dropped(self) -> None:
+        names = unittest.TestLoader().getTestCaseNames
+        theirs = {name: names(case) for name, case in inspect.getmembers(test_rbd, inspect.isclass)
+                  if issubclass(case, unittest.TestCase) and case.__module__ == test_rbd.__name__}
+        ours = {case.__name__: names(case) for case in (RBDTestCase, ManagedRBDTestCase)}
+        self.assertEqual(theirs, ours)
+        self.assertGreater(sum(map(len, ours.values())), 150)
