@@ -37,8 +37,8 @@ OPTIONS: list[cfg.Opt] = [
                     'volume while nobody uses it; 0 for no limit.'),
     cfg.IntOpt('merge_delay', default=60, min=0,
                help='Seconds for which a promoted volume is not merged by the volume service '
-                    'after its connection was handed out: the time that a hypervisor has for '
-                    'opening it.'),
+                    'after it was promoted, or its connection was handed out: the time that a '
+                    'hypervisor has for opening it.'),
     cfg.IntOpt('merges', default=2, min=1, max=16,
                help='Merges that the volume service of a back end does at a time.'),
     cfg.IntOpt('fence_expiry', default=_DEFAULTS.fence_expiry_s, min=600,

@@ -15,6 +15,7 @@ from cinder import exception
 from cinder import objects
 from cinder.db import api as db
 from cinder.db import models
+from oslo_utils import timeutils
 
 # The key in a volume's admin metadata; its value is the superposition's id.
 KEY = 'superposition'
@@ -49,25 +50,33 @@ def volumes(superposition: str) -> list[objects.Volume]:
     # Cinder looks for this filter in the metadata that users may write, too.
     found = objects.VolumeList.get_all(context.get_admin_context(),
                                        filters={'metadata': {KEY: superposition}})
-    return [volume for volume in found if of(volume.id) == superposition]
+    return [volume for volume in found if volume.admin_metadata.get(KEY) == superposition]
 
 
 def put(volume_ids: Iterable[str], superposition: str) -> None:
-    """Note that volumes may be in a superposition.
+    """Note that volumes may be in a superposition, in place of what was noted before.
 
-    :raises VolumeNotFound: one of them does not exist
+    All at once: one after the other they would take longer than the superposition itself.
     """
-    admin = context.get_admin_context()
-    for volume_id in volume_ids:
-        db.volume_admin_metadata_update(admin, volume_id, {KEY: superposition}, False)
+    note = models.VolumeAdminMetadata
+    wanted = set(volume_ids)
+    with db.main_context_manager.writer.using(context.get_admin_context()) as session:
+        present = session.query(note).filter(
+            note.volume_id.in_(wanted), note.key == KEY, note.deleted.is_(False)).all()
+        for one in present:
+            one.value = superposition
+        for volume_id in wanted - {one.volume_id for one in present}:
+            session.add(note(volume_id=volume_id, key=KEY, value=superposition))
 
 
 def remove(volume_ids: Iterable[str], superposition: str) -> None:
     """Remove the notes that name a superposition; another one's stay."""
-    admin = context.get_admin_context()
-    for volume_id in volume_ids:
-        if of(volume_id) == superposition:
-            db.volume_admin_metadata_delete(admin, volume_id, KEY)
+    note = models.VolumeAdminMetadata
+    with db.main_context_manager.writer.using(context.get_admin_context()) as session:
+        session.query(note).filter(
+            note.volume_id.in_(set(volume_ids)), note.key == KEY, note.value == superposition,
+            note.deleted.is_(False)).update(
+            {'deleted': True, 'deleted_at': timeutils.utcnow()}, synchronize_session=False)
 
 
 def on(host: str) -> dict[str, str]:

@@ -33,6 +33,7 @@ from specreds_cinder import driver as drivers
 from specreds_cinder import exception
 from specreds_cinder import hints
 from specreds_cinder import notifications
+from specreds_cinder import rest
 from specreds_cinder import rpcapi
 from specreds_cinder.superposition import record as records
 
@@ -42,8 +43,6 @@ LOG = logging.getLogger(__name__)
 
 View = dict[str, Any]
 
-_STATUSES = ('available', 'in-use')
-_AT_REST = ('available', 'error', 'in-use')
 _DIRTY_WAIT_S = 30.0
 _NO_CHECK: View = {'dirty': True, 'first': None, 'objects': 0, 'seconds': 0.0}
 
@@ -81,9 +80,10 @@ class Superpositions:
 
     def eligibility(self, ctxt: Any, volume_ids: Sequence[str]) -> builtins.list[dict[str, Any]]:
         """Tell of each volume whether it can be superposed, and why not."""
-        volumes = [_volume(volume_id) for volume_id in volume_ids]
+        volumes = rest.volumes(volume_ids)
         asked = self._ask(ctxt, 'eligibility', images=[volume.name for volume in volumes])
-        reasons = [_reasons(volume) + found for volume, found in zip(volumes, asked, strict=True)]
+        reasons = [rest.reasons(volume) + found
+                   for volume, found in zip(volumes, asked, strict=True)]
         return [{'volume_id': volume.id, 'eligible': not found, 'reasons': found}
                 for volume, found in zip(volumes, reasons, strict=True)]
 
@@ -199,10 +199,10 @@ class Superpositions:
     def member_create(self, ctxt: Any, superposition_id: str, volume_ids: Sequence[str],
                       members: Sequence[str], server_id: str | None, reason: str) -> View:
         """Put the volumes that are here into superposition."""
-        volumes = [_volume(volume_id) for volume_id in volume_ids]
         with hints.lock(*volume_ids):
-            for volume in volumes:
-                _must_rest(volume)
+            # Read behind the lock: whoever held it before may have changed them.
+            volumes = rest.volumes(volume_ids)
+            rest.check(volumes)
             hints.put(volume_ids, superposition_id)
             began = time.monotonic()
             try:
@@ -494,46 +494,6 @@ def _volume(volume_id: str) -> objects.Volume:
 def _conflict(found: Mapping[str, Any], why: str) -> exception.SuperpositionConflict:
     return exception.SuperpositionConflict(
         f'superposition {found["id"]} is {found["state"]}: {why}', state=found['state'])
-
-
-def _reasons(volume: objects.Volume) -> list[str]:
-    """Say why Cinder does not let a volume be superposed; nothing if it does."""
-    found = []
-    if volume.multiattach:
-        found.append('it can be attached several times: there must be one primary')
-    if volume.encryption_key_id:
-        found.append('it is encrypted: the overlay would hold plain text')
-    return found
-
-
-def _must_rest(volume: objects.Volume) -> None:
-    """Make sure that nothing is under way with a volume. Its lock is held.
-
-    :raises SuperpositionConflict: something is
-    :raises VolumesNotEligible: it can never be superposed
-    """
-    if reasons := _reasons(volume):
-        raise exception.VolumesNotEligible(
-            f'volume {volume.id} cannot be superposed: {"; ".join(reasons)}',
-            reasons=tuple(reasons))
-    # Read behind the lock: whoever held it before may have changed it.
-    volume.refresh()
-    if volume.status not in _STATUSES or volume.migration_status not in (
-            None, 'success', 'error', 'none', 'deleting'):
-        raise exception.SuperpositionConflict(
-            f'volume {volume.id} is {volume.status}'
-            f'{f", migration {volume.migration_status}" if volume.migration_status else ""}: '
-            f'it can be superposed when it is {" or ".join(_STATUSES)}', state=volume.status)
-    busy = [f'{snapshot.id} ({snapshot.status})' for snapshot
-            in objects.SnapshotList.get_all_for_volume(context.get_admin_context(), volume.id)
-            if snapshot.status not in _AT_REST]
-    if busy:
-        raise exception.SuperpositionConflict(
-            f'volume {volume.id} has snapshots under way: {", ".join(busy)}; wait for them')
-    held = hints.of(volume.id)
-    if held is not None:
-        raise exception.VolumeSuperposed(
-            f'volume {volume.id} is in superposition {held} already: collapse that one first')
 
 
 def _report(found: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 
 from collections.abc import Sequence
 from http import HTTPStatus
-import time
 from typing import Any
 
 from cinder import context
@@ -105,14 +104,12 @@ class SuperpositionsController(wsgi.Controller):
                 report = self._superpositions.promote(ctxt, found,
                                                       asked.get('backup_durable', False))
             else:
-                began = time.monotonic()
-                self._superpositions.abort(ctxt, found)
-                report = {'outcome': 'aborted', 'durations': {'total': time.monotonic() - began}}
+                report = self._superpositions.abort(ctxt, found)
         except exception.SuperpositionPending:
             return wsgi.ResponseObject(
                 {'collapse': {'outcome': None, 'state': self._state(ctxt, found)}},
                 code=HTTPStatus.ACCEPTED)
-        return {'collapse': {'outcome': report['outcome'], 'durations': report['durations']}}
+        return {'collapse': report}
 
     @wsgi.response(HTTPStatus.ACCEPTED)
     @versions.negotiated
@@ -244,11 +241,12 @@ def _volumes(ctxt: Any, volume_ids: Sequence[str], rule: str) -> list[objects.Vo
     :param rule: what makes other projects' volumes known to him
     :raises VolumeNotFound: there are not, for him
     """
-    found = []
+    # All at once: a host has many volumes, and its servers wait.
+    known = {volume.id: volume for volume in objects.VolumeList.get_all(
+        context.get_admin_context(), filters={'id': list(volume_ids)})}
+    seen = {project_id: project_id == ctxt.project_id or policies.allows(ctxt, rule, project_id)
+            for project_id in {volume.project_id for volume in known.values()}}
     for volume_id in volume_ids:
-        volume = objects.Volume.get_by_id(context.get_admin_context(), volume_id)
-        if volume.project_id != ctxt.project_id and not policies.allows(
-                ctxt, rule, volume.project_id):
+        if volume_id not in known or not seen[known[volume_id].project_id]:
             raise cinder_exception.VolumeNotFound(volume_id=volume_id)
-        found.append(volume)
-    return found
+    return [known[volume_id] for volume_id in volume_ids]

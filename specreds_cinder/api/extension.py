@@ -43,8 +43,9 @@ class Superpositions(extensions.ExtensionDescriptor):
         """Give the resource."""
         return [extensions.ResourceExtension(
             views.COLLECTION, controller.SuperpositionsController(),
-            collection_actions=controller.COLLECTION_ACTIONS,
-            member_actions=controller.MEMBER_ACTIONS, custom_routes_fn=_own_version)]
+            # The routes add to what they get.
+            collection_actions=dict(controller.COLLECTION_ACTIONS),
+            member_actions=dict(controller.MEMBER_ACTIONS), custom_routes_fn=_own_version)]
 
     def get_controller_extensions(self) -> list[extensions.ControllerExtension]:
         """Give what changes the answers of others."""

@@ -6,6 +6,8 @@ The notes in Cinder's database tell whom to ask; what the back ends answer is wh
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 import contextlib
+import dataclasses
+import time
 from typing import Any
 
 from cinder import context
@@ -35,8 +37,11 @@ class Superpositions:
                reason: str) -> joined.Superposition:
         """Put volumes into superposition: all of them, or none."""
         superposition_id = uuidutils.generate_uuid()
+        began = time.monotonic()
         view = self._rpc.create(ctxt, superposition_id, volumes, server_id, reason)
-        return joined.join(superposition_id, [view], {}, volumes[0].project_id)
+        found = joined.join(superposition_id, [view], {}, volumes[0].project_id)
+        return dataclasses.replace(
+            found, durations={**view.get('durations', {}), 'rpc': time.monotonic() - began})
 
     def get(self, ctxt: Any, superposition_id: str) -> joined.Superposition:
         """Find a superposition.
@@ -84,13 +89,17 @@ class Superpositions:
         return report
 
     def promote(self, ctxt: Any, found: joined.Superposition, durable: bool) -> dict[str, Any]:
-        """Decide for the backup, unless the primary has written."""
-        report: dict[str, Any] = self._rpc.collapse(ctxt, found.lead, found.id, durable)
-        return report
+        """Decide for the backup, unless the primary has written; gives outcome and durations."""
+        began = time.monotonic()
+        report = self._rpc.collapse(ctxt, found.lead, found.id, durable)
+        return {'outcome': report['outcome'],
+                'durations': {**report['durations'], 'rpc': time.monotonic() - began}}
 
-    def abort(self, ctxt: Any, found: joined.Superposition) -> None:
-        """Decide for the primary."""
+    def abort(self, ctxt: Any, found: joined.Superposition) -> dict[str, Any]:
+        """Decide for the primary; gives outcome and durations."""
+        began = time.monotonic()
         self._rpc.abort(ctxt, found.lead, found.id)
+        return {'outcome': 'aborted', 'durations': {'rpc': time.monotonic() - began}}
 
     def merge(self, ctxt: Any, found: joined.Superposition, step: str) -> None:
         """Note a step of a merge, or begin one."""

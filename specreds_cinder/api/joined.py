@@ -34,6 +34,7 @@ class Superposition:
     :param present: those of them that still have a part of it, or do not answer
     :param unreachable: those that do not answer
     :param age_s: seconds since it was created
+    :param durations: seconds that it took to create, by step; None if that was before
     """
 
     id: str
@@ -54,6 +55,7 @@ class Superposition:
     request_id: str | None = None
     dirty: bool | None = None
     dirty_object: str | None = None
+    durations: Mapping[str, float] | None = None
 
     @property
     def overlay_bytes(self) -> int | None:

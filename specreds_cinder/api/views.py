@@ -45,6 +45,8 @@ def detail(found: joined.Superposition, *, admin: bool) -> View:
         'updated_at': found.changed_at,
         'age_seconds': found.age_s,
     }
+    if found.durations is not None:
+        shown['durations'] = dict(found.durations)
     if admin:
         shown['hosts'] = list(found.members)
         shown['unreachable_hosts'] = list(found.unreachable)

@@ -86,5 +86,4 @@ def _way_out(volume_id: str, state: str) -> str:
         return 'wait until the promoted version is merged into the volume'
     if state == 'aborting':
         return 'wait until it is gone'
-    return (f'collapse or delete it first, by "openstack volume super collapse" or '
-            f'"openstack volume super delete {volume_id}"')
+    return f'end it first, by "openstack volume super collapse (--promote|--abort) {volume_id}"'

@@ -162,7 +162,7 @@ class APITestCase(test.TestCase):
         request = webob.Request.blank(f'/v3/{ctxt.project_id}{path}', method=method,
                                       headers={HEADER: version} if version else {})
         # As the routing to versions leaves it.
-        request.script_name, request.path_info = '/v3', f'/{ctxt.project_id}{path.split("?")[0]}'
+        request.path_info_pop()
         if body is not None:
             request.content_type = 'application/json'
             request.body = body if isinstance(body, bytes) else json.dumps(body).encode()

@@ -189,7 +189,7 @@ class TestCreate(base.APITestCase):
         self.service()
         self.volume()
         self.rpc.create.side_effect = lambda _ctxt, superposition_id, volumes, *_more: base.view(
-            superposition_id, tuple(volume.id for volume in volumes))
+            superposition_id, tuple(volume.id for volume in volumes), durations={'storage': 0.1})
 
     def created(self, **asked: Any) -> Any:
         return self.done(201, 'POST', base.BASE, {'superposition': asked})['superposition']
@@ -197,6 +197,7 @@ class TestCreate(base.APITestCase):
     def test_volumes(self) -> None:
         found = self.created(volume_ids=[base.VOLUME], server_id=None, reason='why')
         self.assertEqual([base.VOLUME], found['volume_ids'])
+        self.assertEqual({'rpc', 'storage'}, set(found['durations']))
         _ctxt, superposition_id, volumes, server_id, reason = self.rpc.create.call_args.args
         self.assertEqual((found['id'], [base.VOLUME], None, 'why'),
                          (superposition_id, [volume.id for volume in volumes], server_id, reason))
@@ -225,7 +226,7 @@ class TestCreate(base.APITestCase):
             server_id=base.SERVER, volume_ids=[base.SECOND])['volume_ids'])
 
     def test_volumes_of_another_server(self) -> None:
-        body = {'superposition': {'server_id': base.SERVER}}
+        body: dict[str, Any] = {'superposition': {'server_id': base.SERVER}}
         self.assertIn('no volumes', self.refused(400, 'POST', base.BASE, body))
         body['superposition']['volume_ids'] = [base.VOLUME]
         self.assertIn(base.VOLUME, self.refused(400, 'POST', base.BASE, body))
@@ -263,15 +264,17 @@ class TestDecide(base.APITestCase):
     def test_check(self) -> None:
         report = {'dirty': False, 'first': None, 'objects': 7, 'seconds': 0.1}
         self.rpc.check.return_value = report
-        for body in (None, {}):
+        bodies: tuple[Any, ...] = (None, {})
+        for body in bodies:
             self.assertEqual(report, self.done(200, 'POST', f'{_MEMBER}/check', body)['check'])
         self.refused(400, 'POST', f'{_MEMBER}/check', {'deep': True})
 
     def test_promote(self) -> None:
         self.rpc.collapse.return_value = {'outcome': 'promoted', 'durations': {'total': 0.2}}
         body = {'collapse': {'decision': 'promote', 'backup_durable': True}}
-        self.assertEqual({'collapse': {'outcome': 'promoted', 'durations': {'total': 0.2}}},
-                         self.done(200, 'POST', f'{_MEMBER}/collapse', body))
+        answer = self.done(200, 'POST', f'{_MEMBER}/collapse', body)['collapse']
+        self.assertEqual(('promoted', 0.2, {'total', 'rpc'}), (
+            answer['outcome'], answer['durations']['total'], set(answer['durations'])))
         self.assertEqual((base.HOST, base.ID, True), self.rpc.collapse.call_args.args[1:])
         self.done(200, 'POST', f'{_MEMBER}/collapse', _PROMOTE)
         self.assertEqual((base.HOST, base.ID, False), self.rpc.collapse.call_args.args[1:])

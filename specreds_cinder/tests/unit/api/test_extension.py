@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How cinder-api loads the extension, and what policies it has."""
 
+import json
 import pathlib
 import subprocess
 import sys
@@ -13,7 +14,6 @@ from cinder.tests.unit import test
 import fixtures
 from oslo_config import cfg
 import testtools
-import yaml
 
 from specreds_cinder import policies
 from specreds_cinder.api import extension
@@ -23,7 +23,7 @@ from specreds_cinder.tests.unit.api import base
 CONF = cfg.CONF
 
 # What Cinder itself does when it starts, as far as modules are loaded by it.
-_START = '''
+_START = """
 import sys
 from cinder import objects
 from cinder.common import config
@@ -40,7 +40,7 @@ print(*sorted(name for name in application.resources if 'superposition' in name)
 for collection, attribute in (('volumes', 'volume_api'), ('groups', 'group_api'),
                               ('backups', 'backup_api'), ('os-volume-transfer', 'transfer_api')):
     print(type(getattr(application.resources[collection].controller, attribute)).__module__)
-'''
+"""
 _GUARDS = {'volume_api_class': 'VolumeAPI', 'backup_api_class': 'BackupAPI',
            'transfer_api_class': 'TransferAPI', 'group_api_class': 'GroupAPI'}
 
@@ -119,13 +119,13 @@ class TestPolicies(base.APITestCase):
     def test_a_policy_file_counts(self) -> None:
         self.superposed()
         path = pathlib.Path(self.useFixture(fixtures.TempDir()).path) / 'policy.yaml'
-        path.write_text(yaml.safe_dump({policies.DELETE: 'role:member',
+        path.write_text(json.dumps({policies.DELETE: 'role:member',
                                         policies.GET: 'role:admin'}))
         self.override_config('policy_file', str(path), group='oslo_policy')
         cinder_policy.reset()
         self.addCleanup(cinder_policy.reset)
         self.refused(404, 'GET', f'{base.BASE}/{base.ID}', ctxt=base.caller('reader'))
-        path.write_text(yaml.safe_dump({policies.DELETE: 'role:member'}))
+        path.write_text(json.dumps({policies.DELETE: 'role:member'}))
         cinder_policy.reset()
         self.done(204, 'DELETE', f'{base.BASE}/{base.ID}', ctxt=base.caller('member'))
 

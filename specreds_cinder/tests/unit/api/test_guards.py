@@ -68,7 +68,7 @@ class TestComplete(testtools.TestCase):
 
     def test_unknown_name(self) -> None:
         with testtools.ExpectedException(AttributeError, '.*ImageAPI.*'):
-            guards.ImageAPI
+            _ = guards.ImageAPI
 
 
 @ddt.ddt
@@ -247,8 +247,9 @@ class TestDecision(base.APITestCase):
         self.deleted.assert_not_called()
 
     def test_way_out(self) -> None:
-        for state, expected in (('superposed', f'delete {base.VOLUME}'), ('promoted', 'merged'),
-                                ('merging', 'merged'), ('aborting', 'until it is gone')):
+        for state, expected in (('superposed', f'collapse (--promote|--abort) {base.VOLUME}'),
+                                ('promoted', 'merged'), ('merging', 'merged'),
+                                ('aborting', 'until it is gone')):
             self.rpc.get.return_value = base.view(state=state)
             text = self.refused(409, 'DELETE', _VOLUME)
             self.assertIn(f'which is {state}', text)

@@ -1,0 +1,422 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Superpositions that are decided together, in steps, and what merges meet who are not alone."""
+
+import contextlib
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+
+import ddt
+
+from specreds_cinder import superposition as sp
+from specreds_cinder.superposition import merge
+from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import volume as volumes
+from specreds_cinder.tests.functional import actors
+from specreds_cinder.tests.functional import base
+from specreds_cinder.tests.functional import controller
+from specreds_cinder.tests.functional import protocol_base
+
+OBJECT = 4 * base.MIB
+_SECONDS = 60
+
+
+def prepare(protocol: sp.Protocol, refs: list[sp.VolumeRef]) -> None:
+    """Tell of the controller's first part of a joint decision."""
+    protocol.prepare(protocol.find(refs[0]))
+
+
+def commit(protocol: sp.Protocol, refs: list[sp.VolumeRef]) -> None:
+    """Tell of its second part."""
+    protocol.commit(protocol.find(refs[0]))
+
+
+def give_up(protocol: sp.Protocol, refs: list[sp.VolumeRef]) -> None:
+    """Tell of its other second part."""
+    protocol.give_up(protocol.find(refs[0]))
+
+
+class JointTestCase(protocol_base.ProtocolTestCase):
+    """One primary with a volume in each of two pools, and a record in each, under one id."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        # First of all, as only connections made from now on may use it.
+        pool = self.make_pool('joint', pg_num=8)
+        self.refs = [self.make_volume(), self.make_volume(pool=pool)]
+        self.primary = self.make_primary(*self.refs)
+        # Ceph does not wait for a client that is fenced when the images are removed.
+        self.addCleanup(self.protocol.fence.close, self.primary.clients)
+        self.records = self.superpose_jointly()
+
+    def superpose_jointly(self) -> list[sp.Record]:
+        """Put each volume into a superposition of its own under the same id."""
+        superposition = records.new_id()
+        made = [self.protocol.super([ref], superposition=superposition, joint=True)
+                for ref in self.refs]
+        for record in made:
+            self.addCleanup(self.drop, record)
+        return made
+
+    def state(self, record: sp.Record) -> tuple[str, str | None, bool]:
+        """Read what holds."""
+        now = self.protocol.reload(record)
+        return now.state, now.outcome, now.prepared
+
+    def assert_ended(self) -> None:
+        for record in self.records:
+            self.assertRaises(sp.NotSuperposed, self.protocol.reload, record)
+            self.assert_nothing_left(record)
+
+
+@ddt.ddt
+class JointTest(JointTestCase):
+
+    def test_promoted(self) -> None:
+        self.assertEqual(1, len({record.id for record in self.records}))
+        self.assertEqual(self.refs, [volume.ref for record in self.records
+                                     for volume in record.volumes])
+        for number, record in enumerate(self.records):
+            actors.child_io(self.cluster, record.volumes[0],
+                            f'write -P {0x60 + number} {OBJECT} 4k')
+            self.assertFalse(self.protocol.check(record).dirty)
+        reports = [self.protocol.prepare(record) for record in self.records]
+        self.assertEqual(['prepared'] * 2, [report.outcome for report in reports])
+        for record, report in zip(self.records, reports, strict=True):
+            self.assertEqual((records.COLLAPSING, None, True), self.state(record))
+            self.assertGreater(report.fence_s, 0)
+            self.assertFalse(report.sweep2 is None or report.sweep2.dirty)
+        self.assertTrue(self.primary.clients <= self.fenced())
+        for record in self.records:
+            self.protocol.commit(record)
+            self.protocol.commit(record)
+            self.assertEqual((records.PROMOTED, 'promoted', True), self.state(record))
+        for number, record in enumerate(self.records):
+            self.assertRaises(sp.Conflict, self.protocol.abort, record)
+            self.assertRaises(sp.Conflict, self.protocol.give_up, record)
+            self.protocol.merge(record)
+            self.assertEqual(bytes([0x60 + number]) * 4096,
+                             self.contents(record.volumes[0].ref)[OBJECT:OBJECT + 4096])
+        self.assert_ended()
+
+    def test_one_is_late_dirty(self) -> None:
+        for record in self.records:
+            self.assertFalse(self.protocol.check(record).dirty)
+        self.assertEqual(0, self.primary.write(5 * OBJECT, 0x77, disk=1))
+        self.assertEqual('prepared', self.protocol.prepare(self.records[0]).outcome)
+        self.assertEqual('late-dirty', self.protocol.prepare(self.records[1]).outcome)
+        self.assertEqual((records.COLLAPSING, 'late-dirty', True), self.state(self.records[1]))
+        error = self.assertRaises(sp.Conflict, self.protocol.commit, self.records[1])
+        self.assertIn('late-dirty', str(error))
+        # It says the same as often as it is asked.
+        self.assertEqual('late-dirty', self.protocol.prepare(self.records[1]).outcome)
+        for record in self.records:
+            self.protocol.give_up(record)
+        self.assert_ended()
+        # What the primary was told of is there; it stays fenced, so nothing comes after.
+        for disk in range(2):
+            self.assertNotEqual(0, self.primary.write(6 * OBJECT, 0x78, disk=disk))
+        contents = [self.contents(ref) for ref in self.refs]
+        self.assertEqual(b'\x77' * 4096, contents[1][5 * OBJECT:5 * OBJECT + 4096])
+        for content in contents:
+            self.assertEqual(b'\x50' * 4096, content[:4096])
+            self.assertEqual(bytes(4096), content[6 * OBJECT:6 * OBJECT + 4096])
+        self.assertTrue(self.primary.clients <= self.fenced())
+
+    def test_nothing_is_decided_alone(self) -> None:
+        record = self.records[0]
+        for decide in (self.protocol.collapse, self.protocol.commit, self.protocol.give_up):
+            self.assertRaises(sp.Conflict, decide, record)
+        self.assertEqual('superposed', self.protocol.resume(record))
+        self.protocol.prepare(record)
+        for decide in (self.protocol.collapse, self.protocol.resume):
+            error = self.assertRaises(sp.Conflict, decide, record)
+        self.assertIn('together with others', str(error))
+        self.assertEqual((records.COLLAPSING, None, True), self.state(record))
+
+    def test_abort_of_what_is_prepared(self) -> None:
+        self.primary.write(OBJECT, 0x42)
+        self.protocol.prepare(self.records[1])
+        self.assertTrue(self.records[1].clients <= self.fenced())
+        for record in self.records:
+            self.protocol.abort(record)
+        self.assert_ended()
+        self.assertTrue(self.primary.clients.isdisjoint(self.fenced()))
+        self.assertEqual(b'\x42' * 4096, self.contents(self.refs[0])[OBJECT:OBJECT + 4096])
+
+    def test_prepare_needs_the_backup(self) -> None:
+        backup = self.make_backup(self.records[0])
+        self.assertRaises(sp.OverlayBusy, self.protocol.prepare, self.records[0])
+        self.assertEqual((records.SUPERPOSED, None, False), self.state(self.records[0]))
+        self.assertEqual(0, self.primary.write(OBJECT))
+        backup.end()
+        self.assertTrue(self.protocol.check(self.records[0]).dirty)
+
+    def test_with_a_backup_that_runs(self) -> None:
+        record = self.records[0]
+        backup = self.make_backup(record)
+        backup.disks[0].pwrite(b'\x61' * 4096, OBJECT)
+        self.assertEqual('prepared', self.protocol.prepare(record, backup.hook).outcome)
+        self.protocol.commit(record)
+        self.protocol.merge(record, backup.hook)
+        self.assertEqual(b'\x61' * 4096, self.contents(self.refs[0])[OBJECT:OBJECT + 4096])
+
+    def test_fence_is_renewed_while_nothing_is_decided(self) -> None:
+        self.protocol.prepare(self.records[0])
+        self.assertEqual([], self.protocol.renew(self.records[0]))
+        brief = sp.Protocol(self.cluster, sp.Settings(fence_expiry_s=10**9))
+        self.assertEqual(set(self.records[0].clients), set(brief.renew(self.records[0])))
+        self.assertTrue(self.records[0].clients <= self.fenced())
+
+
+@ddt.ddt
+class CutOffTest(protocol_base.ProtocolTestCase):
+    """Controllers die at every change that they make for one of a set."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.ref = self.make_volume()
+        self.begin()
+
+    def begin(self) -> None:
+        """Superpose, with a primary that works."""
+        self.primary = self.make_primary(self.ref)
+        self.record = self.protocol.super([self.ref], joint=True)
+        self.addCleanup(self.drop, self.record)
+
+    def retire(self) -> None:
+        """End what there is, and the primary with it."""
+        with contextlib.suppress(sp.NotSuperposed):
+            self.drop(self.record)
+        self.primary.kill()
+        self.protocol.fence.open(self.primary.clients)
+
+    def tell(self, story: controller.Story, number: int, phase: str) -> int | None:
+        """Run a controller that dies at a change."""
+        return controller.run(str(self.ceph.conf), [self.ref], story, number, phase)
+
+    @ddt.data('before', 'after')
+    def test_prepare(self, phase: str) -> None:
+        number = 0
+        while (changes := self.tell(prepare, number, phase)) is None:
+            # Whatever it died at, it may be done again, as often as one likes.
+            for _ in range(2):
+                self.assertEqual('prepared', self.protocol.prepare(self.record).outcome)
+            record = self.protocol.reload(self.record)
+            self.assertEqual((records.COLLAPSING, None, True),
+                             (record.state, record.outcome, record.prepared))
+            self.assertTrue(self.primary.clients <= self.fenced())
+            self.protocol.commit(self.record)
+            self.retire()
+            self.begin()
+            number += 1
+        # Its state, the fence, and that it is prepared.
+        self.assertGreaterEqual(changes, 3)
+        self.protocol.commit(self.record)
+
+    @ddt.data('before', 'after')
+    def test_commit(self, phase: str) -> None:
+        number = 0
+        self.protocol.prepare(self.record)
+        while self.tell(commit, number, phase) is None:
+            self.protocol.commit(self.record)
+            self.assertEqual(records.PROMOTED, self.protocol.reload(self.record).state)
+            self.retire()
+            self.begin()
+            self.protocol.prepare(self.record)
+            number += 1
+        self.assertEqual(1, number)
+
+    @ddt.data('before', 'after')
+    def test_give_up(self, phase: str) -> None:
+        number = 0
+        self.protocol.prepare(self.record)
+        while self.tell(give_up, number, phase) is None:
+            with contextlib.suppress(sp.NotSuperposed):
+                self.protocol.give_up(self.record)
+            self.assertRaises(sp.NotSuperposed, self.protocol.reload, self.record)
+            # One that died at the very end leaves its entry in the index.
+            self.protocol.tidy(self.record.home, older_s=0)
+            self.assert_nothing_left(self.record)
+            # It is lost either way.
+            self.assertTrue(self.primary.clients <= self.fenced())
+            self.retire()
+            self.begin()
+            self.protocol.prepare(self.record)
+            number += 1
+        self.assertGreaterEqual(number, 3)
+
+
+class MergeTest(protocol_base.ProtocolTestCase):
+    """Merges of what is promoted, and of what somebody is about to open."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.ref = self.make_volume()
+        self.record = self.superpose(self.ref)
+        self.overlay = self.record.volumes[0]
+        actors.child_io(self.cluster, self.overlay, 'write -P 7 0 8M')
+        self.assertEqual('promoted', self.protocol.collapse(self.record).outcome)
+
+    def while_merging(self) -> 'threading.Event':
+        """Hold the merge up when qemu-img is done, until the event that this gives is set."""
+        done, go = threading.Event(), threading.Event()
+        self.addCleanup(go.set)
+
+        def hold(event: sp.trace.Event) -> None:
+            if (event.name, event.phase) == ('merge.commit', 'after'):
+                done.set()
+                go.wait(_SECONDS)
+        observing = sp.trace.observe(hold)
+        observing.__enter__()
+        self.addCleanup(observing.__exit__, None, None, None)
+        self.errors: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                self.protocol.merge(self.record)
+            except sp.SuperError as exc:
+                self.errors.append(exc)
+        self.merging = threading.Thread(target=work)
+        self.merging.start()
+        self.assertTrue(done.wait(_SECONDS))
+        return go
+
+    def assert_merged(self, expected: bytes) -> None:
+        self.assertRaises(sp.NotSuperposed, self.protocol.reload, self.record)
+        self.assertEqual(expected, self.contents(self.ref)[:len(expected)])
+        self.assert_nothing_left(self.record)
+
+    def test_by_a_hypervisor(self) -> None:
+        self.assertRaises(sp.Conflict, self.protocol.end_merge, self.record)
+        self.assertEqual(records.MERGING, self.protocol.begin_merge(self.record).state)
+        self.assertEqual(records.MERGING, self.protocol.begin_merge(self.record).state)
+        actors.child_io(self.cluster, self.overlay, 'flush')
+        merge.offline(self.cluster, self.record, 0, _SECONDS)
+        for _ in range(2):
+            self.protocol.end_merge(self.record)
+        self.assertEqual(records.MERGED, self.protocol.reload(self.record).state)
+        self.assertEqual(records.MERGED, self.protocol.begin_merge(self.record).state)
+        self.protocol.merge(self.record)
+        self.assert_merged(b'\7' * (8 * base.MIB))
+
+    def test_begin_of_what_is_not_promoted(self) -> None:
+        record = self.superpose(self.make_volume())
+        for step in (self.protocol.begin_merge, self.protocol.end_merge):
+            self.assertRaises(sp.Conflict, step, record)
+
+    def test_labels(self) -> None:
+        labelled = self.protocol.label(self.record, colour='blue', count=3)
+        self.assertEqual({'colour': 'blue', 'count': 3}, labelled.labels)
+        self.protocol.label(self.record, count=4)
+        self.assertEqual({'colour': 'blue', 'count': 4},
+                         self.protocol.reload(self.record).labels)
+
+    def test_labels_from_the_start(self) -> None:
+        superposition = records.new_id()
+        record = self.protocol.super([self.make_volume()], superposition=superposition,
+                                     labels={'volumes': {'a': 'b'}})
+        self.addCleanup(self.drop, record)
+        self.assertEqual((superposition, False, {'volumes': {'a': 'b'}}),
+                         (record.id, record.joint, record.labels))
+        self.assertEqual(record, self.protocol.reload(record))
+
+    def test_somebody_is_about_to_open_the_overlay(self) -> None:
+        go = self.while_merging()
+        self.protocol.label(self.record, handed='now')
+        go.set()
+        self.merging.join(_SECONDS)
+        self.assertEqual([sp.RecordChanged], [type(error) for error in self.errors])
+        self.assertEqual(records.MERGING, self.protocol.reload(self.record).state)
+        # Whoever it was writes, and lets go again.
+        actors.child_io(self.cluster, self.overlay, 'write -P 9 0 4M')
+        self.protocol.merge(self.record)
+        self.assert_merged(b'\x09' * (4 * base.MIB) + b'\7' * (4 * base.MIB))
+
+    def test_the_overlay_is_opened_meanwhile(self) -> None:
+        go = self.while_merging()
+        backup = self.make_backup(self.record, speculative=False)
+        backup.disks[0].pwrite(b'\x09' * 4096, 0)
+        go.set()
+        self.merging.join(_SECONDS)
+        self.assertEqual([sp.OverlayBusy], [type(error) for error in self.errors])
+        self.assertRaises(sp.OverlayBusy, self.protocol.merge, self.record)
+        self.assertEqual(b'\x09' * 4096, bytes(backup.disks[0].pread(4096, 0)))
+        backup.end()
+        self.protocol.merge(self.record)
+        self.assert_merged(b'\x09' * 4096 + b'\7' * 4096)
+
+    def test_a_server_that_runs_is_not_merged_and_not_called_merging(self) -> None:
+        backup = self.make_backup(self.record, speculative=False)
+        self.assertRaises(sp.OverlayBusy, self.protocol.merge, self.record)
+        self.assertRaises(sp.OverlayBusy, self.protocol.unused, self.record)
+        self.assertEqual(records.PROMOTED, self.protocol.reload(self.record).state)
+        backup.end()
+        self.protocol.unused(self.record)
+
+    def test_merged_and_still_open(self) -> None:
+        backup = self.make_backup(self.record, speculative=False)
+        self.protocol.begin_merge(self.record)
+        self.protocol.end_merge(self.record)
+        before = self.fenced()
+        self.assertRaises(sp.OverlayBusy, self.protocol.merge, self.record)
+        self.assertEqual(records.MERGED, self.protocol.reload(self.record).state)
+        # Nobody shuts out a server that is about to let go.
+        self.assertEqual(before, self.fenced())
+        self.assertEqual(b'\7' * 4096, bytes(backup.disks[0].pread(4096, 0)))
+        backup.end()
+        self.protocol.merge(self.record)
+        self.assertRaises(sp.NotSuperposed, self.protocol.reload, self.record)
+        self.assert_nothing_left(self.record)
+
+    def test_the_controller_is_killed_while_it_merges(self) -> None:
+        program = (
+            'import sys\n'
+            'from specreds_cinder import superposition as sp\n'
+            'with sp.Cluster(sys.argv[1], "cinder") as cluster:\n'
+            '    protocol = sp.Protocol(cluster, sp.Settings(merge_bytes_per_s=4096))\n'
+            '    protocol.merge(protocol.find(sp.VolumeRef.parse(sys.argv[2])))\n')
+        controlling = subprocess.Popen(
+            [sys.executable, '-c', program, str(self.ceph.conf), str(self.ref)],
+            stdin=subprocess.DEVNULL)
+        self.addCleanup(controlling.wait)
+        self.addCleanup(controlling.kill)
+        children: list[int] = []
+        # It is qemu-img that has the overlay open.
+        while not (volumes.clients(self.cluster, self.overlay.overlay_ref) and children):
+            self.assertIsNone(controlling.poll())
+            children = [child for child in _children(controlling.pid)
+                        if _program(child) == 'qemu-img']
+        controlling.send_signal(signal.SIGKILL)
+        controlling.wait()
+        waiting = threading.Event()
+        for _ in range(_SECONDS * 10):
+            if not any(_program(child) == 'qemu-img' for child in children):
+                break
+            waiting.wait(0.1)
+        self.assertNotEqual([], children)
+        self.assertEqual(set(), {_program(child) for child in children} - {None})
+        self.bury(self.record)
+        self.protocol.merge(self.record)
+        self.assert_merged(b'\7' * (8 * base.MIB))
+
+
+def _children(pid: int) -> list[int]:
+    """List the children of a process."""
+    found = []
+    for path in pathlib.Path('/proc').glob('[0-9]*/status'):
+        with contextlib.suppress(OSError):
+            if f'\nPPid:\t{pid}\n' in path.read_text():
+                found.append(int(path.parent.name))
+    return found
+
+
+def _program(pid: int) -> str | None:
+    """Name the program that a process runs, None if it has ended."""
+    try:
+        return os.path.basename(os.readlink(f'/proc/{pid}/exe'))
+    except OSError:
+        return None

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several back ends without Ceph, Cinder's database or a message broker, for tests of sets."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+import contextlib
+import types
+from typing import Any
+from unittest import mock
+
+import fixtures
+
+from specreds_cinder import exception
+from specreds_cinder import hints
+from specreds_cinder import lifecycle
+from specreds_cinder import notifications
+from specreds_cinder import rpcapi
+
+CLEAN = {'dirty': False, 'first': None, 'swept': 5, 'seconds': 0.5}
+DIRTY = {'dirty': True, 'first': 'object 7', 'swept': 3, 'seconds': 0.25}
+SWEEP = {'dirty': False, 'first': None, 'swept': 0, 'seconds': 0.0}
+
+
+def volume(number: int, host: str, **changes: Any) -> types.SimpleNamespace:
+    """Give a volume that can be superposed."""
+    return types.SimpleNamespace(**{
+        'id': f'vol-{number}', 'name': f'volume-vol-{number}', 'project_id': 'p1',
+        'service_topic_queue': f'{host}#pool', 'status': 'in-use', 'migration_status': None,
+        'multiattach': False, 'encryption_key_id': None, 'refresh': lambda: None, **changes})
+
+
+class Worker:
+    """A worker whose superpositions are in memory.
+
+    :ivar fail: by method, what it raises
+    :ivar hooks: by method, what is called before it does something
+    :ivar asked: every method, and what it was asked for with
+    """
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self.records: dict[str, dict[str, Any]] = {}
+        self.fail: dict[str, exception.SuperpositionError] = {}
+        self.hooks: dict[str, Callable[[], None]] = {}
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.swept: Mapping[str, Any] = CLEAN
+        self.outcome = 'promoted'
+        self.prepared = 'prepared'
+        self.dirty: list[tuple[str, str] | None] = []
+        self._tell = tell
+
+    def call(self, _ctxt: Any, method: str, **arguments: Any) -> Any:
+        """Do something, as the real one would."""
+        self.asked.append((method, dict(arguments)))
+        if method in self.hooks:
+            self.hooks[method]()
+        if method in self.fail:
+            raise self.fail[method]
+        if 'superposition' in arguments and method not in ('super', 'drop'):
+            arguments['found'] = self._record(arguments.pop('superposition'))
+        return getattr(self, f'_{method}')(**arguments)
+
+    def methods(self) -> list[str]:
+        """Name what was asked for, in order."""
+        return [method for method, _arguments in self.asked]
+
+    def add(self, superposition: str, state: str, labels: Mapping[str, Any],
+            **changes: Any) -> dict[str, Any]:
+        """Have a superposition."""
+        volumes = [{'image': image, 'size': 100, 'overlay': f'pool/{image}.super',
+                    'overlay_bytes': 7} for image in labels.get('volumes', {'other': ''})]
+        self.records[superposition] = {
+            'id': superposition, 'state': state, 'outcome': None, 'created_at': 'then',
+            'changed_at': 'now', 'age_s': 1.0, 'unchanged_s': 0.0, 'reason': 'why',
+            'server_id': 'server', 'joint': len(labels.get('members', ())) > 1,
+            'labels': dict(labels), 'fenced': 0, 'dirty': False, 'dirty_object': None,
+            'volumes': volumes, 'prepared': False, **changes}
+        return self.records[superposition]
+
+    def _record(self, superposition: str) -> dict[str, Any]:
+        if superposition not in self.records:
+            raise exception.SuperpositionNotFound(f'there is no {superposition}')
+        return self.records[superposition]
+
+    def _list(self) -> list[dict[str, Any]]:
+        return [dict(found) for found in self.records.values()]
+
+    def _show(self, found: dict[str, Any]) -> dict[str, Any]:
+        return dict(found)
+
+    def _find(self, image: str) -> dict[str, Any] | None:
+        return next((found for found in self.records.values()
+                     if image in [one['image'] for one in found['volumes']]), None)
+
+    def _super(self, superposition: str, images: list[str], joint: bool,
+               labels: Mapping[str, Any], **told: Any) -> dict[str, Any]:
+        del images, told
+        return dict(self.add(superposition, 'superposed', labels, joint=joint))
+
+    def _check(self, found: dict[str, Any]) -> Mapping[str, Any]:
+        del found
+        return self.swept
+
+    def _report(self, outcome: str) -> dict[str, Any]:
+        return {'outcome': outcome, 'sweep1': dict(SWEEP), 'sweep2': dict(SWEEP, seconds=0.125),
+                'durable_s': 0.0, 'fence_s': 1.0, 'window_s': 1.5, 'commit_s': 0.01,
+                'total_s': 3.0}
+
+    def _collapse(self, found: dict[str, Any], durable: bool) -> dict[str, Any]:
+        del durable
+        if self.outcome == 'promoted':
+            found.update(state='promoted', outcome='promoted')
+        else:
+            del self.records[found['id']]
+        return self._report(self.outcome)
+
+    def _prepare(self, found: dict[str, Any], durable: bool) -> dict[str, Any]:
+        del durable
+        found.update(state='collapsing', prepared=True, fenced=1)
+        return self._report(self.prepared)
+
+    def _commit(self, found: dict[str, Any]) -> None:
+        found.update(state='promoted', outcome='promoted')
+        self._tell('commit')
+
+    def _drop(self, superposition: str, fenced: bool) -> None:
+        found = self.records.get(superposition)
+        if found is not None and found['state'] in ('promoted', 'merging', 'merged'):
+            raise exception.SuperpositionConflict('it is promoted', state=found['state'])
+        self.records.pop(superposition, None)
+        self._tell(f'drop {fenced}')
+
+    def _resume(self, found: dict[str, Any]) -> str:
+        del self.records[found['id']]
+        return 'aborted'
+
+    def _look_after(self, found: dict[str, Any]) -> None:
+        """Nothing changes."""
+
+    _unused = _begin_merge = _end_merge = _look_after
+
+    def _merge(self, found: dict[str, Any]) -> None:
+        del self.records[found['id']]
+        self._tell('merge')
+
+    def _tidy(self) -> None:
+        """Nothing is left anywhere."""
+
+    def _next_dirty(self, timeout: float) -> tuple[str, str] | None:
+        del timeout
+        return self.dirty.pop(0)
+
+    def _eligibility(self, images: list[str]) -> list[list[str]]:
+        return [[] for _image in images]
+
+
+class Backends(fixtures.Fixture):
+    """Back ends by host, their volumes, the notes in the database, and what was told of.
+
+    :ivar notes: by volume id, which superposition it is noted to be in
+    :ivar order: what was decided, in order: the host and what
+    :ivar told: notifications: event, view, and what else is told
+    :ivar away: hosts that do not answer to others
+    """
+
+    def __init__(self, *hosts: str) -> None:
+        self.hosts = hosts
+        self.volumes: dict[str, types.SimpleNamespace] = {}
+        self.notes: dict[str, str] = {}
+        self.locked: set[str] = set()
+        self.order: list[tuple[str, str]] = []
+        self.told: list[tuple[str, dict[str, Any], dict[str, Any]]] = []
+        self.away: set[str] = set()
+        self.snapshots: list[Any] = []
+
+    def setUp(self) -> None:
+        super().setUp()
+        for target, name, value in (
+                (hints, 'lock', self._lock), (hints, 'of', self.notes.get),
+                (hints, 'put', self._put), (hints, 'remove', self._remove),
+                (hints, 'on', self._on), (hints, 'volumes', self._volumes),
+                (lifecycle, '_volume', lambda volume_id: self.volumes[volume_id]),
+                (lifecycle.objects.SnapshotList, 'get_all_for_volume',
+                 lambda _ctxt, _volume_id: self.snapshots),
+                (rpcapi, 'SuperAPI', lambda: self),
+                (notifications, 'emit', self._emit)):
+            self.useFixture(fixtures.MockPatchObject(target, name, value))
+        self.workers = {host: Worker(lambda what, host=host: self.order.append((host, what)))
+                        for host in self.hosts}
+        self.drivers = {host: mock.Mock(worker=worker) for host, worker in self.workers.items()}
+        self.services = {host: lifecycle.Superpositions(driver, host)
+                         for host, driver in self.drivers.items()}
+
+    def add_volume(self, host: str, **changes: Any) -> dict[str, str]:
+        """Make a volume; give it as ``create`` is told of it."""
+        made = volume(len(self.volumes) + 1, host, **changes)
+        self.volumes[made.id] = made
+        return {'id': made.id, 'host': host}
+
+    def events(self) -> list[str]:
+        """Name the notifications."""
+        return [event.removeprefix('superposition.') for event, _view, _more in self.told]
+
+    # What SuperAPI does for services among each other
+
+    def member(self, ctxt: Any, host: str, step: str, **arguments: Any) -> Any:
+        """Have another back end do its part."""
+        self._reach(host)
+        return getattr(self.services[host], f'member_{step}')(ctxt, **arguments)
+
+    def get(self, ctxt: Any, host: str, superposition_id: str) -> Any:
+        """Ask another back end for a superposition."""
+        self._reach(host)
+        return self.services[host].get(ctxt, superposition_id)
+
+    def _reach(self, host: str) -> None:
+        if host in self.away:
+            raise exception.SuperpositionUnavailable(f'{host} does not answer')
+
+    # What takes the place of the database
+
+    @contextlib.contextmanager
+    def _lock(self, *volume_ids: str) -> Iterator[None]:
+        self.locked.update(volume_ids)
+        yield
+        self.locked.difference_update(volume_ids)
+
+    def _put(self, volume_ids: Iterable[str], superposition: str) -> None:
+        self.notes.update(dict.fromkeys(volume_ids, superposition))
+
+    def _remove(self, volume_ids: Iterable[str], superposition: str) -> None:
+        for volume_id in volume_ids:
+            if self.notes.get(volume_id) == superposition:
+                del self.notes[volume_id]
+
+    def _on(self, host: str) -> dict[str, str]:
+        return {volume_id: note for volume_id, note in self.notes.items()
+                if rpcapi.backend(self.volumes[volume_id]) == host}
+
+    def _volumes(self, superposition: str) -> list[Any]:
+        return [self.volumes[volume_id] for volume_id, note in self.notes.items()
+                if note == superposition]
+
+    def _emit(self, _ctxt: Any, _host: str, event: str, view: dict[str, Any],
+              **more: Any) -> None:
+        self.told.append((event, dict(view), more))

@@ -1,0 +1,464 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a volume service makes of superpositions on one back end, and how it looks after them."""
+
+import threading
+import time
+from typing import Any
+
+from cinder import context
+import ddt
+import fixtures
+from oslo_config import cfg
+from oslo_config import fixture as config_fixture
+import testtools
+
+from specreds_cinder import exception
+from specreds_cinder import lifecycle
+from specreds_cinder.tests.unit import backends
+
+HOST = 'node@rbd'
+_SECONDS = 30
+
+
+class LifecycleTestCase(testtools.TestCase):
+
+    hosts: tuple[str, ...] = (HOST,)
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.useFixture(fixtures.FakeLogger())
+        self.conf = self.useFixture(config_fixture.Config(cfg.CONF))
+        self.back = self.useFixture(backends.Backends(*self.hosts))
+        self.context = context.RequestContext('u1', 'p1', is_admin=False,
+                                              request_id='req-1')
+        self.service = self.back.services[self.hosts[0]]
+        self.worker = self.back.workers[self.hosts[0]]
+
+    def create(self, *volumes: dict[str, str], **changes: Any) -> dict[str, Any]:
+        """Superpose volumes, by default a new one on each host."""
+        wanted = volumes or tuple(self.back.add_volume(host) for host in self.hosts)
+        view: dict[str, Any] = self.service.create(self.context, **{
+            'superposition_id': 's1', 'volumes': wanted, 'server_id': 'server', 'reason': 'why',
+            'expires_at': time.time() + 60, **changes})
+        return view
+
+    def merged(self, service: lifecycle.Superpositions | None = None) -> None:
+        """Wait until no merge runs."""
+        service = service or self.service
+        waiting = threading.Event()
+        for _ in range(_SECONDS * 100):
+            if not service._merging:
+                return
+            waiting.wait(0.01)
+        self.fail('a merge does not end')
+
+
+@ddt.ddt
+class CreateTest(LifecycleTestCase):
+
+    def test_view(self) -> None:
+        view = self.create()
+        self.assertEqual(
+            {'id': 's1', 'state': 'superposed', 'outcome': None, 'reason': 'why',
+             'server_id': 'server', 'project_id': 'p1', 'user_id': 'u1', 'request_id': 'req-1',
+             'members': [HOST], 'lead': HOST, 'host': HOST, 'overlay_bytes': 7,
+             'volumes': [{'id': 'vol-1', 'size': 100, 'overlay_bytes': 7}]},
+            {key: view[key] for key in (
+                'id', 'state', 'outcome', 'reason', 'server_id', 'project_id', 'user_id',
+                'request_id', 'members', 'lead', 'host', 'overlay_bytes', 'volumes')})
+        self.assertEqual({'vol-1': 's1'}, self.back.notes)
+        self.assertFalse(self.worker.records['s1']['joint'])
+
+    def test_notifications(self) -> None:
+        self.create()
+        self.assertEqual(['create.start', 'create.end'], self.back.events())
+        (_, started, _), (_, ended, more) = self.back.told
+        self.assertEqual([{'id': 'vol-1'}], started['volumes'])
+        self.assertEqual('superposed', ended['state'])
+        self.assertEqual({'storage', 'total'}, set(more['durations']))
+
+    def test_the_note_comes_first_and_under_the_lock(self) -> None:
+        def look() -> None:
+            self.assertEqual({'vol-1': 's1'}, self.back.notes)
+            self.assertEqual({'vol-1'}, self.back.locked)
+        self.worker.hooks['super'] = look
+        self.create()
+        self.assertEqual(set(), self.back.locked)
+        self.assertIn('super', self.worker.methods())
+
+    def test_too_late(self) -> None:
+        self.assertRaises(exception.SuperpositionUnavailable, self.create,
+                          expires_at=time.time() - 1)
+        self.assertEqual([], self.worker.asked)
+        self.assertEqual({}, self.back.notes)
+
+    @ddt.data(
+        ({'status': 'attaching'}, exception.SuperpositionConflict, 'attaching'),
+        ({'migration_status': 'migrating'}, exception.SuperpositionConflict, 'migrating'),
+        ({'multiattach': True}, exception.VolumesNotEligible, 'several times'),
+        ({'encryption_key_id': 'key'}, exception.VolumesNotEligible, 'encrypted'),
+    )
+    @ddt.unpack
+    def test_refused_by_cinder(self, changes: dict[str, Any], kind: type[Exception],
+                               why: str) -> None:
+        error = self.assertRaises(kind, self.create, self.back.add_volume(HOST, **changes))
+        self.assertIn(why, str(error))
+        self.assertNotIn('super', self.worker.methods())
+        self.assertEqual({}, self.back.notes)
+        self.assertEqual(['create.start', 'create.error'], self.back.events())
+
+    def test_status_counts_as_it_is_under_the_lock(self) -> None:
+        wanted = self.back.add_volume(HOST)
+        volume = self.back.volumes['vol-1']
+
+        def refresh() -> None:
+            volume.status = 'extending'
+        volume.refresh = refresh
+        self.assertRaises(exception.SuperpositionConflict, self.create, wanted)
+
+    @ddt.data('creating', 'deleting', 'backing-up')
+    def test_snapshot_under_way(self, status: str) -> None:
+        self.back.snapshots.append(backends.types.SimpleNamespace(id='snap', status=status))
+        error = self.assertRaises(exception.SuperpositionConflict, self.create)
+        self.assertIn(f'snap ({status})', str(error))
+
+    def test_snapshot_at_rest(self) -> None:
+        self.back.snapshots.append(backends.types.SimpleNamespace(id='snap', status='available'))
+        self.create()
+
+    def test_superposed_already(self) -> None:
+        wanted = self.back.add_volume(HOST)
+        self.back.notes['vol-1'] = 's0'
+        error = self.assertRaises(exception.VolumeSuperposed, self.create, wanted)
+        self.assertIn('s0', str(error))
+        self.assertEqual({'vol-1': 's0'}, self.back.notes)
+
+    def test_refused_by_the_storage(self) -> None:
+        self.worker.fail['super'] = exception.VolumesNotEligible('no', reasons=('no map',))
+        self.assertRaises(exception.VolumesNotEligible, self.create)
+        self.assertEqual({}, self.back.notes)
+        self.assertEqual('no', self.back.told[-1][2]['error'])
+
+    def test_it_may_have_come_to_be(self) -> None:
+        self.worker.fail['super'] = exception.SuperpositionUnavailable('no answer')
+        self.worker.fail['drop'] = exception.SuperpositionUnavailable('no answer')
+        error = self.assertRaises(exception.SuperpositionUnavailable, self.create)
+        self.assertEqual('no answer', error.msg)
+        # The note stays until it is known that there is nothing in Ceph.
+        self.assertEqual({'vol-1': 's1'}, self.back.notes)
+        self.service.look_after()
+        self.assertEqual({}, self.back.notes)
+
+
+@ddt.ddt
+class DecideTest(LifecycleTestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.create()
+        self.back.told.clear()
+
+    @ddt.data(True, False)
+    def test_promoted(self, durable: bool) -> None:
+        report = self.service.collapse(self.context, 's1', durable)
+        self.assertEqual(('promoted', 3.0), (report['outcome'], report['durations']['total']))
+        self.assertEqual({'sweep1', 'durable', 'fence', 'window', 'sweep2', 'commit', 'total'},
+                         set(report['durations']))
+        self.assertEqual({'superposition': 's1', 'durable': durable},
+                         dict(self.worker.asked)['collapse'])
+        # What was promoted has overlays for as long as it is not merged.
+        self.assertEqual({'vol-1': 's1'}, self.back.notes)
+        self.assertEqual(['collapse.start', 'collapse.end'], self.back.events())
+        _, view, more = self.back.told[-1]
+        self.assertEqual(('promoted', 'promote'), (view['outcome'], more['decision']))
+
+    @ddt.data('dirty', 'late-dirty')
+    def test_not_promoted(self, outcome: str) -> None:
+        self.worker.outcome = outcome
+        self.assertEqual(outcome, self.service.collapse(self.context, 's1', False)['outcome'])
+        self.assertEqual({}, self.back.notes)
+
+    def test_refused(self) -> None:
+        self.worker.fail['collapse'] = exception.SuperpositionConflict('an overlay is open')
+        self.assertRaises(exception.SuperpositionConflict, self.service.collapse, self.context,
+                          's1', False)
+        self.assertEqual({'vol-1': 's1'}, self.back.notes)
+        self.assertEqual(['collapse.start', 'collapse.error'], self.back.events())
+
+    def test_abort(self) -> None:
+        self.service.abort(self.context, 's1')
+        self.assertEqual(({}, {}), (self.worker.records, self.back.notes))
+        self.assertEqual(['collapse.start', 'collapse.end'], self.back.events())
+        self.assertEqual(('aborted', 'abort'), (self.back.told[-1][1]['outcome'],
+                                                self.back.told[-1][2]['decision']))
+
+    @ddt.data('promoted', 'merging', 'merged')
+    def test_abort_of_what_is_decided(self, state: str) -> None:
+        self.worker.records['s1']['state'] = state
+        error = self.assertRaises(exception.SuperpositionConflict, self.service.abort,
+                                  self.context, 's1')
+        self.assertEqual(state, error.state)
+        self.assertEqual([], self.back.told)
+        self.assertIn('s1', self.worker.records)
+
+    @ddt.data('abort', 'get')
+    def test_none(self, method: str) -> None:
+        self.assertRaises(exception.SuperpositionNotFound, getattr(self.service, method),
+                          self.context, 's2')
+
+    def test_check(self) -> None:
+        self.worker.swept = backends.DIRTY
+        self.assertEqual({'dirty': True, 'first': 'object 7', 'objects': 3, 'seconds': 0.25},
+                         self.service.check(self.context, 's1'))
+
+
+@ddt.ddt
+class ReadTest(LifecycleTestCase):
+
+    def test_list(self) -> None:
+        self.create()
+        self.worker.asked.clear()
+        self.assertEqual(['s1'], [one['id'] for one in self.service.list(self.context, True)])
+        self.assertEqual(['list'], self.worker.methods())
+        self.service.list(self.context, False)
+        self.assertEqual(['list', 'list', 'show'], self.worker.methods())
+
+    def test_what_is_not_cinders(self) -> None:
+        self.worker.add('s9', 'superposed', {})
+        (view,) = self.service.list(self.context, True)
+        self.assertEqual(([HOST], HOST, ['other'], None),
+                         (view['members'], view['lead'],
+                          [volume['id'] for volume in view['volumes']], view['project_id']))
+
+    def test_eligibility(self) -> None:
+        for changes in ({}, {'multiattach': True}):
+            self.back.add_volume(HOST, **changes)
+        good, bad = self.service.eligibility(self.context, ['vol-1', 'vol-2'])
+        self.assertEqual({'volume_id': 'vol-1', 'eligible': True, 'reasons': []}, good)
+        self.assertEqual(('vol-2', False, 1),
+                         (bad['volume_id'], bad['eligible'], len(bad['reasons'])))
+
+    def test_connection(self) -> None:
+        self.create()
+        self.back.drivers[HOST].child_connection.return_value = {'driver_volume_type': 'x'}
+        self.assertEqual([{'volume_id': 'vol-1', 'driver_volume_type': 'x'}],
+                         self.service.connection(self.context, 's1', {'host': 'h'}))
+        volume, connector, found = self.back.drivers[HOST].child_connection.call_args.args
+        self.assertEqual(('vol-1', {'host': 'h'}, 's1'), (volume.id, connector, found['id']))
+
+    @ddt.data('creating', 'collapsing', 'promoted', 'merging', 'merged', 'aborting')
+    def test_no_connection(self, state: str) -> None:
+        self.create()
+        self.worker.records['s1']['state'] = state
+        error = self.assertRaises(exception.SuperpositionConflict, self.service.connection,
+                                  self.context, 's1', {})
+        self.assertEqual(state, error.state)
+        self.assertIn(state, error.msg)
+
+    def test_current_connection(self) -> None:
+        self.back.add_volume(HOST)
+        self.back.drivers[HOST].initialize_connection.return_value = {'data': 1}
+        self.assertEqual({'data': 1},
+                         self.service.current_connection(self.context, 'vol-1', {}))
+
+
+@ddt.ddt
+class MergeTest(LifecycleTestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.create()
+        self.record = self.worker.records['s1']
+        self.back.told.clear()
+
+    @ddt.data('begin', 'end', 'offline')
+    def test_not_promoted(self, step: str) -> None:
+        error = self.assertRaises(exception.SuperpositionConflict, self.service.merge,
+                                  self.context, 's1', step)
+        self.assertEqual('superposed', error.state)
+
+    @ddt.data('begin', 'end')
+    def test_by_a_hypervisor(self, step: str) -> None:
+        self.record['state'] = 'promoted'
+        self.service.merge(self.context, 's1', step)
+        self.assertEqual(f'{step}_merge', self.worker.methods()[-1])
+
+    def test_offline(self) -> None:
+        self.record['state'] = 'promoted'
+        self.service.merge(self.context, 's1', 'offline')
+        self.merged()
+        self.assertEqual(({}, {}), (self.worker.records, self.back.notes))
+        self.assertEqual(['merge.start', 'merge.end'], self.back.events())
+
+    def test_overlay_in_use_is_nothing_to_tell_of(self) -> None:
+        self.record['state'] = 'promoted'
+        self.worker.fail['unused'] = exception.SuperpositionConflict('an overlay is open')
+        self.service.merge(self.context, 's1', 'offline')
+        self.merged()
+        self.assertNotIn('merge', self.worker.methods())
+        self.assertEqual([], self.back.told)
+        self.assertEqual({'vol-1': 's1'}, self.back.notes)
+
+    def test_failure(self) -> None:
+        self.record['state'] = 'promoted'
+        self.worker.fail['merge'] = exception.SuperpositionUnavailable('qemu-img says no')
+        self.service.merge(self.context, 's1', 'offline')
+        self.merged()
+        self.assertEqual(['merge.start', 'merge.error'], self.back.events())
+        self.assertEqual({'vol-1': 's1'}, self.back.notes)
+        del self.worker.fail['merge']
+        self.service.merge(self.context, 's1', 'offline')
+        self.merged()
+        self.assertEqual({}, self.back.notes)
+
+    def test_one_at_a_time_for_each(self) -> None:
+        self.record['state'] = 'promoted'
+        go = threading.Event()
+        self.addCleanup(go.set)
+        self.worker.hooks['merge'] = go.wait
+        self.service.merge(self.context, 's1', 'offline')
+        self.service.merge(self.context, 's1', 'offline')
+        go.set()
+        self.merged()
+        self.assertEqual(1, self.worker.methods().count('merge'))
+
+
+class MergesTest(LifecycleTestCase):
+
+    def setUp(self) -> None:
+        self.useFixture(config_fixture.Config(cfg.CONF)).config(group='specreds', merges=2)
+        super().setUp()
+
+    def test_no_more_than_configured(self) -> None:
+        running, most = threading.Semaphore(0), []
+        lock, go, at_work = threading.Lock(), threading.Event(), set[int]()
+        self.addCleanup(go.set)
+
+        def work() -> None:
+            with lock:
+                at_work.add(threading.get_ident())
+                most.append(len(at_work))
+            running.release()
+            go.wait(_SECONDS)
+            with lock:
+                at_work.discard(threading.get_ident())
+        self.worker.hooks['merge'] = work
+        for number in range(4):
+            wanted = self.back.add_volume(HOST)
+            self.create(wanted, superposition_id=f's{number}')
+            self.worker.records[f's{number}']['state'] = 'promoted'
+            self.service.merge(self.context, f's{number}', 'offline')
+        for _ in range(2):
+            self.assertTrue(running.acquire(timeout=_SECONDS))
+        go.set()
+        self.merged()
+        self.assertEqual({}, self.worker.records)
+        self.assertEqual((4, 2), (len(most), max(most)))
+
+
+@ddt.ddt
+class LookAfterTest(LifecycleTestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.create()
+        self.record = self.worker.records['s1']
+        self.worker.asked.clear()
+        self.back.told.clear()
+
+    def test_superposed(self) -> None:
+        self.back.notes.clear()
+        self.service.look_after()
+        self.assertEqual(['list', 'look_after', 'tidy'], self.worker.methods())
+        # A note that was lost is made anew.
+        self.assertEqual({'vol-1': 's1'}, self.back.notes)
+
+    def test_not_cinders(self) -> None:
+        self.worker.records.clear()
+        self.worker.add('s9', 'aborting', {}, unchanged_s=1e6)
+        self.service.look_after()
+        self.assertIn('s9', self.worker.records)
+
+    @ddt.data('creating', 'aborting')
+    def test_cut_off(self, state: str) -> None:
+        self.record.update(state=state, unchanged_s=59.0)
+        self.service.look_after()
+        self.assertIn('s1', self.worker.records)
+        self.record['unchanged_s'] = 61.0
+        self.service.look_after()
+        self.assertEqual(({}, {}), (self.worker.records, self.back.notes))
+
+    @ddt.data('creating', 'aborting', 'collapsing')
+    def test_just_begun_by_a_service_that_died(self, state: str) -> None:
+        self.record['state'] = state
+        self.worker.outcome = 'dirty'
+        self.service.look_after(cut_off=True)
+        self.assertEqual(({}, {}), (self.worker.records, self.back.notes))
+
+    def test_collapse_that_was_cut_off(self) -> None:
+        self.record.update(state='collapsing', unchanged_s=59.0)
+        self.service.look_after()
+        self.assertEqual('collapsing', self.record['state'])
+        self.record['unchanged_s'] = 61.0
+        self.service.look_after()
+        self.assertEqual('promoted', self.record['state'])
+        self.assertEqual(['collapse.start', 'collapse.end'], self.back.events())
+
+    def test_promoted(self) -> None:
+        self.conf.config(group='specreds', merge_delay=60)
+        self.record.update(state='promoted', unchanged_s=59.0)
+        self.service.look_after()
+        self.merged()
+        self.assertEqual(['list', 'look_after', 'tidy'], self.worker.methods())
+        self.record['unchanged_s'] = 60.0
+        self.service.look_after()
+        self.merged()
+        self.assertEqual(({}, {}), (self.worker.records, self.back.notes))
+
+    def test_one_that_fails_does_not_keep_others_from_being_looked_after(self) -> None:
+        second = self.back.add_volume(HOST)
+        self.create(second, superposition_id='s2')
+        self.record.update(state='aborting', unchanged_s=1e6)
+        self.worker.records['s2'].update(state='promoted', unchanged_s=1e6)
+        for error in (exception.SuperpositionUnavailable('no answer'), ValueError('a bug')):
+            self.worker.fail['resume'] = error  # type: ignore[assignment]
+            self.service.look_after()
+            self.merged()
+            self.assertEqual(['s1'], list(self.worker.records))
+            self.assertEqual({'vol-1': 's1'}, self.back.notes)
+
+    @ddt.data('list', 'find', 'tidy')
+    def test_ceph_does_not_answer(self, method: str) -> None:
+        self.back.add_volume(HOST)
+        self.back.notes['vol-2'] = 's0'
+        self.worker.fail[method] = exception.SuperpositionUnavailable('no answer')
+        self.service.look_after()
+        self.assertEqual('s1', self.back.notes['vol-1'])
+        del self.worker.fail[method]
+        self.service.look_after()
+        self.assertEqual({'vol-1': 's1'}, self.back.notes)
+
+    def test_notes_on_what_has_ended(self) -> None:
+        del self.worker.records['s1']
+        self.service.look_after()
+        self.assertEqual({}, self.back.notes)
+
+    def test_it_ends_meanwhile(self) -> None:
+        self.worker.fail['look_after'] = exception.SuperpositionNotFound('it has ended')
+        self.service.look_after()
+        self.assertEqual({}, self.back.notes)
+
+
+class DirtyTest(LifecycleTestCase):
+
+    def test_announced(self) -> None:
+        self.create()
+        self.back.told.clear()
+        self.worker.dirty = [None, ('s1', 'object 7 was written'), ('s2', 'it is gone')]
+        self.service.announce_dirty()
+        self.assertEqual([], self.back.told)
+        self.service.announce_dirty()
+        self.assertEqual([('superposition.dirty', 's1')],
+                         [(event, view['id']) for event, view, _ in self.back.told])
+        self.service.announce_dirty()
+        self.assertEqual(1, len(self.back.told))
