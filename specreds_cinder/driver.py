@@ -23,6 +23,7 @@ conf.register(CONF)
 # Not "rbd": whoever does not know of overlays must not open the volume without its overlay.
 CONNECTION_TYPE = 'rbd_super'
 _MONITORS_S = 60.0
+_THROUGH_OVERLAY = (records.PROMOTED, records.MERGING)
 
 
 @interface.volumedriver
@@ -79,7 +80,7 @@ class SuperRBDDriver(rbd.RBDDriver):
         # Overlays are nobody's volumes, and charged to nobody.
         overlays: int = self.worker.call(None, 'provisioned')
         provisioned: int = super()._get_usage_info()
-        return provisioned - overlays // units.Gi
+        return provisioned - overlays // units.Gi if overlays else provisioned
 
     # Connections
 
@@ -94,12 +95,20 @@ class SuperRBDDriver(rbd.RBDDriver):
     def initialize_connection(self, volume: objects.Volume,
                               connector: Mapping[str, Any]) -> dict[str, Any]:
         """Give the version that counts now: the volume itself, or what was promoted."""
+        return self.current_connection(volume, connector, hand_out=True)
+
+    def current_connection(self, volume: objects.Volume, connector: Mapping[str, Any], *,
+                           hand_out: bool) -> dict[str, Any]:
+        """The same, also for whoever only looks at it.
+
+        :param hand_out: a merge that runs must not end, and none begin for a while
+        """
         found = self._superposition(volume)
-        if found is None or found['state'] not in (records.PROMOTED, records.MERGING):
+        if found is None or found['state'] not in _THROUGH_OVERLAY:
             return self.parent_connection(volume, connector)
-        # From here on a merge that runs cannot end, and none begins for a while.
-        found = self.worker.call(None, 'hand_out', superposition=found['id'])
-        if found['state'] not in (records.PROMOTED, records.MERGING):
+        if hand_out:
+            found = self.worker.call(None, 'hand_out', superposition=found['id'])
+        if found['state'] not in _THROUGH_OVERLAY:
             return self.parent_connection(volume, connector)
         return self.child_connection(volume, connector, found)
 

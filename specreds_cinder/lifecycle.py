@@ -102,11 +102,14 @@ class Superpositions:
             LOG.debug('image %s of volume %s is handed out', image, volume_id)
         return given
 
-    def current_connection(self, ctxt: Any, volume_id: str,
-                           connector: Mapping[str, Any]) -> dict[str, Any]:
-        """Give what ``initialize_connection`` would give now."""
+    def current_connection(self, ctxt: Any, volume_id: str, connector: Mapping[str, Any],
+                           hand_out: bool) -> dict[str, Any]:
+        """Give what ``initialize_connection`` would give now.
+
+        :param hand_out: somebody may open it; otherwise it is only looked at
+        """
         del ctxt
-        return self._driver.initialize_connection(_volume(volume_id), connector)
+        return self._driver.current_connection(_volume(volume_id), connector, hand_out=hand_out)
 
     def create(self, ctxt: Any, superposition_id: str, volumes: Sequence[Mapping[str, str]],
                server_id: str | None, reason: str, expires_at: float) -> View:

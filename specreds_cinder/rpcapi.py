@@ -108,11 +108,14 @@ class SuperAPI:
         return given
 
     def current_connection(self, ctxt: Any, volume: objects.Volume,
-                           connector: Mapping[str, Any]) -> dict[str, Any]:
-        """Give what ``initialize_connection`` would give for a volume now."""
+                           connector: Mapping[str, Any], *, hand_out: bool) -> dict[str, Any]:
+        """Give what ``initialize_connection`` would give for a volume now.
+
+        :param hand_out: somebody may open it, so it is not merged for a while
+        """
         info: dict[str, Any] = self._call(
             ctxt, backend(volume), 'current_connection', volume_id=volume.id,
-            connector=dict(connector))
+            connector=dict(connector), hand_out=hand_out)
         return info
 
     def eligibility(self, ctxt: Any, host: str,

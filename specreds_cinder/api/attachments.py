@@ -45,20 +45,22 @@ class AttachmentsController(wsgi.Controller):
         :raises SuperpositionUnavailable: nobody knows which version counts
         """
         attachment = resp_obj.obj['attachment']
-        attachment['connection_info'] = self._current(req, attachment)
+        attachment['connection_info'] = self._current(req, attachment, hand_out=True)
 
     @wsgi.extends
     def detail(self, req: wsgi.Request, resp_obj: wsgi.ResponseObject) -> None:
         """Correct a list of attachments; without a connection where that is not known."""
         for attachment in resp_obj.obj['attachments']:
             try:
-                attachment['connection_info'] = self._current(req, attachment)
+                # A list is looked at, not connected to: it does not put a merge off.
+                attachment['connection_info'] = self._current(req, attachment, hand_out=False)
             except (exception.SuperpositionError, cinder_exception.NotFound) as exc:
                 LOG.warning('attachment %s is listed without its connection: %s',
                             attachment['id'], exc.msg)
                 attachment['connection_info'] = {}
 
-    def _current(self, req: wsgi.Request, attachment: Mapping[str, Any]) -> _Info:
+    def _current(self, req: wsgi.Request, attachment: Mapping[str, Any], *,
+                 hand_out: bool) -> _Info:
         stored: _Info = attachment['connection_info']
         if not stored or (stored.get('driver_volume_type') != CONNECTION_TYPE
                           and hints.of(attachment['volume_id']) is None):
@@ -66,6 +68,7 @@ class AttachmentsController(wsgi.Controller):
         admin = context.get_admin_context()
         connector = objects.VolumeAttachment.get_by_id(admin, attachment['id']).connector or {}
         volume = objects.Volume.get_by_id(admin, attachment['volume_id'])
-        info = self._rpc.current_connection(req.environ['cinder.context'], volume, connector)
+        info = self._rpc.current_connection(req.environ['cinder.context'], volume, connector,
+                                            hand_out=hand_out)
         return {**{key: stored[key] for key in _CINDERS if key in stored},
                 'driver_volume_type': info['driver_volume_type'], **info['data']}

@@ -104,6 +104,11 @@ class Superpositions:
         answer = self._call('POST', f'{_BASE}/{superposition_id}/collapse', json=body)
         return dict(answer.json()['collapse'])
 
+    def merge(self, superposition_id: str) -> None:
+        """Have one merged that was promoted."""
+        self._call('POST', f'{_BASE}/{superposition_id}/merge', json={
+            'merge': {'step': 'offline'}})
+
     def delete(self, superposition_id: str) -> None:
         """Abort one."""
         self._call('DELETE', f'{_BASE}/{superposition_id}')

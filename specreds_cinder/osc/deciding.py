@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``create``, ``collapse`` and ``delete``: for admins and services."""
+"""``create``, ``collapse``, ``merge`` and ``delete``: for admins and services."""
 
 import argparse
 from typing import Any
@@ -105,6 +105,29 @@ def _wait(superpositions: client.Superpositions, superposition_id: str, outcome:
             f'superposition {superposition_id} has ended, and its outcome was not seen: it is in '
             "the volume service's log and notifications")
     return outcome
+
+
+class Merge(base.SuperCommand):
+    """Write a promoted version down into its volumes now, not a while after it was promoted.
+
+    Nobody may have it open: under a running server its hypervisor merges it. Nothing is lost if
+    this is cut off.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the superposition."""
+        parser = super().get_parser(prog_name)
+        base.add_superposition(parser)
+        parser.add_argument('--wait', action='store_true', help='wait until it is merged')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Have it merged."""
+        superpositions = self.client
+        superposition_id = superpositions.find(parsed_args.superposition)['id']
+        superpositions.merge(superposition_id)
+        if parsed_args.wait:
+            waiting.until_gone(superpositions, superposition_id)
 
 
 class Delete(base.SuperCommand):

@@ -154,7 +154,7 @@ class CloudTestCase(testtools.TestCase):
 
     def detach(self, attachment_id: str) -> None:
         """Remove an attachment as Nova does: with the token of a service."""
-        token = self.cloud.session('service').get_token()
+        token = self.cloud.session('service').get_token() or ''
         self.request('DELETE', f'/attachments/{attachment_id}', expect=(200, GONE),
                      headers={'X-Service-Token': token})
 

@@ -44,16 +44,23 @@ class RefusedTest(base.CloudTestCase):
 
     def make_snapshot(self, volume_id: str) -> str:
         """Make a snapshot, to be gone before its volume is."""
-        snapshot = self.request('POST', '/snapshots', {
-            'snapshot': {'volume_id': volume_id}}, expect=202)['snapshot']
-        path = f'/snapshots/{snapshot["id"]}'
-        self.wait('snapshot', lambda: self.request('GET', path)['snapshot']['status']
-                  == 'available')
-        self.addCleanup(self.wait, 'end of the snapshot', lambda: self.api().request(
-            path, 'GET').status_code == base.GONE)
-        self.addCleanup(self.request, 'DELETE', path, expect=(202, base.GONE))
-        snapshot_id: str = snapshot['id']
+        snapshot_id: str = self.request('POST', '/snapshots', {
+            'snapshot': {'volume_id': volume_id}}, expect=202)['snapshot']['id']
+        self.addCleanup(self.remove_snapshot, snapshot_id)
+        self.wait_snapshot(snapshot_id)
         return snapshot_id
+
+    def wait_snapshot(self, snapshot_id: str) -> None:
+        """Wait until a snapshot is there."""
+        self.wait('snapshot', lambda: self.request(
+            'GET', f'/snapshots/{snapshot_id}')['snapshot']['status'] == 'available')
+
+    def remove_snapshot(self, snapshot_id: str) -> None:
+        """Remove a snapshot if it is there."""
+        path = f'/snapshots/{snapshot_id}'
+        self.request('DELETE', path, expect=(202, base.GONE))
+        self.wait('end of the snapshot', lambda: self.api().request(
+            path, 'GET').status_code == base.GONE)
 
     @ddt.data(*_OPERATIONS)
     @ddt.unpack
@@ -78,12 +85,8 @@ class RefusedTest(base.CloudTestCase):
                 found = self.request(
                     'GET', f'/snapshots?all_tenants=1&volume_id={volume["id"]}')['snapshots']
                 for one in found:
-                    gone = f'/snapshots/{one["id"]}'
-                    self.wait('snapshot', lambda gone=gone: self.request('GET', gone)[
-                        'snapshot']['status'] == 'available')
-                    self.request('DELETE', gone, expect=202)
-                    self.wait('end of the snapshot', lambda gone=gone: self.api().request(
-                        gone, 'GET').status_code == base.GONE)
+                    self.wait_snapshot(one['id'])
+                    self.remove_snapshot(one['id'])
 
     def test_while_promoted(self) -> None:
         volume = self.make_volume()

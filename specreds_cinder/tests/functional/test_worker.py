@@ -10,7 +10,6 @@ import pathlib
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from typing import Any
 
@@ -275,6 +274,8 @@ class ProcessTest(WorkerTestCase):
             thread.start()
         asking.wait()
         self.until(lambda: _connections(pid) >= 3)
+        # They do not keep others waiting.
+        self.ask('list')
         os.kill(pid, signal.SIGKILL)
         for thread in threads:
             thread.join(_SECONDS)
@@ -299,16 +300,6 @@ class ProcessTest(WorkerTestCase):
         for thread in threads:
             thread.join(_SECONDS)
         self.assertEqual(dict(zip(images, made, strict=True)), found)
-
-    def test_a_merge_does_not_keep_others_waiting(self) -> None:
-        superposition = self.super(self.make_volume().image)
-        self.child(superposition, 'write -P 7 0 8M')
-        self.ask('collapse', superposition=superposition, durable=False)
-        waiting = threading.Thread(target=self.ask, args=('next_dirty',),
-                                   kwargs={'timeout': 3})
-        waiting.start()
-        self.ask('merge', superposition=superposition)
-        waiting.join(_SECONDS)
 
     def test_nothing_is_left_of_it(self) -> None:
         pid = self.process()

@@ -7,4 +7,8 @@ our other tests would not be what they are; on plain threads they work as well.
 
 import os
 
+from oslo_service import backend
+
 os.environ['OS_CINDER_DISABLE_EVENTLET_PATCHING'] = '1'
+# Or else whatever is imported first of oslo.service would choose eventlet.
+backend.init_backend(backend.BackendType.THREADING)

@@ -13,6 +13,7 @@ from specreds_cinder import exception
 from specreds_cinder import hints
 from specreds_cinder import lifecycle
 from specreds_cinder import notifications
+from specreds_cinder import rest
 from specreds_cinder import rpcapi
 
 CLEAN = {'dirty': False, 'first': None, 'swept': 5, 'seconds': 0.5}
@@ -25,7 +26,7 @@ def volume(number: int, host: str, **changes: Any) -> types.SimpleNamespace:
     return types.SimpleNamespace(**{
         'id': f'vol-{number}', 'name': f'volume-vol-{number}', 'project_id': 'p1',
         'service_topic_queue': f'{host}#pool', 'status': 'in-use', 'migration_status': None,
-        'multiattach': False, 'encryption_key_id': None, 'refresh': lambda: None, **changes})
+        'multiattach': False, 'encryption_key_id': None, 'admin_metadata': {}, **changes})
 
 
 class Worker:
@@ -158,6 +159,7 @@ class Backends(fixtures.Fixture):
     :ivar notes: by volume id, which superposition it is noted to be in
     :ivar order: what was decided, in order: the host and what
     :ivar told: notifications: event, view, and what else is told
+    :ivar under_way: what is under way with the volumes
     :ivar away: hosts that do not answer to others
     """
 
@@ -169,7 +171,7 @@ class Backends(fixtures.Fixture):
         self.order: list[tuple[str, str]] = []
         self.told: list[tuple[str, dict[str, Any], dict[str, Any]]] = []
         self.away: set[str] = set()
-        self.snapshots: list[Any] = []
+        self.under_way: list[str] = []
 
     def setUp(self) -> None:
         super().setUp()
@@ -178,8 +180,7 @@ class Backends(fixtures.Fixture):
                 (hints, 'put', self._put), (hints, 'remove', self._remove),
                 (hints, 'on', self._on), (hints, 'volumes', self._volumes),
                 (lifecycle, '_volume', lambda volume_id: self.volumes[volume_id]),
-                (lifecycle.objects.SnapshotList, 'get_all_for_volume',
-                 lambda _ctxt, _volume_id: self.snapshots),
+                (rest, 'volumes', self._read), (rest, '_under_way', lambda _: self.under_way),
                 (rpcapi, 'SuperAPI', lambda: self),
                 (notifications, 'emit', self._emit)):
             self.useFixture(fixtures.MockPatchObject(target, name, value))
@@ -222,6 +223,13 @@ class Backends(fixtures.Fixture):
         self.locked.update(volume_ids)
         yield
         self.locked.difference_update(volume_ids)
+
+    def _read(self, volume_ids: Iterable[str]) -> list[Any]:
+        found = [self.volumes[volume_id] for volume_id in volume_ids]
+        for one in found:
+            one.admin_metadata = ({hints.KEY: self.notes[one.id]} if one.id in self.notes
+                                  else {})
+        return found
 
     def _put(self, volume_ids: Iterable[str], superposition: str) -> None:
         self.notes.update(dict.fromkeys(volume_ids, superposition))

@@ -14,6 +14,7 @@ import testtools
 
 from specreds_cinder import exception
 from specreds_cinder import lifecycle
+from specreds_cinder import rest
 from specreds_cinder.tests.unit import backends
 
 HOST = 'node@rbd'
@@ -109,22 +110,19 @@ class CreateTest(LifecycleTestCase):
 
     def test_status_counts_as_it_is_under_the_lock(self) -> None:
         wanted = self.back.add_volume(HOST)
-        volume = self.back.volumes['vol-1']
+        read = rest.volumes
 
-        def refresh() -> None:
-            volume.status = 'extending'
-        volume.refresh = refresh
+        def look(volume_ids: list[str]) -> list[Any]:
+            self.assertEqual({'vol-1'}, self.back.locked)
+            self.back.volumes['vol-1'].status = 'extending'
+            return read(volume_ids)
+        self.useFixture(fixtures.MockPatchObject(rest, 'volumes', look))
         self.assertRaises(exception.SuperpositionConflict, self.create, wanted)
 
-    @ddt.data('creating', 'deleting', 'backing-up')
-    def test_snapshot_under_way(self, status: str) -> None:
-        self.back.snapshots.append(backends.types.SimpleNamespace(id='snap', status=status))
+    def test_something_is_under_way(self) -> None:
+        self.back.under_way.append('snapshot 7 is creating')
         error = self.assertRaises(exception.SuperpositionConflict, self.create)
-        self.assertIn(f'snap ({status})', str(error))
-
-    def test_snapshot_at_rest(self) -> None:
-        self.back.snapshots.append(backends.types.SimpleNamespace(id='snap', status='available'))
-        self.create()
+        self.assertIn('snapshot 7 is creating', error.msg)
 
     def test_superposed_already(self) -> None:
         wanted = self.back.add_volume(HOST)
@@ -255,11 +253,14 @@ class ReadTest(LifecycleTestCase):
         self.assertEqual(state, error.state)
         self.assertIn(state, error.msg)
 
-    def test_current_connection(self) -> None:
+    @ddt.data(True, False)
+    def test_current_connection(self, hand_out: bool) -> None:
         self.back.add_volume(HOST)
-        self.back.drivers[HOST].initialize_connection.return_value = {'data': 1}
-        self.assertEqual({'data': 1},
-                         self.service.current_connection(self.context, 'vol-1', {}))
+        current = self.back.drivers[HOST].current_connection
+        current.return_value = {'data': 1}
+        self.assertEqual({'data': 1}, self.service.current_connection(
+            self.context, 'vol-1', {}, hand_out))
+        current.assert_called_once_with(self.back.volumes['vol-1'], {}, hand_out=hand_out)
 
 
 @ddt.ddt

@@ -15,12 +15,15 @@ import testtools
 from specreds_cinder import driver
 
 
+def _answer(_ctxt: Any, method: str, **_arguments: Any) -> int | None:
+    return {'ping': None, 'find': None, 'provisioned': 0}[method]
+
+
 class _NothingSuperposed:
     """Replaces the worker by one that knows of no superposition."""
 
     def setUp(self: Any) -> None:
-        patch = mock.patch.object(driver.SuperRBDDriver, 'worker',
-                                  mock.Mock(**{'call.return_value': None}))
+        patch = mock.patch.object(driver.SuperRBDDriver, 'worker', mock.Mock(call=_answer))
         patch.start()
         self.addCleanup(patch.stop)
         super().setUp()  # type: ignore[misc]

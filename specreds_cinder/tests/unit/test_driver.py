@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the driver hands out, and what it refuses while a volume is in superposition."""
+
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+from cinder import exception as cinder_exception
+from cinder.volume import configuration
+from cinder.volume.drivers import rbd
+import ddt
+import fixtures
+from oslo_config import cfg
+from oslo_config import fixture as config_fixture
+import testtools
+
+from specreds_cinder import driver
+from specreds_cinder import exception
+from specreds_cinder.worker import client
+
+_VOLUME = mock.Mock(id='vol-id', spec_set=('id', 'name'))
+_VOLUME.name = 'volume-1'
+_OTHER = mock.Mock(id='other-id', spec_set=('id', 'name'))
+_OTHER.name = 'volume-2'
+_SNAPSHOT = mock.Mock(volume=_VOLUME)
+_CONNECTOR = {'host': 'h'}
+_PARENT = {'driver_volume_type': 'rbd', 'data': {'name': 'pool/volume-1', 'auth_username': 'c'}}
+_STATES = ('creating', 'superposed', 'collapsing', 'promoted', 'merging', 'merged', 'aborting')
+
+
+def found(state: str) -> dict[str, Any]:
+    """Give a superposition as the worker describes it."""
+    return {'id': 's1', 'state': state, 'volumes': [
+        {'image': 'volume-0', 'size': 1, 'overlay': 'pool/volume-0.super-s1'},
+        {'image': 'volume-1', 'size': 1 << 30, 'overlay': 'pool/volume-1.super-s1'}]}
+
+
+class DriverTestCase(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.conf = self.useFixture(config_fixture.Config(cfg.CONF))
+        # Whatever it does is RBDDriver's; whether it gets there is ours.
+        self.useFixture(fixtures.MockPatchObject(rbd.RBDDriver, '__init__', return_value=None))
+        self.worker = mock.Mock(spec_set=('call',))
+        self.worker.call.side_effect = self.answer
+        self.answers: dict[str, Any] = {'find': None}
+        self.driver = driver.SuperRBDDriver()
+        self.driver._worker = self.worker
+
+    def answer(self, _ctxt: Any, method: str, **_arguments: Any) -> Any:
+        """Answer as the worker."""
+        answer = self.answers[method]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def upstream(self, method: str, **result: Any) -> mock.Mock:
+        """Replace a method of Cinder's driver."""
+        replaced: mock.Mock = self.useFixture(fixtures.MockPatchObject(
+            rbd.RBDDriver, method, create=True, **result)).mock
+        return replaced
+
+
+@ddt.ddt
+class ConnectionTest(DriverTestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.upstream('initialize_connection', side_effect=lambda *_: {
+            **_PARENT, 'data': dict(_PARENT['data'])})  # type: ignore[call-overload]
+
+    def connect(self) -> Any:
+        """Connect."""
+        return self.driver.initialize_connection(_VOLUME, _CONNECTOR)
+
+    def test_not_superposed(self) -> None:
+        self.assertEqual(_PARENT, self.connect())
+        self.worker.call.assert_called_once_with(None, 'find', image='volume-1')
+
+    @ddt.data('creating', 'superposed', 'collapsing', 'merged', 'aborting')
+    def test_parent(self, state: str) -> None:
+        self.answers['find'] = found(state)
+        self.assertEqual(_PARENT, self.connect())
+
+    @ddt.data('promoted', 'merging')
+    def test_through_the_overlay(self, state: str) -> None:
+        self.answers.update(find=found(state), hand_out=found(state))
+        info = self.connect()
+        self.assertEqual('rbd_super', info['driver_volume_type'])
+        superposition = info['data'].pop('superposition')
+        # The rest is what Nova knows of RBD.
+        self.assertEqual(_PARENT['data'], info['data'])
+        self.assertEqual({
+            'id': 's1', 'state': state, 'speculative': False,
+            'overlay': {'name': 'pool/volume-1.super-s1', 'format': 'qcow2', 'discard': 'unmap',
+                        'l2_cache_entry_size': 4096},
+            'backing': {'name': 'pool/volume-1', 'format': 'raw', 'size': 1 << 30},
+        }, superposition)
+        self.assertEqual(mock.call(None, 'hand_out', superposition='s1'),
+                         self.worker.call.call_args)
+
+    def test_merged_while_it_was_handed_out(self) -> None:
+        self.answers.update(find=found('merging'), hand_out=found('merged'))
+        self.assertEqual(_PARENT, self.connect())
+
+    def test_changed_while_it_was_handed_out(self) -> None:
+        self.answers.update(find=found('merging'),
+                            hand_out=exception.SuperpositionConflict('changed meanwhile'))
+        self.assertRaises(exception.SuperpositionConflict, self.connect)
+
+    def test_only_looked_at(self) -> None:
+        self.answers['find'] = found('promoted')
+        info = self.driver.current_connection(_VOLUME, _CONNECTOR, hand_out=False)
+        self.assertEqual('rbd_super', info['driver_volume_type'])
+        self.worker.call.assert_called_once_with(None, 'find', image='volume-1')
+
+    @ddt.data(*_STATES)
+    def test_child(self, state: str) -> None:
+        info = self.driver.child_connection(_VOLUME, _CONNECTOR, found(state))
+        speculative = state not in ('promoted', 'merging', 'merged')
+        self.assertEqual((state, speculative),
+                         (info['data']['superposition']['state'],
+                          info['data']['superposition']['speculative']))
+
+    @ddt.data('find', 'hand_out')
+    def test_nothing_is_handed_out_when_nobody_knows(self, method: str) -> None:
+        self.answers.update(find=found('promoted'))
+        self.answers[method] = exception.SuperpositionUnavailable('no answer')
+        self.assertRaises(exception.SuperpositionUnavailable, self.connect)
+
+
+def _call(name: str, *arguments: Any, refusal: type[Exception] = exception.VolumeSuperposed
+          ) -> tuple[str, tuple[Any, ...], type[Exception]]:
+    return name, arguments, refusal
+
+
+_GUARDED = (
+    _call('delete_volume', _VOLUME, refusal=cinder_exception.VolumeIsBusy),
+    _call('unmanage', _VOLUME, refusal=cinder_exception.VolumeIsBusy),
+    _call('create_snapshot', _SNAPSHOT),
+    _call('delete_snapshot', _SNAPSHOT, refusal=cinder_exception.SnapshotIsBusy),
+    _call('revert_to_snapshot', 'context', _VOLUME, _SNAPSHOT),
+    _call('create_cloned_volume', _OTHER, _VOLUME),
+    _call('extend_volume', _VOLUME, 2),
+    _call('retype', 'context', _VOLUME, 'type', 'diff', 'host'),
+    _call('migrate_volume', 'context', _VOLUME, 'host'),
+    _call('copy_volume_to_image', 'context', _VOLUME, 'service', 'meta'),
+    _call('get_backup_device', 'context', mock.Mock(volume_id='vol-id')),
+)
+
+
+@ddt.ddt
+class GuardTest(DriverTestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.useFixture(fixtures.MockPatchObject(driver.objects.Volume, 'get_by_id',
+                                                 return_value=_VOLUME))
+
+    @ddt.data(*_GUARDED)
+    @ddt.unpack
+    def test_refused(self, method: str, arguments: tuple[Any, ...],
+                     refusal: type[Exception]) -> None:
+        upstream = self.upstream(method)
+        for state in _STATES:
+            self.answers['find'] = found(state)
+            error = self.assertRaises(refusal, getattr(self.driver, method), *arguments)
+            for word in ('vol-id', 's1', state):
+                self.assertIn(word, str(error))
+        upstream.assert_not_called()
+
+    @ddt.data(*_GUARDED)
+    @ddt.unpack
+    def test_done(self, method: str, arguments: tuple[Any, ...],
+                  refusal: type[Exception]) -> None:
+        del refusal
+        upstream = self.upstream(method)
+        getattr(self.driver, method)(*arguments)
+        upstream.assert_called_once_with(*arguments)
+        # It is the volume that would be changed that is asked about.
+        self.worker.call.assert_called_once_with(None, 'find', image='volume-1')
+
+    @ddt.data(*_GUARDED)
+    @ddt.unpack
+    def test_nothing_is_done_when_nobody_knows(self, method: str, arguments: tuple[Any, ...],
+                                               refusal: type[Exception]) -> None:
+        del refusal
+        self.answers['find'] = exception.SuperpositionUnavailable('no answer')
+        upstream = self.upstream(method)
+        self.assertRaises(exception.SuperpositionUnavailable, getattr(self.driver, method),
+                          *arguments)
+        upstream.assert_not_called()
+
+
+class ManageTest(DriverTestCase):
+    """Overlays are images of the pool, too, but nobody's to manage."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.answers['list'] = [found('superposed')]
+
+    def test_list(self) -> None:
+        def image(name: str, cinder_id: str | None = None) -> dict[str, Any]:
+            return {'reference': {'source-name': name}, 'cinder_id': cinder_id,
+                    'safe_to_manage': cinder_id is None,
+                    'reason_not_safe': cinder_id and 'already managed'}
+        self.upstream('get_manageable_volumes', return_value=[
+            image('volume-0'), image('volume-1', 'vol-id'), image('volume-1.super-s1'),
+            image('other')])
+        images = {one['reference']['source-name']: one for one in
+                  self.driver.get_manageable_volumes([], None, 10, 0, [], [])}
+        self.assertEqual({'other'},
+                         {name for name, one in images.items() if one['safe_to_manage']})
+        self.assertEqual('already managed', images['volume-1']['reason_not_safe'])
+        for name in ('volume-0', 'volume-1.super-s1'):
+            self.assertIn('s1', images[name]['reason_not_safe'])
+
+    def test_refused(self) -> None:
+        self.upstream('manage_existing_get_size', return_value=3)
+        size: Callable[..., int] = self.driver.manage_existing_get_size
+        self.assertEqual(3, size(_OTHER, {'source-name': 'other'}))
+        for name in ('volume-1', 'volume-1.super-s1'):
+            error = self.assertRaises(cinder_exception.ManageExistingInvalidReference, size,
+                                      _OTHER, {'source-name': name})
+            self.assertIn('s1', str(error))
+
+
+class ServiceTest(DriverTestCase):
+
+    def test_statistics(self) -> None:
+        def update(it: driver.SuperRBDDriver) -> None:
+            it._stats = {'volume_backend_name': 'x'}
+        with mock.patch.object(rbd.RBDDriver, '_update_volume_stats', update):
+            self.driver._update_volume_stats()
+        self.assertEqual({'volume_backend_name': 'x', 'superposition': True},
+                         self.driver._stats)
+
+    def test_overlays_are_charged_to_nobody(self) -> None:
+        self.upstream('_get_usage_info', return_value=10)
+        self.answers['provisioned'] = 3 << 30
+        self.assertEqual(7, self.driver._get_usage_info())
+
+    def test_monitors_are_asked_once_in_a_while(self) -> None:
+        asked = self.upstream('_get_mon_addrs', return_value=(['192.0.2.1'], ['6789']))
+        clock = self.useFixture(fixtures.MockPatchObject(driver.time, 'monotonic')).mock
+        for now, times in ((1e6, 1), (1e6 + 59, 1), (1e6 + 61, 2)):
+            clock.return_value = now
+            self.assertEqual((['192.0.2.1'], ['6789']), self.driver._get_mon_addrs())
+            self.assertEqual(times, asked.call_count)
+
+    def test_set_up(self) -> None:
+        checked = self.upstream('check_for_setup_error')
+        self.answers['ping'] = None
+        self.driver.check_for_setup_error()
+        checked.assert_called_once_with()
+        self.answers['ping'] = exception.SuperpositionUnavailable('no answer')
+        error = self.assertRaises(cinder_exception.VolumeBackendAPIException,
+                                  self.driver.check_for_setup_error)
+        self.assertIn('no answer', str(error))
+
+    def test_worker(self) -> None:
+        self.driver._worker = None
+        self.conf.config(group='specreds', cluster_timeout=7.0, watch=False,
+                         watch_objects_per_second=11.0, merge_bytes_per_second=12,
+                         fence_expiry=1000)
+        self.driver.configuration = mock.Mock(configuration.Configuration, rbd_pool='volumes')
+        self.driver._active_config = {'name': 'c1', 'conf': '/c1.conf', 'user': 'u1'}
+        with mock.patch.object(client, 'Worker') as made:
+            self.assertIs(made.return_value, self.driver.worker)
+            self.assertIs(made.return_value, self.driver.worker)
+        made.assert_called_once_with(
+            {'conffile': '/c1.conf', 'user': 'u1', 'name': 'c1', 'timeout': 7.0}, 'volumes',
+            {'watch_objects_per_s': 11.0, 'merge_bytes_per_s': 12, 'fence_expiry_s': 1000},
+            watch=False)
