@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line of `./run ceph` and `./run cloud`."""
+"""The command line of `./run ceph`, `./run cloud` and `./run tempest`."""
 
 import argparse
 import os
@@ -10,6 +10,7 @@ import time
 from cloud import ceph
 from cloud import commands
 from cloud import layout
+from cloud import tempest
 from cloud.openstack import cli as openstack_cli
 
 
@@ -36,6 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     actions.add_parser('down', parents=[shared], help='stop it, keep the data')
     actions.add_parser('wipe', parents=[shared], help='stop it, remove the data')
     openstack_cli.add(areas)
+    tempest.add(areas)
     return parser
 
 
@@ -79,7 +81,7 @@ def main() -> int:
     # Whatever runs on behalf of this program is seen to its end.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        run = openstack_cli.run if args.area == 'cloud' else _run_ceph
+        run = {'ceph': _run_ceph, 'cloud': openstack_cli.run, 'tempest': tempest.run}[args.area]
         return run(args, progress)
     except commands.CloudError as error:
         print(f'error: {error}', file=sys.stderr)

@@ -156,7 +156,8 @@ class SuperAPI:
                 f'have the extension') from exc
         if 'error' in answer:
             error = answer['error']
-            kind = getattr(exception, error['type'])
+            # One that a newer service has is not known here.
+            kind = getattr(exception, error['type'], exception.SuperpositionError)
             raise kind(error['reason'], state=error['state'], reasons=error['reasons'])
         return answer['result']
 

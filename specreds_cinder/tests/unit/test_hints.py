@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Notes on volumes, and whether volumes are at rest, in a database of Cinder's own making."""
+
+from typing import Any
+
+from cinder import context
+from cinder import coordination
+from cinder import exception as cinder_exception
+from cinder import objects
+from cinder.tests.unit import fake_constants as fake
+from cinder.tests.unit import test
+from cinder.tests.unit import utils
+import ddt
+
+from specreds_cinder import exception
+from specreds_cinder import hints
+from specreds_cinder import rest
+
+HOST = 'node@rbd'
+
+
+class DatabaseTestCase(test.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.admin = context.get_admin_context()
+
+    def make(self, host: str = f'{HOST}#pool', **changes: Any) -> str:
+        """Make a volume; give its id."""
+        made = utils.create_volume(self.admin, **{
+            'host': host, 'project_id': fake.PROJECT_ID, 'user_id': fake.USER_ID, **changes})
+        volume_id: str = made.id
+        return volume_id
+
+    def metadata(self, volume_id: str) -> dict[str, str]:
+        """Read a volume's admin metadata as Cinder does."""
+        found: dict[str, str] = objects.Volume.get_by_id(self.admin, volume_id).admin_metadata
+        return found
+
+
+class HintsTest(DatabaseTestCase):
+
+    def test_none(self) -> None:
+        self.assertIsNone(hints.of(self.make()))
+        self.assertIsNone(hints.of(fake.WILL_NOT_BE_FOUND_ID))
+        self.assertEqual([], hints.volumes('s1'))
+        self.assertEqual({}, hints.on(HOST))
+
+    def test_put_and_remove(self) -> None:
+        first, second, other = self.make(), self.make(), self.make()
+        hints.put([first, second], 's1')
+        hints.put([other], 's2')
+        self.assertEqual(('s1', 's1', 's2'), tuple(map(hints.of, (first, second, other))))
+        self.assertEqual({first, second}, {volume.id for volume in hints.volumes('s1')})
+        hints.remove([first, other], 's1')
+        self.assertEqual((None, 's1', 's2'), tuple(map(hints.of, (first, second, other))))
+        self.assertEqual({}, self.metadata(first))
+        hints.put([first], 's3')
+        self.assertEqual('s3', hints.of(first))
+
+    def test_twice(self) -> None:
+        volume_id = self.make()
+        for superposition in ('s1', 's1', 's2'):
+            hints.put([volume_id, volume_id], superposition)
+        self.assertEqual({'superposition': 's2'}, self.metadata(volume_id))
+        for _ in range(2):
+            hints.remove([volume_id], 's2')
+        self.assertIsNone(hints.of(volume_id))
+
+    def test_other_metadata_stays(self) -> None:
+        volume_id = self.make(admin_metadata={'readonly': 'False'})
+        hints.put([volume_id], 's1')
+        self.assertEqual({'readonly': 'False', 'superposition': 's1'}, self.metadata(volume_id))
+        hints.remove([volume_id], 's1')
+        self.assertEqual({'readonly': 'False'}, self.metadata(volume_id))
+
+    def test_nobody_is_noted(self) -> None:
+        hints.put([], 's1')
+        hints.remove([], 's1')
+
+    def test_what_a_user_writes_is_no_note(self) -> None:
+        volume_id = self.make(metadata={'superposition': 's1'})
+        self.assertIsNone(hints.of(volume_id))
+        self.assertEqual([], hints.volumes('s1'))
+        self.assertEqual({}, hints.on(HOST))
+        hints.put([volume_id], 's2')
+        self.assertEqual([volume_id], [volume.id for volume in hints.volumes('s2')])
+        self.assertEqual([], hints.volumes('s1'))
+
+    def test_on(self) -> None:
+        here, pool, other = self.make(HOST), self.make(f'{HOST}#other'), self.make('node@rbd2')
+        clustered = self.make('node2@rbd#pool', cluster_name='cluster@rbd#pool')
+        gone = self.make()
+        hints.put([here, pool, other, clustered, gone], 's1')
+        objects.Volume.get_by_id(self.admin, gone).destroy()
+        self.assertEqual({here: 's1', pool: 's1'}, hints.on(HOST))
+        self.assertEqual({other: 's1'}, hints.on('node@rbd2'))
+        self.assertEqual({clustered: 's1'}, hints.on('cluster@rbd'))
+        self.assertEqual({}, hints.on('node'))
+
+    def test_note_on_a_volume_that_is_gone(self) -> None:
+        volume_id = self.make()
+        hints.put([volume_id], 's1')
+        objects.Volume.get_by_id(self.admin, volume_id).destroy()
+        self.assertIsNone(hints.of(volume_id))
+        self.assertEqual([], hints.volumes('s1'))
+        hints.remove([volume_id], 's1')
+
+    def test_lock(self) -> None:
+        get_lock = coordination.COORDINATOR.get_lock
+        with hints.lock('b', 'a', 'b'):
+            # In one order everywhere, and none twice.
+            self.assertEqual(['superposition-a', 'superposition-b'],
+                             [call.args[-1] for call in get_lock.call_args_list])
+
+
+@ddt.ddt
+class RestTest(DatabaseTestCase):
+
+    def check(self, *volume_ids: str) -> None:
+        """See whether volumes are at rest."""
+        rest.check(rest.volumes(volume_ids))
+
+    def test_order(self) -> None:
+        made = [self.make() for _ in range(4)]
+        for order in (made, made[::-1]):
+            self.assertEqual(order, [volume.id for volume in rest.volumes(order)])
+
+    def test_none(self) -> None:
+        error = self.assertRaises(cinder_exception.VolumeNotFound, rest.volumes,
+                                  [self.make(), fake.WILL_NOT_BE_FOUND_ID])
+        self.assertIn(fake.WILL_NOT_BE_FOUND_ID, str(error))
+
+    @ddt.data({'status': 'available'}, {'status': 'in-use'}, {'migration_status': 'success'},
+              {'migration_status': 'error'})
+    def test_at_rest(self, changes: dict[str, Any]) -> None:
+        self.check(self.make(), self.make(**changes))
+
+    @ddt.data('creating', 'attaching', 'detaching', 'deleting', 'error', 'maintenance',
+              'extending', 'retyping', 'reserved', 'backing-up', 'uploading', 'downloading',
+              'restoring-backup', 'awaiting-transfer', 'reverting')
+    def test_status(self, status: str) -> None:
+        volume_id = self.make(status=status)
+        error = self.assertRaises(exception.SuperpositionConflict, self.check, self.make(),
+                                  volume_id)
+        self.assertEqual(status, error.state)
+        self.assertIn(volume_id, error.msg)
+
+    @ddt.data('migrating', 'starting', 'completing', 'target:x')
+    def test_migration(self, status: str) -> None:
+        error = self.assertRaises(exception.SuperpositionConflict, self.check,
+                                  self.make(migration_status=status))
+        self.assertIn(status, error.msg)
+
+    @ddt.data(({'multiattach': True}, 'several times'),
+              ({'encryption_key_id': fake.ENCRYPTION_KEY_ID}, 'encrypted'))
+    @ddt.unpack
+    def test_never(self, changes: dict[str, Any], why: str) -> None:
+        error = self.assertRaises(exception.VolumesNotEligible, self.check, self.make(**changes))
+        self.assertIn(why, error.reasons[0])
+
+    def test_superposed(self) -> None:
+        volume_id = self.make()
+        hints.put([volume_id], 's1')
+        error = self.assertRaises(exception.VolumeSuperposed, self.check, volume_id)
+        self.assertIn('s1', error.msg)
+        hints.remove([volume_id], 's1')
+        self.check(volume_id)
+
+    @ddt.data('creating', 'deleting', 'unmanaging', 'backing-up')
+    def test_snapshot_under_way(self, status: str) -> None:
+        volume_id = self.make()
+        snapshot = self.snapshot(volume_id, status)
+        error = self.assertRaises(exception.SuperpositionConflict, self.check, self.make(),
+                                  volume_id)
+        for word in (volume_id, snapshot, status):
+            self.assertIn(word, error.msg)
+        objects.Snapshot.get_by_id(self.admin, snapshot).destroy()
+        self.check(volume_id)
+
+    @ddt.data('available', 'error', 'in-use')
+    def test_snapshot_at_rest(self, status: str) -> None:
+        volume_id = self.make()
+        self.snapshot(volume_id, status)
+        self.check(volume_id)
+
+    def test_clone_under_way(self) -> None:
+        volume_id = self.make()
+        clone = self.make(source_volid=volume_id, status='creating')
+        error = self.assertRaises(exception.SuperpositionConflict, self.check, volume_id)
+        self.assertIn(clone, error.msg)
+        volume = objects.Volume.get_by_id(self.admin, clone)
+        volume.update({'status': 'available'})
+        volume.save()
+        self.check(volume_id)
+
+    def snapshot(self, volume_id: str, status: str) -> str:
+        """Make a snapshot; give its id."""
+        made = utils.create_snapshot(self.admin, volume_id, status=status,
+                                     volume_type_id=fake.VOLUME_TYPE_ID)
+        snapshot_id: str = made.id
+        return snapshot_id

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The client's side of RPC, against a real server on oslo.messaging's transport for tests."""
+
+import datetime
+import threading
+import time
+import types
+from typing import Any
+from unittest import mock
+
+from cinder import context
+from cinder import rpc
+from cinder.common import constants
+from cinder.tests.unit import test
+from cinder.tests.unit import utils
+import ddt
+import fixtures
+from oslo_config import cfg
+import oslo_messaging as messaging
+from oslo_utils import timeutils
+
+from specreds_cinder import endpoint
+from specreds_cinder import exception
+from specreds_cinder import rpcapi
+
+HOST, SECOND = 'node@rbd', 'node@rbd2'
+_SECONDS = 30
+
+
+class Foreign:
+    """An endpoint of Cinder's own, of another version."""
+
+    target = messaging.Target(version='3.0')
+
+    def get(self, ctxt: Any, superposition_id: str) -> str:
+        """Never called."""
+        return 'wrong'
+
+
+class RpcTestCase(test.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.admin = context.get_admin_context()
+        self.context = context.RequestContext('u1', 'p1', is_admin=True, request_id='req-1')
+        self.backs = {host: mock.Mock() for host in (HOST, SECOND)}
+        for host, back in self.backs.items():
+            self.make_service(host)
+            self.serve(host, endpoint.Endpoint(lambda back=back: back))
+        self.api = rpcapi.SuperAPI()
+
+    def make_service(self, host: str, **values: Any) -> None:
+        """Note a volume service in the database."""
+        utils.create_service(self.admin, {
+            'host': host, 'binary': constants.VOLUME_BINARY, 'topic': constants.VOLUME_TOPIC,
+            'updated_at': timeutils.utcnow(), **values})
+
+    def serve(self, host: str, *endpoints: Any) -> None:
+        """Start a server, as a volume service does for a back end."""
+        server = rpc.get_server(
+            messaging.Target(topic=f'{constants.VOLUME_TOPIC}.{host}', server=host.split('@')[0]),
+            list(endpoints))
+        server.start()
+        self.addCleanup(server.wait)
+        self.addCleanup(server.stop)
+
+    def volume(self, number: int, host: str, **changes: Any) -> Any:
+        """Give a volume, as far as it matters where it is."""
+        return types.SimpleNamespace(id=f'vol-{number}', service_topic_queue=host, **changes)
+
+
+@ddt.ddt
+class CallTest(RpcTestCase):
+
+    def back(self, method: str, value: Any = None, *, host: str = HOST) -> mock.Mock:
+        """Have a back end answer."""
+        answering: mock.Mock = getattr(self.backs[host], method)
+        answering.return_value = value
+        return answering
+
+    def arguments(self, called: mock.Mock) -> dict[str, Any]:
+        """Give what a back end was asked for with, for the right request."""
+        called.assert_called_once()
+        ctxt, = called.call_args.args
+        self.assertEqual(('req-1', 'u1', 'p1'), (ctxt.request_id, ctxt.user_id, ctxt.project_id))
+        return dict(called.call_args.kwargs)
+
+    def test_create(self) -> None:
+        create = self.back('create', {'id': 's1'})
+        volumes = [self.volume(1, f'{HOST}#pool'), self.volume(2, SECOND)]
+        self.assertEqual({'id': 's1'},
+                         self.api.create(self.context, 's1', volumes, 'server', 'why'))
+        told = self.arguments(create)
+        self.assertTrue(time.time() < told.pop('expires_at') < time.time() + 60)
+        self.assertEqual({
+            'superposition_id': 's1', 'server_id': 'server', 'reason': 'why',
+            'volumes': [{'id': 'vol-1', 'host': HOST}, {'id': 'vol-2', 'host': SECOND}]}, told)
+        self.backs[SECOND].create.assert_not_called()
+
+    @ddt.data(
+        ('get', (f'{HOST}#pool', 's1'), {'superposition_id': 's1'}),
+        ('list', (HOST,), {'brief': True}),
+        ('collapse', (HOST, 's1', True), {'superposition_id': 's1', 'durable': True}),
+        ('connection', (HOST, 's1', {'host': 'h'}),
+         {'superposition_id': 's1', 'connector': {'host': 'h'}}),
+        ('eligibility', (HOST, ('vol-1',)), {'volume_ids': ['vol-1']}),
+    )
+    @ddt.unpack
+    def test_passed_on(self, method: str, arguments: tuple[Any, ...],
+                       told: dict[str, Any]) -> None:
+        called = self.back(method, {'some': ['thing', 1, None, True]})
+        self.assertEqual({'some': ['thing', 1, None, True]},
+                         getattr(self.api, method)(self.context, *arguments))
+        self.assertEqual(told, self.arguments(called))
+
+    def test_abort(self) -> None:
+        called = self.back('abort')
+        self.api.abort(self.context, HOST, 's1')
+        self.assertEqual({'superposition_id': 's1'}, self.arguments(called))
+
+    @ddt.data(True, False)
+    def test_current_connection(self, hand_out: bool) -> None:
+        called = self.back('current_connection', {'data': {}})
+        self.assertEqual({'data': {}}, self.api.current_connection(
+            self.context, self.volume(1, f'{HOST}#pool'), {'host': 'h'}, hand_out=hand_out))
+        self.assertEqual({'volume_id': 'vol-1', 'connector': {'host': 'h'},
+                          'hand_out': hand_out}, self.arguments(called))
+
+    def test_check(self) -> None:
+        self.back('check', {'dirty': False, 'first': None, 'objects': 3, 'seconds': 0.5})
+        self.back('check', {'dirty': True, 'first': 'object 7', 'objects': 4, 'seconds': 0.25},
+                  host=SECOND)
+        self.assertEqual({'dirty': True, 'first': 'object 7', 'objects': 7, 'seconds': 0.5},
+                         self.api.check(self.context, [HOST, SECOND], 's1'))
+
+    def test_merge(self) -> None:
+        called = [self.back('merge', host=host) for host in (HOST, SECOND)]
+        self.api.merge(self.context, [HOST, SECOND], 's1', 'begin')
+        for one in called:
+            self.assertEqual({'superposition_id': 's1', 'step': 'begin'}, self.arguments(one))
+
+    @ddt.data('create', 'check', 'prepare', 'commit', 'drop')
+    def test_member(self, step: str) -> None:
+        called = self.back(f'member_{step}', 'done', host=SECOND)
+        self.assertEqual('done', self.api.member(self.context, SECOND, step, some='thing'))
+        self.assertEqual({'some': 'thing'}, self.arguments(called))
+
+    @ddt.data(
+        exception.SuperpositionNotFound('none'), exception.SuperpositionInvalid('nonsense'),
+        exception.SuperpositionConflict('no', state='merging'),
+        exception.VolumeSuperposed('held', state='superposed'),
+        exception.VolumesNotEligible('no', reasons=('a', 'b')),
+        exception.SuperpositionUnavailable('no Ceph'), exception.SuperpositionPending('goes on'),
+        exception.SuperpositionError('a bug'))
+    def test_error(self, raised: exception.SuperpositionError) -> None:
+        self.back('get').side_effect = raised
+        error = self.assertRaises(type(raised), self.api.get, self.context, HOST, 's1')
+        self.assertEqual((type(raised), raised.msg, raised.state, raised.reasons, raised.code),
+                         (type(error), error.msg, error.state, error.reasons, error.code))
+
+    def test_unforeseen_error(self) -> None:
+        self.back('get').side_effect = KeyError('a bug')
+        error = self.assertRaises(exception.SuperpositionError, self.api.get, self.context, HOST,
+                                  's1')
+        self.assertEqual(500, error.code)
+
+    def test_error_that_is_not_known_here(self) -> None:
+        class SuperpositionMislaid(exception.SuperpositionError):
+            __module__ = exception.__name__
+        self.back('get').side_effect = SuperpositionMislaid('of a newer release')
+        error = self.assertRaises(exception.SuperpositionError, self.api.get, self.context, HOST,
+                                  's1')
+        self.assertEqual('of a newer release', error.msg)
+
+
+@ddt.ddt
+class UnansweredTest(RpcTestCase):
+
+    def hang(self, method: str) -> None:
+        """Have a call take longer than anybody waits."""
+        go = threading.Event()
+        self.addCleanup(go.set)
+        getattr(self.backs[HOST], method).side_effect = lambda *_, **__: go.wait(_SECONDS)
+        # The least that an operator may set would take too long here.
+        self.useFixture(fixtures.MockPatchObject(rpcapi, 'CONF', types.SimpleNamespace(
+            specreds=types.SimpleNamespace(rpc_timeout=0.2))))
+
+    @ddt.data(('collapse', ('s1', False)), ('abort', ('s1',)))
+    @ddt.unpack
+    def test_it_goes_on(self, method: str, arguments: tuple[Any, ...]) -> None:
+        self.hang(method)
+        error = self.assertRaises(exception.SuperpositionPending, getattr(self.api, method),
+                                  self.context, HOST, *arguments)
+        self.assertEqual(202, error.code)
+        self.assertIn('s1', error.msg)
+
+    def test_it_takes_too_long(self) -> None:
+        self.hang('get')
+        error = self.assertRaises(exception.SuperpositionUnavailable, self.api.get, self.context,
+                                  HOST, 's1')
+        self.assertIn(HOST, error.msg)
+
+    def test_the_error_of_one_that_asks_another(self) -> None:
+        self.hang('get')
+        asking = rpcapi.SuperAPI()
+        # As in the leader of a set: what it raises is what its caller is told.
+        self.backs[SECOND].get.side_effect = lambda _ctxt, superposition_id: asking.get(
+            self.context, HOST, superposition_id)
+        self.assertRaises(exception.SuperpositionUnavailable, self.api.get, self.context, SECOND,
+                          's1')
+
+    def test_configured_time(self) -> None:
+        cfg.CONF.set_override('rpc_timeout', 77, 'specreds')
+        self.addCleanup(cfg.CONF.clear_override, 'rpc_timeout', 'specreds')
+        with mock.patch.object(self.api, '_client') as client:
+            client.prepare.return_value.call.return_value = {'result': []}
+            self.api.list(self.context, HOST)
+        client.prepare.assert_called_once_with(
+            topic='cinder-volume.node@rbd', server='node', timeout=77, call_monitor_timeout=20)
+
+    def test_broker(self) -> None:
+        with mock.patch.object(self.api, '_client') as client:
+            client.prepare.return_value.call.side_effect = messaging.MessageDeliveryFailure
+            self.assertRaises(exception.SuperpositionUnavailable, self.api.list, self.context,
+                              HOST)
+
+    def test_another_error_of_the_other_side(self) -> None:
+        with mock.patch.object(self.api, '_client') as client:
+            client.prepare.return_value.call.side_effect = messaging.RemoteError('Unforeseen')
+            self.assertRaises(messaging.RemoteError, self.api.list, self.context, HOST)
+
+    @ddt.data('UnsupportedVersion', 'NoSuchMethod')
+    def test_foreign_as_a_broker_tells_it(self, kind: str) -> None:
+        with mock.patch.object(self.api, '_client') as client:
+            client.prepare.return_value.call.side_effect = messaging.RemoteError(kind)
+            self.assertRaises(exception.SuperpositionInvalid, self.api.list, self.context, HOST)
+
+    def test_foreign(self) -> None:
+        self.make_service('node2@lvm')
+        self.serve('node2@lvm', Foreign())
+        error = self.assertRaises(exception.SuperpositionInvalid, self.api.get, self.context,
+                                  'node2@lvm', 's1')
+        self.assertIn('node2@lvm', error.msg)
+        self.assertIn('does not have the extension', error.msg)
+
+
+@ddt.ddt
+class ServiceTest(RpcTestCase):
+
+    @ddt.data('node9@rbd', 'node', 'rbd', f'{HOST}2x')
+    def test_none(self, host: str) -> None:
+        self.assertRaises(exception.SuperpositionUnavailable, self.api.list, self.context, host)
+
+    def test_down(self) -> None:
+        self.make_service('node3@rbd',
+                          updated_at=timeutils.utcnow() - datetime.timedelta(hours=1))
+        error = self.assertRaises(exception.SuperpositionUnavailable, self.api.list,
+                                  self.context, 'node3@rbd#pool')
+        self.assertIn('node3@rbd is down', error.msg)
+
+    def test_cluster(self) -> None:
+        back = mock.Mock(**{'list.return_value': []})
+        self.serve('cluster@rbd', endpoint.Endpoint(lambda: back))
+        for number, age in enumerate((0, 1)):
+            self.make_service(
+                f'node{4 + number}@rbd', cluster_name='cluster@rbd',
+                updated_at=timeutils.utcnow() - datetime.timedelta(hours=age))
+        self.assertEqual([], self.api.list(self.context, 'cluster@rbd#pool'))
+
+    def test_backend(self) -> None:
+        self.assertEqual(HOST, rpcapi.backend(self.volume(1, f'{HOST}#pool')))
+        self.assertEqual(HOST, rpcapi.backend(self.volume(1, HOST)))
