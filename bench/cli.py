@@ -78,8 +78,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(args: argparse.Namespace) -> int:
     # All that needs nothing but Ceph.
-    names = (tuple(name for name in _NAMES if name != 'cinder') if args.name == 'all'
-             else (args.name,))
+    names = _ON_CEPH if args.name == 'all' else (args.name,)
     tell = progress.Progress(names)
     recording = replay.find(args.traces) if 'disk' in names else None
     if 'disk' in names and recording is None:

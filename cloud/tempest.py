@@ -15,14 +15,15 @@ from cloud import commands
 from cloud import tempest_results as results
 from cloud.openstack import cloud as clouds
 from cloud.openstack import files as private
+from cloud.openstack import keystone
 from cloud.openstack import layout
 
 DEFAULT_PORT = 18000
 
 _SMOKE = r'^tempest\.api\.volume\..*\[.*\bsmoke\b'
 _ALL = r'^tempest\.api\.volume\.'
-# There is no Glance: what needs images carries this tag.
-_EXCLUDED = r'\[.*\bimage\b.*\]'
+# There is no Glance: what needs images carries this tag, except for one test.
+_EXCLUDED = r'\[.*\bimage\b.*\]|\.VolumesExtendTest\.test_volume_extend\['
 _TITLES = {False: 'with the plug-in', True: 'without the plug-in'}
 # Seconds that a volume may need until it is there, and a test until it ends.
 _BUILD_TIMEOUT = 90
@@ -43,11 +44,10 @@ def add(areas: 'argparse._SubParsersAction[argparse.ArgumentParser]') -> None:
                         help=f'first of the {layout.PORTS} ports that the cloud uses; those of '
                              'its Ceph follow (default: %(default)s)')
     which = parser.add_mutually_exclusive_group()
-    which.add_argument('--all', action='store_const', const=_ALL, dest='regex',
+    which.add_argument('--all', action='store_true',
                        help='all tests of tempest.api.volume, which takes long (default: those '
                             'with the tag smoke)')
-    which.add_argument('regex', nargs='?', default=_SMOKE, metavar='REGEX',
-                       help='the tests whose name matches')
+    which.add_argument('regex', nargs='?', metavar='REGEX', help='the tests whose name matches')
 
 
 def run(args: argparse.Namespace, progress: commands.Progress) -> int:
@@ -60,13 +60,15 @@ def run(args: argparse.Namespace, progress: commands.Progress) -> int:
     root.mkdir(parents=True, exist_ok=True)
     cloud = clouds.Cloud(root / 'cloud')
     cloud.wipe(progress)
+    regex = args.regex or (_ALL if args.all else _SMOKE)
     runs = []
     try:
         for plain, title in _TITLES.items():
             cloud = clouds.Cloud(root / 'cloud', port=args.port, plain=plain)
             progress(f'starting a cloud {title}')
             cloud.up(lambda line: progress(f'cloud: {line}'))
-            runs.append(_run(cloud, root, title, args.regex, progress))
+            _pretend_network(cloud)
+            runs.append(_run(cloud, root, title, regex, progress))
     except BaseException:
         cloud.down(progress)
         raise
@@ -80,6 +82,12 @@ def run(args: argparse.Namespace, progress: commands.Progress) -> int:
     print('the same result both ways' if not different else
           f'{len(different)} tests with a different result', f'; see {root}/results.txt', sep='')
     return 0 if good else 1
+
+
+def _pretend_network(cloud: clouds.Cloud) -> None:
+    """Give Neutron an address where nothing is found, which is enough for Tempest to tidy up."""
+    keystone.Seed(cloud.session(), cloud.settings, {}).publish(
+        'network', 'no-network', f'{cloud.settings.auth_url}/no-network')
 
 
 def conf(cloud: clouds.Cloud, directory: pathlib.Path) -> private.Conf:
@@ -102,8 +110,8 @@ def conf(cloud: clouds.Cloud, directory: pathlib.Path) -> private.Conf:
         },
         'identity': {'uri_v3': admin['OS_AUTH_URL'], 'auth_version': 'v3',
                      'region': layout.REGION},
-        # Glance is not there, but the tests without images, too, make a client of it.
-        'service_available': {'cinder': 'true', 'glance': 'true', 'neutron': 'false',
+        # Glance and Neutron are not there, but tests that use neither insist on them.
+        'service_available': {'cinder': 'true', 'glance': 'true', 'neutron': 'true',
                               'nova': 'false', 'swift': 'false', 'horizon': 'false'},
         'volume': {
             'volume_type': cloud.backends[0].name,

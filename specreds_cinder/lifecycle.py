@@ -15,7 +15,7 @@ same id, and the back end of the first volume *leads*:
 """
 
 import builtins
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
 import contextlib
 import threading
@@ -23,6 +23,7 @@ import time
 from typing import Any
 
 from cinder import context
+from cinder import coordination
 from cinder import exception as cinder_exception
 from cinder import objects
 from oslo_config import cfg
@@ -392,7 +393,7 @@ class Superpositions:
 
     def _merge(self, ctxt: Any, found: View) -> None:
         try:
-            with self._merges:
+            with self._merges, _alone(found['id']):
                 members = found['labels']['members']
                 if members[0] == self._host:
                     # Its record is what the others ask for until they are committed, too.
@@ -446,8 +447,10 @@ class Superpositions:
         LOG.info('superposition %s is dirty: %s', superposition_id, why)
         with contextlib.suppress(exception.SuperpositionNotFound):
             ctxt = context.get_admin_context()
-            notifications.emit(ctxt, self._host, 'superposition.dirty',
-                               self.get(ctxt, superposition_id))
+            view = self.get(ctxt, superposition_id)
+            # Another service of a cluster may have decided meanwhile, and be merging.
+            if view['state'] not in records.DECIDED:
+                notifications.emit(ctxt, self._host, 'superposition.dirty', view)
 
     # Common
 
@@ -488,6 +491,26 @@ class Superpositions:
             raise
         notifications.emit(ctxt, self._host, f'{event}.end', told['view'], decision=decision,
                            durations=told['durations'])
+
+
+@contextlib.contextmanager
+def _alone(superposition_id: str) -> Iterator[None]:
+    """Merge while no other service of a cluster merges the same.
+
+    One that still read an overlay after another one was done would write what is old into a
+    volume that is in use again.
+
+    :raises SuperpositionConflict: another one does
+    """
+    lock = coordination.COORDINATOR.get_lock(f'superposition-merge-{superposition_id}')
+    if not lock.acquire(blocking=False):
+        raise exception.SuperpositionConflict(
+            f'another volume service merges superposition {superposition_id}',
+            state=records.MERGING)
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _volume(volume_id: str) -> objects.Volume:

@@ -17,8 +17,9 @@ from cloud.openstack import layout
 from cloud.openstack import plugin
 from cloud.openstack import services
 
-# What the services are called in Cinder's list of hosts.
+# What the services are called in Cinder's list of hosts, and several that share a back end.
 HOST = 'controller'
+_CLUSTER = 'controllers'
 
 # Seconds in which the API answers, unless what it asks in turn has been lost.
 _TIMEOUT = 10.0
@@ -71,9 +72,26 @@ def conf(files: layout.Layout, settings: layout.Settings, passwords: Mapping[str
                           {backend.name: _backend(settings, backend) for backend in backends})
 
 
-def process_conf(backend: layout.Backend) -> private.Conf:
-    """What makes a cinder-volume serve one back end; each back end has a process of its own."""
-    return {'DEFAULT': {'enabled_backends': backend.name}}
+def process_confs(backend: layout.Backend) -> dict[str, private.Conf]:
+    """What makes a cinder-volume serve one back end; no process serves two.
+
+    :return: by instance of the back end
+    """
+    shared = {'cluster': _CLUSTER} if backend.services > 1 else {}
+    return {instance: {'DEFAULT': {'enabled_backends': backend.name, 'host': host, **shared}}
+            for instance, host in _hosts(backend).items()}
+
+
+def _hosts(backend: layout.Backend) -> dict[str, str]:
+    """On what host each instance of a back end believes to be."""
+    return {instance: f'{HOST}{number if number > 1 else ""}'
+            for number, instance in enumerate(backend.instances, start=1)}
+
+
+def pool(backend: layout.Backend) -> str:
+    """What the scheduler calls a back end's pool."""
+    owner = _CLUSTER if backend.services > 1 else HOST
+    return f'{owner}@{backend.name}#{backend.name}'
 
 
 def _account(settings: layout.Settings, password: str) -> dict[str, private.Value]:
@@ -124,8 +142,8 @@ def queues(backends: Sequence[layout.Backend]) -> dict[str, str]:
     :return: by name of the service
     """
     return {services.CINDER_SCHEDULER: 'cinder-scheduler',
-            **{services.cinder_volume(backend.name): f'cinder-volume.{HOST}@{backend.name}'
-               for backend in backends}}
+            **{services.cinder_volume(instance): f'cinder-volume.{host}@{backend.name}'
+               for backend in backends for instance, host in _hosts(backend).items()}}
 
 
 @dataclasses.dataclass(frozen=True)

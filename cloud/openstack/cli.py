@@ -25,6 +25,8 @@ def add(areas: 'argparse._SubParsersAction[argparse.ArgumentParser]') -> None:
                     help='number of back ends, each with a pool and a Ceph user (default: 2)')
     up.add_argument('--extra-backend', action='append', metavar='NAME=POOL,USER,CONF',
                     help='a back end on another Ceph; can be given several times')
+    up.add_argument('--clustered', action=argparse.BooleanOptionalAction,
+                    help='one more back end, rbd-shared, which two volume services share')
     up.add_argument('--plain', action=argparse.BooleanOptionalAction,
                     help='Cinder without the plug-in of this project')
     actions.add_parser('status', parents=[shared],
@@ -67,7 +69,8 @@ def run(args: argparse.Namespace, progress: commands.Progress) -> int:
 def _up(args: argparse.Namespace, progress: commands.Progress) -> int:
     extra = args.extra_backend and [layout.Backend.parse(text) for text in args.extra_backend]
     cloud = openstack_cloud.Cloud(args.data, port=args.port, backends=args.backends,
-                                  extra_backends=extra, plain=args.plain)
+                                  extra_backends=extra, clustered=args.clustered,
+                                  plain=args.plain)
     cloud.up(progress)
     progress(f'the cloud is up; to use it, type: . {cloud.openrc()}')
     print(f'openrc: {cloud.openrc()}', flush=True)

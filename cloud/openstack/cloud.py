@@ -44,6 +44,8 @@ class Cloud:
     :param port: first of the 200 ports that it uses (100 for OpenStack, 100 for Ceph)
     :param backends: number of back ends on the cloud's own Ceph
     :param extra_backends: back ends elsewhere; may be changed by a later `up`
+    :param clustered: one more back end on the cloud's own Ceph, with two volume services; may be
+        changed by a later `up`
     :param plain: Cinder without the plug-in; may be changed by a later `up`
     :raises CloudError: a value is out of range, or differs from the cloud in the directory
     """
@@ -51,13 +53,13 @@ class Cloud:
     def __init__(self, data_dir: str | pathlib.Path, port: int | None = None,
                  backends: int | None = None,
                  extra_backends: Sequence[layout.Backend] | None = None,
-                 plain: bool | None = None) -> None:
+                 clustered: bool | None = None, plain: bool | None = None) -> None:
         self.files = layout.Layout(pathlib.Path(data_dir))
         fixed: dict[str, Any] = {name: value for name, value in (
             ('port', port), ('backends', backends)) if value is not None}
         free: dict[str, Any] = {name: value for name, value in (
             ('extra_backends', extra_backends and tuple(extra_backends)),
-            ('plain', plain)) if value is not None}
+            ('clustered', clustered), ('plain', plain)) if value is not None}
         saved = self.files.load()
         for name, value in fixed.items():
             if saved and getattr(saved, name) != value:
@@ -65,9 +67,9 @@ class Cloud:
                     f'the cloud in {self.files.root} was created with {name} '
                     f'{getattr(saved, name)}: leave the option out, or wipe the cloud first')
         self.settings = dataclasses.replace(saved or layout.Settings(), **fixed, **free)
-        own = self.files.own_backends(self.settings.backends)
-        self.settings.check(own)
-        self.backends: list[layout.Backend] = [*own, *self.settings.extra_backends]
+        self._own = self.files.own_backends(self.settings.backends, self.settings.clustered)
+        self.settings.check(self._own)
+        self.backends: list[layout.Backend] = [*self._own, *self.settings.extra_backends]
         self.ceph = ceph.Ceph(self.files.ceph, port=self.settings.ceph_port)
         self._supervisor = processes.Supervisor(self.files.run, self.files.log)
 
@@ -164,7 +166,7 @@ class Cloud:
 
     def _missing(self) -> str:
         """What is in the way of creating a volume; empty if nothing is."""
-        pools = {f'{cinder.HOST}@{backend.name}#{backend.name}' for backend in self.backends}
+        pools = set(map(cinder.pool, self.backends))
         try:
             idle = broker.idle(self.settings, self._passwords,
                                cinder.queues(self.backends).values())
@@ -216,7 +218,8 @@ class Cloud:
 
     @property
     def _volume_services(self) -> list[str]:
-        return [services.cinder_volume(backend.name) for backend in self.backends]
+        return [services.cinder_volume(instance)
+                for backend in self.backends for instance in backend.instances]
 
     def _prepare(self) -> None:
         """Write down what was chosen, and let supervisord know of it."""
@@ -236,8 +239,8 @@ class Cloud:
         changed = private.write(self.files.cinder_conf, private.ini(
             cinder.conf(self.files, self.settings, self._passwords, self.backends)))
         for backend in self.backends:
-            private.write(self.files.backend_conf(backend.name),
-                          private.ini(cinder.process_conf(backend)))
+            for instance, conf in cinder.process_confs(backend).items():
+                private.write(self.files.instance_conf(instance), private.ini(conf))
         self._supervisor.start(services.programs(self.files, self.settings, self.backends))
         if changed:
             self._supervisor.stop_daemons([services.CINDER_API, services.CINDER_SCHEDULER,
@@ -254,7 +257,7 @@ class Cloud:
 
     def _start_storage(self, progress: commands.Progress) -> None:
         self.ceph.up(lambda line: progress(f'ceph: {line}'))
-        storage.provision(self.ceph, self.files.own_backends(self.settings.backends))
+        storage.provision(self.ceph, self._own)
         progress('ceph is up')
 
     def _start_broker(self, progress: commands.Progress) -> None:

@@ -88,8 +88,20 @@ class Seed:
             for role in persona.roles:
                 self._grant(persona.name, persona.project, role)
         base = self._settings.volume_url
-        self._publish('block-storage', 'cinder', base)
-        self._publish('volumev3', 'cinderv3', f'{base}/%(project_id)s')
+        self.publish('block-storage', 'cinder', base)
+        self.publish('volumev3', 'cinderv3', f'{base}/%(project_id)s')
+
+    def publish(self, kind: str, name: str, url: str) -> None:
+        """Enter a service and its endpoints in the catalogue."""
+        services = self._api.get('/services', params={'type': kind}).json()['services']
+        service = services[0] if services else self._api.post('/services', json={
+            'service': {'type': kind, 'name': name}}).json()['service']
+        endpoints = self._api.get('/endpoints', params={'service_id': service['id']}).json()
+        present = {endpoint['interface'] for endpoint in endpoints['endpoints']}
+        for interface in sorted({'public', 'internal', 'admin'} - present):
+            self._api.post('/endpoints', json={'endpoint': {
+                'service_id': service['id'], 'interface': interface, 'url': url,
+                'region_id': layout.REGION}})
 
     def _known(self, kind: str) -> dict[str, str]:
         answer = self._api.get(f'/{kind}').json()[kind]
@@ -110,15 +122,3 @@ class Seed:
             'name': user, 'domain_id': _DOMAIN, 'password': self._passwords[user],
             'default_project_id': project_id}, 'user')
         self._api.put(f'/projects/{project_id}/users/{user_id}/roles/{role_id}')
-
-    def _publish(self, kind: str, name: str, url: str) -> None:
-        """Enter a service and its endpoints in the catalogue."""
-        services = self._api.get('/services', params={'type': kind}).json()['services']
-        service = services[0] if services else self._api.post('/services', json={
-            'service': {'type': kind, 'name': name}}).json()['service']
-        endpoints = self._api.get('/endpoints', params={'service_id': service['id']}).json()
-        present = {endpoint['interface'] for endpoint in endpoints['endpoints']}
-        for interface in sorted({'public', 'internal', 'admin'} - present):
-            self._api.post('/endpoints', json={'endpoint': {
-                'service_id': service['id'], 'interface': interface, 'url': url,
-                'region_id': layout.REGION}})

@@ -35,12 +35,19 @@ class Backend:
     :param pool: of RBD
     :param user: of Ceph, without `client.`
     :param conf: path of the configuration file that names cluster and keyring
+    :param services: number of volume services; several are a cluster
     """
 
     name: str
     pool: str
     user: str
     conf: str
+    services: int = 1
+
+    @property
+    def instances(self) -> list[str]:
+        """The names of its volume services, numbered from 2 on."""
+        return [self.name, *(f'{self.name}-{number}' for number in range(2, self.services + 1))]
 
     @classmethod
     def parse(cls, text: str) -> 'Backend':
@@ -61,6 +68,7 @@ class Settings:
 
     :param backends: number of back ends on the cloud's own Ceph
     :param extra_backends: back ends elsewhere
+    :param clustered: one more back end on the cloud's own Ceph, with two volume services
     :param plain: Cinder without the plug-in
     :param secret_uuid: under which a hypervisor knows the key of the first Ceph user
     """
@@ -68,6 +76,7 @@ class Settings:
     port: int = DEFAULT_PORT
     backends: int = 2
     extra_backends: tuple[Backend, ...] = ()
+    clustered: bool = False
     plain: bool = False
     secret_uuid: str = dataclasses.field(default_factory=lambda: str(uuid.uuid4()))
 
@@ -81,7 +90,7 @@ class Settings:
             raise commands.CloudError(f'port {self.port}: choose 1024 to {last}')
         if not 1 <= self.backends <= MAX_BACKENDS:
             raise commands.CloudError(f'{self.backends} back ends: choose 1 to {MAX_BACKENDS}')
-        names = [backend.name for backend in (*own, *self.extra_backends)]
+        names = [name for backend in (*own, *self.extra_backends) for name in backend.instances]
         for name in names:
             if not _NAME.fullmatch(name):
                 raise commands.CloudError(f'back end {name!r}: use letters, digits, - and _')
@@ -168,9 +177,9 @@ class Layout:
         self.broker_definitions = self.etc / 'rabbitmq' / 'definitions.json'
         self.clouds_yaml = self.root / 'clouds.yaml'
 
-    def backend_conf(self, backend: str) -> pathlib.Path:
+    def instance_conf(self, instance: str) -> pathlib.Path:
         """What one process of cinder-volume reads after `cinder.conf`."""
-        return self.cinder_conf.with_name(f'{backend}.conf')
+        return self.cinder_conf.with_name(f'{instance}.conf')
 
     def openrc(self, persona: str) -> pathlib.Path:
         """The shell variables of a persona."""
@@ -180,12 +189,18 @@ class Layout:
         """The file that says with what version of a service a step of its set-up was done."""
         return self.state / 'done' / step
 
-    def own_backends(self, count: int) -> list[Backend]:
-        """The back ends on the cloud's own Ceph: pools and Ceph users are numbered from 2 on."""
-        suffixes = ['', *map(str, range(2, count + 1))]
+    def own_backends(self, count: int, clustered: bool = False) -> list[Backend]:
+        """The back ends on the cloud's own Ceph: pools and Ceph users are numbered from 2 on.
+
+        :param clustered: add one that two volume services share
+        """
+        services = dict.fromkeys(('', *map(str, range(2, count + 1))), 1)
+        if clustered:
+            services['-shared'] = 2
         return [Backend(f'rbd{suffix}', f'volumes{suffix}', f'cinder{suffix}',
-                        str(self.ceph / ('ceph.conf' if not suffix else f'cinder{suffix}.conf')))
-                for suffix in suffixes]
+                        str(self.ceph / ('ceph.conf' if not suffix else f'cinder{suffix}.conf')),
+                        number)
+                for suffix, number in services.items()]
 
     def load(self) -> Settings | None:
         """The choices that were stored, None if there is no cloud in the directory.

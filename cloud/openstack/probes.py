@@ -99,8 +99,7 @@ class Probes:
                 return f'{layout.HOST}:{self._settings.epmd_port}'
             case services.CINDER_SCHEDULER:
                 return self._worker(name, 'cinder-scheduler', cinder.HOST)
-        backend = name.removeprefix(services.cinder_volume(''))
-        return self._worker(name, 'cinder-volume', f'{cinder.HOST}@{backend}')
+        return self._worker(name, 'cinder-volume', self._queues[name].partition('.')[2])
 
     def _worker(self, name: str, binary: str, host: str) -> str:
         """Ask others about a service that is reached through its queue.

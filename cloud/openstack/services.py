@@ -20,17 +20,17 @@ CINDER_SCHEDULER = 'cinder-scheduler'
 _STOP = 8
 
 
-def cinder_volume(backend: str) -> str:
-    """The name of the service of a back end."""
-    return f'cinder-volume-{backend}'
+def cinder_volume(instance: str) -> str:
+    """The name of a volume service, from that of one of a back end's instances."""
+    return f'cinder-volume-{instance}'
 
 
 def programs(files: layout.Layout, settings: layout.Settings,
              backends: Sequence[layout.Backend]) -> dict[str, processes.Program]:
     """Every service, in the order in which they start."""
-    volumes = {cinder_volume(backend.name): _cinder(files, 'cinder-volume',
-                                                    files.backend_conf(backend.name))
-               for backend in backends}
+    volumes = {cinder_volume(instance): _cinder(files, 'cinder-volume',
+                                                files.instance_conf(instance))
+               for backend in backends for instance in backend.instances}
     return {
         DATABASE: database.program(files),
         **broker.programs(files, settings),

@@ -111,7 +111,12 @@ class Operations:
 
     def list(self) -> builtins.list[dict[str, Any]]:
         """Describe every superposition of the pool, without the sizes of overlays."""
-        return [self._view(record) for record in self._protocol.list(self._home)]
+        watched = set(self._watches)
+        found = self._protocol.list(self._home)
+        # Another service of a cluster may have ended what is watched here.
+        for ended in watched - {record.id for record in found}:
+            self._unwatch(ended)
+        return [self._view(record) for record in found]
 
     def find(self, image: str) -> dict[str, Any] | None:
         """Describe the superposition that an image is in, None if it is in none."""
@@ -234,6 +239,8 @@ class Operations:
         """Renew the fence of what is decided; watch what is superposed."""
         record = self._get(superposition)
         self._protocol.renew(record)
+        if record.state in records.DECIDED:
+            self._unwatch(superposition)
         self._watch(record)
 
     def tidy(self) -> None:
@@ -288,7 +295,8 @@ class Operations:
 
     def _view(self, record: sp.Record,
               sizes: builtins.list[int] | None = None) -> dict[str, Any]:
-        dirty = self._dirty.get(record.id)
+        watched = record.id in self._watches and record.state not in records.DECIDED
+        dirty = self._dirty.get(record.id) if watched else None
         known: Sequence[int | None] = sizes or [None] * len(record.volumes)
         return {
             'id': record.id, 'state': record.state, 'outcome': record.outcome,
@@ -297,7 +305,7 @@ class Operations:
             'unchanged_s': _since(record.labels.get(_HANDED_AT, record.changed_at)),
             'reason': record.reason, 'server_id': record.server, 'joint': record.joint,
             'labels': record.labels, 'fenced': len(record.fenced),
-            'dirty': dirty is not None if record.id in self._watches else None,
+            'dirty': dirty is not None if watched else None,
             'dirty_object': dirty,
             'volumes': [{
                 'image': volume.image, 'size': volume.size, 'overlay': str(volume.overlay_ref),

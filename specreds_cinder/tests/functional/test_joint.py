@@ -132,8 +132,8 @@ class JointTest(JointTestCase):
             self.assertRaises(sp.Conflict, decide, record)
         self.assertEqual('superposed', self.protocol.resume(record))
         self.protocol.prepare(record)
-        for decide in (self.protocol.collapse, self.protocol.resume):
-            error = self.assertRaises(sp.Conflict, decide, record)
+        self.assertRaises(sp.Conflict, self.protocol.collapse, record)
+        error = self.assertRaises(sp.Conflict, self.protocol.resume, record)
         self.assertIn('together with others', str(error))
         self.assertEqual((records.COLLAPSING, None, True), self.state(record))
 

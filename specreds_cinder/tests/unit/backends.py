@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 import contextlib
+import functools
 import types
 from typing import Any
 from unittest import mock
@@ -184,11 +185,14 @@ class Backends(fixtures.Fixture):
                 (rpcapi, 'SuperAPI', lambda: self),
                 (notifications, 'emit', self._emit)):
             self.useFixture(fixtures.MockPatchObject(target, name, value))
-        self.workers = {host: Worker(lambda what, host=host: self.order.append((host, what)))
+        self.workers = {host: Worker(functools.partial(self._note, host))
                         for host in self.hosts}
         self.drivers = {host: mock.Mock(worker=worker) for host, worker in self.workers.items()}
         self.services = {host: lifecycle.Superpositions(driver, host)
                          for host, driver in self.drivers.items()}
+
+    def _note(self, host: str, what: str) -> None:
+        self.order.append((host, what))
 
     def add_volume(self, host: str, **changes: Any) -> dict[str, str]:
         """Make a volume; give it as ``create`` is told of it."""

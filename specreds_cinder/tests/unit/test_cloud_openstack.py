@@ -114,10 +114,11 @@ class CinderConfTest(_Base):
             cinder.conf(self.files, settings, self.make_passwords(), self.backends)))
         paths = [self.files.cinder_conf]
         for each in self.backends:
-            path = self.files.backend_conf(each.name)
-            private.write(path, private.ini(cinder.process_conf(each)))
-            if each.name == backend:
-                paths.append(path)
+            for instance, text in cinder.process_confs(each).items():
+                path = self.files.instance_conf(instance)
+                private.write(path, private.ini(text))
+                if instance == backend:
+                    paths.append(path)
         self.assert_private(self.files.cinder_conf)
         conf = cfg.ConfigOpts()
         conf.register_opts([cfg.ListOpt('enabled_backends'), cfg.StrOpt('volume_manager'),
@@ -239,7 +240,7 @@ class ServicesTest(_Base):
     def test_confs_of_a_back_end(self) -> None:
         program = services.programs(self.files, self.settings, self.backends)[
             'cinder-volume-rbd2']
-        self.assertEqual([str(self.files.cinder_conf), str(self.files.backend_conf('rbd2'))],
+        self.assertEqual([str(self.files.cinder_conf), str(self.files.instance_conf('rbd2'))],
                          [word for word in program.argv if word.endswith('.conf')])
 
 

@@ -2,10 +2,12 @@
 """What the driver hands out, and what it refuses while a volume is in superposition."""
 
 from collections.abc import Callable
+import copy
 from typing import Any
 from unittest import mock
 
 from cinder import exception as cinder_exception
+from cinder import objects
 from cinder.volume import configuration
 from cinder.volume.drivers import rbd
 import ddt
@@ -24,7 +26,8 @@ _OTHER = mock.Mock(id='other-id', spec_set=('id', 'name'))
 _OTHER.name = 'volume-2'
 _SNAPSHOT = mock.Mock(volume=_VOLUME)
 _CONNECTOR = {'host': 'h'}
-_PARENT = {'driver_volume_type': 'rbd', 'data': {'name': 'pool/volume-1', 'auth_username': 'c'}}
+_PARENT: dict[str, Any] = {'driver_volume_type': 'rbd',
+                           'data': {'name': 'pool/volume-1', 'auth_username': 'c'}}
 _STATES = ('creating', 'superposed', 'collapsing', 'promoted', 'merging', 'merged', 'aborting')
 
 
@@ -67,8 +70,7 @@ class ConnectionTest(DriverTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.upstream('initialize_connection', side_effect=lambda *_: {
-            **_PARENT, 'data': dict(_PARENT['data'])})  # type: ignore[call-overload]
+        self.upstream('initialize_connection', side_effect=lambda *_: copy.deepcopy(_PARENT))
 
     def connect(self) -> Any:
         """Connect."""
@@ -155,7 +157,7 @@ class GuardTest(DriverTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.useFixture(fixtures.MockPatchObject(driver.objects.Volume, 'get_by_id',
+        self.useFixture(fixtures.MockPatchObject(objects.Volume, 'get_by_id',
                                                  return_value=_VOLUME))
 
     @ddt.data(*_GUARDED)
@@ -243,7 +245,7 @@ class ServiceTest(DriverTestCase):
 
     def test_monitors_are_asked_once_in_a_while(self) -> None:
         asked = self.upstream('_get_mon_addrs', return_value=(['192.0.2.1'], ['6789']))
-        clock = self.useFixture(fixtures.MockPatchObject(driver.time, 'monotonic')).mock
+        clock = self.useFixture(fixtures.MockPatch('specreds_cinder.driver.time.monotonic')).mock
         for now, times in ((1e6, 1), (1e6 + 59, 1), (1e6 + 61, 2)):
             clock.return_value = now
             self.assertEqual((['192.0.2.1'], ['6789']), self.driver._get_mon_addrs())

@@ -316,7 +316,7 @@ class MergeTest(LifecycleTestCase):
         self.record['state'] = 'promoted'
         go = threading.Event()
         self.addCleanup(go.set)
-        self.worker.hooks['merge'] = go.wait
+        self.worker.hooks['merge'] = lambda: self.assertTrue(go.wait(_SECONDS))
         self.service.merge(self.context, 's1', 'offline')
         self.service.merge(self.context, 's1', 'offline')
         go.set()

@@ -2,6 +2,7 @@
 """The client's side of RPC, against a real server on oslo.messaging's transport for tests."""
 
 import datetime
+import functools
 import threading
 import time
 import types
@@ -44,9 +45,9 @@ class RpcTestCase(test.TestCase):
         self.admin = context.get_admin_context()
         self.context = context.RequestContext('u1', 'p1', is_admin=True, request_id='req-1')
         self.backs = {host: mock.Mock() for host in (HOST, SECOND)}
-        for host, back in self.backs.items():
+        for host in self.backs:
             self.make_service(host)
-            self.serve(host, endpoint.Endpoint(lambda back=back: back))
+            self.serve(host, endpoint.Endpoint(functools.partial(self.backs.get, host)))
         self.api = rpcapi.SuperAPI()
 
     def make_service(self, host: str, **values: Any) -> None:
@@ -61,7 +62,6 @@ class RpcTestCase(test.TestCase):
             messaging.Target(topic=f'{constants.VOLUME_TOPIC}.{host}', server=host.split('@')[0]),
             list(endpoints))
         server.start()
-        self.addCleanup(server.wait)
         self.addCleanup(server.stop)
 
     def volume(self, number: int, host: str, **changes: Any) -> Any:

@@ -35,7 +35,7 @@ _CONNECTION = {
             'id': base.ID,
             'state': 'superposed',
             'speculative': True,
-            'overlay': {'name': f'volumes/overlay.{base.ID}.0', 'format': 'qcow2',
+            'overlay': {'name': f'volumes/volume-{base.VOLUME}.super-{base.ID[:13]}', 'format': 'qcow2',
                         'discard': 'unmap', 'l2_cache_entry_size': 4096},
             'backing': {'name': f'volumes/volume-{base.VOLUME}', 'format': 'raw',
                         'size': base.GIB},
