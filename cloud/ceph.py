@@ -113,12 +113,8 @@ class Ceph:
 
         :raises CloudError: the directory holds something that is not a cluster
         """
-        if not self.files.root.exists():
-            return
-        directory.check_ours(self.files.settings, self.files.lock, 'cluster')
-        with directory.locked(self.files.lock):
-            self._stop(progress)
-            shutil.rmtree(self.files.root)
+        directory.wipe(self.files.settings, self.files.lock, 'cluster',
+                       lambda: self._stop(progress))
 
     def status(self) -> Status:
         """What the cluster is doing; health `DOWN` if its daemons are not running."""

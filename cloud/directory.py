@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A data directory: whose it is, one at a time in it, and whether its ports are free."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 import contextlib
 import fcntl
 import pathlib
+import shutil
 import socket
 
 from cloud import commands
@@ -34,6 +35,35 @@ def check_ours(settings: pathlib.Path, lock: pathlib.Path, what: str) -> None:
         return
     if any(path != lock for path in root.iterdir()):
         raise commands.CloudError(f'{root} is not empty and holds no {what}: it is left alone')
+
+
+def short(root: pathlib.Path, limit: int) -> pathlib.Path:
+    """Give the absolute path of a directory that sockets are to be in.
+
+    :param limit: characters that it may have
+    :raises CloudError: it has more
+    """
+    root = root.absolute()
+    if len(str(root)) > limit:
+        raise commands.CloudError(
+            f'{root} has {len(str(root))} characters, but the unix sockets in it allow {limit}: '
+            'choose a shorter data directory')
+    return root
+
+
+def wipe(settings: pathlib.Path, lock: pathlib.Path, what: str,
+         stop: Callable[[], None]) -> None:
+    """Stop what runs in a directory, and remove it. The parameters are :func:`check_ours`'.
+
+    :param stop: stops it
+    :raises CloudError: there is something in the directory that is not ours
+    """
+    if not settings.parent.exists():
+        return
+    check_ours(settings, lock, what)
+    with locked(lock):
+        stop()
+        shutil.rmtree(settings.parent)
 
 
 def check_ports(host: str, ports: Iterable[int], hint: str) -> None:

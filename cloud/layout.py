@@ -7,6 +7,7 @@ import pathlib
 import uuid
 
 from cloud import commands
+from cloud import directory
 
 GIB = 2**30
 DEFAULT_PORT = 17300
@@ -62,11 +63,7 @@ class Layout:
 
     def __init__(self, root: pathlib.Path) -> None:
         """:raises CloudError: the path is too long for the sockets in it"""
-        self.root = root.absolute()
-        if len(str(self.root)) > MAX_PATH:
-            raise commands.CloudError(
-                f'{self.root} has {len(str(self.root))} characters, but the unix sockets in it '
-                f'allow {MAX_PATH}: choose a shorter data directory')
+        self.root = directory.short(root, MAX_PATH)
         self.run = self.root / 'run'
         self.log = self.root / 'log'
         self.daemon_conf = self.root / 'daemon.conf'

@@ -502,13 +502,16 @@ def _alone(superposition_id: str) -> Iterator[None]:
 
     :raises SuperpositionConflict: another one does
     """
-    lock = coordination.COORDINATOR.get_lock(f'superposition-merge-{superposition_id}')
+    name = f'superposition-merge-{superposition_id}'
+    lock = coordination.COORDINATOR.get_lock(name)
     if not lock.acquire(blocking=False):
         raise exception.SuperpositionConflict(
             f'another volume service merges superposition {superposition_id}',
             state=records.MERGING)
     try:
         yield
+        # Nothing is left to merge, so nobody needs what the lock may have left on a disk.
+        coordination.synchronized_remove(name)
     finally:
         lock.release()
 

@@ -7,7 +7,6 @@ import dataclasses
 import functools
 from importlib import metadata
 import pathlib
-import shutil
 import time
 from typing import Any
 
@@ -135,12 +134,8 @@ class Cloud:
 
         :raises CloudError: the directory holds something that is not a cloud
         """
-        if not self.files.root.exists():
-            return
-        directory.check_ours(self.files.settings, self.files.lock, 'cloud')
-        with directory.locked(self.files.lock):
-            self._stop(progress)
-            shutil.rmtree(self.files.root)
+        directory.wipe(self.files.settings, self.files.lock, 'cloud',
+                       lambda: self._stop(progress))
 
     def status(self) -> list[probes.Check]:
         """What each service is doing, in the order in which they start."""

@@ -11,6 +11,7 @@ from typing import Any
 import uuid
 
 from cloud import commands
+from cloud import directory
 from cloud import layout as ceph_layout
 
 HOST = '127.0.0.1'
@@ -154,11 +155,7 @@ class Layout:
 
     def __init__(self, root: pathlib.Path) -> None:
         """:raises CloudError: the path is too long for the sockets in it"""
-        self.root = root.absolute()
-        if len(str(self.root)) > MAX_PATH:
-            raise commands.CloudError(
-                f'{self.root} has {len(str(self.root))} characters, but the unix sockets in it '
-                f'allow {MAX_PATH}: choose a shorter data directory')
+        self.root = directory.short(root, MAX_PATH)
         self.settings = self.root / 'cloud.json'
         self.passwords = self.root / 'passwords.json'
         self.lock = self.root / 'lock'

@@ -3,6 +3,7 @@
 
 from collections.abc import Callable
 import contextlib
+import functools
 import glob
 import json
 import os
@@ -405,6 +406,31 @@ class DirtyTest(WorkerTestCase):
         self.assertFalse(self.ask('show', superposition=superposition)['dirty'])
         self.assertEqual(0, primary.write(5 * OBJECT))
         self.assertEqual(superposition, self.ask('next_dirty', timeout=_SECONDS)[0])
+
+    def test_decided_by_another_service(self) -> None:
+        other = functools.partial(self.make_worker().call, self.context)
+        superposition = self.super(self.make_volume(objects=8).image)
+        self.child(superposition, 'write -P 0xc1 0 4M')
+        other('look_after', superposition=superposition)
+        self.assertFalse(other('show', superposition=superposition)['dirty'])
+        self.assertEqual('promoted', self.ask(
+            'collapse', superposition=superposition, durable=False)['outcome'])
+        self.assertIsNone(other('show', superposition=superposition)['dirty'])
+        other('look_after', superposition=superposition)
+        # The merge writes to the volume, which nobody watches any more.
+        self.ask('merge', superposition=superposition)
+        self.assertEqual([], other('list'))
+        self.assertIsNone(other('next_dirty', timeout=0.1))
+
+    def test_ended_by_another_service(self) -> None:
+        other = functools.partial(self.make_worker().call, self.context)
+        volume = self.make_volume(objects=8)
+        superposition = self.super(volume.image)
+        other('look_after', superposition=superposition)
+        self.ask('drop', superposition=superposition)
+        self.assertEqual([], other('list'))
+        self.assertEqual(0, self.make_primary(volume).write(5 * OBJECT))
+        self.assertIsNone(other('next_dirty', timeout=0.1))
 
     def test_watched_again_when_a_collapse_is_refused(self) -> None:
         superposition = self.super(self.make_volume().image)

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several back ends without Ceph, Cinder's database or a message broker, for tests of sets."""
 
+import collections
 from collections.abc import Callable, Iterable, Iterator, Mapping
 import contextlib
 import functools
+import threading
 import types
 from typing import Any
 from unittest import mock
 
+from cinder import coordination
 import fixtures
 
 from specreds_cinder import exception
@@ -162,6 +165,7 @@ class Backends(fixtures.Fixture):
     :ivar told: notifications: event, view, and what else is told
     :ivar under_way: what is under way with the volumes
     :ivar away: hosts that do not answer to others
+    :ivar locks: those that all services of a cloud share, by name
     """
 
     def __init__(self, *hosts: str) -> None:
@@ -173,6 +177,8 @@ class Backends(fixtures.Fixture):
         self.told: list[tuple[str, dict[str, Any], dict[str, Any]]] = []
         self.away: set[str] = set()
         self.under_way: list[str] = []
+        self.locks: collections.defaultdict[str, threading.Lock] = collections.defaultdict(
+            threading.Lock)
 
     def setUp(self) -> None:
         super().setUp()
@@ -181,6 +187,7 @@ class Backends(fixtures.Fixture):
                 (hints, 'put', self._put), (hints, 'remove', self._remove),
                 (hints, 'on', self._on), (hints, 'volumes', self._volumes),
                 (lifecycle, '_volume', lambda volume_id: self.volumes[volume_id]),
+                (coordination.COORDINATOR, 'get_lock', self.locks.__getitem__),
                 (rest, 'volumes', self._read), (rest, '_under_way', lambda _: self.under_way),
                 (rpcapi, 'SuperAPI', lambda: self),
                 (notifications, 'emit', self._emit)):

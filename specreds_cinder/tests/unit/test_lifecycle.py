@@ -323,6 +323,17 @@ class MergeTest(LifecycleTestCase):
         self.merged()
         self.assertEqual(1, self.worker.methods().count('merge'))
 
+    def test_not_while_another_service_does(self) -> None:
+        self.record['state'] = 'promoted'
+        with self.back.locks['superposition-merge-s1']:
+            self.service.merge(self.context, 's1', 'offline')
+            self.merged()
+        self.assertNotIn('merge', self.worker.methods())
+        self.assertEqual([], self.back.events())
+        self.service.merge(self.context, 's1', 'offline')
+        self.merged()
+        self.assertIn('merge', self.worker.methods())
+
 
 class MergesTest(LifecycleTestCase):
 
@@ -463,3 +474,11 @@ class DirtyTest(LifecycleTestCase):
                          [(event, view['id']) for event, view, _ in self.back.told])
         self.service.announce_dirty()
         self.assertEqual(1, len(self.back.told))
+
+    def test_not_when_it_is_decided_meanwhile(self) -> None:
+        self.create()
+        self.back.told.clear()
+        self.worker.records['s1']['state'] = 'promoted'
+        self.worker.dirty = [('s1', 'object 7 was written')]
+        self.service.announce_dirty()
+        self.assertEqual([], self.back.told)

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several Ceph clusters and users at once, and one back end that several services share."""
+
+from concurrent import futures
+import itertools
+from typing import Any
+
+import ddt
+
+from cloud.openstack import services
+from specreds_cinder import superposition as sp
+from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import record as records
+from specreds_cinder.tests.cloud import base
+from specreds_cinder.tests.cloud import test_services
+
+_CHILD = 'write -P 0xc1 0 64k'
+_SEEN = 'read -P 0xc1 0 64k'
+_EBLOCKLISTED = -108
+
+
+@ddt.ddt
+class SecondClusterTest(base.CloudTestCase):
+    """One back end is on another Ceph cluster than the others, as another user."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        extra = self.cloud.settings.extra_backends
+        if not extra:
+            self.skipTest('no back end of the cloud is on another Ceph cluster; '
+                          './run test starts one that has it (--extra-backend)')
+        self.far = extra[0]
+
+    def make_set(self) -> list[dict[str, Any]]:
+        """Make a volume on each cluster."""
+        return [self.make_volume('rbd'), self.make_volume(self.far.name)]
+
+    def whole_life(self, *volumes: dict[str, Any]) -> None:
+        """Superpose, write on the other side, promote and merge."""
+        primaries = [self.make_primary(volume) for volume in volumes]
+        made = self.superpose(*(volume['id'] for volume in volumes))
+        connections = self.connections(made['id'])
+        for volume in volumes:
+            self.qemu_io(volume, connections[volume['id']], 'read -P 0x50 0 4k', _CHILD)
+        self.assertEqual('promoted', self.collapse(made['id'])['outcome'])
+        for primary in primaries:
+            self.assertEqual(_EBLOCKLISTED, primary.write(0, 0x99))
+        self.merge(made['id'])
+        for volume in volumes:
+            info = self.connection(volume)
+            self.assertEqual('rbd', info['driver_volume_type'])
+            self.qemu_io(volume, info, _SEEN)
+
+    def test_promoted_together(self) -> None:
+        self.whole_life(*self.make_set())
+
+    def test_alone(self) -> None:
+        self.whole_life(self.make_volume(self.far.name))
+
+    def test_aborted_alone(self) -> None:
+        volume = self.make_volume(self.far.name)
+        primary = self.make_primary(volume)
+        made = self.superpose(volume['id'])
+        self.qemu_io(volume, self.connections(made['id'])[volume['id']], _CHILD)
+        self.request('DELETE', f'/os-superpositions/{made["id"]}', expect=204)
+        self.assertEqual(0, primary.write(4096, 0x51))
+        self.assertEqual(b'\x50' * 4096 + b'\x51' * 4096, primary.read(0, 8192))
+
+    @ddt.data(0, 1)
+    def test_one_is_dirty(self, which: int) -> None:
+        volumes = self.make_set()
+        primaries = [self.make_primary(volume) for volume in volumes]
+        made = self.superpose(*(volume['id'] for volume in volumes))
+        self.assertEqual(0, primaries[which].write(1 << 20, 0x51))
+        check = self.request('POST', f'/os-superpositions/{made["id"]}/check')['check']
+        self.assertTrue(check['dirty'])
+        self.assertEqual('dirty', self.collapse(made['id'])['outcome'])
+        self.wait_gone(made['id'])
+        for primary in primaries:
+            self.assertEqual(0, primary.write(2 << 20, 0x52))
+
+    def test_each_as_its_own_user(self) -> None:
+        volumes = {backend.name: self.make_volume(backend.name)
+                   for backend in self.cloud.backends}
+        made = self.superpose(*(volume['id'] for volume in volumes.values()))
+        connections = self.connections(made['id'])
+        for backend in self.cloud.backends:
+            volume = volumes[backend.name]
+            data = connections[volume['id']]['data']
+            self.assertEqual(backend.user, data['auth_username'])
+            self.assertEqual(f'{backend.pool}/volume-{volume["id"]}',
+                             data['superposition']['backing']['name'])
+            self.qemu_io(volume, connections[volume['id']], _CHILD)
+        # There is more than one cluster.
+        near, far = (connections[volumes[name]['id']]['data'] for name in ('rbd', self.far.name))
+        self.assertNotEqual((near['hosts'], near['ports']), (far['hosts'], far['ports']))
+
+    def test_no_user_reaches_another_pool(self) -> None:
+        volume = self.make_volume('rbd')
+        self.assertRaises(errors.SuperError, sp.Protocol(self.cluster('rbd2')).super,
+                          [self.image(volume)], 'not allowed', None)
+        self.superpose(volume['id'])
+
+
+class ClusteredTest(test_services.ServicesTestCase):
+    """Two volume services of one cluster share a back end (active-active)."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        shared = [backend for backend in self.cloud.backends if backend.services > 1]
+        if not shared:
+            self.skipTest('the cloud has no back end that several volume services share; '
+                          './run test starts one that has it (--clustered)')
+        self.backend = shared[0]
+        self.both = [services.cinder_volume(name) for name in self.backend.instances]
+        self.volume_ = self.make_volume(self.backend.name)
+        self.volume_id = self.volume_['id']
+
+    def superposed_by_the_first(self) -> dict[str, Any]:
+        """Superpose while the other service is dead."""
+        with self.dead(self.both[1]):
+            return self.superpose(self.volume_id)
+
+    def test_one_back_end(self) -> None:
+        made = self.superpose(self.volume_id)
+        self.assertEqual([f'controllers@{self.backend.name}'], made['hosts'])
+        hosts = {service['host'] for service in
+                 self.request('GET', '/os-services?binary=cinder-volume')['services']
+                 if service['host'].endswith(f'@{self.backend.name}')}
+        self.assertEqual(2, len(hosts))
+
+    def test_promoted_by_the_other(self) -> None:
+        primary = self.make_primary(self.volume_)
+        made = self.superposed_by_the_first()
+        with self.dead(self.both[0]):
+            child = self.connections(made['id'])[self.volume_id]
+            self.qemu_io(self.volume_, child, 'read -P 0x50 0 4k', _CHILD)
+            self.assertEqual('promoted', self.collapse(made['id'])['outcome'])
+            self.assertEqual(_EBLOCKLISTED, primary.write(0, 0x99))
+            self.assertEqual('rbd_super', self.connection(self.volume_)['driver_volume_type'])
+        # The one that is back does not think that anything was cut off.
+        self.assertEqual('promoted', self.superposition(made['id'])['state'])
+        with self.dead(self.both[1]):
+            self.merge(made['id'])
+        self.qemu_io(self.volume_, self.connection(self.volume_), _SEEN)
+
+    def test_dirty_seen_by_the_other(self) -> None:
+        primary = self.make_primary(self.volume_)
+        made = self.superposed_by_the_first()
+        with self.dead(self.both[0]):
+            self.assertEqual(0, primary.write(1 << 20, 0x51))
+            self.wait('dirty superposition', lambda: self.superposition(made['id'])['dirty'])
+            self.assertEqual('dirty', self.collapse(made['id'])['outcome'])
+            self.wait_gone(made['id'])
+        self.assertEqual(0, primary.write(2 << 20, 0x52))
+
+    def test_aborted_by_the_other(self) -> None:
+        made = self.superposed_by_the_first()
+        with self.dead(self.both[0]):
+            self.request('DELETE', f'/os-superpositions/{made["id"]}', expect=204)
+        self.wait_gone(made['id'])
+        # What the first service still remembers of it does no harm.
+        again = self.superpose(self.volume_id)
+        self.assertEqual('promoted', self.collapse(again['id'])['outcome'])
+        self.merge(again['id'])
+
+    def test_one_starts_while_the_other_decides(self) -> None:
+        """What is under way is not cut off just because a service starts."""
+        made = self.superpose(self.volume_id)
+        protocol = sp.Protocol(self.cluster(self.backend.name))
+        record = protocol.show(made['id'], self.image(self.volume_).home)
+        with self.dead(self.both[0]):
+            protocol.store.swap(record, record.moved(
+                records.COLLAPSING, fenced=tuple(sorted(record.clients))))
+        self.assertEqual('collapsing', self.superposition(made['id'])['state'])
+        # Nobody goes on with it, though, so one of the two does in the end.
+        self.wait('decision', lambda: self.superposition(made['id'])['state'] == 'promoted', 180)
+
+    def test_both_at_once(self) -> None:
+        """Many live their lives at the same time, and both services work on all of them."""
+        volumes = [self.volume_, *(self.make_volume(self.backend.name) for _ in range(5))]
+        with futures.ThreadPoolExecutor(len(volumes)) as executor:
+            made = list(executor.map(lambda volume: self.superpose(volume['id'])['id'], volumes))
+            for superposition_id, volume in zip(made, volumes, strict=True):
+                self.qemu_io(volume, self.connections(superposition_id)[volume['id']],
+                             'write -P 0xc1 0 16M')
+            outcomes = list(executor.map(lambda one: self.collapse(one)['outcome'], made))
+            self.assertEqual({'promoted'}, set(outcomes))
+            # Each is asked for several times, so both services begin.
+            for answer in executor.map(self.ask_to_merge, itertools.chain(made, made, made)):
+                self.assertIn(answer, (202, base.GONE))
+        for superposition_id, volume in zip(made, volumes, strict=True):
+            self.merge(superposition_id)
+            info = self.connection(volume)
+            self.assertEqual('rbd', info['driver_volume_type'])
+            self.qemu_io(volume, info, 'read -P 0xc1 0 16M', 'write -P 0xd2 0 16M')
+        # Nobody writes what was merged once more.
+        self.assertEqual([], self.superpositions(state='merging'))
+        for volume in volumes:
+            self.qemu_io(volume, self.connection(volume), 'read -P 0xd2 0 16M')
+
+    def ask_to_merge(self, superposition_id: str) -> int:
+        """Ask for a merge; give the answer's status."""
+        status: int = self.api().request(
+            f'/os-superpositions/{superposition_id}/merge', 'POST',
+            json={'merge': {'step': 'offline'}}).status_code
+        return status
