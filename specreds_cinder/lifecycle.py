@@ -59,6 +59,7 @@ class Superpositions:
         self._host = host
         self._peers = rpcapi.SuperAPI()
         self._merging: set[str] = set()
+        self._deciding: set[str] = set()
         self._merges = threading.BoundedSemaphore(CONF.specreds.merges)
         self._lock = threading.Lock()
 
@@ -159,7 +160,8 @@ class Superpositions:
         """
         found = self._ask(ctxt, 'show', superposition=superposition_id)
         members = found['labels']['members']
-        with self._announced(ctxt, 'collapse', self._view(found), decision='promote') as told:
+        with self._deciding_on(superposition_id), self._announced(
+                ctxt, 'collapse', self._view(found), decision='promote') as told:
             if len(members) == 1:
                 report = _report(self._ask(ctxt, 'collapse', superposition=superposition_id,
                                            durable=durable))
@@ -361,7 +363,7 @@ class Superpositions:
             if stale:
                 self._follow(ctxt, found, leader)
         elif found['state'] == records.COLLAPSING:
-            if stale:
+            if stale and found['id'] not in self._deciding:
                 LOG.info('going on with superposition %s, whose collapse was cut off',
                          found['id'])
                 self.collapse(ctxt, found['id'], False)
@@ -384,6 +386,15 @@ class Superpositions:
         if state in records.DECIDED:
             self.member_commit(ctxt, found['id'])
 
+    @contextlib.contextmanager
+    def _deciding_on(self, superposition_id: str) -> Iterator[None]:
+        """Keep :meth:`look_after` from taking a decision that takes long for one cut off."""
+        self._deciding.add(superposition_id)
+        try:
+            yield
+        finally:
+            self._deciding.discard(superposition_id)
+
     def _start_merge(self, ctxt: Any, found: View) -> None:
         with self._lock:
             if found['id'] in self._merging:
@@ -393,25 +404,13 @@ class Superpositions:
 
     def _merge(self, ctxt: Any, found: View) -> None:
         try:
-            with self._merges, _alone(found['id']):
-                members = found['labels']['members']
-                if members[0] == self._host:
-                    # Its record is what the others ask for until they are committed, too.
-                    for host in members[1:]:
-                        self._on(ctxt, host, 'commit', superposition_id=found['id'])
-                # A server that runs on its overlays is nothing to tell of.
-                self._ask(ctxt, 'unused', superposition=found['id'])
-                began = time.monotonic()
-                with self._announced(ctxt, 'merge', self._view(found)) as told:
-                    self._ask(ctxt, 'merge', superposition=found['id'])
-                    told['durations'] = {'total': time.monotonic() - began}
+            with self._merges, _alone(self._host, found['id']):
+                # Gone means that it has been merged.
+                with contextlib.suppress(exception.SuperpositionNotFound):
+                    self._merge_alone(ctxt, found)
                 self._forget(found)
-                LOG.info('superposition %s of server %s is merged', found['id'],
-                         found['server_id'])
         except exception.SuperpositionConflict as exc:
             LOG.info('superposition %s is merged another time: %s', found['id'], exc.msg)
-        except exception.SuperpositionNotFound:
-            self._forget(found)
         except exception.SuperpositionError as exc:
             LOG.warning('superposition %s could not be merged: %s', found['id'], exc.msg)
         except Exception:
@@ -419,6 +418,20 @@ class Superpositions:
         finally:
             with self._lock:
                 self._merging.discard(found['id'])
+
+    def _merge_alone(self, ctxt: Any, found: View) -> None:
+        members = found['labels']['members']
+        if members[0] == self._host:
+            # Its record is what the others ask for until they are committed, too.
+            for host in members[1:]:
+                self._on(ctxt, host, 'commit', superposition_id=found['id'])
+        # A server that runs on its overlays is nothing to tell of.
+        self._ask(ctxt, 'unused', superposition=found['id'])
+        began = time.monotonic()
+        with self._announced(ctxt, 'merge', self._view(found)) as told:
+            self._ask(ctxt, 'merge', superposition=found['id'])
+            told['durations'] = {'total': time.monotonic() - began}
+        LOG.info('superposition %s of server %s is merged', found['id'], found['server_id'])
 
     def _forget(self, found: View) -> None:
         hints.remove(found['labels'].get('volumes', {}).values(), found['id'])
@@ -494,15 +507,15 @@ class Superpositions:
 
 
 @contextlib.contextmanager
-def _alone(superposition_id: str) -> Iterator[None]:
-    """Merge while no other service of a cluster merges the same.
+def _alone(host: str, superposition_id: str) -> Iterator[None]:
+    """Merge on a back end while no other service of its cluster merges the same.
 
     One that still read an overlay after another one was done would write what is old into a
     volume that is in use again.
 
     :raises SuperpositionConflict: another one does
     """
-    name = f'superposition-merge-{superposition_id}'
+    name = f'superposition-merge-{host}-{superposition_id}'
     lock = coordination.COORDINATOR.get_lock(name)
     if not lock.acquire(blocking=False):
         raise exception.SuperpositionConflict(

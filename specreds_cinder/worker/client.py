@@ -7,10 +7,8 @@ import dataclasses
 import json
 import os
 import secrets
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 from typing import Any
 
@@ -99,13 +97,13 @@ class Worker:
             return self._served
 
     def _start(self) -> '_Served':
-        directory = tempfile.mkdtemp(prefix='specreds-')
-        address = os.path.join(directory, 'worker')
+        # A socket without a file: nothing is left of it, whoever is killed.
+        address = f'\0specreds-{secrets.token_hex(16)}'
         key = secrets.token_bytes(32)
         process = subprocess.Popen(
             [sys.executable, '-m', 'specreds_cinder.worker.server'], text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        served = _Served(process, utils.tpool_wrap(_Remote(address, key)), directory)
+        served = _Served(process, utils.tpool_wrap(_Remote(address, key)))
         assert process.stdin is not None and process.stdout is not None
         told = {**self._told, 'address': address, 'key': key.hex(), 'log': _log_options()}
         with contextlib.suppress(BrokenPipeError):
@@ -132,14 +130,10 @@ def _log_options() -> dict[str, Any]:
 
 @dataclasses.dataclass(frozen=True)
 class _Served:
-    """A process, and how to ask it.
-
-    :param directory: where its socket is
-    """
+    """A process, and how to ask it."""
 
     process: 'subprocess.Popen[str]'
     remote: Any
-    directory: str
 
     def end(self) -> None:
         """Kill it. May be repeated."""
@@ -149,7 +143,6 @@ class _Served:
             assert pipe is not None
             with contextlib.suppress(BrokenPipeError):
                 pipe.close()
-        shutil.rmtree(self.directory, ignore_errors=True)
 
 
 class _Remote:

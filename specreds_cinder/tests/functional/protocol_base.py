@@ -8,6 +8,7 @@ from typing import Any
 
 import fixtures
 import rbd
+import tenacity
 
 from specreds_cinder import superposition as sp
 from specreds_cinder.superposition import record as records
@@ -16,6 +17,7 @@ from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import base
 
 SIZE = 32 * base.MIB
+_LISTED_SECONDS = 10
 
 
 class ProtocolTestCase(base.FunctionalTestCase):
@@ -113,9 +115,18 @@ class ProtocolTestCase(base.FunctionalTestCase):
             self.assertNotIn(volume.overlay, images.values())
             ours = {f'specreds.super.{record.id}', f'specreds.claim.{volume.image_id}'}
             for pool in {volume.pool, volume.data_pool}:
-                self.assertEqual(set(), {
-                    name for name in self.objects(pool, volume.namespace)
-                    if name in ours or _of_no_image(name, images)})
+                self.assert_only_images(pool, volume.namespace, images, ours)
+
+    @tenacity.retry(retry=tenacity.retry_if_exception_type(AssertionError), reraise=True,
+                    stop=tenacity.stop_after_delay(_LISTED_SECONDS), wait=tenacity.wait_fixed(0.5))
+    def assert_only_images(self, pool: str, namespace: str, images: dict[str, str],
+                           ours: set[str]) -> None:
+        """Check that a pool holds no object of an image that is not there.
+
+        A listing may lag behind a removal; what was really left stays.
+        """
+        self.assertEqual(set(), {name for name in self.objects(pool, namespace)
+                                 if name in ours or _of_no_image(name, images)})
 
 
 def _of_no_image(name: str, images: dict[str, str]) -> bool:

@@ -6,6 +6,8 @@ import contextlib
 import functools
 import glob
 import json
+import multiprocessing
+from multiprocessing import managers
 import os
 import pathlib
 import signal
@@ -30,6 +32,8 @@ from specreds_cinder.worker import client
 
 OBJECT = 4 * base.MIB
 _SECONDS = 60
+# A flag in /proc/net/unix
+_ACCEPTING = 0x10000
 _NOBODY = '7a3ab2b5-8b0f-4a0c-9a55-3c9a6b8b5a11'
 
 
@@ -304,14 +308,20 @@ class ProcessTest(WorkerTestCase):
 
     def test_nothing_is_left_of_it(self) -> None:
         pid = self.process()
-        served = self.worker._served
-        assert served is not None
-        self.assertTrue(os.path.isdir(served.directory))
-        self.assertEqual(0o700, os.stat(served.directory).st_mode & 0o777)
+        # What it listens on has no file: nothing could be left, however it ends.
+        (path,) = _listening(pid)
+        self.assertTrue(path.startswith('@specreds-'), path)
         self.worker.stop()
         self.assertFalse(os.path.exists(f'/proc/{pid}'))
-        self.assertFalse(os.path.exists(served.directory))
         self.worker.stop()
+
+    def test_nobody_else_is_answered(self) -> None:
+        (path,) = _listening(self.process())
+        address = path.replace('@', '\0', 1)
+        for key in (b'', b'guessed'):
+            stranger = managers.BaseManager(address=address, authkey=key)
+            self.assertRaises(multiprocessing.AuthenticationError, stranger.connect)
+        self.ask('ping')
 
     def test_no_secret_in_its_arguments_or_environment(self) -> None:
         pid = self.process()
@@ -328,7 +338,7 @@ class ProcessTest(WorkerTestCase):
             'cfg.CONF([])\n'
             'worker = client.Worker(json.loads(sys.argv[1]), sys.argv[2], {}, watch=True)\n'
             'worker.call(None, "ping")\n'
-            'print(worker._served.process.pid, worker._served.directory, flush=True)\n'
+            'print(worker._served.process.pid, flush=True)\n'
             'time.sleep(1000)\n')
         service = subprocess.Popen(
             [sys.executable, '-c', program, json.dumps(
@@ -337,13 +347,13 @@ class ProcessTest(WorkerTestCase):
         self.addCleanup(service.wait)
         self.addCleanup(service.kill)
         assert service.stdout is not None
-        pid, directory = service.stdout.readline().split()
+        pid = int(service.stdout.readline())
+        self.assertEqual(1, len(_listening(pid)))
         self.assertTrue(os.path.exists(f'/proc/{pid}'))
         service.kill()
         service.wait()
         service.stdout.close()
         self.until(lambda: not os.path.exists(f'/proc/{pid}/exe'))
-        self.assertFalse(os.path.exists(directory))
 
     def until(self, happened: Callable[[], bool]) -> None:
         """Wait for something to happen."""
@@ -464,10 +474,27 @@ class EventletTest(WorkerTestCase):
         self.assertGreater(said['ticks'], 10)
 
 
-def _connections(pid: int) -> int:
-    """Count the sockets of a process that somebody talks to it on."""
-    found = 0
+def _sockets(pid: int) -> set[str]:
+    """Name the sockets of a process, by inode."""
+    found = set()
     for link in glob.glob(f'/proc/{pid}/fd/*'):
         with contextlib.suppress(OSError):
-            found += os.readlink(link).startswith('socket:')
+            found.add(os.readlink(link).removeprefix('socket:[').removesuffix(']'))
     return found
+
+
+def _unix(pid: int) -> list[list[str]]:
+    """List a process's sockets in the UNIX domain as the kernel describes them."""
+    ours = _sockets(pid)
+    lines = pathlib.Path('/proc/net/unix').read_text().splitlines()[1:]
+    return [words for words in map(str.split, lines) if words[6] in ours]
+
+
+def _listening(pid: int) -> list[str]:
+    """Name the sockets that a process listens on."""
+    return [words[7] for words in _unix(pid) if int(words[3], 16) & _ACCEPTING]
+
+
+def _connections(pid: int) -> int:
+    """Count the connections to a process."""
+    return len(_unix(pid)) - len(_listening(pid))

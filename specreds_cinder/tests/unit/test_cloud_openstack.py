@@ -237,6 +237,24 @@ class ServicesTest(_Base):
         self.assertEqual(list(programs)[-3:], list(queues))
         self.assertEqual('cinder-volume.controller@rbd2', queues['cinder-volume-rbd2'])
 
+    def test_two_services_of_one_back_end(self) -> None:
+        *_, shared = self.files.own_backends(1, clustered=True)
+        programs = services.programs(self.files, self.settings, [shared])
+        self.assertEqual(['cinder-volume-rbd-shared', 'cinder-volume-rbd-shared-2'],
+                         list(programs)[-2:])
+        self.assertEqual(['cinder-volume.controller@rbd-shared',
+                          'cinder-volume.controller2@rbd-shared'],
+                         list(cinder.queues([shared]).values())[1:])
+        first, second = (conf['DEFAULT'] for conf in cinder.process_confs(shared).values())
+        self.assertEqual({**first, 'host': 'controller2'}, second)
+        self.assertEqual('controllers', first['cluster'])
+        self.assertEqual('controllers@rbd-shared#rbd-shared', cinder.pool(shared))
+
+    def test_alone_there_is_no_cluster(self) -> None:
+        (conf,) = cinder.process_confs(self.backends[0]).values()
+        self.assertNotIn('cluster', conf['DEFAULT'])
+        self.assertEqual('controller@rbd#rbd', cinder.pool(self.backends[0]))
+
     def test_confs_of_a_back_end(self) -> None:
         program = services.programs(self.files, self.settings, self.backends)[
             'cinder-volume-rbd2']

@@ -325,7 +325,7 @@ class MergeTest(LifecycleTestCase):
 
     def test_not_while_another_service_does(self) -> None:
         self.record['state'] = 'promoted'
-        with self.back.locks['superposition-merge-s1']:
+        with self.back.locks[f'superposition-merge-{HOST}-s1']:
             self.service.merge(self.context, 's1', 'offline')
             self.merged()
         self.assertNotIn('merge', self.worker.methods())

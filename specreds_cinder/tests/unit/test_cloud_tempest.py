@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is made of Tempest's results, and what Tempest is told of a cloud."""
+
+import argparse
+import io
+import pathlib
+import re
+
+import ddt
+import fixtures
+from oslo_config import cfg
+import subunit
+import testtools
+
+from cloud import tempest
+from cloud import tempest_results as results
+from cloud.openstack import cloud
+from cloud.openstack import credentials
+from cloud.openstack import files as private
+
+
+class ReadTest(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.data = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        self.written = io.BytesIO()
+        self.stream = subunit.StreamResultToBytes(self.written)
+
+    def ran(self, name: str, status: str, **details: str) -> None:
+        self.stream.status(test_id=name, test_status='inprogress')
+        for detail, text in details.items():
+            self.stream.status(test_id=name, file_name=detail, file_bytes=text.encode(),
+                               mime_type='text/plain; charset=utf8', eof=True)
+        self.stream.status(test_id=name, test_status=status)
+
+    def read(self) -> list[results.Result]:
+        told: list[results.Result] = []
+        self.written.seek(0)
+        found = results.read(self.written, self.data / 'copy', told.append)
+        self.assertEqual(told, found)
+        return found
+
+    def test_statuses(self) -> None:
+        self.stream.status(test_id='a', test_status='exists')
+        self.ran('a', 'success')
+        self.ran('b', 'fail', traceback='Traceback:\n  line\nValueError: no')
+        self.ran('c', 'skip', reason='no Nova')
+        self.ran('d', 'xfail')
+        self.ran('e', 'uxsuccess')
+        self.assertEqual(
+            [('a', results.PASSED, ''), ('b', results.FAILED, 'ValueError: no'),
+             ('c', results.SKIPPED, 'no Nova'), ('d', results.PASSED, ''),
+             ('e', results.FAILED, '')],
+            [(result.name, result.status, result.reason) for result in self.read()])
+
+    def test_copy_says_the_same(self) -> None:
+        self.ran('a', 'success')
+        self.ran('b', 'fail', traceback='why')
+        found = self.read()
+        self.written = io.BytesIO((self.data / 'copy').read_bytes())
+        (self.data / 'copy').rename(self.data / 'first')
+        self.assertEqual(found, self.read())
+
+    def test_one_that_never_ends_has_failed(self) -> None:
+        self.stream.status(test_id='a', test_status='inprogress')
+        self.assertEqual([('a', results.FAILED)],
+                         [(result.name, result.status) for result in self.read()])
+
+    def test_lines_of_no_test(self) -> None:
+        self.written.write(b'a warning\n')
+        self.ran('a', 'success')
+        self.assertEqual(['a'], [result.name for result in self.read()])
+
+
+class CompareTest(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        same = [results.Result('a', results.PASSED), results.Result('b', results.SKIPPED, 'why')]
+        self.on = results.Run('on', [*same, results.Result('c', results.FAILED, 'x\ny')], 10.4)
+        self.off = results.Run('off', [*same, results.Result('c', results.PASSED)], 9.6)
+
+    def test_same(self) -> None:
+        self.assertEqual([], results.differences(self.on, self.on))
+
+    def test_other_status(self) -> None:
+        self.assertEqual(['c: failed on, passed off'], results.differences(self.on, self.off))
+
+    def test_not_run(self) -> None:
+        less = results.Run('off', self.off.results[1:], 1)
+        self.assertEqual(['a: passed on, not run off', 'c: failed on, passed off'],
+                         results.differences(self.on, less))
+        self.assertEqual(['c: passed off, failed on', 'a: not run off, passed on'],
+                         results.differences(less, self.on))
+
+    def test_table(self) -> None:
+        self.assertEqual([['passed', 'failed', 'skipped', 'seconds'],
+                          ['on', '1', '1', '1', '10'], ['off', '2', '0', '1', '10']],
+                         [line.split() for line in results.table([self.on, self.off])])
+
+    def test_report(self) -> None:
+        lines = [line.strip() for line in results.report([self.on, self.off]).splitlines()]
+        for line in ('on:', 'failed   c', 'x', 'y', 'skipped  b', 'why', 'off:', 'passed   c'):
+            self.assertIn(line, lines)
+
+
+class ConfTest(testtools.TestCase):
+
+    def test_what_tempest_reads(self) -> None:
+        data = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        made = cloud.Cloud(data / 'cloud', port=20000)
+        credentials.create(made.files)
+        path = data / 'tempest.conf'
+        private.write(path, private.ini(tempest.conf(made, data)))
+        conf = cfg.ConfigOpts()
+        conf.register_opts([cfg.StrOpt('admin_password')], 'auth')
+        conf.register_opts([cfg.ListOpt('backend_names'),
+                            cfg.ListOpt('manage_snapshot_ref')], 'volume')
+        conf.register_opts([cfg.URIOpt('uri_v3')], 'identity')
+        conf(args=[], default_config_files=[str(path)])
+        self.assertEqual(credentials.load(made.files)['admin'], conf.auth.admin_password)
+        self.assertEqual(['rbd', 'rbd2'], conf.volume.backend_names)
+        self.assertEqual(['source-name', 'snapshot-%s'], conf.volume.manage_snapshot_ref)
+        self.assertEqual('http://127.0.0.1:20000/v3', conf.identity.uri_v3)
+        self.assertEqual(0o600, path.stat().st_mode & 0o777)
+
+
+@ddt.ddt
+class SelectionTest(testtools.TestCase):
+
+    get = 'tempest.api.volume.test_volumes_get.VolumesGetTest.test_get[id-1,smoke]'
+    extend = 'tempest.api.volume.test_volumes_extend.VolumesExtendTest.test_extend_smoke[id-2]'
+    compute = 'tempest.api.compute.test_x.XTest.test_get[id-3,smoke]'
+
+    def selected(self, *words: str) -> list[str]:
+        parser = argparse.ArgumentParser()
+        tempest.add(parser.add_subparsers())
+        regex = tempest.selection(parser.parse_args(['tempest', *words]))
+        return [name for name in (self.get, self.extend, self.compute) if re.search(regex, name)]
+
+    def test_smoke(self) -> None:
+        self.assertEqual([self.get], self.selected())
+
+    def test_all(self) -> None:
+        self.assertEqual([self.get, self.extend], self.selected('--all'))
+
+    def test_regex(self) -> None:
+        self.assertEqual([self.extend], self.selected('VolumesExtend'))
+
+    @ddt.data('tempest.api.volume.test_a.ATest.test_upload[id-1,image]',
+              'tempest.api.volume.test_a.ATest.test_upload[id-1,image,smoke]',
+              'tempest.api.volume.test_volumes_extend.VolumesExtendTest.test_volume_extend[id-1]')
+    def test_needs_images(self, name: str) -> None:
+        self.assertTrue(re.search(tempest.EXCLUDED, name))
+
+    @ddt.data('tempest.api.volume.test_image_a.ATest.test_image[id-1]', get, extend)
+    def test_needs_none(self, name: str) -> None:
+        self.assertFalse(re.search(tempest.EXCLUDED, name))
