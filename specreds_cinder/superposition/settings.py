@@ -24,7 +24,7 @@ class Settings:
     workers: int = 16
     watch_objects_per_s: float = 30_000
     fence_expiry_s: int = 5 * 365 * 24 * 3600
-    merge_bytes_per_s: int = 16 << 20
+    merge_bytes_per_s: int = 8 << 20
     merge_stall_s: float = 120
     evict_backup: bool = True
 
