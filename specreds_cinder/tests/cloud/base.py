@@ -190,10 +190,17 @@ class CloudTestCase(testtools.TestCase):
         return answer['collapse'] if expect == 200 else answer
 
     def merge(self, superposition_id: str) -> None:
-        """Have a promoted superposition merged now, and wait until it is."""
-        self.request('POST', f'/os-superpositions/{superposition_id}/merge',
-                     {'merge': {'step': 'offline'}}, expect=(202, GONE))
-        self.wait_gone(superposition_id)
+        """Have a promoted superposition merged now, and wait until it is.
+
+        It is asked for again and again: a client that was killed has an overlay open for half a
+        minute more, and the service itself tries again only a while later.
+        """
+        def merged() -> bool:
+            self.request('POST', f'/os-superpositions/{superposition_id}/merge',
+                         {'merge': {'step': 'offline'}}, expect=(202, GONE))
+            return self.api().request(
+                f'/os-superpositions/{superposition_id}', 'GET').status_code == GONE
+        self.wait(f'merge of superposition {superposition_id}', merged, 2 * _SECONDS)
 
     def wait_gone(self, superposition_id: str) -> None:
         """Wait until a superposition has ended."""
