@@ -84,11 +84,19 @@ def on(host: str) -> dict[str, str]:
 
     :param host: ``host@backend``, or ``cluster@backend``
     """
+    return everywhere().get(host, {})
+
+
+def everywhere() -> dict[str, dict[str, str]]:
+    """List all notes: by back end, and by cluster, what :func:`on` gives."""
     admin = context.get_admin_context()
     with db.main_context_manager.reader.using(admin) as session:
         note, volume = models.VolumeAdminMetadata, models.Volume
         found = session.query(note.volume_id, note.value, volume.host, volume.cluster_name).join(
             volume, volume.id == note.volume_id).filter(
             note.key == KEY, note.deleted.is_(False), volume.deleted.is_(False)).all()
-    return {volume_id: value for volume_id, value, *hosts in found
-            if host in {(name or '').split('#')[0] for name in hosts}}
+    noted: dict[str, dict[str, str]] = {}
+    for volume_id, value, *hosts in found:
+        for host in {(name or '').split('#')[0] for name in hosts}:
+            noted.setdefault(host, {})[volume_id] = value
+    return noted

@@ -97,12 +97,10 @@ class Superpositions:
             raise _conflict(found, 'attach the volumes, which are what was promoted')
         if found['state'] != records.SUPERPOSED:
             raise _conflict(found, 'only while it is superposed is there a child version to open')
-        given = []
-        for image, volume_id in found['labels']['volumes'].items():
-            info = self._driver.child_connection(_volume(volume_id), connector, found)
-            given.append({'volume_id': volume_id, **info})
-            LOG.debug('image %s of volume %s is handed out', image, volume_id)
-        return given
+        volumes = rest.volumes(builtins.list(found['labels']['volumes'].values()))
+        return [{'volume_id': volume.id,
+                 **self._driver.child_connection(volume, connector, found)}
+                for volume in volumes]
 
     def current_connection(self, ctxt: Any, volume_id: str, connector: Mapping[str, Any],
                            hand_out: bool) -> dict[str, Any]:

@@ -4,7 +4,7 @@
 The notes in Cinder's database tell whom to ask; what the back ends answer is what counts.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 import contextlib
 import dataclasses
 import time
@@ -62,15 +62,13 @@ class Superpositions:
         The second version's sizes are not looked for. What only a back end knows that does not
         answer is listed in an unknown state.
         """
-        noted: dict[str, dict[str, str]] = {}
+        noted = hints.everywhere()
         views: dict[str, list[Mapping[str, Any]]] = {}
         silent: dict[str, dict[str, list[str]]] = {}
         for host in _hosts():
-            noted[host] = hints.on(host)
-            if not noted[host]:
+            if host not in noted:
                 continue
             try:
-                _must_be_up(host)
                 for view in self._rpc.list(ctxt, host):
                     views.setdefault(view['id'], []).append(view)
             except exception.SuperpositionError as exc:
@@ -117,7 +115,6 @@ class Superpositions:
         told: dict[str, dict[str, Any]] = {}
         for host, ids in _by_host(volumes).items():
             try:
-                _must_be_up(host)
                 answers = self._rpc.eligibility(ctxt, host, ids)
             except exception.SuperpositionError as exc:
                 answers = [{'volume_id': volume_id, 'eligible': False, 'reasons': [exc.msg]}
@@ -131,7 +128,6 @@ class Superpositions:
         silent: dict[str, Sequence[str]] = {}
         for host, ids in _by_host(volumes).items():
             try:
-                _must_be_up(host)
                 views.append(self._rpc.get(ctxt, host, superposition_id))
             except exception.SuperpositionNotFound:
                 LOG.debug('the notes on volumes %s are stale', ', '.join(ids))
@@ -154,25 +150,11 @@ def _by_host(volumes: Iterable[objects.Volume]) -> dict[str, list[str]]:
     return found
 
 
-def _services() -> Iterator[objects.Service]:
-    yield from objects.ServiceList.get_all(context.get_admin_context(),
-                                           {'topic': constants.VOLUME_TOPIC})
-
-
 def _hosts() -> list[str]:
     """List the back ends, or their clusters, whose volume services there are."""
-    return list(dict.fromkeys(service.cluster_name or service.host for service in _services()))
-
-
-def _must_be_up(host: str) -> None:
-    """Make sure that there is somebody to ask, instead of waiting for an answer.
-
-    :raises SuperpositionUnavailable: there is not
-    """
-    if not any(service.is_up for service in _services()
-               if host == (service.cluster_name or service.host)):
-        raise exception.SuperpositionUnavailable(
-            f'volume service {host} is not up: start it, and ask again')
+    services = objects.ServiceList.get_all(context.get_admin_context(),
+                                           {'topic': constants.VOLUME_TOPIC})
+    return list(dict.fromkeys(service.cluster_name or service.host for service in services))
 
 
 def _project(volume_ids: Iterable[str]) -> str | None:

@@ -82,7 +82,8 @@ def view(superposition_id: str = ID, volume_ids: tuple[str, ...] = (VOLUME,), *,
     return {**found, **changes}
 
 
-_RPC = mock.create_autospec(rpcapi.SuperAPI, instance=True)
+_SUPER_API = rpcapi.SuperAPI
+_RPC = mock.create_autospec(_SUPER_API, instance=True)
 
 
 @functools.cache
@@ -135,6 +136,13 @@ class APITestCase(test.TestCase):
             'host': host, 'topic': constants.VOLUME_TOPIC, 'binary': constants.VOLUME_BINARY,
             'rpc_current_version': volume_rpcapi.VolumeAPI.RPC_API_VERSION,
             'object_current_version': objects_base.OBJ_VERSIONS.get_current(), **values})
+
+    def messages(self, method: str) -> mock.Mock:
+        """Ask volume services in earnest, and give what would send the messages."""
+        with mock.patch('cinder.rpc.get_client') as sender:
+            getattr(self.rpc, method).side_effect = getattr(_SUPER_API(), method)
+        client: mock.Mock = sender.return_value
+        return client
 
     def superposed(self, **changes: Any) -> None:
         """Have a volume that is superposed, on a back end that says so."""

@@ -56,11 +56,12 @@ class TestRead(base.APITestCase):
     def test_service_that_is_down_is_not_waited_for(self) -> None:
         self.service(created_at=_DOWN, updated_at=_DOWN)
         self.volume(superposition=base.ID)
+        messages = self.messages('get')
         found = self.done(200, 'GET', _MEMBER)['superposition']
         self.assertEqual(('unknown', [base.VOLUME], None, [base.HOST]),
                          (found['state'], found['volume_ids'], found['overlay_bytes'],
                           found['unreachable_hosts']))
-        self.rpc.get.assert_not_called()
+        messages.prepare.assert_not_called()
 
     def test_what_is_unknown_is_not_decided(self) -> None:
         self.superposed()
@@ -342,15 +343,17 @@ class TestEligibility(base.APITestCase):
         self.service()
         self.volume()
         self.volume(base.SECOND, host=base.OTHER_HOST)
-        self.rpc.eligibility.side_effect = lambda _ctxt, _host, ids: [
-            {'volume_id': volume_id, 'eligible': True, 'reasons': []} for volume_id in ids]
+        self.messages('eligibility').prepare.return_value.call.side_effect = (
+            lambda _ctxt, _method, volume_ids: {'result': [
+                {'volume_id': volume_id, 'eligible': True, 'reasons': []}
+                for volume_id in volume_ids]})
 
     def test_as_asked(self) -> None:
         path = f'{base.BASE}/eligibility?volume_id={base.SECOND}&volume_id={base.VOLUME}'
         second, first = self.done(200, 'GET', path, ctxt=base.caller('reader'))['eligibility']
         self.assertEqual({'volume_id': base.VOLUME, 'eligible': True, 'reasons': []}, first)
         self.assertEqual((base.SECOND, False), (second['volume_id'], second['eligible']))
-        self.assertIn('is not up', second['reasons'][0])
+        self.assertIn(f'{base.OTHER_HOST} is down', second['reasons'][0])
 
     def test_others(self) -> None:
         path = f'{base.BASE}/eligibility?volume_id={base.VOLUME}'
