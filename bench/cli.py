@@ -16,6 +16,7 @@ from bench import environment
 from bench import exports
 from bench import fio
 from bench import merge
+from bench import nova
 from bench import progress
 from bench import replay
 from bench import report
@@ -30,7 +31,9 @@ _QUICK_ROUNDS = 5
 _FULL_ROUNDS = 9
 _ON_CEPH = ('disk', 'super', 'collapse', 'merge', 'soak')
 _CINDER = 'cinder'
-_NAMES = (*_ON_CEPH, _CINDER)
+_NOVA = 'nova'
+_HOSTS = 2
+_NAMES = (*_ON_CEPH, _CINDER, _NOVA)
 _FAILURES = (commands.CloudError, exports.ExportFailed, fio.FioFailed, trace.BadTrace,
              errors.SuperError, keystone_exceptions.ClientException, RuntimeError)
 Figures = dict[str, str | float]
@@ -108,8 +111,12 @@ def _run(args: argparse.Namespace) -> int:
                 keep(name, measures[name]())
     if _CINDER in names:
         data = args.data.with_name(f'{args.data.name}-cloud')
-        with environment.cloud(data, args.port, tell, args.keep) as cloud:
+        with environment.cloud(data, args.port, tell, args.keep, hosts=0) as cloud:
             keep(_CINDER, cinder.run(cloud, tell, rounds, args.figures))
+    if _NOVA in names:
+        data = args.data.with_name(f'{args.data.name}-hosts')
+        with environment.cloud(data, args.port, tell, args.keep, hosts=_HOSTS) as cloud:
+            keep(_NOVA, nova.run(cloud, tell, rounds))
     print(report.table(figures, names))
     for key in report.missed(figures):
         print(f'bar missed: {key}')

@@ -68,10 +68,13 @@ def cluster(data: pathlib.Path, port: int, progress: progress.Progress,
 
 @contextlib.contextmanager
 def cloud(data: pathlib.Path, port: int, progress: progress.Progress,
-          keep: bool) -> Iterator[openstack_cloud.Cloud]:
-    """Have a new OpenStack while the context lasts. The parameters are those of `cluster`."""
+          keep: bool, hosts: int) -> Iterator[openstack_cloud.Cloud]:
+    """Have a new OpenStack while the context lasts. The parameters are those of `cluster`.
+
+    :param hosts: number of compute hosts
+    """
     openstack_cloud.Cloud(data).wipe(progress.say)
-    own = openstack_cloud.Cloud(data, port=port)
+    own = openstack_cloud.Cloud(data, port=port, hosts=hosts)
     with _running(own, progress, keep, own.log_dir, own.openrc()):
         yield own
 

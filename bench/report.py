@@ -71,6 +71,15 @@ BARS = (
     Bar('cinder.collapse_rpc_ms', '  of it RPC'),
     Bar('cinder.collapse_storage_ms', '  of it storage'),
     Bar('cinder.sixty_volumes_s', '60 volumes of one host in one REST call (s)', at_most=2),
+    Bar('nova.rpc_to_running_ms', 'start of a backup, from RPC to running domain (ms)',
+        at_most=1000),
+    Bar('nova.promote_to_first_packet_ms', 'promotion, from RPC to first packet (ms)',
+        at_most=300),
+    Bar('nova.merge_throughput_ratio', "guest's transactions during the merge ÷ before",
+        at_least=0.8),
+    Bar('nova.two_talkers_s', 'both guests of one address answer, longest time (s)', at_most=3),
+    Bar('nova.frames_leaked_from_box', 'frames that left the box before promotion', at_most=0),
+    Bar('nova.backup_memory_mib', 'memory that a backup takes (MiB)'),
 )
 
 

@@ -17,10 +17,20 @@ CINDER_MON = ('profile rbd, allow command "osd blocklist" with blocklistop=rm '
               'addr regex "^[^/]+/[1-9][0-9]*$"')
 
 
-def cinder(pools: Iterable[str]) -> dict[str, str]:
+def cinder(pools: Iterable[str], images: Iterable[str] = ()) -> dict[str, str]:
     """The capabilities of `client.cinder`, sufficient and minimal (functional test test_caps).
 
     :param pools: the pools of volumes and their data pools
+    :param images: pools of Glance, from whose images volumes are cloned
     """
     return {'mon': CINDER_MON,
-            'osd': ', '.join(f'profile rbd pool={pool}' for pool in sorted(pools))}
+            'osd': ', '.join((*(f'profile rbd pool={pool}' for pool in sorted(pools)),
+                              *(f'profile rbd-read-only pool={pool}' for pool in images)))}
+
+
+def glance(pool: str) -> dict[str, str]:
+    """The capabilities of Glance's user.
+
+    :param pool: of the images
+    """
+    return {'mon': 'profile rbd', 'osd': f'profile rbd pool={pool}'}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real Ceph on one machine: monitor, manager and BlueStore OSDs on the loopback interface."""
+"""A real Ceph on one machine: monitor, manager and BlueStore OSDs, by default on the loopback."""
 
 from collections.abc import Sequence
 import dataclasses
@@ -44,16 +44,17 @@ class Ceph:
     :param ipv6: listen on ::1 instead of 127.0.0.1
     :param pg_num: placement groups of a pool unless said otherwise
     :param osd_bytes: size of an OSD's (sparse) file in bytes
+    :param address: listen on this IPv4 address of the machine instead of 127.0.0.1
     :raises CloudError: a value differs from that of the cluster in the directory
     """
 
     def __init__(self, data_dir: str | pathlib.Path, port: int | None = None,
                  osds: int | None = None, ipv6: bool | None = None, pg_num: int | None = None,
-                 osd_bytes: int | None = None) -> None:
+                 osd_bytes: int | None = None, address: str | None = None) -> None:
         self.files = layout.Layout(pathlib.Path(data_dir))
         asked: dict[str, Any] = {name: value for name, value in (
             ('port', port), ('osds', osds), ('ipv6', ipv6), ('pg_num', pg_num),
-            ('osd_bytes', osd_bytes)) if value is not None}
+            ('osd_bytes', osd_bytes), ('host', address)) if value is not None}
         saved = self.files.load()
         self.settings = dataclasses.replace(saved or layout.Settings(), **asked)
         self.settings.check()
@@ -227,9 +228,9 @@ class Ceph:
         ceph_format.create(self.files, self.settings, progress)
 
     def _check_address(self) -> None:
-        """:raises CloudError: there is no IPv6, or something else listens on the ports"""
-        family, host = ((socket.AF_INET6, '::1') if self.settings.ipv6
-                        else (socket.AF_INET, '127.0.0.1'))
+        """:raises CloudError: there is no such address, or something else listens on the ports"""
+        family = socket.AF_INET6 if self.settings.ipv6 else socket.AF_INET
+        host = self.settings.address.strip('[]')
         try:
             probe = socket.socket(family, socket.SOCK_STREAM)
             with probe:

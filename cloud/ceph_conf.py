@@ -22,6 +22,16 @@ log file =
 admin socket =
 """
 
+# On a compute host a librbd client must leave the decision who is fenced to others: taking the
+# exclusive lock from a client that does not answer would blocklist it.
+_HYPERVISOR = _COMMON + """
+[client]
+keyring = {directory}/ceph.$name.keyring
+log file =
+admin socket =
+rbd blocklist on break lock = false
+"""
+
 _DAEMON = _COMMON + """\
 public addr = {address}
 cluster addr = {address}
@@ -82,6 +92,14 @@ def _common(settings: layout.Settings) -> dict[str, object]:
 def client(files: layout.Layout, settings: layout.Settings, entity: str) -> str:
     """The configuration of a client such as `client.cinder`."""
     return _CLIENT.format(**_common(settings), keyring=files.keyring(entity))
+
+
+def hypervisor(settings: layout.Settings, directory: str) -> str:
+    """The configuration of all clients on a compute host.
+
+    :param directory: where their keyrings are, as the host sees it
+    """
+    return _HYPERVISOR.format(**_common(settings), directory=directory)
 
 
 def daemon(files: layout.Layout, settings: layout.Settings) -> str:

@@ -22,11 +22,15 @@ MAX_PATH = 80
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """The choices made once, when the cluster is created."""
+    """The choices made once, when the cluster is created.
+
+    :param host: address to listen on; empty for the loopback interface
+    """
 
     port: int = DEFAULT_PORT
     osds: int = 3
     ipv6: bool = False
+    host: str = ''
     pg_num: int = 32
     osd_bytes: int = 20 * GIB
     fsid: str = dataclasses.field(default_factory=lambda: str(uuid.uuid4()))
@@ -37,11 +41,13 @@ class Settings:
             raise commands.CloudError(f'{self.osds} OSDs: choose 1 to {MAX_OSDS}')
         if not 1024 <= self.port <= 65536 - PORTS:
             raise commands.CloudError(f'port {self.port}: choose 1024 to {65536 - PORTS}')
+        if self.host and self.ipv6:
+            raise commands.CloudError(f'{self.host} and IPv6: choose one')
 
     @property
     def address(self) -> str:
-        """The loopback address, in brackets if it is IPv6."""
-        return '[::1]' if self.ipv6 else '127.0.0.1'
+        """Where all daemons listen, in brackets if it is IPv6."""
+        return self.host or ('[::1]' if self.ipv6 else '127.0.0.1')
 
     @property
     def monitor(self) -> str:

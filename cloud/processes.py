@@ -33,16 +33,18 @@ chmod = 0700
 supervisor.rpcinterface_factory = supervisor.rpcinterface:make_main_rpcinterface
 """
 
-# A daemon that dies is started again; one that was stopped or killed by us is not. A daemon that
-# has to be killed is killed with its children: supervisord makes each the leader of a group.
+# A daemon that dies is started again, unless it is not meant to be; one that was stopped or killed
+# by us is not. A daemon that has to be killed is killed with its children: supervisord makes each
+# the leader of a group.
 _PROGRAM = """
 [program:{name}]
 command = {command}
 environment = {environment}
 autostart = false
-autorestart = unexpected
+autorestart = {restart}
 exitcodes =
 startsecs = 1
+startretries = {retries}
 stopwaitsecs = {stop_seconds}
 killasgroup = true
 redirect_stderr = true
@@ -59,11 +61,13 @@ class Program:
 
     :param environment: variables to set on top of those that supervisord got
     :param stop_seconds: from TERM to KILL
+    :param restart: whether it is started again when it dies
     """
 
     argv: Sequence[str]
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
     stop_seconds: int = 60
+    restart: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +89,21 @@ def _section(name: str, program: Program, log: pathlib.Path) -> str:
         name=name, command=_escaped(shlex.join(program.argv)), log=log,
         environment=','.join(f'{variable}="{_escaped(value)}"'
                              for variable, value in program.environment.items()),
-        stop_seconds=program.stop_seconds)
+        stop_seconds=program.stop_seconds, restart='unexpected' if program.restart else 'false',
+        retries=3 if program.restart else 0)
+
+
+def configuration(run: pathlib.Path, log: pathlib.Path,
+                  programs: Mapping[str, Program]) -> str:
+    """What supervisord reads.
+
+    :param run: directory for its socket and pid file
+    :param log: directory for logs
+    :param programs: by name of the daemon
+    """
+    user = 'user = root\n' if os.getuid() == 0 else ''
+    return _SUPERVISORD.format(run=run, log=log, user=user) + ''.join(
+        _section(name, program, log) for name, program in programs.items())
 
 
 class Supervisor:
@@ -124,12 +142,9 @@ class Supervisor:
         :param programs: by name of the daemon
         :raises CloudError: supervisord did not come up
         """
-        user = 'user = root\n' if os.getuid() == 0 else ''
-        self._conf.write_text(
-            _SUPERVISORD.format(run=self._run, log=self._log, user=user)
-            + ''.join(_section(name, program, self._log) for name, program in programs.items()))
+        self._conf.write_text(configuration(self._run, self._log, programs))
         if self.running():
-            self._reload()
+            self.reload()
             return
         # Its own session: a Ctrl-C in the terminal is not meant for the daemons.
         subprocess.run([sys.executable, '-m', 'supervisor.supervisord', '-c', str(self._conf)],
@@ -143,7 +158,8 @@ class Supervisor:
                                           f'see {self._log}/supervisord.log')
             time.sleep(0.05)
 
-    def _reload(self) -> None:
+    def reload(self) -> None:
+        """Let a supervisord that runs know that its configuration has changed."""
         ((added, changed, removed),) = self._call('reloadConfig')
         for name in (*changed, *removed):
             self._call('stopProcessGroup', name)
@@ -180,6 +196,9 @@ class Supervisor:
         try:
             self._call('startProcess', name, wait)
         except xmlrpc.client.Fault as fault:
+            # Meanwhile supervisord itself has tried again.
+            if fault.faultCode == supervisor_xmlrpc.Faults.ALREADY_STARTED:
+                return
             raise commands.CloudError(f'{name} did not start ({fault.faultString}); '
                                       f'see {self._log}/{name}.log and {name}.out') from fault
 
@@ -187,6 +206,16 @@ class Supervisor:
         """Stop a daemon in good order, and leave it stopped."""
         if self.process(name).state in _ALIVE:
             self._call('stopProcess', name, True)
+
+    def signal_daemon(self, name: str, number: int) -> None:
+        """Send a signal to a daemon.
+
+        :raises CloudError: it is not running
+        """
+        try:
+            self._call('signalProcess', name, str(number))
+        except xmlrpc.client.Fault as fault:
+            raise commands.CloudError(f'{name} is not running ({fault.faultString})') from fault
 
     def stop_daemons(self, names: Iterable[str]) -> None:
         """Stop several daemons at the same time."""

@@ -64,7 +64,7 @@ def run(args: argparse.Namespace, progress: commands.Progress) -> int:
     runs = []
     try:
         for plain, title in _TITLES.items():
-            cloud = clouds.Cloud(root / 'cloud', port=args.port, plain=plain)
+            cloud = clouds.Cloud(root / 'cloud', port=args.port, plain=plain, hosts=0)
             progress(f'starting a cloud {title}')
             cloud.up(lambda line: progress(f'cloud: {line}'))
             _pretend_network(cloud)

@@ -19,6 +19,7 @@ _USER = 'openstack'
 # The package's /usr/sbin/rabbitmq-server changes the user first; this one does not.
 _SERVER = '/usr/lib/rabbitmq/bin/rabbitmq-server'
 _TIMEOUT = 90.0
+_MAX_NOTIFICATIONS = 2000
 
 _CONF = """\
 listeners.tcp.1 = {host}:{port}
@@ -33,7 +34,7 @@ log.file = false
 
 def url(settings: layout.Settings, passwords: Mapping[str, str]) -> str:
     """oslo.messaging's URL of the broker; it has a password in it."""
-    return f'rabbit://{_USER}:{passwords["rabbitmq"]}@{layout.HOST}:{settings.broker_port}/'
+    return f'rabbit://{_USER}:{passwords["rabbitmq"]}@{settings.host}:{settings.broker_port}/'
 
 
 def prepare(files: layout.Layout, settings: layout.Settings,
@@ -41,7 +42,7 @@ def prepare(files: layout.Layout, settings: layout.Settings,
     """Write the configuration, and the one user there is; none of RabbitMQ's own is made."""
     files.broker.mkdir(exist_ok=True)
     private.write(files.broker_conf, _CONF.format(
-        host=layout.HOST, port=settings.broker_port, definitions=files.broker_definitions))
+        host=settings.host, port=settings.broker_port, definitions=files.broker_definitions))
     # The hash is salted, so it is another one each time: the first is kept.
     if not files.broker_definitions.exists():
         private.write(files.broker_definitions,
@@ -58,12 +59,16 @@ def _definitions(password: str) -> dict[str, object]:
         'vhosts': [{'name': '/'}],
         'permissions': [{'user': _USER, 'vhost': '/', 'configure': '.*', 'write': '.*',
                          'read': '.*'}],
+        # Nobody may be there to read them, and memory is limited.
+        'policies': [{'vhost': '/', 'name': 'notifications', 'apply-to': 'queues', 'priority': 0,
+                      'pattern': r'^(versioned_)?notifications\.',
+                      'definition': {'max-length': _MAX_NOTIFICATIONS}}],
     }
 
 
 def programs(files: layout.Layout, settings: layout.Settings) -> dict[str, processes.Program]:
     """How the port mapper and the server are run."""
-    erlang = {'HOME': str(files.broker), 'ERL_EPMD_ADDRESS': layout.HOST,
+    erlang = {'HOME': str(files.broker), 'ERL_EPMD_ADDRESS': layout.LOOPBACK,
               'ERL_EPMD_PORT': str(settings.epmd_port)}
     server = erlang | {
         # The Erlang machine takes the place of the shell script, so that it gets the signals.
@@ -109,7 +114,7 @@ def _consumers(connection: amqp.Connection, queue: str) -> int:
 
 
 def _connect(settings: layout.Settings, passwords: Mapping[str, str]) -> amqp.Connection:
-    return amqp.Connection(f'{layout.HOST}:{settings.broker_port}', userid=_USER,
+    return amqp.Connection(f'{settings.host}:{settings.broker_port}', userid=_USER,
                            password=passwords['rabbitmq'], connect_timeout=5)
 
 

@@ -2,19 +2,21 @@
 """Cinder's configuration, its tables, its volume types, and what it says of its services."""
 
 from collections.abc import Mapping, Sequence
-import dataclasses
 import os
 from typing import Any
 
 from keystoneauth1 import adapter
+from keystoneauth1 import exceptions as keystone_exceptions
 from keystoneauth1 import session as keystone_session
 
 from cloud import commands
+from cloud.openstack import accounts
 from cloud.openstack import broker
 from cloud.openstack import database
 from cloud.openstack import files as private
 from cloud.openstack import layout
 from cloud.openstack import plugin
+from cloud.openstack import reported
 from cloud.openstack import services
 
 # What the services are called in Cinder's list of hosts, and several that share a back end.
@@ -28,12 +30,11 @@ _TIMEOUT = 10.0
 def conf(files: layout.Layout, settings: layout.Settings, passwords: Mapping[str, str],
          backends: Sequence[layout.Backend]) -> private.Conf:
     """Everything in `cinder.conf`."""
-    account = _account(settings, passwords['cinder'])
     state = files.state / 'cinder'
     core: private.Conf = {
         'DEFAULT': {
             'transport_url': broker.url(settings, passwords),
-            'my_ip': layout.HOST,
+            'my_ip': settings.host,
             'host': HOST,
             'auth_strategy': 'keystone',
             'state_path': state,
@@ -60,15 +61,13 @@ def conf(files: layout.Layout, settings: layout.Settings, passwords: Mapping[str
         'os_brick': {'lock_path': state / 'lock'},
         'oslo_messaging_notifications': {'driver': 'messagingv2', 'topics': 'notifications'},
         'coordination': {'backend_url': f'file://{state}/coordination'},
-        'keystone_authtoken': account | {'www_authenticate_uri': settings.auth_url,
-                                         'service_token_roles': 'service',
-                                         'service_token_roles_required': 'true'},
-        'service_user': account | {'send_service_user_token': 'true'},
         # Encrypted volumes without another service.
         'key_manager': {'backend': 'cinder.keymgr.conf_key_mgr.ConfKeyManager',
                         'fixed_key': passwords['cinder-key']},
     }
-    return private.merged(core, _privsep(files), {} if settings.plain else plugin.CINDER,
+    return private.merged(core, accounts.sections(settings, passwords, 'cinder',
+                                                  ('nova',) if settings.hosts else ()),
+                          _privsep(files), {} if settings.plain else plugin.CINDER,
                           {backend.name: _backend(settings, backend) for backend in backends})
 
 
@@ -94,12 +93,6 @@ def pool(backend: layout.Backend) -> str:
     return f'{owner}@{backend.name}#{backend.name}'
 
 
-def _account(settings: layout.Settings, password: str) -> dict[str, private.Value]:
-    return {'auth_type': 'password', 'auth_url': settings.auth_url, 'username': 'cinder',
-            'password': password, 'project_name': 'service', 'user_domain_id': 'default',
-            'project_domain_id': 'default', 'region_name': layout.REGION}
-
-
 def _backend(settings: layout.Settings, backend: layout.Backend) -> dict[str, private.Value]:
     return {
         'volume_driver': plugin.PLAIN_VOLUME_DRIVER if settings.plain else plugin.VOLUME_DRIVER,
@@ -107,7 +100,7 @@ def _backend(settings: layout.Settings, backend: layout.Backend) -> dict[str, pr
         'rbd_pool': backend.pool,
         'rbd_user': backend.user,
         'rbd_ceph_conf': backend.conf,
-        'rbd_secret_uuid': settings.secret_uuid,
+        'rbd_secret_uuid': backend.secret(settings),
         'rbd_flatten_volume_from_snapshot': 'false',
         'rbd_exclusive_cinder_pool': 'true',
         'report_discard_supported': 'true',
@@ -136,24 +129,14 @@ def prepare(files: layout.Layout) -> None:
                   'db', 'sync'], timeout=180)
 
 
-def queues(backends: Sequence[layout.Backend]) -> dict[str, str]:
-    """The queue on which each of the services that have one is asked to create a volume.
-
-    :return: by name of the service
-    """
-    return {services.CINDER_SCHEDULER: 'cinder-scheduler',
-            **{services.cinder_volume(instance): f'cinder-volume.{host}@{backend.name}'
-               for backend in backends for instance, host in _hosts(backend).items()}}
-
-
-@dataclasses.dataclass(frozen=True)
-class Service:
-    """What Cinder says of one of its services."""
-
-    binary: str
-    host: str
-    up: bool
-    enabled: bool
+def workers(backends: Sequence[layout.Backend]) -> list[reported.Worker]:
+    """The services that are asked through a queue to create a volume."""
+    return [reported.Worker(services.CINDER_SCHEDULER, 'cinder-scheduler', 'cinder-scheduler',
+                            HOST, 'Cinder'),
+            *(reported.Worker(services.cinder_volume(instance),
+                              f'cinder-volume.{host}@{backend.name}', 'cinder-volume',
+                              f'{host}@{backend.name}', 'Cinder')
+              for backend in backends for instance, host in _hosts(backend).items())]
 
 
 class Api:
@@ -175,16 +158,26 @@ class Api:
                     'name': backend.name,
                     'extra_specs': {'volume_backend_name': backend.name}}})
 
-    def services(self) -> list[Service]:
+    def services(self) -> list[reported.Service]:
         """The services that have ever started."""
-        return [Service(item['binary'], item['host'], item['state'] == 'up',
-                        item['status'] == 'enabled')
+        return [reported.Service(item['binary'], item['host'], item['state'] == 'up',
+                                 item['status'] == 'enabled')
                 for item in self._get('/os-services', 'services')]
 
     def pools(self) -> list[str]:
         """The pools (host@backend#pool) of which the scheduler knows."""
         return [item['name'] for item in self._get('/scheduler-stats/get_pools', 'pools')]
 
-    def _get(self, path: str, key: str) -> list[dict[str, Any]]:
-        items: list[dict[str, Any]] = self._api.get(path, timeout=_TIMEOUT).json()[key]
+    def superpositions(self) -> list[dict[str, Any]]:
+        """Those of all projects, none without the plug-in."""
+        try:
+            return self._get('/os-superpositions?all_tenants=1', 'superpositions',
+                             {'OpenStack-API-Version': 'superposition 1.0'})
+        except keystone_exceptions.NotFound:
+            return []
+
+    def _get(self, path: str, key: str,
+             headers: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = self._api.get(path, timeout=_TIMEOUT,
+                                                    headers=headers).json()[key]
         return items

@@ -3,15 +3,17 @@
 
 import argparse
 import os
+import pathlib
 
 from cloud import commands
+from cloud.hosts import cli as hosts_cli
 from cloud.openstack import cloud as openstack_cloud
 from cloud.openstack import layout
 
 
 def add(areas: 'argparse._SubParsersAction[argparse.ArgumentParser]') -> None:
     """Add the area to the command line."""
-    area = areas.add_parser('cloud', help='a real OpenStack with block storage on this machine')
+    area = areas.add_parser('cloud', help='a real OpenStack on this machine, with compute hosts')
     actions = area.add_subparsers(dest='action', required=True)
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument('--data', metavar='DIR', help='data directory (default: %(default)s)',
@@ -23,12 +25,15 @@ def add(areas: 'argparse._SubParsersAction[argparse.ArgumentParser]') -> None:
                          f'follow (default: {layout.DEFAULT_PORT})')
     up.add_argument('--backends', type=int, metavar='N',
                     help='number of back ends, each with a pool and a Ceph user (default: 2)')
+    up.add_argument('--hosts', type=int, metavar='N',
+                    help='number of simulated compute hosts; with 0 there is only block storage '
+                         f'(default: {layout.DEFAULT_HOSTS})')
     up.add_argument('--extra-backend', action='append', metavar='NAME=POOL,USER,CONF',
                     help='a back end on another Ceph; can be given several times')
     up.add_argument('--clustered', action=argparse.BooleanOptionalAction,
                     help='one more back end, rbd-shared, which two volume services share')
     up.add_argument('--plain', action=argparse.BooleanOptionalAction,
-                    help='Cinder without the plug-in of this project')
+                    help='Cinder and Nova without the plug-ins of this project')
     actions.add_parser('status', parents=[shared],
                        help='say what each service does, and what is wrong')
     logs = actions.add_parser('logs', parents=[shared], help='show a log, or list the logs')
@@ -38,6 +43,7 @@ def add(areas: 'argparse._SubParsersAction[argparse.ArgumentParser]') -> None:
                       help='how many of the last lines (default: %(default)s)')
     restart = actions.add_parser('restart', parents=[shared], help='restart services')
     restart.add_argument('service', nargs='+')
+    hosts_cli.add(actions, shared)
     actions.add_parser('down', parents=[shared], help='stop it, keep the data')
     actions.add_parser('wipe', parents=[shared], help='stop it, remove the data')
 
@@ -53,6 +59,8 @@ def run(args: argparse.Namespace, progress: commands.Progress) -> int:
     cloud = openstack_cloud.Cloud(args.data)
     if args.action == 'status':
         return _status(cloud)
+    if args.action == 'host':
+        return hosts_cli.run(cloud.hosts, args, progress)
     if args.action == 'logs':
         return _logs(cloud, args)
     if args.action == 'restart':
@@ -68,9 +76,12 @@ def run(args: argparse.Namespace, progress: commands.Progress) -> int:
 
 def _up(args: argparse.Namespace, progress: commands.Progress) -> int:
     extra = args.extra_backend and [layout.Backend.parse(text) for text in args.extra_backend]
+    hosts = args.hosts
+    if hosts is None and layout.Layout(pathlib.Path(args.data)).load() is None:
+        hosts = layout.DEFAULT_HOSTS
     cloud = openstack_cloud.Cloud(args.data, port=args.port, backends=args.backends,
                                   extra_backends=extra, clustered=args.clustered,
-                                  plain=args.plain)
+                                  plain=args.plain, hosts=hosts)
     cloud.up(progress)
     progress(f'the cloud is up; to use it, type: . {cloud.openrc()}')
     print(f'openrc: {cloud.openrc()}', flush=True)
@@ -83,6 +94,9 @@ def _status(cloud: openstack_cloud.Cloud) -> int:
     for check in checks:
         line = f'{check.name:{width}}  {"ok" if check.good else "WRONG":5}  {check.words}'
         print(line if check.good else f'{line}; see {check.log}')
+    if all(check.good for check in checks if check.name in cloud.programs):
+        for line in cloud.contents():
+            print(line)
     return 0 if all(check.good for check in checks) else 3
 
 
@@ -90,7 +104,10 @@ def _logs(cloud: openstack_cloud.Cloud, args: argparse.Namespace) -> int:
     if args.service:
         os.execvp('tail', ['tail', '-n', str(args.lines), *(['-F'] if args.follow else []), '--',
                            str(cloud.log_of(args.service))])
-    logs = {name: cloud.log_of(name) for name in cloud.programs} | {'ceph': cloud.ceph.files.log}
+    logs = {name: log for name, log in cloud.logs.items() if log.exists()}
+    if not logs:
+        raise commands.CloudError(f'nothing has ever been started in {cloud.files.root}')
+    logs['ceph'] = cloud.ceph.files.log
     width = max(map(len, logs))
     for name, log in logs.items():
         print(f'{name:{width}}  {log}')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An OpenStack with block storage on one machine: real services, all on the loopback interface."""
+"""An OpenStack on one machine: real services, which nothing outside of the machine can reach."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent import futures
@@ -7,30 +7,36 @@ import dataclasses
 import functools
 from importlib import metadata
 import pathlib
-import time
 from typing import Any
 
-import amqp
-from keystoneauth1 import exceptions as keystone_exceptions
 from keystoneauth1 import session as keystone_session
 from keystoneauth1.identity import v3
 
 from cloud import ceph
 from cloud import commands
 from cloud import directory
+from cloud import hosts as compute_hosts
 from cloud import processes
 from cloud.openstack import broker
 from cloud.openstack import cinder
+from cloud.openstack import compute
+from cloud.openstack import contents
 from cloud.openstack import credentials
 from cloud.openstack import database
 from cloud.openstack import files as private
+from cloud.openstack import glance
 from cloud.openstack import keystone
 from cloud.openstack import layout
+from cloud.openstack import nova
 from cloud.openstack import probes
+from cloud.openstack import readiness
+from cloud.openstack import reported
 from cloud.openstack import services
 from cloud.openstack import storage
 
-_READY_TIMEOUT = 120.0
+_READY_TIMEOUT = 240.0
+# The distributions whose names differ from those of the services in them.
+_DISTRIBUTIONS = {'placement': 'openstack-placement'}
 
 
 class Cloud:
@@ -42,20 +48,22 @@ class Cloud:
     :param data_dir: everything of the cloud is in it, also its Ceph
     :param port: first of the 200 ports that it uses (100 for OpenStack, 100 for Ceph)
     :param backends: number of back ends on the cloud's own Ceph
+    :param hosts: number of compute hosts; with none (the default), there is only block storage
     :param extra_backends: back ends elsewhere; may be changed by a later `up`
     :param clustered: one more back end on the cloud's own Ceph, with two volume services; may be
         changed by a later `up`
-    :param plain: Cinder without the plug-in; may be changed by a later `up`
+    :param plain: Cinder and Nova without the plug-in; may be changed by a later `up`
     :raises CloudError: a value is out of range, or differs from the cloud in the directory
     """
 
     def __init__(self, data_dir: str | pathlib.Path, port: int | None = None,
                  backends: int | None = None,
                  extra_backends: Sequence[layout.Backend] | None = None,
-                 clustered: bool | None = None, plain: bool | None = None) -> None:
+                 clustered: bool | None = None, plain: bool | None = None,
+                 hosts: int | None = None) -> None:
         self.files = layout.Layout(pathlib.Path(data_dir))
         fixed: dict[str, Any] = {name: value for name, value in (
-            ('port', port), ('backends', backends)) if value is not None}
+            ('port', port), ('backends', backends), ('hosts', hosts)) if value is not None}
         free: dict[str, Any] = {name: value for name, value in (
             ('extra_backends', extra_backends and tuple(extra_backends)),
             ('clustered', clustered), ('plain', plain)) if value is not None}
@@ -69,7 +77,8 @@ class Cloud:
         self._own = self.files.own_backends(self.settings.backends, self.settings.clustered)
         self.settings.check(self._own)
         self.backends: list[layout.Backend] = [*self._own, *self.settings.extra_backends]
-        self.ceph = ceph.Ceph(self.files.ceph, port=self.settings.ceph_port)
+        self.ceph = ceph.Ceph(self.files.ceph, port=self.settings.ceph_port,
+                              address=self.settings.storage_host if self.settings.hosts else None)
         self._supervisor = processes.Supervisor(self.files.run, self.files.log)
 
     @property
@@ -97,6 +106,23 @@ class Cloud:
             password=self._passwords[persona], user_domain_id='default',
             project_name=credentials.PERSONAS[persona].project, project_domain_id='default'))
 
+    @functools.cached_property
+    def hosts(self) -> compute_hosts.Hosts:
+        """The compute hosts and their networks.
+
+        :raises CloudError: there is no cloud
+        """
+        return compute_hosts.Hosts(self.files, self.settings, self._passwords, self.backends)
+
+    @property
+    def tenant(self) -> compute_hosts.Tenant:
+        """Somebody on the network of the servers."""
+        return self.hosts.tenant
+
+    def host(self, name: str) -> compute_hosts.Host:
+        """:raises CloudError: there is no such compute host"""
+        return self.hosts.host(name)
+
     def up(self, progress: commands.Progress = commands.silent) -> None:
         """Create the cloud if need be, start what is not running, wait until all of it works.
 
@@ -106,19 +132,26 @@ class Cloud:
         self.files.root.mkdir(parents=True, exist_ok=True)
         with directory.locked(self.files.lock):
             self._prepare()
-            with futures.ThreadPoolExecutor() as pool:
+            with futures.ThreadPoolExecutor(max_workers=16) as pool:
                 tasks = functools.partial(self._submit, pool, progress)
                 store = tasks(self._start_storage)
                 queues = tasks(self._start_broker)
                 self._start_database(progress)
                 tables = tasks(self._prepare_cinder)
                 identity = tasks(self._start_keystone)
+                others = [tasks(functools.partial(self._start_compute, name, queues))
+                          for name in compute.TABLES if self.settings.hosts]
                 _all([tables, queues])
                 progress('starting Cinder')
                 self._start(services.CINDER_API, services.CINDER_SCHEDULER)
                 store.result()
                 self._start(*self._volume_services)
-                identity.result()
+                _all([identity, *others])
+                if self.settings.hosts:
+                    readiness.wait(self._readiness.silent, _READY_TIMEOUT)
+                    seeds = tasks(self._seed)
+                    self.hosts.up(progress)
+                    seeds.result()
             progress('waiting for all services')
             self.wait_ready()
 
@@ -140,52 +173,63 @@ class Cloud:
     def status(self) -> list[probes.Check]:
         """What each service is doing, in the order in which they start."""
         running = self._supervisor.processes()
+        session = self.session()
+        owners: dict[str, reported.Api] = {'Cinder': cinder.Api(session),
+                                           'Nova': nova.Api(session)}
         found = probes.Probes(self.files, self.settings, self._passwords, running,
-                              self._supervisor.log_of, cinder.Api(self.session()),
-                              cinder.queues(self.backends))
-        return [self._ceph_check(), *map(found.check, self.programs)]
+                              self._supervisor.log_of, self._workers, owners)
+        return [self._ceph_check(), *map(found.check, self.programs),
+                *(self.hosts.status() if self.settings.hosts else ())]
 
     def wait_ready(self, timeout: float = _READY_TIMEOUT) -> None:
-        """Wait until a volume could be created on every back end.
+        """Wait until a volume could be created on every back end, and a server on every host.
 
         :param timeout: seconds
         :raises CloudError: it could not by then
         """
-        deadline = time.monotonic() + timeout
-        while missing := self._missing():
-            if time.monotonic() > deadline:
-                raise commands.CloudError(f'after {timeout:g} s: {missing}; '
-                                          '`./run cloud status` says more')
-            time.sleep(0.2)
+        readiness.wait(self._readiness.missing, timeout)
         cinder.Api(self.session()).make_types(self.backends)
 
-    def _missing(self) -> str:
-        """What is in the way of creating a volume; empty if nothing is."""
-        pools = set(map(cinder.pool, self.backends))
-        try:
-            idle = broker.idle(self.settings, self._passwords,
-                               cinder.queues(self.backends).values())
-            if idle:
-                return f'nobody listens to {", ".join(idle)}'
-            absent = pools - set(cinder.Api(self.session()).pools())
-        except (OSError, amqp.AMQPError, keystone_exceptions.ClientException) as error:
-            return str(error).split('\n')[0]
-        return f'the scheduler has not heard of {", ".join(sorted(absent))}' if absent else ''
+    def contents(self) -> list[str]:
+        """Lines that tell of the servers and superpositions of all projects.
+
+        :raises CloudError: an API does not answer
+        """
+        return contents.lines(self.session()) if self.settings.hosts else []
+
+    @property
+    def _workers(self) -> list[reported.Worker]:
+        """The services that are asked through a queue."""
+        return [*cinder.workers(self.backends),
+                *(compute.workers() if self.settings.hosts else ())]
+
+    @property
+    def _readiness(self) -> readiness.Readiness:
+        return readiness.Readiness(self.settings, self._passwords, self._workers,
+                                   list(map(cinder.pool, self.backends)), self.session,
+                                   self.hosts.running if self.settings.hosts else list)
 
     @property
     def programs(self) -> list[str]:
         """The names of all services, in the order in which they start."""
         return list(services.programs(self.files, self.settings, self.backends))
 
+    @property
+    def logs(self) -> dict[str, pathlib.Path]:
+        """The logs by service; one of a compute host is called HOST/SERVICE."""
+        return {name: self._supervisor.log_of(name) for name in self.programs} | (
+            self.hosts.logs if self.settings.hosts else {})
+
     def log_of(self, name: str) -> pathlib.Path:
         """The log of a service.
 
         :raises CloudError: there is no such service, or it has never been started
         """
-        if name not in self.programs:
+        logs = self.logs
+        if name not in logs:
             raise commands.CloudError(f'there is no service {name}; there are: '
-                                      f'{", ".join(self.programs)}')
-        log = self._supervisor.log_of(name)
+                                      f'{", ".join(logs)}')
+        log = logs[name]
         if not log.exists():
             raise commands.CloudError(f'{name} has never been started in {self.files.root}')
         return log
@@ -219,14 +263,17 @@ class Cloud:
     def _prepare(self) -> None:
         """Write down what was chosen, and let supervisord know of it."""
         if not self.files.settings.exists():
+            # Also where the services listen elsewhere: a wildcard is found here, too.
             directory.check_ports(
-                layout.HOST, self.settings.ports, 'choose another base port '
+                layout.LOOPBACK, self.settings.ports, 'choose another base port '
                 f'({layout.PORTS} ports from it on, and as many of Ceph, are used)')
         self.files.root.chmod(0o700)
         for path in (self.files.run, self.files.log, self.files.state):
             path.mkdir(exist_ok=True)
         self.files.save(self.settings)
         credentials.create(self.files)
+        if self.settings.hosts:
+            self.hosts.networks_up()
         credentials.write(self.files, self.settings, self._passwords)
         broker.prepare(self.files, self.settings, self._passwords)
         private.write(self.files.keystone_conf, private.ini(
@@ -236,10 +283,12 @@ class Cloud:
         for backend in self.backends:
             for instance, conf in cinder.process_confs(backend).items():
                 private.write(self.files.instance_conf(instance), private.ini(conf))
+        stale = [services.CINDER_API, services.CINDER_SCHEDULER,
+                 *self._volume_services] if changed else []
+        if self.settings.hosts:
+            stale += compute.write(self.files, self.settings, self._passwords)
         self._supervisor.start(services.programs(self.files, self.settings, self.backends))
-        if changed:
-            self._supervisor.stop_daemons([services.CINDER_API, services.CINDER_SCHEDULER,
-                                           *self._volume_services])
+        self._supervisor.stop_daemons(stale)
 
     @staticmethod
     def _submit(pool: futures.Executor, progress: commands.Progress,
@@ -253,6 +302,8 @@ class Cloud:
     def _start_storage(self, progress: commands.Progress) -> None:
         self.ceph.up(lambda line: progress(f'ceph: {line}'))
         storage.provision(self.ceph, self._own)
+        if self.settings.hosts:
+            storage.provision_images(self.ceph, self._own, glance.ceph_conf(self.files))
         progress('ceph is up')
 
     def _start_broker(self, progress: commands.Progress) -> None:
@@ -266,14 +317,30 @@ class Cloud:
         database.prepare(self.files, self.settings)
         self._start(services.DATABASE)
         database.wait(self.files, self._supervisor.log_of(services.DATABASE))
-        database.create(self.files, self._passwords, [
-            name for name in database.NAMES if not self.files.done(name).exists()])
+        database.create(self.files, self.settings, self._passwords, [
+            name for name in database.services(self.settings)
+            if not self.files.done(name).exists()])
 
     def _prepare_cinder(self, progress: commands.Progress) -> None:
         if self._new('cinder'):
             progress("making Cinder's tables")
             cinder.prepare(self.files)
             self._note('cinder')
+
+    def _start_compute(self, name: str, queues: 'futures.Future[None]',
+                       progress: commands.Progress) -> None:
+        """Make the tables of one of the services around compute hosts, and start it."""
+        prepare, programs = compute.TABLES[name]
+        if self._new(name):
+            progress(f"making {name.capitalize()}'s tables")
+            prepare(self.files)
+            self._note(name)
+        queues.result()
+        progress(f'starting {name.capitalize()}')
+        self._start(*programs)
+
+    def _seed(self, progress: commands.Progress) -> None:
+        compute.seed(self.session(), progress)
 
     def _start_keystone(self, progress: commands.Progress) -> None:
         if self._new('keystone'):
@@ -283,30 +350,17 @@ class Cloud:
             self._note('keystone')
         progress('starting Keystone')
         self._start(services.KEYSTONE)
-        self._wait_keystone()
+        keystone.wait(self.session(), self._supervisor.log_of(services.KEYSTONE))
         keystone.Seed(self.session(), self.settings, self._passwords).run()
         progress('Keystone is up')
 
-    def _wait_keystone(self, timeout: float = _READY_TIMEOUT) -> None:
-        deadline = time.monotonic() + timeout
-        while True:
-            try:
-                self.session().get_token()
-                return
-            except keystone_exceptions.ClientException as error:
-                if time.monotonic() > deadline:
-                    raise commands.CloudError(
-                        f'Keystone does not answer ({error}); '
-                        f'see {self._supervisor.log_of(services.KEYSTONE)}') from error
-                time.sleep(0.2)
-
-    def _new(self, package: str) -> bool:
+    def _new(self, service: str) -> bool:
         """Whether a service's tables are missing, or are those of another release."""
-        marker = self.files.done(package)
-        return not marker.exists() or marker.read_text() != metadata.version(package)
+        marker = self.files.done(service)
+        return not marker.exists() or marker.read_text() != _version(service)
 
-    def _note(self, package: str) -> None:
-        private.write(self.files.done(package), metadata.version(package))
+    def _note(self, service: str) -> None:
+        private.write(self.files.done(service), _version(service))
 
     def _ceph_check(self) -> probes.Check:
         log = self.ceph.files.log
@@ -321,6 +375,10 @@ class Cloud:
     def _stop(self, progress: commands.Progress) -> None:
         names = self.programs
         clients = names.index(services.KEYSTONE)
+        # Without passwords nothing has ever been started.
+        hosts = self.hosts if self.settings.hosts and self.files.passwords.exists() else None
+        if hosts:
+            hosts.down(progress)
         progress('stopping the OpenStack services')
         self._supervisor.stop_daemons(names[clients:])
         with futures.ThreadPoolExecutor() as pool:
@@ -329,6 +387,12 @@ class Cloud:
             self._supervisor.stop_daemons([services.BROKER, services.DATABASE])
             self._supervisor.stop()
             store.result()
+        if hosts:
+            hosts.networks_down()
+
+
+def _version(service: str) -> str:
+    return metadata.version(_DISTRIBUTIONS.get(service, service))
 
 
 def _all(tasks: Iterable['futures.Future[None]']) -> None:

@@ -9,12 +9,15 @@ import secrets
 import shlex
 
 from cloud import commands
+from cloud.openstack import accounts
+from cloud.openstack import database
 from cloud.openstack import files as private
 from cloud.openstack import layout
 
-_SERVICES = ('mariadb-keystone', 'mariadb-cinder', 'rabbitmq', 'cinder', 'cinder-key')
-# The highest that the installed OpenStackClient and Cinder both know.
+_SERVICES = (*database.ACCOUNTS, 'rabbitmq', 'cinder', *accounts.COMPUTE, 'cinder-key')
+# The highest that the installed OpenStackClient and the services both know.
 _VOLUME_API = '3.70'
+_COMPUTE_API = '2.104'
 _FOREIGN = ('OS_CLOUD', 'OS_TOKEN', 'OS_SYSTEM_SCOPE', 'OS_USER_DOMAIN_NAME', 'OS_PROJECT_ID',
             'OS_PROJECT_DOMAIN_NAME', 'OS_TENANT_NAME', 'OS_AUTH_TYPE', 'OS_USER_ID')
 
@@ -63,7 +66,8 @@ def variables(settings: layout.Settings, persona: str, password: str) -> dict[st
     return {'OS_AUTH_URL': settings.auth_url, 'OS_USERNAME': persona, 'OS_PASSWORD': password,
             'OS_PROJECT_NAME': PERSONAS[persona].project, 'OS_USER_DOMAIN_ID': 'default',
             'OS_PROJECT_DOMAIN_ID': 'default', 'OS_IDENTITY_API_VERSION': '3',
-            'OS_VOLUME_API_VERSION': _VOLUME_API, 'OS_REGION_NAME': layout.REGION}
+            'OS_VOLUME_API_VERSION': _VOLUME_API, 'OS_COMPUTE_API_VERSION': _COMPUTE_API,
+            'OS_REGION_NAME': layout.REGION}
 
 
 def environment(settings: layout.Settings, persona: str, password: str) -> dict[str, str]:
@@ -87,6 +91,7 @@ def write(files: layout.Layout, settings: layout.Settings, known: Mapping[str, s
             'auth': {'auth_url': settings.auth_url, 'username': persona,
                      'password': known[persona], 'project_name': PERSONAS[persona].project,
                      'user_domain_id': 'default', 'project_domain_id': 'default'},
-            'region_name': layout.REGION, 'volume_api_version': _VOLUME_API}
+            'region_name': layout.REGION, 'volume_api_version': _VOLUME_API,
+            'compute_api_version': _COMPUTE_API}
     # JSON is YAML, too.
     private.write(files.clouds_yaml, json.dumps({'clouds': clouds}, indent=1) + '\n')

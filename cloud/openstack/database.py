@@ -15,7 +15,11 @@ from cloud import processes
 from cloud.openstack import files as private
 from cloud.openstack import layout
 
-NAMES = ('keystone', 'cinder')
+# The databases of each service; its user has the service's name, and so has its own password.
+_SERVICES = {'keystone': ('keystone',), 'cinder': ('cinder',)}
+_COMPUTE = {'placement': ('placement',), 'nova': ('nova', 'nova_api', 'nova_cell0'),
+            'glance': ('glance',), 'neutron': ('neutron',)}
+ACCOUNTS = tuple(f'mariadb-{service}' for service in (*_SERVICES, *_COMPUTE))
 _TIMEOUT = 60.0
 
 # What is committed survives a death of the server, not one of the machine: this saves waiting
@@ -36,10 +40,19 @@ character-set-server = utf8mb4
 """
 
 
-def url(settings: layout.Settings, name: str, passwords: Mapping[str, str]) -> str:
-    """SQLAlchemy's URL of a service's database; it has a password in it."""
-    return (f'mysql+pymysql://{name}:{passwords[f"mariadb-{name}"]}@{layout.HOST}:'
-            f'{settings.database_port}/{name}?charset=utf8mb4')
+def services(settings: layout.Settings) -> dict[str, tuple[str, ...]]:
+    """The databases of each service that there is."""
+    return _SERVICES | (_COMPUTE if settings.hosts else {})
+
+
+def url(settings: layout.Settings, service: str, passwords: Mapping[str, str],
+        name: str = '') -> str:
+    """SQLAlchemy's URL of a service's database; it has a password in it.
+
+    :param name: of the database, where the service has several
+    """
+    return (f'mysql+pymysql://{service}:{passwords[f"mariadb-{service}"]}@{settings.host}:'
+            f'{settings.database_port}/{name or service}?charset=utf8mb4')
 
 
 def prepare(files: layout.Layout, settings: layout.Settings) -> None:
@@ -52,7 +65,7 @@ def prepare(files: layout.Layout, settings: layout.Settings) -> None:
     root = os.getuid() == 0
     private.write(files.database_conf, _CONF.format(
         user='user = root\n' if root else '', data=files.database, tmp=tmp, run=files.run,
-        socket=files.database_socket, host=layout.HOST, port=settings.database_port))
+        socket=files.database_socket, host=settings.host, port=settings.database_port))
     if files.database.exists():
         return
     fresh = files.database.with_name('mariadb.new')
@@ -92,25 +105,30 @@ def wait(files: layout.Layout, log: object) -> None:
             time.sleep(0.1)
 
 
-def create(files: layout.Layout, passwords: Mapping[str, str], unfinished: Iterable[str]) -> None:
-    """Make each service's empty database and its user, unless they are there.
+def create(files: layout.Layout, settings: layout.Settings, passwords: Mapping[str, str],
+           unfinished: Iterable[str]) -> None:
+    """Make each service's empty databases and its user, unless they are there.
 
-    :param unfinished: databases that an interrupted attempt may have left with some of their
-        tables, which cannot be completed: they are made anew
+    :param unfinished: services of which an interrupted attempt may have left some of their
+        tables, which cannot be completed: their databases are made anew
     """
+    known = services(settings)
     with _connect(files) as connection, connection.cursor() as cursor:
-        for name in unfinished:
+        for service in unfinished:
             # The program that makes the tables may have outlived who started it.
             cursor.execute('SELECT id FROM information_schema.processlist WHERE user = %s',
-                           (name,))
+                           (service,))
             for (session,) in cursor.fetchall():
                 cursor.execute('KILL %s', (session,))
-            cursor.execute(f'DROP DATABASE IF EXISTS `{name}`')
-        for name in NAMES:
-            cursor.execute(f'CREATE DATABASE IF NOT EXISTS `{name}` CHARACTER SET utf8mb4')
+            for name in known[service]:
+                cursor.execute(f'DROP DATABASE IF EXISTS `{name}`')
+        for service, names in known.items():
+            user = (service, settings.host)
             cursor.execute('CREATE USER IF NOT EXISTS %s@%s IDENTIFIED BY %s',
-                           (name, layout.HOST, passwords[f'mariadb-{name}']))
-            cursor.execute(f'GRANT ALL ON `{name}`.* TO %s@%s', (name, layout.HOST))
+                           (*user, passwords[f'mariadb-{service}']))
+            for name in names:
+                cursor.execute(f'CREATE DATABASE IF NOT EXISTS `{name}` CHARACTER SET utf8mb4')
+                cursor.execute(f'GRANT ALL ON `{name}`.* TO %s@%s', user)
 
 
 def _connect(files: layout.Layout) -> Any:

@@ -5,18 +5,22 @@ from collections.abc import Callable, Mapping
 import getpass
 import grp
 import os
+import time
 from typing import Any
 
 from keystoneauth1 import adapter
+from keystoneauth1 import exceptions as keystone_exceptions
 from keystoneauth1 import session as keystone_session
 
 from cloud import commands
+from cloud.openstack import accounts
 from cloud.openstack import credentials
 from cloud.openstack import database
 from cloud.openstack import files as private
 from cloud.openstack import layout
 
 _DOMAIN = 'default'
+_TIMEOUT = 120.0
 
 
 def conf(files: layout.Layout, settings: layout.Settings,
@@ -58,10 +62,40 @@ def bootstrap(files: layout.Layout, settings: layout.Settings,
            for interface in ('ADMIN', 'INTERNAL', 'PUBLIC')}})
 
 
+def wait(session: keystone_session.Session, log: object) -> None:
+    """Wait until Keystone gives the administrator a token.
+
+    :param log: what to read if it does not
+    :raises CloudError: it did not in time
+    """
+    deadline = time.monotonic() + _TIMEOUT
+    while True:
+        try:
+            session.get_token()
+            return
+        except keystone_exceptions.ClientException as error:
+            if time.monotonic() > deadline:
+                raise commands.CloudError(f'Keystone does not answer ({error}); see {log}'
+                                          ) from error
+            time.sleep(0.2)
+
+
 def _manage(files: layout.Layout, words: list[str],
             variables: Mapping[str, str] | None = None) -> None:
     commands.run([str(layout.BIN / 'keystone-manage'), '--config-file', str(files.keystone_conf),
                   *words], timeout=180, variables=variables)
+
+
+def _catalogue(settings: layout.Settings) -> list[tuple[str, str, str]]:
+    """What is in the catalogue beside Keystone: kind, name and URL of each service."""
+    known = [('block-storage', 'cinder', settings.volume_url),
+             ('volumev3', 'cinderv3', f'{settings.volume_url}/%(project_id)s')]
+    if settings.hosts:
+        known += [('placement', 'placement', settings.url(settings.placement_port)),
+                  ('compute', 'nova', settings.url(settings.nova_port, '/v2.1')),
+                  ('image', 'glance', settings.url(settings.glance_port)),
+                  ('network', 'neutron', settings.url(settings.neutron_port))]
+    return known
 
 
 class Seed:
@@ -81,15 +115,14 @@ class Seed:
 
     def run(self) -> None:
         """Make the services' users, the personas and the catalogue."""
-        # The services act for users, and prove to each other that they are services.
-        for role in ('admin', 'service'):
-            self._grant('cinder', 'service', role)
+        for user in ('cinder', *(accounts.COMPUTE if self._settings.hosts else ())):
+            for role in accounts.ROLES:
+                self._grant(user, accounts.PROJECT, role)
         for persona in credentials.PERSONAS.values():
             for role in persona.roles:
                 self._grant(persona.name, persona.project, role)
-        base = self._settings.volume_url
-        self.publish('block-storage', 'cinder', base)
-        self.publish('volumev3', 'cinderv3', f'{base}/%(project_id)s')
+        for kind, name, url in _catalogue(self._settings):
+            self.publish(kind, name, url)
 
     def publish(self, kind: str, name: str, url: str) -> None:
         """Enter a service and its endpoints in the catalogue."""

@@ -3,6 +3,7 @@
 
 from collections.abc import Iterable
 import dataclasses
+import ipaddress
 import json
 import pathlib
 import re
@@ -14,12 +15,18 @@ from cloud import commands
 from cloud import directory
 from cloud import layout as ceph_layout
 
-HOST = '127.0.0.1'
+LOOPBACK = '127.0.0.1'
+# For networks that are of one machine only (RFC 2544), a piece for each cloud.
+_NETWORK = ipaddress.IPv4Network('198.18.0.0/15')
+_PIECE_PREFIX = 25
+_PIECE = 2**(32 - _PIECE_PREFIX)
 REGION = 'RegionOne'
 DEFAULT_PORT = 17600
 # Ports from the base on that OpenStack uses; those of its Ceph come right after them.
 PORTS = 100
 MAX_BACKENDS = 5
+DEFAULT_HOSTS = 3
+MAX_HOSTS = 8
 # The longest path that is made below the data directory is that of a socket of Ceph.
 MAX_PATH = ceph_layout.MAX_PATH - len('/ceph')
 # The programs of the virtual environment that this runs in.
@@ -62,20 +69,26 @@ class Backend:
             raise commands.CloudError(f'back end {text}: write NAME=POOL,USER,CONF')
         return cls(name, words[0], words[1], str(pathlib.Path(words[2]).absolute()))
 
+    def secret(self, settings: 'Settings') -> str:
+        """Under which UUID a hypervisor knows the key of the back end's Ceph user."""
+        return str(uuid.uuid5(uuid.UUID(settings.secret_uuid), self.name))
+
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """The choices for a cloud. `port`, `backends` and `secret_uuid` are made once.
+    """The choices for a cloud. `port`, `backends`, `hosts` and `secret_uuid` are made once.
 
     :param backends: number of back ends on the cloud's own Ceph
+    :param hosts: number of simulated compute hosts; with none, there is only block storage
     :param extra_backends: back ends elsewhere
     :param clustered: one more back end on the cloud's own Ceph, with two volume services
-    :param plain: Cinder without the plug-in
-    :param secret_uuid: under which a hypervisor knows the key of the first Ceph user
+    :param plain: Cinder and Nova without the plug-in
+    :param secret_uuid: from which those of the back ends' keys are made
     """
 
     port: int = DEFAULT_PORT
     backends: int = 2
+    hosts: int = 0
     extra_backends: tuple[Backend, ...] = ()
     clustered: bool = False
     plain: bool = False
@@ -91,12 +104,45 @@ class Settings:
             raise commands.CloudError(f'port {self.port}: choose 1024 to {last}')
         if not 1 <= self.backends <= MAX_BACKENDS:
             raise commands.CloudError(f'{self.backends} back ends: choose 1 to {MAX_BACKENDS}')
+        if not 0 <= self.hosts <= MAX_HOSTS:
+            raise commands.CloudError(f'{self.hosts} hosts: choose 0 to {MAX_HOSTS}')
         names = [name for backend in (*own, *self.extra_backends) for name in backend.instances]
         for name in names:
             if not _NAME.fullmatch(name):
                 raise commands.CloudError(f'back end {name!r}: use letters, digits, - and _')
             if names.count(name) > 1:
                 raise commands.CloudError(f'there are two back ends with the name {name}')
+
+    @property
+    def host_names(self) -> list[str]:
+        """What the compute hosts are called."""
+        return [f'cn{number}' for number in range(1, self.hosts + 1)]
+
+    @property
+    def control(self) -> ipaddress.IPv4Network:
+        """The network of the APIs, the database and the message broker."""
+        return self._piece(0)
+
+    @property
+    def storage(self) -> ipaddress.IPv4Network:
+        """The network of Ceph."""
+        return self._piece(1)
+
+    def _piece(self, number: int) -> ipaddress.IPv4Network:
+        """One of the cloud's two pieces: clouds that share no port share none of them."""
+        apart = PORTS + ceph_layout.PORTS
+        first = int(_NETWORK.network_address) + (self.port // apart * 2 + number) * _PIECE
+        return ipaddress.IPv4Network((first, _PIECE_PREFIX))
+
+    @property
+    def host(self) -> str:
+        """The address on which the services listen."""
+        return str(self.control[1]) if self.hosts else LOOPBACK
+
+    @property
+    def storage_host(self) -> str:
+        """The address on which Ceph listens."""
+        return str(self.storage[1]) if self.hosts else LOOPBACK
 
     @property
     def keystone_port(self) -> int:
@@ -107,6 +153,26 @@ class Settings:
     def cinder_port(self) -> int:
         """TCP port of Cinder's API."""
         return self.port + 1
+
+    @property
+    def placement_port(self) -> int:
+        """TCP port of Placement."""
+        return self.port + 2
+
+    @property
+    def nova_port(self) -> int:
+        """TCP port of Nova's API."""
+        return self.port + 3
+
+    @property
+    def glance_port(self) -> int:
+        """TCP port of Glance."""
+        return self.port + 4
+
+    @property
+    def neutron_port(self) -> int:
+        """TCP port of Neutron's API."""
+        return self.port + 5
 
     @property
     def database_port(self) -> int:
@@ -136,18 +202,23 @@ class Settings:
     @property
     def ports(self) -> list[int]:
         """Every port that is listened on, except Ceph's."""
-        return [self.keystone_port, self.cinder_port, self.database_port, self.broker_port,
-                self.erlang_port, self.epmd_port]
+        compute = [self.placement_port, self.nova_port, self.glance_port, self.neutron_port]
+        return [self.keystone_port, self.cinder_port, *(compute if self.hosts else []),
+                self.database_port, self.broker_port, self.erlang_port, self.epmd_port]
+
+    def url(self, port: int, path: str = '') -> str:
+        """Where an API is."""
+        return f'http://{self.host}:{port}{path}'
 
     @property
     def auth_url(self) -> str:
         """Where to authenticate."""
-        return f'http://{HOST}:{self.keystone_port}/v3'
+        return self.url(self.keystone_port, '/v3')
 
     @property
     def volume_url(self) -> str:
         """Where Cinder's API is."""
-        return f'http://{HOST}:{self.cinder_port}/v3'
+        return self.url(self.cinder_port, '/v3')
 
 
 class Layout:
@@ -168,6 +239,11 @@ class Layout:
         self.broker = self.root / 'rabbitmq'
         self.cinder_conf = self.etc / 'cinder' / 'cinder.conf'
         self.keystone_conf = self.etc / 'keystone' / 'keystone.conf'
+        self.placement_conf = self.etc / 'placement' / 'placement.conf'
+        self.nova_conf = self.etc / 'nova' / 'nova.conf'
+        self.glance_conf = self.etc / 'glance' / 'glance-api.conf'
+        self.neutron_conf = self.etc / 'neutron' / 'neutron.conf'
+        self.hosts = self.root / 'hosts'
         self.database_conf = self.etc / 'mariadb.cnf'
         self.database_socket = self.run / 'mariadb.sock'
         self.broker_conf = self.etc / 'rabbitmq' / 'rabbitmq.conf'

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What turns this project's plug-in on in `cinder.conf`: everything, and nothing else."""
+"""What turns this project's plug-ins on in `cinder.conf` and in a compute host's `nova.conf`:
+everything, and nothing else."""
 
 from cloud.openstack import files
 
@@ -20,3 +21,5 @@ CINDER: files.Conf = {
 # Set in the section of each back end.
 VOLUME_DRIVER = 'specreds_cinder.driver.SuperRBDDriver'
 PLAIN_VOLUME_DRIVER = 'cinder.volume.drivers.rbd.RBDDriver'
+
+NOVA: files.Conf = {'DEFAULT': {'compute_driver': 'specreds.SpeculativeLibvirtDriver'}}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What each service of a cloud is doing, and what is wrong with it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 import dataclasses
 import pathlib
 import re
@@ -14,9 +14,9 @@ import requests
 from cloud import commands
 from cloud import processes
 from cloud.openstack import broker
-from cloud.openstack import cinder
 from cloud.openstack import database
 from cloud.openstack import layout
+from cloud.openstack import reported
 from cloud.openstack import services
 
 _FAILURES = (OSError, amqp.AMQPError, pymysql.Error, requests.RequestException,
@@ -47,21 +47,22 @@ class Probes:
 
     :param running: what supervisord says
     :param log_of: gives the log of a service
-    :param api: Cinder's API as the administrator sees it
-    :param queues: of the services that have one
+    :param workers: the services without an API
+    :param owners: the APIs that they report to, as the administrator sees them, by name
     """
 
     def __init__(self, files: layout.Layout, settings: layout.Settings,
                  passwords: Mapping[str, str], running: list[processes.Process],
-                 log_of: Callable[[str], pathlib.Path], api: cinder.Api,
-                 queues: Mapping[str, str]) -> None:
+                 log_of: Callable[[str], pathlib.Path], workers: Iterable[reported.Worker],
+                 owners: Mapping[str, reported.Api]) -> None:
         self._files = files
         self._settings = settings
         self._passwords = passwords
         self._running = {process.name: process for process in running}
         self._log_of = log_of
-        self._api = api
-        self._queues = queues
+        self._workers = {worker.name: worker for worker in workers}
+        self._owners = owners
+        self._ports = services.api_ports(settings)
 
     def check(self, name: str) -> Check:
         """Ask one service."""
@@ -87,44 +88,42 @@ class Probes:
         match name:
             case services.DATABASE:
                 database.ping(self._files)
-                return f'{layout.HOST}:{self._settings.database_port}'
+                return f'{self._settings.host}:{self._settings.database_port}'
             case services.BROKER:
                 broker.ping(self._settings, self._passwords)
-                return f'{layout.HOST}:{self._settings.broker_port}'
-            case services.KEYSTONE:
-                return _versions(self._settings.keystone_port)
-            case services.CINDER_API:
-                return _versions(self._settings.cinder_port)
+                return f'{self._settings.host}:{self._settings.broker_port}'
             case services.PORT_MAPPER:
-                return f'{layout.HOST}:{self._settings.epmd_port}'
-            case services.CINDER_SCHEDULER:
-                return self._worker(name, 'cinder-scheduler', cinder.HOST)
-        return self._worker(name, 'cinder-volume', self._queues[name].partition('.')[2])
+                return f'{layout.LOOPBACK}:{self._settings.epmd_port}'
+        if name in self._ports:
+            return versions(self._settings.url(self._ports[name], '/'))
+        return self._worker(self._workers[name]) if name in self._workers else 'running'
 
-    def _worker(self, name: str, binary: str, host: str) -> str:
+    def _worker(self, worker: reported.Worker) -> str:
         """Ask others about a service that is reached through its queue.
 
-        :return: its host, as Cinder calls it
+        :return: its host, as it reports it
         :raises CloudError: it does not work, or nobody can tell
         """
         try:
-            if broker.idle(self._settings, self._passwords, [self._queues[name]]):
+            if broker.idle(self._settings, self._passwords, [worker.queue]):
                 raise commands.CloudError('it does not listen to its queue')
         except (OSError, amqp.AMQPError) as error:
             raise commands.CloudError('RabbitMQ cannot be asked about it') from error
+        if not worker.owner:
+            return f'listens to {worker.queue}'
         try:
-            known = {(service.binary, service.host): service for service in self._api.services()}
+            known = {(service.binary, service.host): service
+                     for service in self._owners[worker.owner].services()}
         except keystone_exceptions.ClientException as error:
-            raise commands.CloudError('Cinder cannot be asked about it') from error
-        service = known.get((binary, host))
+            raise commands.CloudError(f'{worker.owner} cannot be asked about it') from error
+        service = known.get((worker.binary, worker.host))
         if service is None or not service.up:
-            raise commands.CloudError('it has not reported to Cinder')
-        return host if service.enabled else f'{host} (disabled)'
+            raise commands.CloudError(f'it has not reported to {worker.owner}')
+        return worker.host if service.enabled else f'{worker.host} (disabled)'
 
 
-def _versions(port: int) -> str:
+def versions(url: str) -> str:
     """Ask an API which versions it has, which needs no token."""
-    url = f'http://{layout.HOST}:{port}/'
     answer = requests.get(url, timeout=_TIMEOUT)
     # 300: there may be several versions to choose from.
     if answer.status_code not in (200, 300):

@@ -15,6 +15,18 @@ PORT_MAPPER = 'epmd'
 KEYSTONE = 'keystone'
 CINDER_API = 'cinder-api'
 CINDER_SCHEDULER = 'cinder-scheduler'
+PLACEMENT = 'placement'
+NOVA_API = 'nova-api'
+NOVA_SCHEDULER = 'nova-scheduler'
+NOVA_CONDUCTOR = 'nova-conductor'
+GLANCE = 'glance'
+NEUTRON_API = 'neutron-api'
+NEUTRON_RPC = 'neutron-rpc-server'
+NEUTRON_PERIODIC = 'neutron-periodic-workers'
+
+# By what changes when a configuration does.
+NOVA = (NOVA_API, NOVA_SCHEDULER, NOVA_CONDUCTOR)
+NEUTRON = (NEUTRON_API, NEUTRON_RPC, NEUTRON_PERIODIC)
 
 # Seconds from TERM to KILL: some services take their time, and nothing here needs it.
 _STOP = 8
@@ -25,41 +37,73 @@ def cinder_volume(instance: str) -> str:
     return f'cinder-volume-{instance}'
 
 
+def api_ports(settings: layout.Settings) -> dict[str, int]:
+    """The ports of the APIs that there are."""
+    block_storage = {KEYSTONE: settings.keystone_port, CINDER_API: settings.cinder_port}
+    compute = {PLACEMENT: settings.placement_port, NOVA_API: settings.nova_port,
+               GLANCE: settings.glance_port, NEUTRON_API: settings.neutron_port}
+    return block_storage | (compute if settings.hosts else {})
+
+
 def programs(files: layout.Layout, settings: layout.Settings,
              backends: Sequence[layout.Backend]) -> dict[str, processes.Program]:
     """Every service, in the order in which they start."""
-    volumes = {cinder_volume(instance): _cinder(files, 'cinder-volume',
-                                                files.instance_conf(instance))
+    volumes = {cinder_volume(instance): _service('cinder-volume', files.cinder_conf,
+                                                 files.instance_conf(instance))
                for backend in backends for instance in backend.instances}
     return {
         DATABASE: database.program(files),
         **broker.programs(files, settings),
-        KEYSTONE: _wsgi('keystone.wsgi.api', settings.keystone_port, [],
+        KEYSTONE: _wsgi('keystone.wsgi.api', settings, settings.keystone_port, [],
                         {'OS_KEYSTONE_CONFIG_DIR': str(files.keystone_conf.parent)}),
-        CINDER_API: _wsgi('cinder.wsgi.api', settings.cinder_port,
+        CINDER_API: _wsgi('cinder.wsgi.api', settings, settings.cinder_port,
                           ['--config-file', str(files.cinder_conf)], {}),
-        CINDER_SCHEDULER: _cinder(files, 'cinder-scheduler'),
+        CINDER_SCHEDULER: _service('cinder-scheduler', files.cinder_conf),
         **volumes,
+        **(_compute(files, settings) if settings.hosts else {}),
     }
 
 
-def _cinder(files: layout.Layout, program: str, *confs: pathlib.Path) -> processes.Program:
+def _compute(files: layout.Layout,
+             settings: layout.Settings) -> dict[str, processes.Program]:
+    """What a cloud with compute hosts has beside block storage."""
+    paste = layout.SHARE / 'nova' / 'api-paste.ini'
+    return {
+        PLACEMENT: _wsgi('placement.wsgi.api', settings, settings.placement_port, [],
+                         {'OS_PLACEMENT_CONFIG_DIR': str(files.placement_conf.parent)}),
+        GLANCE: _wsgi('glance.wsgi.api', settings, settings.glance_port, [],
+                      {'OS_GLANCE_CONFIG_DIR': str(files.glance_conf.parent)}),
+        NOVA_CONDUCTOR: _service('nova-conductor', files.nova_conf),
+        NOVA_SCHEDULER: _service('nova-scheduler', files.nova_conf),
+        NOVA_API: _wsgi('nova.wsgi.osapi_compute', settings, settings.nova_port, [],
+                        # The first of them is taken for the pipeline.
+                        {'OS_NOVA_CONFIG_FILES': f'{paste};{files.nova_conf}'}),
+        NEUTRON_API: _wsgi('neutron.wsgi.api', settings, settings.neutron_port,
+                           ['--config-file', str(files.neutron_conf)], {}),
+        NEUTRON_RPC: _service('neutron-rpc-server', files.neutron_conf),
+        NEUTRON_PERIODIC: _service('neutron-periodic-workers', files.neutron_conf),
+    }
+
+
+def _service(program: str, *confs: pathlib.Path) -> processes.Program:
     argv = [str(layout.BIN / program)]
-    for conf in (files.cinder_conf, *confs):
+    for conf in confs:
         argv += ['--config-file', str(conf)]
     return processes.Program(argv, stop_seconds=_STOP)
 
 
-def _wsgi(module: str, port: int, arguments: list[str],
+def _wsgi(module: str, settings: layout.Settings, port: int, arguments: list[str],
           environment: dict[str, str]) -> processes.Program:
     """A WSGI application under uWSGI, with one process: the machine may have two cores.
 
     :param arguments: what the application finds in `sys.argv`
     """
     return processes.Program(
-        [str(layout.BIN / 'uwsgi'), '--http-socket', f'{layout.HOST}:{port}',
+        [str(layout.BIN / 'uwsgi'), '--http-socket', f'{settings.host}:{port}',
          '--module', module, '--pyargv', ' '.join(arguments), '--master', '--need-app',
          '--lazy-apps', '--processes', '1', '--threads', '8', '--enable-threads',
          '--buffer-size', '65535', '--add-header', 'Connection: close', '--die-on-term',
-         '--hook-master-start', 'unix_signal:15 gracefully_kill_them_all'],
+         '--hook-master-start', 'unix_signal:15 gracefully_kill_them_all',
+         # supervisord, who has the other end, would be busy with nothing else if it were closed.
+         '--honour-stdin'],
         environment, stop_seconds=_STOP)

@@ -3,6 +3,7 @@
 
 import base64
 import hashlib
+import ipaddress
 import json
 import pathlib
 import stat
@@ -19,12 +20,14 @@ from cloud import processes
 from cloud.openstack import broker
 from cloud.openstack import cinder
 from cloud.openstack import cloud
+from cloud.openstack import compute
 from cloud.openstack import credentials
 from cloud.openstack import files as private
 from cloud.openstack import keystone
 from cloud.openstack import layout
 from cloud.openstack import plugin
 from cloud.openstack import probes
+from cloud.openstack import reported
 from cloud.openstack import services
 
 
@@ -53,7 +56,8 @@ class SettingsTest(_Base):
         self.assertIn(words, str(error))
 
     @ddt.data(({'port': 80}, 'port 80'), ({'port': 65400}, 'port 65400'),
-              ({'backends': 0}, '0 back ends'), ({'backends': 6}, '6 back ends'))
+              ({'backends': 0}, '0 back ends'), ({'backends': 6}, '6 back ends'),
+              ({'hosts': -1}, '-1 hosts'), ({'hosts': 9}, '9 hosts'))
     @ddt.unpack
     def test_out_of_range(self, options: dict[str, int], words: str) -> None:
         self.assert_refused(words, **options)
@@ -66,6 +70,26 @@ class SettingsTest(_Base):
     def test_port_cannot_change(self) -> None:
         self.files.save(layout.Settings(port=20000))
         self.assert_refused('port 20000', port=20200)
+
+    def test_hosts_cannot_be_added_to_block_storage(self) -> None:
+        self.files.save(layout.Settings())
+        self.assert_refused('hosts 0', hosts=3)
+
+    def test_without_hosts_everything_is_on_the_loopback_interface(self) -> None:
+        self.assertEqual({'127.0.0.1'}, {self.settings.host, self.settings.storage_host})
+
+    @ddt.data(1024, 17600, 65336)
+    def test_networks_of_a_cloud(self, port: int) -> None:
+        settings = layout.Settings(port=port, hosts=layout.MAX_HOSTS)
+        networks = [settings.control, settings.storage]
+        beside = layout.Settings(port=port - 200, hosts=1)
+        for network in networks:
+            self.assertTrue(network.subnet_of(ipaddress.IPv4Network('198.18.0.0/15')))
+            self.assertFalse(any(map(network.overlaps, (beside.control, beside.storage))))
+        self.assertFalse(networks[0].overlaps(networks[1]))
+        self.assertIn(ipaddress.ip_address(settings.host), settings.control)
+        self.assertIn(ipaddress.ip_address(settings.storage_host), settings.storage)
+        self.assertIn(settings.host, settings.auth_url)
 
     def test_plug_in_and_extra_back_ends_can_change(self) -> None:
         far = layout.Backend('far', 'pool', 'user', '/etc/ceph/far.conf')
@@ -233,9 +257,26 @@ class ServicesTest(_Base):
 
     def test_every_worker_has_a_queue(self) -> None:
         programs = services.programs(self.files, self.settings, self.backends)
-        queues = cinder.queues(self.backends)
-        self.assertEqual(list(programs)[-3:], list(queues))
-        self.assertEqual('cinder-volume.controller@rbd2', queues['cinder-volume-rbd2'])
+        workers = cinder.workers(self.backends)
+        self.assertEqual(list(programs)[-3:], [worker.name for worker in workers])
+        self.assertEqual(
+            reported.Worker('cinder-volume-rbd2', 'cinder-volume.controller@rbd2',
+                            'cinder-volume', 'controller@rbd2', 'Cinder'), workers[-1])
+
+    def test_without_hosts_there_is_only_block_storage(self) -> None:
+        alone = services.programs(self.files, self.settings, self.backends)
+        full = services.programs(self.files, layout.Settings(hosts=1), self.backends)
+        self.assertEqual(list(alone), list(full)[:len(alone)])
+        started = [name for _, names in compute.TABLES.values() for name in names]
+        self.assertEqual(sorted(set(full) - set(alone)), sorted(started))
+        self.assertLessEqual({worker.name for worker in compute.workers()}, set(started))
+
+    def test_every_api_has_a_port_of_its_own(self) -> None:
+        settings = layout.Settings(hosts=1)
+        ports = services.api_ports(settings)
+        self.assertEqual(len(ports), len(set(ports.values())))
+        self.assertLessEqual(set(ports.values()), set(settings.ports))
+        self.assertLessEqual(set(ports), set(services.programs(self.files, settings, [])))
 
     def test_two_services_of_one_back_end(self) -> None:
         *_, shared = self.files.own_backends(1, clustered=True)
@@ -244,7 +285,7 @@ class ServicesTest(_Base):
                          list(programs)[-2:])
         self.assertEqual(['cinder-volume.controller@rbd-shared',
                           'cinder-volume.controller2@rbd-shared'],
-                         list(cinder.queues([shared]).values())[1:])
+                         [worker.queue for worker in cinder.workers([shared])[1:]])
         first, second = (conf['DEFAULT'] for conf in cinder.process_confs(shared).values())
         self.assertEqual({**first, 'host': 'controller2'}, second)
         self.assertEqual('controllers', first['cluster'])
@@ -267,7 +308,7 @@ class ProbesTest(_Base):
     def check(self, name: str, *running: processes.Process) -> probes.Check:
         found = probes.Probes(self.files, self.settings, {}, list(running),
                               lambda service: self.data / f'{service}.out',
-                              cinder.Api(keystone_session.Session()), {})
+                              (), {'Cinder': cinder.Api(keystone_session.Session())})
         return found.check(name)
 
     def test_stopped_on_purpose(self) -> None:

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a backup costs and how fast it serves, on compute hosts of a cloud.
+
+*win*
+    the primary's QEMU is killed; a backup is started, promoted and adopted. How long the RPC takes
+    until the domain runs (without Cinder's super), how long from the RPC that promotes until the
+    first packet of the backup comes out, what it leaks before, what memory it takes.
+*talkers*
+    the primary lives, idle, on a host that is cut off from the control plane; its backup is
+    promoted. For how long both guests answer under their one address.
+*merge*
+    what a PostgreSQL client gets done while its server's disk is merged, and before.
+"""
+
+from collections.abc import Iterator
+import contextlib
+import itertools
+import os
+import pathlib
+import signal
+import tempfile
+import time
+from typing import Any
+
+from bench import progress
+from bench import stats
+from cloud import drill as drills
+from cloud import users
+from cloud.hosts import packets
+from cloud.openstack import cloud as openstack_cloud
+
+_PRIMARY, _BACKUP = 'cn1', 'cn2'
+# Seconds that the database is used before the merge begins.
+_BEFORE = 15.0
+_PAYLOAD = '4000'
+_MIB = 1 << 20
+
+
+class _Bench:
+    """Measures on one cloud.
+
+    :param scratch: for what clients say, and for packets
+    """
+
+    def __init__(self, drill: drills.Drill, scratch: pathlib.Path) -> None:
+        self._drill = drill
+        self._cloud = drill.cloud
+        self._scratch = scratch
+        self._count = 0
+
+    @contextlib.contextmanager
+    def server(self, image: str, **metadata: str) -> Iterator[drills.Server]:
+        """Have a server on the primary's host while the context lasts."""
+        self._count += 1
+        server = self._drill.boot(f'bench-{self._count}', _PRIMARY, image=image,
+                                  metadata=metadata)
+        try:
+            self._drill.wait(f'{server.name} to answer',
+                             lambda: self._cloud.tenant.answers(server.address))
+            yield server
+        finally:
+            self._drill.delete(server.id)
+
+    def directory(self) -> pathlib.Path:
+        """A directory that is not used yet."""
+        return pathlib.Path(tempfile.mkdtemp(dir=self._scratch))
+
+    def kill(self, server: drills.Server) -> None:
+        """Kill the primary's QEMU."""
+        pid = self._drill.pid(server, server.host)
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+
+    def mend(self) -> None:
+        """Let the primary's host be as before."""
+        host = self._cloud.host(_PRIMARY)
+        host.heal()
+        # It removes what is left of servers that were evacuated from it only when it starts.
+        host.restart('nova-compute')
+
+        def up() -> bool:
+            if not self._drill.compute_up(_PRIMARY):
+                self._drill.force_down(_PRIMARY, False, refused=True)
+            return self._drill.compute_up(_PRIMARY)
+        self._drill.wait(f'nova-compute on {_PRIMARY} to be up', up)
+
+    # Figures
+
+    def win(self) -> dict[str, float]:
+        """One recovery of a dead primary."""
+        drill = self._drill
+        with self.server('g1') as server:
+            mac = drill.mac(server)
+            pinger = users.Pinger(self._cloud, self.directory())
+            seen = self.directory() / 'packets'
+            self.kill(server)
+            superposition = drill.superpose(server)
+            with self._cloud.hosts.capture('tenant', seen, f'ether src {mac}'):
+                began = time.monotonic()
+                recovery = drill.start(server, _BACKUP, superposition)
+                started = time.monotonic() - began
+                drill.ready(recovery)
+            memory = _memory(drill, recovery)
+            pinger.start(server.address)
+            outcome = drill.collapse(recovery)
+            if outcome != 'promoted':
+                raise RuntimeError(f'the primary is dead, and yet the collapse ended {outcome}')
+            promoting = time.time()
+            drill.backups.promote({}, _BACKUP, recovery.id)
+            drill.wait('the first packet', lambda: pinger.events('talker'))
+            first = pinger.events('talker')[0]['at'] - promoting
+            pinger.stop()
+            drill.adopt(recovery)
+            drill.merged(recovery)
+            self.mend()
+        return {'rpc_to_running_ms': started * 1e3, 'promote_to_first_packet_ms': first * 1e3,
+                'frames_leaked_from_box': float(len(packets.read(seen))),
+                'backup_memory_mib': memory / _MIB}
+
+    def talkers(self) -> float:
+        """For how many seconds two guests have answered."""
+        drill = self._drill
+        with self.server('g1') as server:
+            self._cloud.host(_PRIMARY).cut(control=True)
+            recovery = drill.start(server, _BACKUP)
+            drill.ready(recovery)
+            pinger = users.Pinger(self._cloud, self.directory())
+            pinger.start(server.address, 'arp', 0.02)
+            drill.promote(recovery)
+            drill.wait('the primary to be gone',
+                       lambda: drill.pid(server, _PRIMARY) is None)
+            time.sleep(1)
+            pinger.stop()
+            doubles = [event['at'] for event in pinger.events('double')]
+            drill.adopt(recovery)
+            drill.merged(recovery)
+            self.mend()
+        return doubles[-1] - doubles[0] if doubles else 0.0
+
+    def merge(self) -> float:
+        """Transactions per second during the merge ÷ before."""
+        drill = self._drill
+        with self.server('g2', **{'specreds:ready': 'tcp:5432'}) as server:
+            self.kill(server)
+            recovery = drill.start(server, _BACKUP)
+            drill.ready(recovery)
+            drill.promote(recovery)
+            client = users.Postgres(self._cloud, self.directory(), server.address)
+            client.start('--payload', _PAYLOAD, '--interval', '0')
+            drill.wait('the database to be used', lambda: client.acknowledged() > 0)
+            counts = [(time.monotonic(), client.acknowledged())]
+            time.sleep(_BEFORE)
+            counts.append((time.monotonic(), client.acknowledged()))
+            drill.adopt(recovery)
+            drill.wait('the merge', lambda: self._phase(recovery) in ('merging', 'merged'))
+            counts.append((time.monotonic(), client.acknowledged()))
+            drill.merged(recovery)
+            counts.append((time.monotonic(), client.acknowledged()))
+            client.stop()
+            self.mend()
+        before, _adoption, during = (
+            (second[1] - first[1]) / (second[0] - first[0])
+            for first, second in itertools.pairwise(counts))
+        return during / before
+
+    def _phase(self, recovery: drills.Recovery) -> str:
+        return str(self._drill.status(recovery)['phase'])
+
+
+def run(cloud: openstack_cloud.Cloud, tell: progress.Progress, rounds: int) -> dict[str, float]:
+    """Measure on a cloud with compute hosts, and give the figures for the JSON.
+
+    :param rounds: how often each is done; the merge half as often
+    """
+    merges = max(1, rounds // 2)
+    tell.section('nova', 2 * rounds + merges)
+    drill = drills.Drill(cloud)
+    wins: list[dict[str, float]] = []
+    talkers: list[float] = []
+    ratios: list[float] = []
+    with contextlib.closing(drill), tempfile.TemporaryDirectory(
+            prefix='specreds-bench-') as scratch:
+        bench = _Bench(drill, pathlib.Path(scratch))
+        for number in range(rounds):
+            tell.step(f'a dead primary, round {number + 1} of {rounds}')
+            wins.append(bench.win())
+            tell.step(f'a primary that is cut off, round {number + 1} of {rounds}')
+            talkers.append(bench.talkers())
+        for number in range(merges):
+            tell.step(f'a merge under a database, round {number + 1} of {merges}')
+            ratios.append(bench.merge())
+    measured: dict[str, Any] = {}
+    for key in wins[0]:
+        measured |= stats.summary([win[key] for win in wins]).entries(f'nova.{key}')
+    # Of these the worst counts, not the median.
+    measured['nova.frames_leaked_from_box'] = max(
+        win['frames_leaked_from_box'] for win in wins)
+    measured |= stats.summary(talkers).entries('nova.two_talkers_median_s')
+    measured['nova.two_talkers_s'] = max(talkers)
+    return measured | stats.summary(ratios).entries('nova.merge_throughput_ratio')
+
+
+def _memory(drill: drills.Drill, recovery: drills.Recovery) -> float:
+    """Bytes that a backup takes, with what belongs to its box: shared pages by their share."""
+    host = drill.cloud.host(recovery.host)
+    mine = (recovery.server.id, recovery.id, *(port[:11] for port in drill.ports(
+        recovery.server)))
+    total = 0
+    for pid in host.members():
+        with contextlib.suppress(OSError):
+            words = pathlib.Path(f'/proc/{pid}/cmdline').read_text()
+            if any(name in words for name in mine):
+                rollup = pathlib.Path(f'/proc/{pid}/smaps_rollup').read_text()
+                total += next(int(line.split()[1]) << 10 for line in rollup.splitlines()
+                              if line.startswith('Pss:'))
+    return float(total)

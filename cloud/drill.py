@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The steps of a recovery one by one, as the engine takes them: for drills, tests, benchmarks."""
+
+from collections.abc import Callable, Mapping
+import contextlib
+import dataclasses
+import functools
+import pathlib
+import time
+from typing import Any
+import uuid
+
+from keystoneauth1 import adapter
+from keystoneauth1 import exceptions as keystone_exceptions
+from oslo_config import cfg
+import oslo_messaging as messaging
+
+from cloud import commands
+from cloud.openstack import cloud as openstack_cloud
+from specreds_nova.virt import rpcapi
+
+# The newest at which an evacuated server is started again.
+_COMPUTE_API = '2.94'
+_TIMEOUT = 120.0
+_POLL = 0.1
+_NETWORK = 'private'
+_GONE = (404, 410)
+
+
+@dataclasses.dataclass(frozen=True)
+class Server:
+    """A server that runs.
+
+    :param address: on the tenants' network
+    :param volumes: ids, the one that it boots from first
+    """
+
+    id: str
+    name: str
+    host: str
+    address: str
+    volumes: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Recovery:
+    """A backup of a server, on a host."""
+
+    id: str
+    server: Server
+    superposition: str
+    host: str
+
+
+class Drill:
+    """Acts as the administrator, and as the engine.
+
+    :param cloud: one with compute hosts, which is up
+    :raises CloudError: whatever is asked for does not come to pass, or is refused
+    """
+
+    def __init__(self, cloud: openstack_cloud.Cloud) -> None:
+        self.cloud = cloud
+        session = cloud.session()
+        self.compute = adapter.Adapter(session, service_type='compute', interface='public',
+                                       default_microversion=_COMPUTE_API)
+        self.volume = adapter.Adapter(session, service_type='block-storage', interface='public',
+                                      default_microversion='3.70')
+        self.network = adapter.Adapter(session, service_type='network', interface='public')
+        self.placement = adapter.Adapter(session, service_type='placement', interface='public',
+                                         default_microversion='1.36')
+        # Bindings are for services to look at.
+        self.neutron = adapter.Adapter(cloud.session('service'), service_type='network',
+                                       interface='public')
+        self.image = adapter.Adapter(session, service_type='image', interface='public')
+        self._transport = messaging.get_rpc_transport(
+            cfg.CONF, cloud.rabbit_url, allowed_remote_exmods=rpcapi.ALLOWED_EXMODS)
+        self.backups = rpcapi.BackupsAPI(self._transport)
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._transport.cleanup()
+
+    # Servers
+
+    def boot(self, name: str, host: str, *, image: str = 'g1', flavor: str | None = None,
+             sizes: tuple[int, ...] = (2,), metadata: Mapping[str, str] | None = None,
+             **more: Any) -> Server:
+        """Boot a server from a volume, and wait until it is active.
+
+        :param sizes: of its volumes in GiB; the first one is made from the image
+        :param more: what else the request to Nova has
+        """
+        server_id = self.boot_later(name, host, image=image, flavor=flavor, sizes=sizes,
+                                    metadata=metadata, **more)
+        return self.active(server_id)
+
+    def boot_later(self, name: str, host: str | None, *, image: str = 'g1',
+                   flavor: str | None = None, sizes: tuple[int, ...] = (2,),
+                   metadata: Mapping[str, str] | None = None, **more: Any) -> str:
+        """The same without waiting; gives the server's id."""
+        devices: list[dict[str, Any]] = [
+            {'boot_index': 0, 'source_type': 'image', 'uuid': self._image(image)},
+            *({'boot_index': -1, 'source_type': 'blank'} for _ in sizes[1:])]
+        for device, size in zip(devices, sizes, strict=True):
+            device.update(destination_type='volume', volume_size=size,
+                          delete_on_termination=True)
+        placed = {} if host is None else {'host': host}
+        body = {'name': name, 'flavorRef': self._flavor(flavor or f'm1.{image}'), 'imageRef': '',
+                'block_device_mapping_v2': devices, 'networks': [{'uuid': self._network()}],
+                'metadata': dict(metadata or {}), **placed, **more}
+        made: dict[str, Any] = self.compute.post('/servers', json={'server': body}).json()
+        return str(made['server']['id'])
+
+    def active(self, server_id: str, host: str | None = None) -> Server:
+        """Wait until a server is active and no task is under way.
+
+        :param host: where
+        """
+        def found() -> dict[str, Any] | None:
+            shown = self.show(server_id)
+            if shown['status'] == 'ERROR':
+                raise commands.CloudError(
+                    f'server {server_id} is in error: {shown.get("fault", {}).get("message")}')
+            ready = (shown['status'] == 'ACTIVE' and shown['OS-EXT-STS:task_state'] is None
+                     and host in (None, shown['OS-EXT-SRV-ATTR:host']))
+            return shown if ready else None
+        shown = self.wait(f'server {server_id} to be active'
+                          + (f' on {host}' if host else ''), found)
+        addresses = [address['addr'] for group in shown['addresses'].values()
+                     for address in group]
+        boot, *others = self._attached(server_id)
+        return Server(server_id, shown['name'], shown['OS-EXT-SRV-ATTR:host'],
+                      addresses[0] if addresses else '', (boot, *others))
+
+    def show(self, server_id: str) -> dict[str, Any]:
+        """What Nova says of a server."""
+        shown: dict[str, Any] = self.compute.get(f'/servers/{server_id}').json()['server']
+        return shown
+
+    def act(self, server_id: str, action: str, body: Any = None) -> Any:
+        """Ask Nova for an action on a server."""
+        answer = self.compute.post(f'/servers/{server_id}/action', json={action: body})
+        return answer.json() if answer.text else None
+
+    def delete(self, server_id: str) -> None:
+        """Delete a server with its volumes, and wait until it is gone."""
+        if self._gone(self.compute, f'/servers/{server_id}'):
+            return
+        volumes = self._attached(server_id)
+        self.compute.delete(f'/servers/{server_id}', raise_exc=False)
+        self.wait(f'server {server_id} to be gone',
+                  lambda: self._gone(self.compute, f'/servers/{server_id}'))
+        for volume_id in volumes:
+            self.wait(f'volume {volume_id} to be gone',
+                      functools.partial(self._gone, self.volume, f'/volumes/{volume_id}'))
+
+    def pid(self, server: Server, host: str) -> int | None:
+        """The process of a server's QEMU on a host, None if there is none."""
+        for pid in self.cloud.host(host).members():
+            words = _argv(pid)
+            if words and 'qemu' in words[0] and server.id in words:
+                return pid
+        return None
+
+    # A recovery
+
+    def superpose(self, server: Server, reason: str = 'drill') -> str:
+        """Put a server's volumes into superposition; gives its id."""
+        answer = self.volume.post('/os-superpositions', json={'superposition': {
+            'server_id': server.id, 'volume_ids': list(server.volumes), 'reason': reason}})
+        return str(answer.json()['superposition']['id'])
+
+    def start(self, server: Server, host: str, superposition: str | None = None) -> Recovery:
+        """Start a server's backup on a host."""
+        recovery = Recovery(str(uuid.uuid4()), server, superposition or self.superpose(server),
+                            host)
+        self.backups.start({}, host, recovery.id, server.id, recovery.superposition)
+        return recovery
+
+    def status(self, recovery: Recovery) -> dict[str, Any]:
+        """What the backup's host says of it."""
+        return self.backups.status({}, recovery.host, recovery.id)
+
+    def ready(self, recovery: Recovery) -> dict[str, Any]:
+        """Wait until the backup says that it is ready."""
+        def found() -> dict[str, Any] | None:
+            status = self.status(recovery)
+            return status if status['ready'] else None
+        status: dict[str, Any] = self.wait(f'the backup of {recovery.server.name} to be ready',
+                                           found)
+        return status
+
+    def check(self, recovery: Recovery) -> bool:
+        """Tell whether the primary has written since."""
+        answer = self.volume.post(f'{self._path(recovery)}/check')
+        return bool(answer.json()['check']['dirty'])
+
+    def collapse(self, recovery: Recovery) -> str:
+        """Make the backup durable and let Cinder decide for it; gives the outcome."""
+        self.backups.harden({}, recovery.host, recovery.id)
+        answer = self.volume.post(f'{self._path(recovery)}/collapse', json={'collapse': {
+            'decision': 'promote', 'backup_durable': True}})
+        return str(answer.json()['collapse']['outcome'])
+
+    def promote(self, recovery: Recovery) -> dict[str, Any]:
+        """Let Cinder decide for the backup, and let it out.
+
+        :raises CloudError: it was not decided for the backup
+        """
+        outcome = self.collapse(recovery)
+        if outcome != 'promoted':
+            raise commands.CloudError(
+                f'the collapse of superposition {recovery.superposition} ended {outcome}')
+        return self.backups.promote({}, recovery.host, recovery.id)
+
+    def adopt(self, recovery: Recovery) -> Server:
+        """Let Nova know where the server is, and wait until it does."""
+        self.force_down(recovery.server.host)
+        return self.evacuate(recovery.server, recovery.host)
+
+    def evacuate(self, server: Server, host: str) -> Server:
+        """Evacuate a server, and wait until it is active there."""
+        self.act(server.id, 'evacuate', {'host': host})
+        return self.active(server.id, host)
+
+    def abort(self, recovery: Recovery) -> None:
+        """Drop the backup, and its version of the volumes."""
+        self.backups.abort({}, recovery.host, recovery.id)
+        with contextlib.suppress(keystone_exceptions.NotFound):
+            self.volume.delete(self._path(recovery))
+        self.wait(f'superposition {recovery.superposition} to be gone',
+                  lambda: self.state(recovery) is None)
+
+    def recover(self, server: Server, host: str) -> Recovery:
+        """All of it, from the superposition to the adopted server."""
+        recovery = self.start(server, host)
+        self.ready(recovery)
+        self.promote(recovery)
+        self.adopt(recovery)
+        return recovery
+
+    def merged(self, recovery: Recovery) -> None:
+        """Wait until nothing is left of the superposition."""
+        self.wait(f'superposition {recovery.superposition} to be merged',
+                  lambda: self.state(recovery) is None)
+        self.wait(f'{recovery.host} to know that the merge has ended',
+                  lambda: self.status(recovery)['phase'] == 'merged')
+
+    def state(self, recovery: Recovery) -> str | None:
+        """The state of the superposition, None when it is gone."""
+        try:
+            shown = self.volume.get(self._path(recovery)).json()
+        except keystone_exceptions.NotFound:
+            return None
+        return str(shown['superposition']['state'])
+
+    # Hosts
+
+    def force_down(self, host: str, down: bool = True, *, refused: bool = False) -> None:
+        """Tell Nova that a host is down for certain, or take that back.
+
+        :param refused: Nova may say no
+        """
+        [service] = self.compute.get('/os-services', params={
+            'host': host, 'binary': 'nova-compute'}).json()['services']
+        self.compute.put(f'/os-services/{service["id"]}', json={'forced_down': down},
+                         raise_exc=not refused)
+
+    def compute_up(self, host: str) -> bool:
+        """Tell whether Nova believes that a host's nova-compute is up."""
+        services = self.compute.get('/os-services', params={
+            'host': host, 'binary': 'nova-compute'}).json()['services']
+        return [service['state'] for service in services] == ['up']
+
+    # What Nova, Placement and Neutron keep of it
+
+    def claim(self, recovery: Recovery) -> dict[str, Any]:
+        """What a recovery has claimed in Placement, by resource provider."""
+        return self.allocations(recovery.id)
+
+    def allocations(self, consumer: str) -> dict[str, Any]:
+        """What somebody has claimed in Placement, by resource provider."""
+        found: dict[str, Any] = self.placement.get(
+            f'/allocations/{consumer}').json()['allocations']
+        return found
+
+    def providers(self) -> dict[str, str]:
+        """The resource providers of the hosts: id by name."""
+        found = self.placement.get('/resource_providers').json()['resource_providers']
+        return {one['name']: one['uuid'] for one in found}
+
+    def ports(self, server: Server) -> list[str]:
+        """The ids of a server's ports."""
+        found = self.network.get('/v2.0/ports', params={
+            'device_id': server.id}).json()['ports']
+        return [str(port['id']) for port in found]
+
+    def mac(self, server: Server) -> str:
+        """The address of a server's first port in hardware."""
+        port = self.network.get(f'/v2.0/ports/{self.ports(server)[0]}').json()['port']
+        return str(port['mac_address'])
+
+    def bindings(self, server: Server) -> list[str]:
+        """The hosts that a server's first port is bound to."""
+        path = f'/v2.0/ports/{self.ports(server)[0]}/bindings'
+        found = self.neutron.get(path).json()['bindings']
+        return sorted(str(binding['host']) for binding in found)
+
+    # Common
+
+    @staticmethod
+    def wait(what: str, found: Callable[[], Any], seconds: float = _TIMEOUT) -> Any:
+        """Wait until something is found, and give it.
+
+        :raises CloudError: it is not, in time
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            if value := found():
+                return value
+            if time.monotonic() > deadline:
+                raise commands.CloudError(f'waited {seconds:g} s for {what}')
+            time.sleep(_POLL)
+
+    @staticmethod
+    def _path(recovery: Recovery) -> str:
+        return f'/os-superpositions/{recovery.superposition}'
+
+    @staticmethod
+    def _gone(api: adapter.Adapter, path: str) -> bool:
+        return api.get(path, raise_exc=False).status_code in _GONE
+
+    def _attached(self, server_id: str) -> list[str]:
+        """The ids of a server's volumes, by the names of their devices."""
+        found = self.compute.get(
+            f'/servers/{server_id}/os-volume_attachments').json()['volumeAttachments']
+        return [one['volumeId'] for one in sorted(found, key=lambda one: str(one['device']))]
+
+    def _image(self, name: str) -> str:
+        [image] = self.image.get('/v2/images', params={'name': name}).json()['images']
+        return str(image['id'])
+
+    def _flavor(self, name: str) -> str:
+        flavors = self.compute.get('/flavors').json()['flavors']
+        return str(next(flavor['id'] for flavor in flavors if flavor['name'] == name))
+
+    def _network(self) -> str:
+        [network] = self.network.get('/v2.0/networks', params={
+            'name': _NETWORK}).json()['networks']
+        return str(network['id'])
+
+
+def _argv(pid: int) -> list[str]:
+    """The command line of a process, empty if it has ended."""
+    try:
+        return pathlib.Path(f'/proc/{pid}/cmdline').read_text().split('\0')
+    except OSError:
+        return []

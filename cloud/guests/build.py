@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a guest is made of, and where the pieces are while it is being made."""
+
+from collections.abc import Callable
+import dataclasses
+import pathlib
+
+from cloud import commands
+from cloud.guests import kernel as kernels
+from cloud.guests import packages
+
+FILES = pathlib.Path(__file__).parent / 'files'
+COMMON = FILES / 'common'
+
+# Checksums are not computed by a switch in user space that a guest's packets go through.
+CMDLINE = ('console=ttyS0,115200 quiet net.ifnames=0 virtio_net.csum=0 virtio_net.gso=0 '
+           'tsc=reliable no_timer_check mitigations=off random.trust_cpu=on panic=10')
+KERNEL = 'linux-image-cloud-amd64'
+TOOLS = ('busybox-static', 'mtools', 'syslinux', 'syslinux-common')
+
+
+@dataclasses.dataclass(frozen=True)
+class Workshop:
+    """Where a guest is made: a directory that goes away afterwards.
+
+    :param debs: the packages by name, as they were downloaded
+    :param tools: with busybox, mtools and syslinux unpacked in it
+    :param password: of whatever account the guest offers
+    """
+
+    root: pathlib.Path
+    debs: dict[str, pathlib.Path]
+    tools: pathlib.Path
+    kernel: kernels.Kernel
+    password: str
+    progress: commands.Progress
+
+    @property
+    def busybox(self) -> pathlib.Path:
+        """A busybox that needs nothing else."""
+        return self.tools / 'bin/busybox'
+
+    def applets(self) -> list[str]:
+        """The names that busybox answers to."""
+        return [name for name in commands.run([str(self.busybox), '--list']).split()
+                if name != 'busybox']
+
+
+@dataclasses.dataclass(frozen=True)
+class Guest:
+    """How a guest is made.
+
+    :param wanted: its packages apart from kernel and tools; those they need come along
+    :param unwanted: whether a package that comes along is left out, by its name
+    :param make: makes the image at a path, and gives what one has to know to use it
+    """
+
+    wanted: tuple[str, ...]
+    unwanted: Callable[[str], bool]
+    make: Callable[[Workshop, pathlib.Path], dict[str, object]]
+
+
+def workshop(root: pathlib.Path, debs: list[pathlib.Path], password: str,
+             progress: commands.Progress) -> Workshop:
+    """Unpack kernel and tools into a directory."""
+    by_name = {path.name.split('_')[0]: path for path in debs}
+    tools, kernel = root / 'tools', root / 'kernel'
+    tools.mkdir()
+    kernel.mkdir()
+    for name, path in by_name.items():
+        if name.startswith('linux-image-'):
+            packages.extract(path, kernel)
+        elif name in TOOLS:
+            packages.extract(path, tools, ['./usr/share/doc/*', './usr/share/man/*'])
+    return Workshop(root, by_name, tools, kernels.Kernel(kernel), password,
+                    progress)

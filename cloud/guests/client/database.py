@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A PostgreSQL connection on which nothing waits longer than it is told to."""
+
+import dataclasses
+import json
+import pathlib
+import select
+import time
+from typing import Any
+
+import psycopg2
+from psycopg2 import extensions
+
+Error = psycopg2.Error
+
+
+@dataclasses.dataclass(frozen=True)
+class Account:
+    """Who to be, as :func:`cloud.guests.describe` tells it; the password stays out of argv."""
+
+    user: str
+    password: str
+    database: str
+    port: int
+
+    @classmethod
+    def read(cls, path: pathlib.Path) -> 'Account':
+        """Read it from a guest's ``image.json``."""
+        found = json.loads(path.read_text())
+        return cls(**{field.name: found[field.name] for field in dataclasses.fields(cls)})
+
+
+class Connection:
+    """One connection in autocommit mode; after an error it is of no use.
+
+    :param timeout: seconds for connecting, and for each statement
+    :raises Error: it could not be made in time
+    """
+
+    def __init__(self, address: str, account: Account, timeout: float) -> None:
+        self._timeout = timeout
+        self._deadline = time.monotonic() + timeout
+        # libpq's own limits are whole seconds, at least two. The callback is a global of the
+        # driver: a process has connections of one kind only.
+        extensions.set_wait_callback(self._wait)
+        self._connection = psycopg2.connect(
+            host=address, port=account.port, user=account.user, password=account.password,
+            dbname=account.database, sslmode='disable', gssencmode='disable')
+        self._connection.autocommit = True
+
+    def close(self) -> None:
+        """Drop it, without saying goodbye to a server that may not listen."""
+        self._connection.close()
+
+    def run(self, statement: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
+        """Run a statement and give the rows it returns.
+
+        :raises Error: it failed, or there was no answer in time: whether it took effect is not
+            known then
+        """
+        self._deadline = time.monotonic() + self._timeout
+        with self._connection.cursor() as cursor:
+            cursor.execute(statement, values)
+            return list(cursor.fetchall()) if cursor.description else []
+
+    def _wait(self, connection: Any) -> None:
+        poll = select.poll()
+        while True:
+            state = connection.poll()
+            if state == extensions.POLL_OK:
+                return
+            left = self._deadline - time.monotonic()
+            poll.register(connection.fileno(), select.POLLIN if state == extensions.POLL_READ
+                          else select.POLLOUT)
+            if left <= 0 or not poll.poll(left * 1e3):
+                raise psycopg2.OperationalError(f'no answer within {self._timeout:g} s')

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=sh
+# What the first program of every guest begins with.
+export PATH=/bin
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev
+# Parameters of modules stand on the kernel's command line as MODULE.PARAMETER=VALUE; insmod has
+# to be told.
+read -r cmdline </proc/cmdline
+while read -r module; do
+    parameters=
+    for word in $cmdline; do
+        case $word in
+        "${module%.ko}".*) parameters="$parameters ${word#*.}" ;;
+        esac
+    done
+    # shellcheck disable=SC2086  # words
+    insmod "/modules/$module" $parameters
+done </modules/order

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a cloud with compute hosts has beside block storage: Placement, Nova, Glance, Neutron."""
+
+from collections.abc import Callable, Collection, Mapping
+
+from keystoneauth1 import exceptions as keystone_exceptions
+from keystoneauth1 import session as keystone_session
+
+from cloud import commands
+from cloud.guests import images as guests
+from cloud.openstack import files as private
+from cloud.openstack import glance
+from cloud.openstack import layout
+from cloud.openstack import neutron
+from cloud.openstack import nova
+from cloud.openstack import placement
+from cloud.openstack import reported
+from cloud.openstack import services
+
+# How the tables of each service are made, and what runs with them.
+TABLES: Mapping[str, tuple[Callable[[layout.Layout], None], tuple[str, ...]]] = {
+    'neutron': (neutron.prepare, services.NEUTRON),
+    'nova': (nova.prepare, services.NOVA),
+    'glance': (glance.prepare, (services.GLANCE,)),
+    'placement': (placement.prepare, (services.PLACEMENT,)),
+}
+
+
+def write(files: layout.Layout, settings: layout.Settings,
+          passwords: Mapping[str, str]) -> list[str]:
+    """Write the configurations.
+
+    :return: the services of which it has changed
+    """
+    changed: list[str] = []
+    for path, conf, names in (
+            (files.placement_conf, placement.conf, (services.PLACEMENT,)),
+            (files.nova_conf, nova.conf, services.NOVA),
+            (files.glance_conf, glance.conf, (services.GLANCE,)),
+            (files.neutron_conf, neutron.conf, services.NEUTRON)):
+        if private.write(path, private.ini(conf(files, settings, passwords))):
+            changed += names
+    return changed
+
+
+def workers() -> list[reported.Worker]:
+    """The services without an API."""
+    return [*nova.workers(), *neutron.workers()]
+
+
+def seed(session: keystone_session.Session, progress: commands.Progress) -> None:
+    """Make the network, the flavours and the images that are missing.
+
+    :param session: the administrator's
+    :raises CloudError: one of them was refused, or an image could not be built
+    """
+    try:
+        neutron.Api(session).make_network()
+        nova.Api(session).make_flavours()
+        images = glance.Api(session)
+        for name in guests.GUESTS:
+            images.provide(name, guests.image(name, progress), progress)
+    except keystone_exceptions.ClientException as error:
+        raise commands.CloudError(f'the cloud could not be furnished: {error}') from error
+
+
+def missing(session: keystone_session.Session, hosts: Collection[str]) -> str:
+    """What is in the way of starting a server on each of the hosts; empty if nothing is.
+
+    :param session: the administrator's
+    """
+    absent = set(hosts) - set(nova.Api(session).hypervisors())
+    if absent:
+        return f'Nova has not heard of {", ".join(sorted(absent))}'
+    absent = set(hosts) - {agent.host for agent in neutron.Api(session).services()
+                      if agent.up and agent.binary == neutron.AGENT}
+    return f'Neutron has not heard of {", ".join(sorted(absent))}' if absent else ''

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a cloud is of use yet: everything answers, and knows of everything else."""
+
+from collections.abc import Callable, Mapping, Sequence
+import time
+
+import amqp
+from keystoneauth1 import exceptions as keystone_exceptions
+from keystoneauth1 import session as keystone_session
+
+from cloud import commands
+from cloud.openstack import broker
+from cloud.openstack import cinder
+from cloud.openstack import compute
+from cloud.openstack import layout
+from cloud.openstack import probes
+from cloud.openstack import reported
+from cloud.openstack import services
+
+
+def wait(missing: Callable[[], str], timeout: float) -> None:
+    """Wait until nothing is missing.
+
+    :param missing: says what is; nothing is if it is empty
+    :param timeout: seconds
+    :raises CloudError: something was by then
+    """
+    deadline = time.monotonic() + timeout
+    while words := missing():
+        if time.monotonic() > deadline:
+            raise commands.CloudError(f'after {timeout:g} s: {words}; '
+                                      '`./run cloud status` says more')
+        time.sleep(0.2)
+
+
+class Readiness:
+    """Asks what is missing.
+
+    :param workers: the services without an API
+    :param pools: those of which Cinder's scheduler has to know
+    :param session: makes one of the administrator
+    :param hosts: gives the compute hosts that are on
+    """
+
+    def __init__(self, settings: layout.Settings, passwords: Mapping[str, str],
+                 workers: Sequence[reported.Worker], pools: Sequence[str],
+                 session: Callable[[], keystone_session.Session],
+                 hosts: Callable[[], list[str]]) -> None:
+        self._settings = settings
+        self._passwords = passwords
+        self._workers = workers
+        self._pools = pools
+        self._session = session
+        self._hosts = hosts
+
+    def silent(self) -> str:
+        """What is in the way of asking every API; empty if nothing is."""
+        for name, port in services.api_ports(self._settings).items():
+            try:
+                probes.versions(self._settings.url(port, '/'))
+            except (OSError, commands.CloudError) as error:
+                return f'{name} does not answer ({error})'
+        return ''
+
+    def missing(self) -> str:
+        """What is in the way of creating a volume or a server; empty if nothing is."""
+        session = self._session()
+        try:
+            idle = broker.idle(self._settings, self._passwords,
+                               [worker.queue for worker in self._workers])
+            if idle:
+                return f'nobody listens to {", ".join(idle)}'
+            absent = set(self._pools) - set(cinder.Api(session).pools())
+            if absent:
+                return f'the scheduler has not heard of {", ".join(sorted(absent))}'
+            return compute.missing(session, self._hosts()) if self._settings.hosts else ''
+        except (OSError, amqp.AMQPError, keystone_exceptions.ClientException) as error:
+            return str(error).split('\n')[0]

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Those who use servers, on the tenants' network: each a process that says what it sees."""
+
+from collections.abc import Sequence
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+from typing import Any
+
+from cloud import commands
+from cloud import guests
+from cloud.openstack import cloud as openstack_cloud
+
+_MODULE = 'cloud.guests.client'
+_TIMEOUT = 120.0
+
+
+class User:
+    """A process of the tenant's.
+
+    :param cloud: whose tenants' network it is on
+    :param scratch: a directory of its own
+    """
+
+    def __init__(self, cloud: openstack_cloud.Cloud, scratch: pathlib.Path) -> None:
+        self._tenant = cloud.tenant
+        self._scratch = scratch
+        self._events = scratch / 'events'
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def _start(self, words: Sequence[str]) -> None:
+        with self._events.open('wb') as events:
+            self._process = self._tenant.popen(_argv(words), stdout=events,
+                                               stdin=subprocess.DEVNULL, env=_environment())
+
+    def stop(self) -> dict[str, Any]:
+        """End, and give the summary; again if it has ended already."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGTERM)
+            self._process.wait(timeout=_TIMEOUT)
+            self._process = None
+        summary: dict[str, Any] = self.events('summary')[-1]['more']
+        return summary
+
+    def events(self, kind: str | None = None) -> list[dict[str, Any]]:
+        """What it has said so far; `at` is in seconds since the epoch.
+
+        :param kind: only events of this one
+        """
+        # The last line may not be complete.
+        lines = self._events.read_text().split('\n')[:-1]
+        return [event for event in map(json.loads, lines) if kind in (None, event['event'])]
+
+
+class Postgres(User):
+    """Writes to a PostgreSQL server and reads from it, all the time.
+
+    :param address: of a server of image g2
+    """
+
+    def __init__(self, cloud: openstack_cloud.Cloud, scratch: pathlib.Path,
+                 address: str) -> None:
+        super().__init__(cloud, scratch)
+        self._log = scratch / 'acknowledged'
+        self._server = ['--account', str(guests.image('g2').with_name('image.json')),
+                        '--log', str(self._log), address]
+
+    def start(self, *options: str) -> None:
+        """Begin.
+
+        :param options: of the client's command line
+        """
+        self._start(['run', *options, *self._server])
+
+    def acknowledged(self) -> int:
+        """How many transactions have been acknowledged so far."""
+        try:
+            return self._log.read_bytes().count(b'\n')
+        except FileNotFoundError:
+            return 0
+
+    def verify(self) -> dict[str, Any]:
+        """Read everything back: which acknowledged transactions are missing, or wrong.
+
+        :raises CloudError: that cannot be told
+        """
+        done = subprocess.run(self._tenant.argv(_argv(['verify', *self._server])), check=False,
+                              capture_output=True, text=True, timeout=_TIMEOUT,
+                              env=_environment())
+        *_, last = map(json.loads, done.stdout.splitlines() or ['{"event": null}'])
+        if last['event'] != 'verified':
+            raise commands.CloudError(f'the database cannot be verified: {last} {done.stderr}')
+        found: dict[str, Any] = last['more']
+        return found
+
+
+class Pinger(User):
+    """Asks who has an address, all the time."""
+
+    def start(self, address: str, kind: str = 'icmp', interval: float = 0.01) -> None:
+        """Begin.
+
+        :param kind: how it asks: icmp, arp or who
+        :param interval: seconds
+        """
+        self._start(['ping', address, '--kind', kind, '--interval', f'{interval:g}'])
+
+
+def _argv(words: Sequence[str]) -> list[str]:
+    return [sys.executable, '-m', _MODULE, *words]
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, 'PYTHONPATH': str(pathlib.Path(__file__).parents[1])}

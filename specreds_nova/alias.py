@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Make ``nova.virt.specreds`` a name of this package's driver.
+
+Nova looks for ``compute_driver`` below ``nova.virt`` only. ``specreds.pth`` imports this at each
+start of Python, so it is small, and imports nothing of Nova.
+"""
+
+from collections.abc import Sequence
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+import types
+
+ALIAS = 'nova.virt.specreds'
+REAL = 'specreds_nova.virt.driver'
+
+
+class _Alias(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds the alias, and loads the real module under both names."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None = None,
+                  target: types.ModuleType | None = None
+                  ) -> importlib.machinery.ModuleSpec | None:
+        """Find the alias, and nothing else."""
+        del path, target
+        return importlib.machinery.ModuleSpec(fullname, self) if fullname == ALIAS else None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        """Give a module that has the driver; never the real one, whose spec would be replaced."""
+        module = types.ModuleType(spec.name)
+        real = importlib.import_module(REAL)
+        module.__doc__ = real.__doc__
+        for name in real.__all__:
+            setattr(module, name, getattr(real, name))
+        return module
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Do nothing: the module is complete."""
+
+
+def install() -> None:
+    """Install the alias. May be repeated."""
+    if not any(type(finder).__qualname__ == _Alias.__qualname__
+               and type(finder).__module__ == __name__ for finder in sys.meta_path):
+        sys.meta_path.append(_Alias())
+
+
+install()

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the commands share: whom to ask, how a recovery is shown, and errors in one line."""
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+import uuid
+
+from cliff import columns
+from cliff import command
+from oslo_config import cfg
+import oslo_messaging as messaging
+
+from specreds_nova import exception
+from specreds_nova.virt import rpcapi
+
+FIELDS = ('recovery_id', 'instance_uuid', 'superposition_id', 'host', 'phase', 'ready',
+          'ready_detail', 'domain', 'merge', 'timings_ms', 'error')
+_TITLES = {'recovery_id': 'recovery', 'instance_uuid': 'server',
+           'superposition_id': 'superposition', 'timings_ms': 'timings (ms)'}
+
+
+class Pairs(columns.FormattableColumn[Mapping[str, Any] | None]):
+    """A small mapping, shown to people one entry per line."""
+
+    def human_readable(self) -> str:
+        """Join the entries."""
+        return '\n'.join(f'{key}: {value}' for key, value in sorted((self._value or {}).items()))
+
+
+class BackupCommand(command.Command):
+    """A command that asks a compute host."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the host."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument('host', metavar='HOST', help='compute host that runs the backup')
+        return parser
+
+    @property
+    def backups(self) -> rpcapi.BackupsAPI:
+        """The backups of all hosts."""
+        app: Any = self.app
+        found: rpcapi.BackupsAPI = app.backups
+        return found
+
+    def run(self, parsed_args: Any) -> int:
+        """Run the command; an error is one line on stderr and status 1."""
+        try:
+            return int(super().run(parsed_args) or 0)
+        except messaging.MessagingTimeout:
+            words = (f'{parsed_args.host} has not answered in time: does its nova-compute run, '
+                     f'with compute_driver = specreds.SpeculativeLibvirtDriver? What was asked '
+                     f'for may still come to pass: see "specreds-backup list {parsed_args.host}"')
+        except (exception.BackupError, cfg.Error, messaging.MessagingException) as exc:
+            words = str(exc)
+        self.app.stderr.write(f'error: {words}\n')
+        return 1
+
+
+class RecoveryCommand(BackupCommand):
+    """A command about a recovery that a host knows."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the recovery."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument('recovery', metavar='RECOVERY', type=identifier,
+                            help='id that "start" or "list" shows')
+        return parser
+
+
+def identifier(text: str) -> str:
+    """Read an argument that must be a UUID.
+
+    :raises argparse.ArgumentTypeError: it is not
+    """
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f'{text!r} is not a UUID') from None
+
+
+def titles(fields: tuple[str, ...]) -> tuple[str, ...]:
+    """Name fields for people."""
+    return tuple(_TITLES.get(field, field.replace('_', ' ')) for field in fields)
+
+
+def row(status: Mapping[str, Any], fields: tuple[str, ...] = FIELDS) -> tuple[Any, ...]:
+    """Give the values of fields of a recovery."""
+    return tuple(Pairs(status[field]) if isinstance(status[field], dict) else status[field]
+                 for field in fields)

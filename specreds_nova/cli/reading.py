@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``check``, ``list`` and ``show``: look at backups."""
+
+import argparse
+from typing import Any
+
+from cliff import lister
+from cliff import show
+
+from specreds_nova.cli import base
+
+_SHORT = ('recovery_id', 'instance_uuid', 'phase', 'ready', 'error')
+
+
+class Check(base.BackupCommand, show.ShowOne):
+    """Tell whether a host could run the backup of a server, and if not, why not."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the server."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument('server', metavar='SERVER', type=base.identifier, help='its id')
+        return parser
+
+    def take_action(self, parsed_args: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        """Ask."""
+        found = self.backups.check({}, parsed_args.host, parsed_args.server)
+        return ('eligible', 'reasons'), (found['eligible'], '\n'.join(found['reasons']))
+
+
+class List(base.BackupCommand, lister.Lister):
+    """List the recoveries that a host knows."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the columns."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument('--long', action='store_true', help='more columns')
+        return parser
+
+    def take_action(self, parsed_args: Any) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        """Ask."""
+        fields = base.FIELDS if parsed_args.long else _SHORT
+        found = self.backups.list({}, parsed_args.host)
+        return base.titles(fields), [base.row(status, fields) for status in found]
+
+
+class Show(base.RecoveryCommand, show.ShowOne):
+    """Show how far a recovery is."""
+
+    def take_action(self, parsed_args: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        """Ask."""
+        status = self.backups.status({}, parsed_args.host, parsed_args.recovery)
+        return base.titles(base.FIELDS), base.row(status)

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``start``: start a backup, and wait until it is ready."""
+
+import argparse
+import sys
+import time
+from typing import Any
+import uuid
+
+from cliff import show
+
+from specreds_nova.cli import base
+
+_POLL_S = 0.5
+_QUIET_S = 2.0
+
+
+class Start(base.BackupCommand, show.ShowOne):
+    """Start the backup of a server, sealed in its box, on the second version of its volumes."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the server, its superposition, and the recovery."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument('server', metavar='SERVER', type=base.identifier, help='its id')
+        parser.add_argument('superposition', metavar='SUPERPOSITION', type=base.identifier,
+                            help='of all of its volumes: see "openstack volume super create"')
+        parser.add_argument('--recovery', metavar='ID', type=base.identifier,
+                            help='id of the recovery, which may be started again by it '
+                                 '(default: a new one)')
+        parser.add_argument('--wait', action='store_true',
+                            help='wait until the backup says that it is ready')
+        return parser
+
+    def take_action(self, parsed_args: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        """Start it."""
+        recovery_id = parsed_args.recovery or str(uuid.uuid4())
+        status = self.backups.start({}, parsed_args.host, recovery_id, parsed_args.server,
+                                    parsed_args.superposition)
+        said = time.monotonic()
+        while parsed_args.wait and not status['ready'] and status['domain']:
+            time.sleep(_POLL_S)
+            if time.monotonic() - said > _QUIET_S:
+                said = time.monotonic()
+                print(f'{status["phase"]}: {status["ready_detail"]}', file=sys.stderr,
+                      flush=True)
+            status = self.backups.status({}, parsed_args.host, recovery_id)
+        return base.titles(base.FIELDS), base.row(status)

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator may set in nova.conf, group ``[specreds]``; the defaults need no tuning."""
+
+from oslo_config import cfg
+
+GROUP = cfg.OptGroup('specreds', title='Backups of servers')
+
+OPTIONS: list[cfg.Opt] = [
+    cfg.BoolOpt('protect_by_default', default=True,
+                help='Protect all servers, except those whose metadata say otherwise '
+                     '(HA_Enabled=false or specreds:protect=false). Without it only those are '
+                     'protected whose metadata say so. A server that is protected is stopped, '
+                     'instead of given errors, when its volumes fail it: so it can be fenced '
+                     'without harm. Takes effect when a server is started.'),
+    cfg.IntOpt('reconcile_interval', default=30, min=1, max=3600,
+               help='Seconds between two looks of nova-compute at its backups: whether they '
+                    'still run, and what Cinder says of their volumes.'),
+    cfg.IntOpt('storage_timeout', default=30, min=1,
+               help='Seconds that Cinder may take to answer a request about a superposition.'),
+    cfg.IntOpt('keep_finished', default=86400, min=60,
+               help='Seconds for which nova-compute remembers how a backup ended.'),
+    cfg.FloatOpt('merge_bandwidth', default=8.0, min=0.0,
+                 help='MiB per second at which the disks of an adopted server are merged into '
+                      'its volumes while it runs, for each disk; 0 for no limit.'),
+    cfg.IntOpt('ready_timeout', default=300, min=1,
+               help='Seconds after which a backup that has not said that it is ready is '
+                    'reported as late. Server metadata specreds:ready_timeout override it.'),
+    cfg.FloatOpt('sentinel_interval', default=0.5, min=0.1, max=60.0,
+                 help='Seconds between two looks of specreds-sentinel at the domains of its '
+                      'host.'),
+]
+
+
+def register(conf: cfg.ConfigOpts) -> None:
+    """Make the options known. May be repeated."""
+    conf.register_group(GROUP)
+    conf.register_opts(OPTIONS, GROUP)
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """Options by group, for the entry point ``oslo.config.opts``."""
+    return [(GROUP.name, OPTIONS)]

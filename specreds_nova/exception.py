@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes wrong with backups; each says what happened, to what, and what to do."""
+
+from nova import exception
+
+
+class BackupError(exception.NovaException):
+    """Base of what nova-compute answers when it cannot do what was asked of a backup."""
+
+    msg_fmt = '%(reason)s'
+
+    def __init__(self, message: str | None = None, **kwargs: object) -> None:
+        # Over RPC an exception travels as its message and what it was made of.
+        super().__init__(message, **kwargs)
+
+
+class BadRequest(BackupError):
+    """What was asked makes no sense."""
+
+    code = 400
+
+
+class RecoveryNotFound(BackupError):
+    """This host knows of no such recovery."""
+
+    code = 404
+
+
+class RecoveryConflict(BackupError):
+    """The recovery is in a phase that does not allow it."""
+
+    code = 409
+
+
+class ServerNotEligible(BackupError):
+    """This host cannot run a backup of the server."""
+
+    code = 409
+
+
+class StartFailed(BackupError):
+    """The backup could not be started; what had been begun is undone."""
+
+
+class BackupLost(BackupError):
+    """The backup does not run any more."""
+
+    code = 409
+
+
+class UndoIncomplete(BackupError):
+    """Something of a backup could not be removed; it is tried again."""
+
+
+class SuperpositionRefused(BackupError):
+    """Cinder does not allow it."""
+
+    code = 409
+
+
+class SuperpositionUnknown(BackupError):
+    """Cinder does not answer, so it is not known what became of the superposition."""
+
+    code = 503
+
+
+class PlacementUnknown(BackupError):
+    """Placement does not answer."""
+
+    code = 503
+
+
+EXPECTED = (BackupError,)

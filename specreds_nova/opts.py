@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The configuration options that the sample generator writes down."""
+
+from typing import Any
+
+from specreds_nova import conf
+
+
+def list_opts() -> list[tuple[str, list[Any]]]:
+    """Options by group, for the entry point ``oslo.config.opts``."""
+    return conf.list_opts()

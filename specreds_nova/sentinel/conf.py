@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator may set of the sentinel, in nova.conf; the defaults need no tuning."""
+
+from oslo_config import cfg
+
+from specreds_nova import conf as shared
+
+OPTIONS: list[cfg.Opt] = [
+    cfg.StrOpt('sentinel_ceph_conf', default='/etc/ceph/ceph.conf',
+               help='Configuration of the Ceph cluster that the volumes are in.'),
+    cfg.DictOpt('sentinel_clients', default={},
+                help='How to look at the disks of a cephx user, as USER:CLIENT or '
+                     'USER:CLIENT@CONF, separated by commas; by default as the same user. The '
+                     'client needs only "mon \'profile rbd-read-only\'" and "osd \'profile '
+                     'rbd-read-only pool=POOL\'" for each pool of volumes.'),
+    cfg.FloatOpt('sentinel_timeout', default=3.0, min=1.0, max=60.0,
+                 help='Seconds that Ceph may take to answer. While it does not, nothing is done.'),
+    cfg.FloatOpt('sentinel_learn_interval', default=10.0, min=1.0,
+                 help='Seconds between two looks at the clients that have an image open.'),
+    cfg.FloatOpt('sentinel_blocklist_interval', default=3.0, min=0.5,
+                 help='Seconds between two looks at the blocklist.'),
+    cfg.FloatOpt('sentinel_confirm', default=3.0, min=0.0,
+                 help='Seconds for which a server has to look fenced for good, before it is ended '
+                      'without a record that says that it was overtaken.'),
+    cfg.IntOpt('sentinel_fenced_for_good', default=86400, min=7200,
+               help='Seconds that a blocklist entry must have left to be a fence and not one that '
+                    'librbd makes, for an hour, when it breaks the lock of a client that hangs. '
+                    'Less than half of specreds_fence_expiry in cinder.conf.'),
+    cfg.IntOpt('sentinel_watchdog', default=60, min=10,
+               help='Seconds after which a look that hangs is given up by starting anew.'),
+]
+
+
+def register(conf: cfg.ConfigOpts) -> None:
+    """Make the options known. May be repeated."""
+    shared.register(conf)
+    conf.register_opts(OPTIONS, shared.GROUP)
+    conf.register_opt(cfg.StrOpt('state_path', default='/var/lib/nova'))
+    conf.register_opt(cfg.StrOpt('connection_uri', default=''), 'libvirt')
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """Options by group, for the sample generator."""
+    return [(shared.GROUP.name, OPTIONS)]

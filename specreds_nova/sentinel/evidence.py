@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Ceph says of the images that local domains use. It is only read, never changed."""
+
+from collections.abc import Iterable
+import contextlib
+import dataclasses
+
+from specreds_cinder.superposition import address
+from specreds_cinder.superposition import cluster as ceph
+from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import fence
+from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import store as stores
+from specreds_cinder.superposition import volume as volumes
+
+
+@dataclasses.dataclass(frozen=True)
+class Opened:
+    """An image and who has it open.
+
+    :param image_id: RBD's own, which claims go by
+    :param local: those of this host's clients that watch it, without our own
+    """
+
+    image_id: str
+    local: frozenset[str]
+
+
+class Storage:
+    """A Ceph cluster, seen as one cephx user.
+
+    Every method raises ClusterError if Ceph does not answer, or refuses to.
+
+    :param cluster: it is connected when it is first used, and again after :meth:`reset`
+    """
+
+    def __init__(self, cluster: ceph.Cluster) -> None:
+        self._cluster = cluster
+        self._store = stores.Store(cluster)
+        # It is only asked, so the expiry of what it would add does not matter.
+        self._fence = fence.Fence(cluster, 1)
+
+    def reset(self) -> None:
+        """Give up the connection: it may be one that Ceph has shut out, or forgotten."""
+        self._cluster.close()
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The addresses of this host as a client."""
+        return frozenset(address.host(client) for client in self._cluster.addresses)
+
+    def opened(self, ref: records.VolumeRef) -> Opened | None:
+        """Tell who has an image open; None if there is no such image (any more)."""
+        try:
+            with volumes.opened(self._cluster, ref) as image:
+                watching = address.found_in(
+                    ' '.join(watcher['addr'] for watcher in image.watchers_list()))
+                return Opened(image.id(), frozenset(
+                    client for client in watching - self._cluster.addresses
+                    if address.host(client) in self.hosts))
+        except errors.VolumeGone:
+            return None
+
+    def record(self, ref: records.VolumeRef, image_id: str) -> records.Record | None:
+        """Read the record of the superposition that a volume is in, None if it is in none."""
+        claim = self._store.claimed(ref.home, image_id)
+        if claim is None:
+            return None
+        with contextlib.suppress(errors.NotSuperposed):
+            return self._store.read(claim.superposition, claim.home)
+        return None
+
+    def noted(self, ref: records.VolumeRef) -> frozenset[str]:
+        """Give every address that a record names as fenced which has the volume among its own."""
+        found: set[str] = set()
+        for superposition, entry in self._store.index(ref.home).items():
+            with contextlib.suppress(errors.NotSuperposed):
+                record = self._store.read(superposition, entry.home)
+                if ref in {volume.ref for volume in record.volumes}:
+                    found.update(record.fenced)
+        return frozenset(found)
+
+    def blocklisted(self, at_least_s: float) -> frozenset[str]:
+        """List the clients that stay blocklisted for some time.
+
+        :param at_least_s: seconds
+        """
+        return frozenset(client for client, left in self._fence.remaining().items()
+                         if left >= at_least_s)
+
+
+def overlays(record: records.Record, ref: records.VolumeRef) -> Iterable[str]:
+    """Name the overlay images of a volume in a superposition."""
+    return [volume.overlay for volume in record.volumes if volume.ref == ref]

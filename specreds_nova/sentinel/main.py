@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The daemon ``specreds-sentinel``."""
+
+from collections.abc import Sequence
+import dataclasses
+import fcntl
+import json
+import os
+import pathlib
+import signal
+import sys
+import threading
+import time
+from typing import IO
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from specreds_nova.sentinel import conf as options
+from specreds_nova.sentinel import domains
+from specreds_nova.sentinel import memory
+from specreds_nova.sentinel import storages
+from specreds_nova.sentinel import watch
+
+LOG = logging.getLogger(__name__)
+
+_NAME = 'specreds-sentinel'
+_STATUS_S = 5.0
+# Of the watchdog.
+_STEP_S = 1.0
+_SYSTEM = 'qemu:///system'
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run until told to stop.
+
+    :param argv: the command line without the program's name, by default this process's
+    :return: the exit status
+    """
+    conf = cfg.ConfigOpts()
+    logging.register_options(conf)
+    options.register(conf)
+    conf(sys.argv[1:] if argv is None else argv, project='nova', prog=_NAME)
+    logging.setup(conf, _NAME)
+    state = pathlib.Path(conf.state_path, 'specreds')
+    state.mkdir(mode=0o755, parents=True, exist_ok=True)
+    with (state / 'sentinel.lock').open('w') as lock:
+        if not _alone(lock):
+            print(f'error: another {_NAME} runs already: {lock.name} is locked', file=sys.stderr)
+            return 1
+        return _Daemon(conf, state).run()
+
+
+def _alone(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+class _Daemon:
+    """A thread that looks, and one that sees to it that the first does not hang.
+
+    Libraries that wait for storage or for a hypervisor may do so for ever, whatever time limits
+    they were given. Then the whole program begins anew, in place; what it has to know is on disk.
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts, state: pathlib.Path) -> None:
+        self._interval_s: float = conf.specreds.sentinel_interval
+        self._steps: int = conf.specreds.sentinel_watchdog
+        self._status_file = state / 'sentinel.json'
+        self._stop = threading.Event()
+        self._looks = 0
+        self._told = 0.0
+        self._watch = watch.Watch(
+            domains.Hypervisor(conf.libvirt.connection_uri or _SYSTEM),
+            storages.Storages(conf.specreds.sentinel_ceph_conf, conf.specreds.sentinel_clients,
+                              conf.specreds.sentinel_timeout),
+            memory.Memory(state / 'sentinel-clients.json'), state / 'stale',
+            watch.Settings(conf.specreds.sentinel_learn_interval,
+                           conf.specreds.sentinel_blocklist_interval,
+                           conf.specreds.sentinel_confirm,
+                           conf.specreds.sentinel_fenced_for_good))
+
+    def run(self) -> int:
+        """Go on until a signal says otherwise."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self._stop.set())
+        LOG.info('%s looks at the domains of this host every %g s', _NAME, self._interval_s)
+        threading.Thread(target=self._look, daemon=True, name='look').start()
+        # Counted by our own steps: a host that stood still, clock and all, has nothing that hangs.
+        seen, hung = -1, 0
+        while not self._stop.wait(_STEP_S):
+            seen, hung = self._looks, hung + 1 if seen == self._looks else 0
+            if hung > self._steps:
+                LOG.critical('a look has hung for %d s: beginning anew', self._steps)
+                os.execv(sys.executable, [sys.executable, *sys.argv])
+        LOG.info('%s stops', _NAME)
+        return 0
+
+    def _look(self) -> None:
+        while not self._stop.is_set():
+            began = time.monotonic()
+            try:
+                self._watch.look()
+                self._tell()
+            except Exception:
+                # Whatever it is, the next look may do better; none at all would not.
+                LOG.exception('a look failed')
+            self._looks += 1
+            self._stop.wait(max(0.05, self._interval_s - (time.monotonic() - began)))
+
+    def _tell(self) -> None:
+        """Write down how it goes, now and then."""
+        now = time.monotonic()
+        if now - self._told < _STATUS_S:
+            return
+        self._told = now
+        new = self._status_file.with_suffix('.new')
+        new.write_text(json.dumps({'pid': os.getpid(), 'at': time.time(),
+                                   **dataclasses.asdict(self._watch.status)}) + '\n')
+        new.replace(self._status_file)

@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One look after another at the domains of this host, and what follows from it."""
+
+import contextlib
+import dataclasses
+import pathlib
+import time
+
+from oslo_log import log as logging
+
+from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import record as records
+from specreds_nova.sentinel import act
+from specreds_nova.sentinel import decide
+from specreds_nova.sentinel import domains
+from specreds_nova.sentinel import evidence
+from specreds_nova.sentinel import memory
+from specreds_nova.sentinel import processes
+from specreds_nova.sentinel import storages
+
+LOG = logging.getLogger(__name__)
+
+# How old the description of a domain's disks may be that is not suspected of anything.
+_DESCRIBE_S = 5.0
+_REMEMBERED = 100
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """How often to do what, in seconds; see :mod:`conf`."""
+
+    learn_s: float = 10.0
+    blocklist_s: float = 3.0
+    confirm_s: float = 3.0
+    fenced_for_good_s: float = 86400.0
+
+
+@dataclasses.dataclass
+class _Known:
+    """What is remembered of a domain from one look to the next.
+
+    :param described: when
+    :param learnt: when its clients were last looked at
+    :param ids: RBD's own ids of its images
+    :param fenced_since: when it first looked fenced for good, without a break since
+    :param reason: what was last found out about it
+    """
+
+    domain: domains.Domain
+    process: processes.Process | None
+    described: float
+    learnt: float = -1e9
+    ids: dict[records.VolumeRef, str] = dataclasses.field(default_factory=dict)
+    fenced_since: float | None = None
+    reason: str = ''
+
+
+@dataclasses.dataclass
+class Status:
+    """What the sentinel can tell of itself.
+
+    :param hypervisor: why libvirt does not answer
+    :param silent: why Ceph does not answer, by the user of the disks
+    :param ended: UUIDs of the domains that were ended, the last ones
+    """
+
+    looks: int = 0
+    domains: int = 0
+    hypervisor: str = ''
+    silent: dict[str, str] = dataclasses.field(default_factory=dict)
+    ended: list[str] = dataclasses.field(default_factory=list)
+
+
+class Watch:
+    """Looks at the domains of this host.
+
+    :param ceph: gives a cluster by the cephx user of a disk
+    :param seen: the clients that were seen
+    :param marks: directory that gets a note of each domain that was ended
+    """
+
+    def __init__(self, hypervisor: domains.Hypervisor, ceph: storages.Storages,
+                 seen: memory.Memory, marks: pathlib.Path, settings: Settings) -> None:
+        self._hypervisor = hypervisor
+        self._ceph = ceph
+        self._seen = seen
+        self._marks = marks
+        self._settings = settings
+        self._known: dict[str, _Known] = {}
+        self._fenced: dict[str, frozenset[str]] = {}
+        self._asked: dict[str, float] = {}
+        self.status = Status()
+
+    def look(self) -> None:
+        """Look at every domain once, and end those that are stale."""
+        self.status.looks += 1
+        try:
+            self._list()
+        except domains.HypervisorSilent as error:
+            self._without(error)
+        else:
+            if self.status.hypervisor:
+                LOG.info('libvirt answers again')
+            self.status.hypervisor = ''
+        for user in sorted({image.user for known in self._known.values()
+                            for image in known.domain.images}):
+            self._attempt(user)
+        self.status.domains = len(self._known)
+        self.status.silent = dict(self._ceph.silent)
+
+    def _without(self, error: domains.HypervisorSilent) -> None:
+        """Go on with the domains that were known when libvirt fell silent, as far as they live.
+
+        Without libvirt nobody changes their disks. If that was done just before, by the switch
+        of a merge, the record says merged.
+        """
+        if not self.status.hypervisor:
+            LOG.warning('%s; new domains are not seen', error)
+        self.status.hypervisor = str(error)
+        for uuid, known in list(self._known.items()):
+            if known.process is None or known.process.ended(0):
+                del self._known[uuid]
+
+    def _attempt(self, user: str) -> None:
+        """Look at the domains with disks of a cephx user, if Ceph answers."""
+        if not self._ceph.due(user):
+            return
+        try:
+            self._look_through(user)
+        except errors.SuperError as error:
+            self._trouble(user, error)
+        else:
+            self._ceph.answered(user)
+
+    def _trouble(self, user: str, error: errors.SuperError) -> None:
+        self._ceph.failed(user, error)
+        # Whatever happened meanwhile is to be known at once when it answers again.
+        self._asked.pop(user, None)
+
+    def _list(self) -> None:
+        """Note which domains there are, and what they have open."""
+        running = self._hypervisor.running()
+        now = time.monotonic()
+        for uuid in self._known.keys() - running.keys():
+            del self._known[uuid]
+        for uuid, number in running.items():
+            known = self._known.get(uuid)
+            if known is None or known.domain.number != number:
+                domain = self._hypervisor.describe(uuid)
+                if domain is not None:
+                    self._known[uuid] = _Known(domain, processes.qemu(uuid), now)
+            elif now - known.described > _DESCRIBE_S:
+                domain = self._hypervisor.describe(uuid)
+                if domain is not None:
+                    known.domain, known.described = domain, now
+                known.process = known.process or processes.qemu(uuid)
+        self._seen.keep(known.process.key for known in self._known.values() if known.process)
+
+    def _look_through(self, user: str) -> None:
+        storage = self._ceph.of(user)
+        now = time.monotonic()
+        if now - self._asked.get(user, -1e9) > self._settings.blocklist_s:
+            self._fenced[user] = storage.blocklisted(self._settings.fenced_for_good_s)
+            self._asked[user] = now
+        failed: list[errors.SuperError] = []
+        asked = 0
+        for known in list(self._known.values()):
+            images = [image for image in known.domain.images if image.user == user]
+            if not images or known.process is None:
+                continue
+            try:
+                self._consider(known, known.process, images, storage)
+            except errors.ClusterTimeout:
+                raise
+            except errors.SuperError as error:
+                self._say(known, f'nothing is done about it: {error}')
+                failed.append(error)
+            asked += 1
+        # One unreadable image must not keep us from the others; all of them are another matter.
+        if failed and len(failed) == asked:
+            raise failed[0]
+
+    def _consider(self, known: _Known, process: processes.Process, images: list[domains.Image],
+                  storage: evidence.Storage) -> None:
+        self._learn(known, process, images, storage)
+        if self._suspicious(known, process, images, storage):
+            self._judge(known, process)
+        else:
+            known.fenced_since = None
+
+    def _learn(self, known: _Known, process: processes.Process, images: list[domains.Image],
+               storage: evidence.Storage) -> None:
+        """See which clients a domain's process has, unless that was done just now."""
+        now = time.monotonic()
+        if now - known.learnt < self._settings.learn_s:
+            return
+        found = {}
+        for image in images:
+            opened = storage.opened(image.ref)
+            if opened is None:
+                known.ids.pop(image.ref, None)
+                continue
+            known.ids[image.ref] = opened.image_id
+            if self._only_user(known, image):
+                found[str(image.ref)] = opened.local - self._fenced[image.user]
+        self._seen.learn(process.key, found)
+        known.learnt = now
+
+    def _only_user(self, known: _Known, image: domains.Image) -> bool:
+        return not any(image.ref == other.ref for neighbour in self._known.values()
+                       if neighbour is not known for other in neighbour.domain.images)
+
+    def _suspicious(self, known: _Known, process: processes.Process,
+                    images: list[domains.Image], storage: evidence.Storage) -> bool:
+        """Tell whether it is worth while to collect all facts."""
+        for image in images:
+            own = self._seen.clients(process.key, str(image.ref))
+            if own & self._fenced[image.user]:
+                return True
+            if image.ref in known.ids:
+                record = storage.record(image.ref, known.ids[image.ref])
+                if record is not None and (record.state in records.DECIDED
+                                           or record.outcome == records.LATE_DIRTY):
+                    return True
+        return False
+
+    def _judge(self, known: _Known, process: processes.Process) -> None:
+        """Collect all facts anew, in the order that :mod:`decide` asks for, and act on them."""
+        domain: domains.Domain | None = known.domain
+        with contextlib.suppress(domains.HypervisorSilent):
+            domain = self._hypervisor.describe(known.domain.uuid)
+        if domain is None or domain.number != known.domain.number:
+            return
+        known.domain = domain
+        uses: list[decide.Use | None] = []
+        hosts: frozenset[str] = frozenset()
+        for image in domain.images:
+            try:
+                storage = self._ceph.of(image.user)
+                uses.append(self._use(image, process, storage))
+                hosts |= storage.hosts
+            except errors.SuperError as error:
+                uses.append(None)
+                self._trouble(image.user, error)
+        verdict = decide.decide(decide.Facts(domain.backup_of, hosts, tuple(uses)))
+        self._say(known, verdict.reason)
+        if self._confirmed(known, verdict):
+            self._end(domain, process, verdict.reason)
+
+    def _use(self, image: domains.Image, process: processes.Process,
+             storage: evidence.Storage) -> decide.Use:
+        """Find out what is known of an image: the blocklist first, records afterwards."""
+        own = self._seen.clients(process.key, str(image.ref))
+        fenced = storage.blocklisted(self._settings.fenced_for_good_s)
+        opened = storage.opened(image.ref)
+        record = storage.record(image.ref, opened.image_id) if opened is not None else None
+        return decide.Use(
+            image=str(image.ref),
+            superposition=decide.Superposition.of(record) if record is not None else None,
+            clients=own, blocklisted=own & fenced,
+            noted=storage.noted(image.ref) if own & fenced else frozenset(),
+            watched=opened is not None and bool(opened.local - fenced),
+            through_overlay=record is not None and any(
+                overlay in process.command for overlay in evidence.overlays(record, image.ref)))
+
+    @staticmethod
+    def _say(known: _Known, reason: str) -> None:
+        if reason != known.reason:
+            LOG.info('domain %s of server %s: %s', known.domain.name, known.domain.uuid, reason)
+            known.reason = reason
+
+    def _confirmed(self, known: _Known, verdict: decide.Verdict) -> bool:
+        if verdict.kind is not decide.Kind.FENCED:
+            known.fenced_since = None
+            return verdict.kind is decide.Kind.STALE
+        now = time.monotonic()
+        if known.fenced_since is None:
+            known.fenced_since = now
+        return now - known.fenced_since >= self._settings.confirm_s
+
+    def _end(self, domain: domains.Domain, process: processes.Process, reason: str) -> None:
+        LOG.warning('ending domain %s of server %s: %s', domain.name, domain.uuid, reason)
+        began = time.monotonic()
+        act.mark(self._marks, domain, reason)
+        act.silence(domain)
+        silenced = time.monotonic()
+        if act.end(process):
+            self.status.ended = [*self.status.ended, domain.uuid][-_REMEMBERED:]
+            self._known.pop(domain.uuid, None)
+            LOG.warning('domain %s has ended: its network after %.0f ms, itself after %.0f ms',
+                        domain.name, (silenced - began) * 1e3, (time.monotonic() - began) * 1e3)
+        else:
+            LOG.error('domain %s (QEMU process %d) does not end; its network is down: have an '
+                      'administrator look at it', domain.name, process.pid)

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests on a cloud with compute hosts share: servers, recoveries, and who uses them."""
+
+from collections.abc import Callable
+import json
+import os
+import pathlib
+import tempfile
+from typing import Any
+import uuid
+
+import testtools
+
+from cloud import commands
+from cloud import drill as drills
+from cloud import users
+from cloud.hosts import host as one_host
+from cloud.hosts import services
+from cloud.openstack import cloud as clouds
+
+_ENVIRONMENT = 'SPECREDS_TEST_CLOUD'
+# The hosts of a cloud by the parts that they play.
+PRIMARY = 'cn1'
+BACKUP = 'cn2'
+OTHER = 'cn3'
+
+
+class NovaTestCase(testtools.TestCase):
+    """A test on the cloud that `./run test` has brought up.
+
+    What a test makes with the methods below is taken away when it ends, and every host is made
+    to run again as it should.
+    """
+
+    def setUp(self) -> None:
+        super().setUp()
+        data = os.environ.get(_ENVIRONMENT)
+        if not data:
+            self.skipTest(f'{_ENVIRONMENT} does not name the data directory of a running cloud; '
+                          './run test does that')
+        self.cloud = clouds.Cloud(data)
+        self.drill = drills.Drill(self.cloud)
+        self.addCleanup(self.drill.close)
+        self.addCleanup(self.mend)
+
+    # Hosts
+
+    def host(self, name: str) -> one_host.Host:
+        """A host of the cloud."""
+        return self.cloud.host(name)
+
+    def mend(self) -> None:
+        """Let every host run, connected, with all its services, and known to be up."""
+        for host in self.cloud.hosts:
+            if host.state == one_host.HUNG:
+                host.resume()
+            host.heal()
+        before = {host.name: self.reported(host.name) for host in self.cloud.hosts
+                  if services.COMPUTE in host.boot()}
+        for host in self.cloud.hosts:
+            self.bring_up(host.name, before.get(host.name))
+
+    def bring_up(self, host: str, before: str | None = None) -> None:
+        """Let Nova take a host for up again.
+
+        :param before: when the host reported to Nova for the last time before it was started
+        """
+        self.drill.wait(f'nova-compute on {host} to be up', lambda: (
+            before != self.reported(host) and self._is_up(host)))
+
+    def reported(self, host: str) -> str:
+        """When a host's nova-compute has reported to Nova."""
+        [service] = self.drill.compute.get('/os-services', params={
+            'host': host, 'binary': 'nova-compute'}).json()['services']
+        return str(service['updated_at'])
+
+    def _is_up(self, host: str) -> bool:
+        if self.drill.compute_up(host):
+            return True
+        # Refused as long as an evacuation from there has not been cleaned up after.
+        self.drill.force_down(host, False, refused=True)
+        return False
+
+    # Servers
+
+    def boot(self, host: str = PRIMARY, *, image: str = 'g1', **more: Any) -> drills.Server:
+        """Boot a server from a volume, and wait until its guest is on the network."""
+        server_id = self.drill.boot_later(f'test-{uuid.uuid4().hex[:8]}', host, image=image,
+                                          **more)
+        self.addCleanup(self.drill.delete, server_id)
+        server = self.drill.active(server_id)
+        self.wait_answer(server)
+        return server
+
+    def wait_answer(self, server: drills.Server) -> None:
+        """Wait until a server's guest is on the network."""
+        self.wait(f'{server.name} to answer', lambda: self.cloud.tenant.answers(server.address))
+
+    def who(self, server: drills.Server) -> str:
+        """Which boot of a server's guest answers: each has a name of its own."""
+        return self.get(server, '/who')
+
+    def heartbeat(self, server: drills.Server, seconds: float) -> dict[str, Any]:
+        """Let a server's guest write to its disk every so many seconds, 0 for never."""
+        answer: dict[str, Any] = json.loads(self.get(server, f'/cgi-bin/heartbeat?{seconds:g}'))
+        return answer
+
+    def get(self, server: drills.Server, path: str) -> str:
+        """Ask a server's guest over HTTP, as a tenant."""
+        return self.cloud.tenant.run(
+            ['curl', '-sS', '--max-time', '10', f'http://{server.address}{path}']).strip()
+
+    # Recoveries
+
+    def begin(self, server: drills.Server, host: str = BACKUP, *, ready: bool = True
+              ) -> drills.Recovery:
+        """Superpose a server's volumes and start its backup."""
+        recovery = self.drill.start(server, host)
+        self.addCleanup(self.end, recovery)
+        if ready:
+            self.drill.ready(recovery)
+        return recovery
+
+    def end(self, recovery: drills.Recovery) -> None:
+        """Drop a recovery that has not been decided for; nothing happens to another."""
+        if self.drill.state(recovery) in ('superposed', 'collapsing'):
+            self.drill.abort(recovery)
+
+    def assertNothingLeft(self, recovery: drills.Recovery) -> None:
+        """See that a backup that was removed has left nothing on its host, and nowhere else."""
+        server = recovery.server
+        host = self.host(recovery.host)
+        self.assertIsNone(self.drill.pid(server, recovery.host))
+        self.assertNotIn(self.drill.show(server.id)['OS-EXT-SRV-ATTR:instance_name'],
+                         host.domains())
+        self.assertIsNone(self.drill.state(recovery))
+        self.assertEqual([], self.leftovers(recovery))
+        self.assertEqual({}, self.drill.claim(recovery))
+        self.assertEqual([server.host], self.drill.bindings(server))
+
+    def leftovers(self, recovery: drills.Recovery) -> list[str]:
+        """What there is of a recovery's box, devices and files on its host."""
+        host = self.host(recovery.host)
+        port = self.drill.ports(recovery.server)[0][:11]
+        devices = host.run(['ip', '-o', 'link']).splitlines()
+        bridges = host.run(['ovs-vsctl', '--timeout=10', 'list-br']).splitlines()
+        spaces = host.run(['ip', 'netns', 'list']).splitlines()
+        instance = host.files.instances / recovery.server.id
+        return [line for line in (*devices, *bridges) if port in line] + [
+            line for line in spaces if port in line] + (
+            [str(instance)] if instance.exists() else [])
+
+    # Others
+
+    def wait(self, what: str, found: Callable[[], Any], seconds: float = 120.0) -> Any:
+        """Wait until something is found, and give it."""
+        try:
+            return self.drill.wait(what, found, seconds)
+        except commands.CloudError as error:
+            self.fail(str(error))
+
+    def scratch(self) -> pathlib.Path:
+        """A directory of the test's own."""
+        scratch = tempfile.TemporaryDirectory(prefix='specreds-')
+        self.addCleanup(scratch.cleanup)
+        return pathlib.Path(scratch.name)
+
+
+class Client(users.Postgres):
+    """A tenant's client of a PostgreSQL server, which writes and reads all the time.
+
+    :param case: the test that it belongs to
+    :param server: one of image g2
+    """
+
+    def __init__(self, case: NovaTestCase, server: drills.Server) -> None:
+        super().__init__(case.cloud, case.scratch(), server.address)
+        self._case = case
+
+    def start(self, *options: str) -> None:
+        """Begin; it ends with the test."""
+        super().start(*options)
+        self._case.addCleanup(self.stop)
+
+    def wait_more(self, count: int = 50) -> None:
+        """Wait until some more transactions have been acknowledged."""
+        wanted = self.acknowledged() + count
+        self._case.wait('acknowledged transactions', lambda: self.acknowledged() >= wanted)

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nova's operations on servers that were adopted, before and after their merge."""
+
+from typing import Any
+
+import libvirt
+
+from cloud import drill as drills
+from specreds_nova.tests.cloud import base
+from specreds_nova.tests.cloud import life
+from specreds_nova.virt import durable
+
+# So many MiB take so long to be merged that something can be tried meanwhile.
+MUCH = 384
+
+
+class TestBeforeTheMerge(life.LifeTestCase):
+    """Between the adoption and the end of the merge."""
+
+    def test_refused(self) -> None:
+        recovery = self.adopted(server=self.boot(sizes=(2, 1),
+                                               metadata={'specreds:ready': 'delay:1'}), fill=MUCH)
+        server = recovery.server
+        name = self.who(server)
+
+        self.operate(server.id, 'suspend')
+        self.assert_refused(server.id, 'suspend')
+        self.operate(server.id, 'os-migrateLive', {'host': base.OTHER,
+                                                   'block_migration': 'auto'})
+        self.assert_refused(server.id, 'live-migration')
+        self.drill.compute.delete(
+            f'/servers/{server.id}/os-volume_attachments/{server.volumes[1]}')
+        self.assert_refused(server.id, 'detach_volume')
+
+        self.assertEqual(['vda', 'vdb'], self.overlays(recovery))
+        self.assertEqual('ACTIVE', self.wait_status(server.id, 'ACTIVE')['status'])
+        self.assertEqual(name, self.who(server))
+        self.wait_merged(recovery)
+        self.assertEqual(name, self.who(server))
+        self.assert_filled(recovery, MUCH)
+        # Now it is allowed.
+        self.drill.compute.delete(
+            f'/servers/{server.id}/os-volume_attachments/{server.volumes[1]}')
+        self.wait('the volume to be detached', lambda: self._detached(server.volumes[1]))
+        self.addCleanup(self.drill.volume.delete, f'/volumes/{server.volumes[1]}')
+
+    def test_allowed(self) -> None:
+        recovery = self.adopted(fill=MUCH)
+        server = recovery.server
+        self.operate(server.id, 'pause')
+        self.wait_status(server.id, 'PAUSED')
+        self.operate(server.id, 'unpause')
+        self.wait_status(server.id, 'ACTIVE')
+
+        volume = self._volume()
+        self.drill.compute.post(f'/servers/{server.id}/os-volume_attachments', json={
+            'volumeAttachment': {'volumeId': volume}})
+        self.wait('the volume to be attached', lambda: self._status(volume) == 'in-use')
+        self.drill.compute.delete(f'/servers/{server.id}/os-volume_attachments/{volume}')
+        self.wait('the volume to be detached', lambda: self._detached(volume))
+
+        for action, body in (('reboot', {'type': 'HARD'}), ('reboot', {'type': 'SOFT'})):
+            name = self.who(server)
+            self.operate(server.id, action, body)
+            self.wait_status(server.id, 'ACTIVE')
+            self.wait_answer(server)
+            self.wait('another boot', lambda old=name: self.who(server) != old)  # type: ignore
+        self.operate(server.id, 'os-stop')
+        self.wait_status(server.id, 'SHUTOFF')
+        self.operate(server.id, 'os-start')
+        self.wait_status(server.id, 'ACTIVE')
+        self.wait_answer(server)
+        self.assertEqual(['vda'], self.overlays(recovery))
+        self.wait_merged(recovery)
+        self.wait_answer(server)
+        self.assert_filled(recovery, MUCH)
+        self.assert_plain_and_durable(recovery)
+
+    def test_cold_migration(self) -> None:
+        recovery = self.adopted(fill=MUCH)
+        server = recovery.server
+        self.operate(server.id, 'migrate', {'host': base.OTHER})
+        self.wait_status(server.id, 'VERIFY_RESIZE')
+        self.operate(server.id, 'confirmResize')
+        self.wait_status(server.id, 'ACTIVE')
+        self.wait_answer(server)
+        self.wait('the merge on the new host', lambda: self.drill.state(recovery) is None)
+        self.assert_filled(recovery, MUCH, base.OTHER)
+        self.assert_plain_and_durable(recovery, base.OTHER)
+
+    def test_deleted(self) -> None:
+        recovery = self.adopted(fill=MUCH)
+        server = recovery.server
+        self.drill.compute.delete(f'/servers/{server.id}')
+        self.wait('the server to be gone', lambda: self.drill.compute.get(
+            f'/servers/{server.id}', raise_exc=False).status_code == 404)
+        self.assertIsNone(self.drill.pid(server, base.BACKUP))
+        self.wait('Cinder to merge', lambda: self.drill.state(recovery) is None, 300)
+
+    def test_host_that_was_wrongly_suspected(self) -> None:
+        # It is alive, and does not know yet that its server's backup was promoted.
+        recovery = self.promoted()
+        server = recovery.server
+        self.operate(server.id, 'reboot', {'type': 'HARD'})
+        self.assert_refused(server.id, 'reboot', 'promoted for another host')
+        self.drill.adopt(recovery)
+        self.wait_answer(server)
+        self.wait_merged(recovery)
+        self.assert_plain_and_durable(recovery)
+
+    # Volumes
+
+    def _volume(self) -> str:
+        made = self.drill.volume.post('/volumes', json={'volume': {'size': 1}}).json()['volume']
+        self.addCleanup(self.drill.volume.delete, f'/volumes/{made["id"]}', raise_exc=False)
+        self.wait('the volume to be made', lambda: self._status(made['id']) == 'available')
+        return str(made['id'])
+
+    def _status(self, volume_id: str) -> str:
+        shown: dict[str, Any] = self.drill.volume.get(f'/volumes/{volume_id}').json()['volume']
+        return str(shown['status'])
+
+    def _detached(self, volume_id: str) -> bool:
+        return self._status(volume_id) == 'available'
+
+
+class TestAfterTheMerge(life.LifeTestCase):
+    """The server is one like any other, and as durable."""
+
+    def merged(self) -> drills.Recovery:
+        """A server that was merged a moment ago."""
+        recovery = self.adopted(fill=16)
+        self.wait_merged(recovery)
+        self.assert_plain_and_durable(recovery)
+        return recovery
+
+    def test_suspended_and_migrated(self) -> None:
+        recovery = self.merged()
+        server = recovery.server
+        name = self.who(server)
+        self.operate(server.id, 'suspend')
+        self.wait_status(server.id, 'SUSPENDED')
+        self.operate(server.id, 'resume')
+        self.wait_status(server.id, 'ACTIVE')
+        self.assert_plain_and_durable(recovery)
+        self.wait('the guest', lambda: self.who(server) == name)
+
+        self.operate(server.id, 'os-migrateLive', {'host': base.OTHER,
+                                                   'block_migration': 'auto'})
+        self.drill.active(server.id, base.OTHER)
+        self.assert_plain_and_durable(recovery, base.OTHER)
+        self.wait('the guest', lambda: self.who(server) == name)
+        self.assert_filled(recovery, 16, base.OTHER)
+
+    def test_live_migration_while_it_says_unsafe(self) -> None:
+        # The running domain's definition keeps what the backup began with.
+        recovery = self.merged()
+        with self.domain(recovery) as domain:
+            self.assertTrue(durable.speculative(
+                domain.XMLDesc(libvirt.VIR_DOMAIN_XML_MIGRATABLE)))
+        self.operate(recovery.server.id, 'os-migrateLive', {'host': base.OTHER,
+                                                            'block_migration': 'auto'})
+        self.drill.active(recovery.server.id, base.OTHER)
+        self.assert_plain_and_durable(recovery, base.OTHER)
+        with self.domain(recovery, base.OTHER) as domain:
+            self.assertFalse(durable.speculative(domain.XMLDesc(0)))

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The box: nothing leaves it before promotion, and all that the guest needs is in it."""
+
+from collections.abc import Iterator
+import contextlib
+import re
+
+from cloud import commands
+from cloud import drill as drills
+from cloud.hosts import packets
+from specreds_nova.tests.cloud import base
+
+_TENANT = 'tenant'
+
+
+class _TestCase(base.NovaTestCase):
+    """Looks at the box of a recovery from the outside."""
+
+    def port(self, server: drills.Server) -> str:
+        [port] = self.drill.ports(server)
+        return port
+
+    def mac(self, server: drills.Server) -> str:
+        found = self.drill.network.get(f'/v2.0/ports/{self.port(server)}').json()['port']
+        return str(found['mac_address'])
+
+    def on_backup(self, *argv: str) -> str:
+        return self.host(base.BACKUP).run(argv)
+
+    def inside(self, server: drills.Server, path: str) -> str:
+        """Ask the backup over HTTP from where its DHCP server is."""
+        try:
+            return self.on_backup('ip', 'netns', 'exec', f'specreds-{self.port(server)}', 'curl',
+                                  '-sS', '--max-time', '3',
+                                  f'http://{server.address}{path}').strip()
+        except commands.CloudError:
+            return ''
+
+    def passed(self, server: drills.Server) -> int:
+        """How many frames have come out of the box since its switch was started."""
+        counters = self.on_backup('ovs-ofctl', 'dump-ports', 'br-int',
+                                  f'sbi-{self.port(server)[:11]}')
+        [frames] = re.findall(r'rx pkts=(\d+)', counters)
+        return int(frames)
+
+    def metadata(self, server: drills.Server, **metadata: str) -> None:
+        self.drill.compute.post(f'/servers/{server.id}/metadata', json={'metadata': metadata})
+
+    def assertNoBox(self, recovery: drills.Recovery) -> None:
+        self.assertNothingLeft(recovery)
+        port = self.port(recovery.server)
+        self.assertNotIn(port, self.on_backup('ip', 'netns', 'list'))
+        self.assertNotIn(port[:11], self.on_backup('ovs-vsctl', 'show'))
+        self.assertNotIn(port, self.on_backup('ps', '-ef'))
+        shown = self.drill.neutron.get(f'/v2.0/ports/{port}').json()['port']
+        self.assertNotIn('migrating_to', shown['binding:profile'])
+
+
+class TestShut(_TestCase):
+    """A backup that is not promoted."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.server = self.boot(metadata={'specreds:ready': 'tcp:80'})
+        self.primary = self.who(self.server)
+        self.packets = self.scratch() / 'packets'
+
+    @contextlib.contextmanager
+    def assertNothingPasses(self) -> Iterator[None]:
+        # The primary's own frames come in.
+        expression = f'outbound and ether src {self.mac(self.server)}'
+        with self.host(base.BACKUP).capture(_TENANT, self.packets, expression):
+            yield
+        self.assertEqual([], packets.read(self.packets))
+        self.assertEqual(self.primary, self.who(self.server))
+
+    def test_the_guest_finds_its_network_and_nobody_sees_it(self) -> None:
+        with self.assertNothingPasses():
+            recovery = self.begin(self.server)
+            backup = self.inside(self.server, '/who')
+            self.assertNotIn(backup, ('', self.primary))
+            flows = self.on_backup('ovs-ofctl', 'dump-flows',
+                                   f'sb{self.port(self.server)[:11]}')
+            for wanted in ('tp_dst=67', 'nw_dst=169.254.169.254'):
+                [(frames, _)] = re.findall(rf'n_packets=(\d+)[^\n]*in_port=2[^\n]*({wanted})',
+                                           flows)
+                self.assertGreater(int(frames), 0, wanted)
+            self.assertEqual(0, self.passed(self.server))
+            self.drill.abort(recovery)
+        self.assertNoBox(recovery)
+
+    def test_nothing_passes_when_services_restart(self) -> None:
+        with self.assertNothingPasses():
+            recovery = self.begin(self.server)
+            backup = self.inside(self.server, '/who')
+            host = self.host(base.BACKUP)
+            for service in ('ovs-agent', 'ovs-vswitchd', 'nova-compute'):
+                host.restart(service)
+                self.wait(f'the backup in its box after {service}',
+                          lambda: self.inside(self.server, '/who') == backup)
+                self.assertEqual(0, self.passed(self.server), service)
+            self.drill.abort(recovery)
+        self.assertNoBox(recovery)
+
+
+class TestReady(_TestCase):
+    """What a backup may say that it is ready by."""
+
+    def test_conditions(self) -> None:
+        server = self.boot()
+        for condition, seen in (('line:org.specreds.ready', 'G1-READY'),
+                                ('console:^G1-READY boot=', 'G1-READY'),
+                                ('tcp:80', 'accepts connections'),
+                                ('delay:1', '1 s have passed')):
+            self.metadata(server, **{'specreds:ready': condition})
+            recovery = self.begin(server)
+            self.assertIn(seen, self.drill.status(recovery)['ready_detail'])
+            self.drill.abort(recovery)
+
+    def test_what_does_not_come_in_time(self) -> None:
+        server = self.boot(metadata={'specreds:ready': 'tcp:81', 'specreds:ready_timeout': '2'})
+        recovery = self.begin(server, ready=False)
+        self.wait('the time to be over', lambda: self.drill.status(recovery)[
+            'ready_detail'].startswith('not ready within 2 s'))
+        self.assertFalse(self.drill.status(recovery)['ready'])
+
+    def test_guest_agent(self) -> None:
+        server = self.boot(image='g2')
+        for condition, seen in (('agent', 'the guest agent answers'),
+                                ('agent:/bin/sh -c "test -d /proc"', '/bin/sh ended with 0')):
+            self.metadata(server, **{'specreds:ready': condition})
+            recovery = self.begin(server)
+            self.assertIn(seen, self.drill.status(recovery)['ready_detail'])
+            self.drill.abort(recovery)

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The life of a backup, as the engine leads it: it wins, or it loses and nobody noticed."""
+
+from concurrent import futures
+
+from specreds_nova.tests.cloud import base
+
+
+class TestWin(base.NovaTestCase):
+    """The host has died, so the backup becomes the server."""
+
+    def test_everything_acknowledged_is_there(self) -> None:
+        server = self.boot(image='g2', sizes=(2,), metadata={'specreds:ready': 'tcp:5432'})
+        client = base.Client(self, server)
+        client.start()
+        client.wait_more(200)
+        self.host(base.PRIMARY).kill()
+        recovery = self.begin(server)
+        pid = self.drill.pid(server, base.BACKUP)
+        self.drill.promote(recovery)
+        client.wait_more(50)
+        adopted = self.drill.adopt(recovery)
+        client.wait_more(50)
+        self.drill.merged(recovery)
+        client.wait_more(50)
+        summary = client.stop()
+        self.assertEqual(1, len(summary['outages']), str(summary))
+        found = client.verify()
+        self.assertEqual(([], []), (found['missing'], found['wrong']))
+        self.assertEqual(base.BACKUP, adopted.host)
+        self.assertEqual(pid, self.drill.pid(server, base.BACKUP))
+
+    def test_nova_has_it_as_after_any_evacuation(self) -> None:
+        server = self.boot(sizes=(2, 1))
+        before = self.drill.show(server.id)
+        attached = self._attachments(server.id)
+        self.host(base.PRIMARY).kill()
+        recovery = self.begin(server)
+        self.drill.promote(recovery)
+        adopted = self.drill.adopt(recovery)
+        self.assertEqual(server.volumes, adopted.volumes)
+        self.assertEqual(server.address, adopted.address)
+        self.drill.merged(recovery)
+
+        after = self.drill.show(server.id)
+        self.assertEqual('active', after['OS-EXT-STS:vm_state'])
+        self.assertEqual(1, after['OS-EXT-STS:power_state'])
+        self.assertEqual(before['OS-EXT-SRV-ATTR:instance_name'],
+                         after['OS-EXT-SRV-ATTR:instance_name'])
+        [migration] = self.drill.compute.get('/os-migrations', params={
+            'instance_uuid': server.id}).json()['migrations']
+        self.assertEqual(('evacuation', 'done', base.PRIMARY, base.BACKUP), tuple(
+            migration[key] for key in ('migration_type', 'status', 'source_compute',
+                                       'dest_compute')))
+        now = self._attachments(server.id)
+        self.assertEqual(attached.keys(), now.keys())
+        self.assertEqual({(base.BACKUP, 'attached')},
+                         {(one['host_name'], 'attached') for one in now.values()})
+        self.assertEqual({}, self.drill.claim(recovery))
+        self.assertIn(self.drill.providers()[base.BACKUP], self.drill.allocations(server.id))
+        self.assertIn(base.BACKUP, self.drill.bindings(server))
+
+        # The host comes back, and nothing of the server is left there.
+        self.mend()
+        self.assertEqual([], self.host(base.PRIMARY).domains())
+        self.assertEqual([base.BACKUP], self.drill.bindings(server))
+        self.assertEqual([self.drill.providers()[base.BACKUP]],
+                         list(self.drill.allocations(server.id)))
+
+    def test_several_at_once(self) -> None:
+        with futures.ThreadPoolExecutor() as pool:
+            servers = list(pool.map(lambda _: self.boot(), range(3)))
+            names = {self.who(server) for server in servers}
+            self.host(base.PRIMARY).kill()
+            recoveries = list(pool.map(self.begin, servers, (base.BACKUP, base.OTHER,
+                                                             base.BACKUP)))
+            list(pool.map(self.drill.promote, recoveries))
+            self.drill.force_down(base.PRIMARY)
+            list(pool.map(lambda one: self.drill.evacuate(one.server, one.host), recoveries))
+            for server in servers:
+                self.wait_answer(server)
+                self.assertNotIn(self.who(server), names)
+            list(pool.map(self.drill.merged, recoveries))
+
+    def _attachments(self, server_id: str) -> dict[str, dict[str, str]]:
+        """How Cinder has the volumes of a server attached, by volume."""
+        found = {}
+        volumes = self.drill.volume.get('/volumes/detail').json()['volumes']
+        for volume in volumes:
+            mine = [one for one in volume['attachments'] if one['server_id'] == server_id]
+            if mine:
+                self.assertEqual(1, len(mine), volume)
+                found[volume['id']] = mine[0]
+        return found
+
+
+class TestLose(base.NovaTestCase):
+    """The primary is alive, so nobody notices that there was a backup."""
+
+    def test_primary_never_noticed(self) -> None:
+        server = self.boot(image='g2', metadata={'specreds:ready': 'tcp:5432'})
+        pid = self.drill.pid(server, base.PRIMARY)
+        client = base.Client(self, server)
+        client.start()
+        client.wait_more(100)
+        recovery = self.begin(server)
+        client.wait_more(100)
+        self.assertTrue(self.drill.check(recovery))
+        self.drill.abort(recovery)
+        client.wait_more(100)
+        summary = client.stop()
+        self.assertEqual([], summary['outages'])
+        found = client.verify()
+        self.assertEqual(([], []), (found['missing'], found['wrong']))
+        self.assertEqual(pid, self.drill.pid(server, base.PRIMARY))
+        self.assertNothingLeft(recovery)
+
+    def test_a_writing_primary_wins_the_collapse(self) -> None:
+        server = self.boot()
+        name = self.who(server)
+        recovery = self.begin(server)
+        self.assertFalse(self.drill.check(recovery))
+        self.heartbeat(server, 0.2)
+        self.wait('the primary to have written', lambda: self.drill.check(recovery))
+        self.assertEqual('dirty', self.drill.collapse(recovery))
+        self.drill.backups.abort({}, recovery.host, recovery.id)
+        self.assertEqual(name, self.who(server))
+        self.assertNothingLeft(recovery)
+
+    def test_an_idle_primary_never_meets_its_backup(self) -> None:
+        server = self.boot()
+        name = self.who(server)
+        recovery = self.begin(server)
+        self.assertIsNotNone(self.drill.pid(server, base.BACKUP))
+        self.assertEqual({name}, {self.who(server) for _ in range(5)})
+        self.drill.abort(recovery)
+        self.drill.abort(recovery)
+        self.assertEqual(name, self.who(server))
+        self.assertNothingLeft(recovery)

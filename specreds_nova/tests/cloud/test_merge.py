@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The merge of an adopted server: under load, and cut off by whatever may die."""
+
+from specreds_nova.tests.cloud import base
+from specreds_nova.tests.cloud import life
+from specreds_nova.virt import switching
+
+_MIB = 1 << 20
+
+
+class TestMerge(life.LifeTestCase):
+    """Nothing dies."""
+
+    def test_two_disks_under_load(self) -> None:
+        server = self.boot(image='g2', sizes=(2, 1), metadata={'specreds:ready': 'tcp:5432'})
+        client = base.Client(self, server)
+        recovery = self.adopted(server=server, fill=64)
+        client.start()
+        client.wait_more(20)
+        self.wait_merged(recovery)
+        client.wait_more(20)
+        self.assert_plain_and_durable(recovery)
+        self.assert_filled(recovery, 64)
+        told = self.drill.status(recovery)['merge']
+        self.assertEqual('merged', told['state'])
+        self.assertGreaterEqual(told['total'], 64 * _MIB)
+        # Whatever was written through the overlays is in the volumes.
+        self.operate(server.id, 'reboot', {'type': 'HARD'})
+        self.wait_status(server.id, 'ACTIVE')
+        self.wait_port(server, 5432)
+        client.wait_more(20)
+        client.stop()
+        found = client.verify()
+        self.assertEqual(([], []), (found['missing'], found['wrong']))
+        self.assert_plain_and_durable(recovery)
+
+
+class TestCutOff(life.LifeTestCase):
+    """Something dies while a server is merged."""
+
+    def test_nova_compute(self) -> None:
+        recovery = self.adopted(fill=192)
+        self.wait_copying(recovery)
+        host = self.host(base.BACKUP)
+        host.kill_program('nova-compute')
+        name = self.who(recovery.server)
+        host.start('nova-compute')
+        self.wait_merged(recovery)
+        self.assertEqual(name, self.who(recovery.server))
+        self.assert_filled(recovery, 192)
+        self.assert_plain_and_durable(recovery)
+
+    def test_nova_compute_while_the_guest_stands_still(self) -> None:
+        recovery = self.adopted(fill=32)
+        self.at_the_switch(recovery)
+        self.host(base.BACKUP).kill_program('nova-compute')
+        self.host(base.BACKUP).start('nova-compute')
+        self.wait_merged(recovery)
+        self.wait_answer(recovery.server)
+        self.assert_filled(recovery, 32)
+        self.assert_plain_and_durable(recovery)
+        with self.domain(recovery) as domain:
+            self.assertIsNone(switching.note_of(domain.XMLDesc(0)))
+
+    def test_libvirtd(self) -> None:
+        recovery = self.adopted(fill=192)
+        self.wait_copying(recovery)
+        host = self.host(base.BACKUP)
+        name = self.who(recovery.server)
+        host.kill_program('libvirtd')
+        host.start('libvirtd')
+        self.wait_merged(recovery)
+        self.assertEqual(name, self.who(recovery.server))
+        self.assert_filled(recovery, 192)
+        self.assert_plain_and_durable(recovery)
+
+    def test_qemu(self) -> None:
+        recovery = self.adopted(fill=192)
+        self.wait_copying(recovery)
+        server = recovery.server
+        pid = self.drill.pid(server, base.BACKUP)
+        self.host(base.BACKUP).run(['virsh', '-q', '-c', 'qemu:///system', 'destroy',
+                                    server.id])
+        self.wait_status(server.id, 'SHUTOFF')
+        self.operate(server.id, 'os-start')
+        self.wait_status(server.id, 'ACTIVE')
+        self.assertNotIn(self.drill.pid(server, base.BACKUP), (None, pid))
+        self.wait_answer(server)
+        self.wait_merged(recovery)
+        self.assert_filled(recovery, 192)
+        self.assert_plain_and_durable(recovery)
+
+    def test_cinder_is_down_at_the_end(self) -> None:
+        recovery = self.adopted(fill=96)
+        self.wait_copying(recovery)
+        service = 'cinder-api'
+        self.addCleanup(self.cloud.start_daemon, service)
+        self.cloud.stop_daemon(service)
+        name = self.who(recovery.server)
+        self.wait('the merge to find out', lambda: (
+            self.drill.status(recovery)['merge'] or {}).get('state') == 'failed')
+        # It has not stood still for that.
+        with self.domain(recovery) as domain:
+            self.assertEqual(1, domain.state()[0])
+        self.assertEqual(name, self.who(recovery.server))
+        self.assertNotEqual([], self.overlays(recovery))
+        self.cloud.start_daemon(service)
+        self.wait('Cinder to answer', lambda: self._cinder_answers())
+        self.wait_merged(recovery)
+        self.assertEqual(name, self.who(recovery.server))
+        self.assert_plain_and_durable(recovery)
+
+    def _cinder_answers(self) -> bool:
+        answer = self.drill.volume.get('/volumes', raise_exc=False)
+        return bool(answer.status_code == 200)

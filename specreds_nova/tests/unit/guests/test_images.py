@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How guests' images are made and kept, without a distribution's archive."""
+
+import pathlib
+import stat
+import struct
+import tempfile
+from unittest import mock
+
+import testtools
+
+from cloud import commands
+from cloud.guests import build
+from cloud.guests import disk
+from cloud.guests import images
+from cloud.guests import kernel
+from cloud.guests import packages
+
+
+class _Scratch(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.root = pathlib.Path(scratch.name)
+
+
+class ImageTestCase(_Scratch):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.made = 0
+        self.versions = ['1']
+        for target, name, new in (
+                (images, '_wanted', lambda *_: [packages.Package('a', self.versions[-1])]),
+                (packages.Archive, 'download', lambda *_: None),
+                (build, 'workshop', lambda *_: None),
+                (images, 'GUESTS', {'g1': build.Guest((), bool, self._make)})):
+            patcher = mock.patch.object(target, name, new)
+            self.addCleanup(patcher.stop)
+            patcher.start()
+
+    def _make(self, _shop: build.Workshop, image: pathlib.Path) -> dict[str, object]:
+        self.made += 1
+        image.write_text(self.versions[-1])
+        return {'ready': 'yes'}
+
+    def _image(self) -> pathlib.Path:
+        return images.image('g1', cache=self.root)
+
+    def test_is_made_once(self) -> None:
+        self.assertEqual(self._image(), self._image())
+        self.assertEqual(1, self.made)
+        self.assertEqual('yes', images.describe('g1', cache=self.root)['ready'])
+
+    def test_another_package_makes_another_image(self) -> None:
+        old = self._image()
+        self.versions.append('2')
+        self.assertEqual('2', self._image().read_text())
+        self.assertFalse(old.exists())
+
+    def test_without_an_archive_what_there_is_will_do(self) -> None:
+        old = self._image()
+        with mock.patch.object(images, '_wanted', side_effect=commands.CloudError('no network')):
+            self.assertEqual(old, self._image())
+
+    def test_without_an_archive_and_without_an_image(self) -> None:
+        with mock.patch.object(images, '_wanted', side_effect=commands.CloudError('no network')):
+            self.assertRaisesRegex(commands.CloudError, 'no network', self._image)
+
+    def test_one_that_failed_leaves_nothing(self) -> None:
+        failing = mock.Mock(side_effect=commands.CloudError('disk full'))
+        with mock.patch.object(images, 'GUESTS', {'g1': build.Guest((), bool, failing)}):
+            self.assertRaisesRegex(commands.CloudError, 'disk full', self._image)
+        self.assertEqual([], list(self.root.glob('g1-*')))
+
+    def test_what_is_secret_is_for_the_owner(self) -> None:
+        mode = stat.S_IMODE(self._image().with_name('image.json').stat().st_mode)
+        self.assertEqual(0o600, mode)
+
+    def test_the_password_stays(self) -> None:
+        self.assertEqual(images._password(self.root), images._password(self.root))
+        self.assertEqual(0o600, stat.S_IMODE((self.root / 'password').stat().st_mode))
+
+    def test_no_such_guest(self) -> None:
+        self.assertRaisesRegex(commands.CloudError, 'there is no guest g9', images.image, 'g9',
+                               cache=self.root)
+
+
+class PackagesTestCase(_Scratch):
+
+    def test_closure(self) -> None:
+        said = ("'http://a/pool/b_1%3a2-3_amd64.deb' b_1%3a2-3_amd64.deb 100 SHA256:x\n"
+                "'http://a/pool/a_1_all.deb' a_1_all.deb 7 \n")
+        with mock.patch.object(commands, 'run', return_value=said):
+            found = packages.Archive(self.root).closure(['b'])
+        self.assertEqual([packages.Package('a', '1'), packages.Package('b', '1:2-3')], found)
+        self.assertEqual('b=1:2-3', str(found[1]))
+
+    def test_old_lists_are_read_anew_once(self) -> None:
+        answers = iter([commands.CloudError('404'), '', ''])
+        with mock.patch.object(commands, 'run', side_effect=answers) as run:
+            packages.Archive(self.root).closure(['b'])
+        self.assertIn('update', run.call_args_list[1].args[0])
+        self.assertIn(f'Dir::State::lists={self.root}/lists', run.call_args_list[2].args[0])
+
+
+class KernelTestCase(_Scratch):
+
+    def setUp(self) -> None:
+        super().setUp()
+        (self.root / 'boot').mkdir()
+        (self.root / 'boot/vmlinuz-6.1').write_text('kernel')
+        self.modules = self.root / 'lib/modules/6.1/kernel'
+        self.modules.mkdir(parents=True)
+        for name, depends in (('virtio_net', 'net_failover,virtio'), ('net-failover', 'failover'),
+                              ('failover', ''), ('virtio', '')):
+            (self.modules / f'{name}.ko').write_bytes(
+                b'ELF\0license=GPL\0depends=' + depends.encode() + b'\0')
+
+    def test_modules_come_after_those_they_need(self) -> None:
+        found = kernel.Kernel(self.root).modules(['virtio_net', 'built_in', 'virtio'])
+        self.assertEqual(['failover', 'net-failover', 'virtio', 'virtio_net'],
+                         [path.stem for path in found])
+
+    def test_two_kernels(self) -> None:
+        (self.root / 'boot/vmlinuz-6.2').write_text('kernel')
+        self.assertRaisesRegex(commands.CloudError, '2 kernels', kernel.Kernel, self.root)
+
+    def test_initramfs(self) -> None:
+        target = self.root / 'initrd'
+        (self.root / 'init').write_text('#!/bin/sh')
+        kernel.initramfs(target, kernel.Kernel(self.root), self.root / 'init',
+                         {'init': self.root / 'init'}, ['sh'])
+        archive = target.read_bytes()
+        self.assertEqual(b'070701', archive[:6])
+        self.assertEqual(0, len(archive) % 4)
+        for name in (b'modules/order', b'modules/virtio.ko', b'bin/sh', b'TRAILER!!!'):
+            self.assertIn(name + b'\0', archive)
+
+
+class DiskTestCase(_Scratch):
+
+    def test_partitions(self) -> None:
+        mbr = self.root / 'usr/lib/syslinux/mbr'
+        mbr.mkdir(parents=True)
+        (mbr / 'mbr.bin').write_bytes(b'boot' * 110)
+        image = self.root / 'disk'
+        with mock.patch.object(commands, 'run') as run:
+            offset = disk.write(image, self.root, {'vmlinuz': image}, 'quiet', 24, 2)
+        self.assertEqual(25 << 20, offset)
+        self.assertEqual(27 << 20, image.stat().st_size)
+        sector = image.read_bytes()[:512]
+        self.assertEqual(b'\x55\xaa', sector[510:])
+        entries = [struct.unpack('<B3xB3xII', sector[446 + 16 * number:][:16])
+                   for number in range(2)]
+        self.assertEqual([(0x80, 0x0c, 2048, 24 * 2048), (0, 0x83, 25 * 2048, 2 * 2048)], entries)
+        self.assertEqual(['mformat', 'mcopy', 'mcopy', 'syslinux'],
+                         [call.args[0][0] for call in run.call_args_list])

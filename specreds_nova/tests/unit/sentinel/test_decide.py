@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The decision, for every combination of what may be known."""
+
+import itertools
+import typing
+
+import testtools
+
+from specreds_cinder.superposition import record as records
+from specreds_nova.sentinel import decide
+
+_HERE, _ELSEWHERE = '198.51.100.7', '198.51.100.8'
+_OWN, _OLD, _OTHER = f'{_HERE}:0/11', f'{_HERE}:0/12', f'{_ELSEWHERE}:0/13'
+_ID = 'a' * 36
+_IMAGE = 'volumes/volume-1'
+
+
+def _held(state: str, fenced: frozenset[str] = frozenset(),
+          outcome: str | None = None) -> decide.Superposition:
+    return decide.Superposition(_ID, state, outcome, fenced)
+
+
+def _facts(*uses: decide.Use | None, backup_of: str | None = None) -> decide.Facts:
+    return decide.Facts(backup_of, frozenset({_HERE}), uses)
+
+
+def _kind(*uses: decide.Use | None, backup_of: str | None = None) -> decide.Kind:
+    return decide.decide(_facts(*uses, backup_of=backup_of)).kind
+
+
+class _Case(typing.NamedTuple):
+    """One combination of everything that the decision looks at."""
+
+    state: str | None
+    outcome: str | None
+    fenced: frozenset[str]
+    clients: frozenset[str]
+    blocklisted: bool
+    noted: bool
+    watched: bool
+    through_overlay: bool
+    backup_of: str | None
+
+    def facts(self) -> decide.Facts:
+        held = None if self.state is None else _held(self.state, self.fenced, self.outcome)
+        return _facts(decide.Use(
+            _IMAGE, held, self.clients, self.clients if self.blocklisted else frozenset(),
+            self.fenced if self.noted else frozenset(), self.watched, self.through_overlay),
+            backup_of=self.backup_of)
+
+
+def _every_case() -> list[_Case]:
+    outcomes = {records.PROMOTED: (records.PROMOTED,), records.MERGING: (records.PROMOTED,),
+                records.MERGED: (records.PROMOTED,),
+                records.ABORTING: (records.ABORTED, records.DIRTY, records.LATE_DIRTY)}
+    found = []
+    for state in (None, *records.MOVES):
+        for outcome in outcomes.get(state or '', (None,)):
+            found += [_Case(state, outcome, *rest) for rest in itertools.product(
+                map(frozenset, ((), (_OWN,), (_OLD,), (_OTHER,), (_OWN, _OTHER))),
+                map(frozenset, ((), (_OWN,))),
+                *([False, True],) * 4, (None, _ID, 'b' * 36))]
+    return found
+
+
+class DecideTestCase(testtools.TestCase):
+    """What must never happen, and what must, over all combinations."""
+
+    cases = _every_case()
+
+    def _ended(self) -> list[_Case]:
+        return [case for case in self.cases
+                if decide.decide(case.facts()).kind is not decide.Kind.KEEP]
+
+    def test_backup_of_the_superposition_is_kept(self) -> None:
+        for case in self._ended():
+            self.assertFalse(case.state is not None and (
+                case.through_overlay or case.backup_of == _ID), str(case))
+
+    def test_undecided_primary_is_only_ended_for_an_earlier_fence(self) -> None:
+        undecided = (records.CREATING, records.SUPERPOSED, records.COLLAPSING)
+        for case in self._ended():
+            if case.state in undecided:
+                self.assertTrue(case.blocklisted and case.clients and not case.watched, str(case))
+                self.assertFalse(case.noted and case.clients & case.fenced, str(case))
+
+    def test_aborted_primary_is_only_ended_for_an_earlier_fence(self) -> None:
+        for case in self._ended():
+            if case.outcome in (records.ABORTED, records.DIRTY):
+                self.assertTrue(case.blocklisted and case.clients and not case.watched, str(case))
+                self.assertFalse(case.noted and case.clients & case.fenced, str(case))
+
+    def test_unsuperposed_is_only_ended_when_fenced_for_good(self) -> None:
+        for case in self._ended():
+            if case.state is None:
+                self.assertTrue(case.blocklisted and case.clients and not case.watched, str(case))
+
+    def test_one_that_is_connected_is_only_ended_before_the_merge_ends(self) -> None:
+        for case in self._ended():
+            if case.watched:
+                self.assertIn(case.state, (records.PROMOTED, records.MERGING), str(case))
+
+    def test_merged_takes_a_client_of_its_own(self) -> None:
+        for case in self._ended():
+            if case.state == records.MERGED:
+                self.assertTrue(case.clients & case.fenced or case.blocklisted, str(case))
+
+    def test_another_host_than_the_fenced_one_is_kept(self) -> None:
+        for case in self._ended():
+            if case.state in (records.PROMOTED, records.MERGING) and not case.blocklisted:
+                self.assertTrue(not case.fenced or case.fenced & {_OWN, _OLD}, str(case))
+
+    def test_stale_primary_is_ended(self) -> None:
+        for case in self.cases:
+            if (case.state in records.DECIDED and _OWN in case.fenced & case.clients
+                    and not case.watched and not case.through_overlay
+                    and case.backup_of != _ID):
+                self.assertIs(decide.Kind.STALE, decide.decide(case.facts()).kind, str(case))
+
+
+class UseTestCase(testtools.TestCase):
+    """Single rules that have a story."""
+
+    def test_nothing_known(self) -> None:
+        self.assertIs(decide.Kind.KEEP, _kind())
+        self.assertIs(decide.Kind.KEEP, _kind(decide.Use(_IMAGE)))
+
+    def test_one_unknown_image_is_enough_to_do_nothing(self) -> None:
+        stale = decide.Use(_IMAGE, _held(records.PROMOTED, frozenset({_OWN})), frozenset({_OWN}))
+        self.assertIs(decide.Kind.STALE, _kind(stale))
+        self.assertIs(decide.Kind.KEEP, _kind(stale, None))
+
+    def test_one_stale_image_is_enough(self) -> None:
+        stale = decide.Use(_IMAGE, _held(records.PROMOTED, frozenset({_OWN})), frozenset({_OWN}))
+        self.assertIs(decide.Kind.STALE, _kind(decide.Use('volumes/volume-2'), stale))
+
+    def test_one_image_of_its_own_recovery_is_enough_to_keep_it(self) -> None:
+        stale = decide.Use(_IMAGE, _held(records.PROMOTED, frozenset({_OWN})), frozenset({_OWN}))
+        own = decide.Use('volumes/volume-2', _held(records.MERGED), through_overlay=True)
+        self.assertIs(decide.Kind.KEEP, _kind(stale, own))
+
+    def test_started_anew_on_the_fenced_host(self) -> None:
+        use = decide.Use(_IMAGE, _held(records.PROMOTED, frozenset({_OLD})), frozenset({_OWN}))
+        self.assertIs(decide.Kind.STALE, _kind(use))
+
+    def test_back_on_the_fenced_host_after_the_merge(self) -> None:
+        use = decide.Use(_IMAGE, _held(records.MERGED, frozenset({_OLD})), frozenset({_OWN}),
+                         watched=False)
+        self.assertIs(decide.Kind.KEEP, _kind(use))
+
+    def test_nobody_was_fenced(self) -> None:
+        self.assertIs(decide.Kind.STALE, _kind(decide.Use(_IMAGE, _held(records.PROMOTED))))
+        self.assertIs(decide.Kind.KEEP, _kind(decide.Use(_IMAGE, _held(records.MERGED))))
+
+    def test_late_dirty(self) -> None:
+        held = _held(records.ABORTING, frozenset({_OWN}), records.LATE_DIRTY)
+        self.assertIs(decide.Kind.STALE,
+                      _kind(decide.Use(_IMAGE, held, frozenset({_OWN}), watched=False)))
+
+    def test_record_has_ended(self) -> None:
+        use = decide.Use(_IMAGE, None, frozenset({_OWN}), frozenset({_OWN}), watched=False)
+        self.assertIs(decide.Kind.FENCED, _kind(use))
+
+    def test_fenced_before_the_superposition_of_now(self) -> None:
+        use = decide.Use(_IMAGE, _held(records.SUPERPOSED), frozenset({_OWN}), frozenset({_OWN}),
+                         watched=False)
+        self.assertIs(decide.Kind.FENCED, _kind(use))
+
+    def test_just_being_fenced(self) -> None:
+        use = decide.Use(_IMAGE, _held(records.COLLAPSING, frozenset({_OWN})), frozenset({_OWN}),
+                         frozenset({_OWN}), frozenset({_OWN}), watched=False)
+        self.assertIs(decide.Kind.KEEP, _kind(use))
+
+    def test_mark_of_an_earlier_recovery(self) -> None:
+        use = decide.Use(_IMAGE, _held(records.PROMOTED, frozenset({_OWN})), frozenset({_OWN}))
+        self.assertIs(decide.Kind.STALE, _kind(use, backup_of='b' * 36))
+        self.assertIs(decide.Kind.KEEP, _kind(use, backup_of=_ID))

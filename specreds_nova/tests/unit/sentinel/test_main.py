@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The daemon around the looks."""
+
+import json
+import os
+import pathlib
+import signal
+import tempfile
+import threading
+from typing import Any
+from unittest import mock
+
+from oslo_log import log as logging
+import testtools
+
+from specreds_nova.sentinel import main
+from specreds_nova.sentinel import watch
+
+
+class _Anew(Exception):
+    """Plays the end of this program."""
+
+
+class MainTestCase(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.root = pathlib.Path(scratch.name)
+        conf = self.root / 'nova.conf'
+        conf.write_text(f'[DEFAULT]\nstate_path = {self.root}\n[specreds]\n'
+                        'sentinel_interval = 0.1\nsentinel_watchdog = 10\n'
+                        '[libvirt]\nrbd_user = cinder\n')
+        self.argv = ['--config-file', str(conf)]
+        self.look = mock.Mock()
+        self.stopping: dict[int, Any] = {}
+        for target, name, new in (
+                (watch.Watch, 'look', self.look), (main, '_STEP_S', 0.01), (main, '_STATUS_S', 0),
+                (signal, 'signal', self.stopping.__setitem__),
+                (logging, 'setup', mock.Mock())):
+            patcher = mock.patch.object(target, name, new)
+            self.addCleanup(patcher.stop)
+            patcher.start()
+
+    def _stop(self) -> None:
+        self.stopping[signal.SIGTERM](signal.SIGTERM, None)
+
+    def test_looks_until_told_to_stop(self) -> None:
+        def stop() -> None:
+            if self.look.call_count >= 3:
+                self._stop()
+        self.look.side_effect = stop
+        self.assertEqual(0, main.main(self.argv))
+        status = json.loads((self.root / 'specreds/sentinel.json').read_text())
+        self.assertEqual(os.getpid(), status['pid'])
+
+    def test_a_look_that_fails_is_not_the_last(self) -> None:
+        def look() -> None:
+            if self.look.call_count >= 3:
+                self._stop()
+            raise ValueError('whatever')
+        self.look.side_effect = look
+        self.assertEqual(0, main.main(self.argv))
+
+    def test_a_look_that_hangs(self) -> None:
+        release = threading.Event()
+        self.addCleanup(release.set)
+        self.look.side_effect = release.wait
+        with mock.patch.object(os, 'execv', side_effect=_Anew) as execv:
+            self.assertRaises(_Anew, main.main, self.argv)
+        self.assertEqual(1, execv.call_count)
+
+    def test_only_one(self) -> None:
+        def second() -> None:
+            self.assertEqual(1, main.main(self.argv))
+            self._stop()
+        self.look.side_effect = second
+        self.assertEqual(0, main.main(self.argv))

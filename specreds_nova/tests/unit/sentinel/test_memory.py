@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which clients were seen to be whose."""
+
+import json
+import pathlib
+import tempfile
+
+import testtools
+
+from specreds_nova.sentinel import memory
+
+
+class MemoryTestCase(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.path = pathlib.Path(scratch.name, 'clients.json')
+        self.memory = memory.Memory(self.path)
+
+    def test_learns(self) -> None:
+        self.memory.learn('1.1', {'p/a': {'x'}})
+        self.memory.learn('1.1', {'p/a': {'y'}, 'p/b': set()})
+        self.assertEqual({'x', 'y'}, self.memory.clients('1.1', 'p/a'))
+        self.assertEqual(set(), self.memory.clients('1.1', 'p/b'))
+        self.assertEqual(set(), self.memory.clients('2.1', 'p/a'))
+
+    def test_outlives_the_program(self) -> None:
+        self.memory.learn('1.1', {'p/a': {'x'}})
+        self.assertEqual({'x'}, memory.Memory(self.path).clients('1.1', 'p/a'))
+
+    def test_a_lingering_watch_is_not_the_new_process(self) -> None:
+        self.memory.learn('1.1', {'p/a': {'x'}})
+        self.memory.keep(['2.1'])
+        self.memory.learn('2.1', {'p/a': {'x', 'y'}})
+        self.assertEqual({'y'}, self.memory.clients('2.1', 'p/a'))
+
+    def test_the_same_client_of_another_image(self) -> None:
+        self.memory.learn('1.1', {'p/a': {'x'}})
+        self.memory.learn('2.1', {'p/b': {'x'}})
+        self.assertEqual({'x'}, self.memory.clients('2.1', 'p/b'))
+
+    def test_another_boot_is_another_story(self) -> None:
+        self.memory.learn('1.1', {'p/a': {'x'}})
+        self.path.write_text(json.dumps({**json.loads(self.path.read_text()), 'boot': 'other'}))
+        self.assertEqual(set(), memory.Memory(self.path).clients('1.1', 'p/a'))
+
+    def test_garbage(self) -> None:
+        for text in ('', '{', '[]', '{"boot": 1}'):
+            self.path.write_text(text)
+            self.assertEqual(set(), memory.Memory(self.path).clients('1.1', 'p/a'))

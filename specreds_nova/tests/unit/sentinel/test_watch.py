@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From what libvirt and Ceph say to what is done."""
+
+import pathlib
+import tempfile
+from unittest import mock
+
+import testtools
+
+from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import record as records
+from specreds_nova.sentinel import act
+from specreds_nova.sentinel import domains
+from specreds_nova.sentinel import evidence
+from specreds_nova.sentinel import memory
+from specreds_nova.sentinel import processes
+from specreds_nova.sentinel import storages
+from specreds_nova.sentinel import watch
+
+_UUID = '6e1e5bd0-0000-4000-8000-000000000001'
+_REF = records.VolumeRef('volumes', '', 'volume-1')
+_HOST = '198.51.100.7'
+_OWN = f'{_HOST}:0/11'
+_ID = '6e1e5bd0-0000-4000-8000-00000000000a'
+
+
+def _record(state: str, outcome: str | None = None, fenced: tuple[str, ...] = ()
+            ) -> records.Record:
+    volume = records.Volume('volumes', '', 'volume-1', 'id1', 1, 1, 'volumes', 'rbd_data.id1',
+                            1 << 30, 4 << 20, 0, 'volume-1.super-6e1e5bd0', (_OWN,))
+    return records.Record(_ID, state, (volume,), 'then', 'now', outcome=outcome, fenced=fenced)
+
+
+class WatchTestCase(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.root = pathlib.Path(scratch.name)
+        self.domain = domains.Domain(_UUID, 'instance-1', 7, None,
+                                     (domains.Image(_REF, 'cinder'),), ('tap1',))
+        self.record: records.Record | None = None
+        self.watching = frozenset({_OWN})
+        self.noted: frozenset[str] = frozenset()
+        self.blocklist: frozenset[str] = frozenset()
+        self.hypervisor = mock.create_autospec(domains.Hypervisor, instance=True)
+        self.hypervisor.running.side_effect = lambda: {_UUID: self.domain.number}
+        self.hypervisor.describe.side_effect = lambda _uuid: self.domain
+        self.storage = mock.create_autospec(evidence.Storage, instance=True)
+        self.storage.hosts = frozenset({_HOST})
+        self.storage.opened.side_effect = lambda _ref: evidence.Opened('id1', self.watching)
+        self.storage.record.side_effect = lambda _ref, _id: self.record
+        self.storage.noted.side_effect = lambda _ref: self.noted
+        self.storage.blocklisted.side_effect = lambda _s: self.blocklist
+        self.process = processes.Process(100, 5, 'qemu -uuid x')
+        self._patch(processes, 'qemu', lambda _uuid: self.process)
+        self.silenced = mock.Mock()
+        self._patch(act, 'silence', self.silenced)
+        self.ended = mock.Mock(return_value=True)
+        self._patch(act, 'end', self.ended)
+        self.watch = self._watch(confirm_s=0)
+
+    def _patch(self, module: object, name: str, new: object) -> None:
+        patcher = mock.patch.object(module, name, new)
+        self.addCleanup(patcher.stop)
+        patcher.start()
+
+    def _watch(self, **settings: float) -> watch.Watch:
+        ceph = storages.Storages('ceph.conf', {}, 1)
+        self._patch(ceph, 'of', mock.Mock(return_value=self.storage))
+        ceph._storages['cinder'] = self.storage
+        return watch.Watch(self.hypervisor, ceph, memory.Memory(self.root / 'clients.json'),
+                           self.root / 'stale',
+                           watch.Settings(learn_s=0, blocklist_s=0, **settings))
+
+    def test_unsuperposed(self) -> None:
+        self.watch.look()
+        self.ended.assert_not_called()
+
+    def test_superposed_then_promoted(self) -> None:
+        self.record = _record(records.SUPERPOSED)
+        self.watch.look()
+        self.ended.assert_not_called()
+        self.record = _record(records.PROMOTED, records.PROMOTED, (_OWN,))
+        self.watching = frozenset()
+        self.watch.look()
+        self.silenced.assert_called_once_with(self.domain)
+        self.ended.assert_called_once_with(self.process)
+        self.assertIn('superposition', (self.root / 'stale' / f'{_UUID}.json').read_text())
+        self.assertEqual([_UUID], self.watch.status.ended)
+
+    def test_aborted(self) -> None:
+        self.watch.look()
+        self.record = _record(records.ABORTING, records.ABORTED, (_OWN,))
+        self.noted = self.blocklist = frozenset({_OWN})
+        self.watching = frozenset()
+        self.watch.look()
+        self.ended.assert_not_called()
+
+    def test_everything_happened_while_storage_was_silent(self) -> None:
+        self.watch.look()
+        self.storage.record.side_effect = errors.ClusterTimeout('no answer')
+        self.watch.look()
+        self.assertIn('cinder', self.watch.status.silent)
+        self.storage.reset.assert_called_once_with()
+        self.storage.record.side_effect = lambda _ref, _id: None
+        self.blocklist, self.watching = frozenset({_OWN}), frozenset()
+        with mock.patch.object(storages.Storages, 'due', return_value=True):
+            self.watch.look()
+        self.ended.assert_called_once_with(self.process)
+        self.assertEqual({}, self.watch.status.silent)
+
+    def test_a_verdict_without_a_record_has_to_stand(self) -> None:
+        self.watch = self._watch(confirm_s=1000)
+        self.watch.look()
+        self.blocklist, self.watching = frozenset({_OWN}), frozenset()
+        self.watch.look()
+        self.watch.look()
+        self.ended.assert_not_called()
+
+    def test_switched_over_before_the_record_was_read(self) -> None:
+        self.record = _record(records.PROMOTED, records.PROMOTED, (_OWN,))
+        overlay = domains.Image(records.VolumeRef('volumes', '', 'volume-1.super-6e1e5bd0'),
+                                'cinder')
+        known, self.domain = self.domain, domains.Domain(
+            _UUID, 'instance-1', 7, None, (overlay,), ())
+        self.hypervisor.describe.side_effect = [known, self.domain]
+        self.storage.record.side_effect = (
+            lambda ref, _id: self.record if ref == _REF else None)
+        self.watch.look()
+        self.ended.assert_not_called()
+
+    def test_its_qemu_was_started_with_the_overlay(self) -> None:
+        self.process = processes.Process(100, 5, 'qemu {"image":"volume-1.super-6e1e5bd0"}')
+        self.record = _record(records.PROMOTED, records.PROMOTED, (_OWN,))
+        self.watch.look()
+        self.ended.assert_not_called()
+
+    def test_no_process_is_found(self) -> None:
+        self._patch(processes, 'qemu', lambda _uuid: None)
+        self.record = _record(records.PROMOTED, records.PROMOTED, (_OWN,))
+        self.watch.look()
+        self.ended.assert_not_called()
+
+    def _silence_libvirt(self) -> None:
+        silent = domains.HypervisorSilent('no answer')
+        self.hypervisor.running.side_effect = silent
+        self.hypervisor.describe.side_effect = silent
+
+    def test_libvirt_is_silent(self) -> None:
+        self.watch.look()
+        self._silence_libvirt()
+        self.record = _record(records.PROMOTED, records.PROMOTED, (_OWN,))
+        with mock.patch.object(processes.Process, 'ended', return_value=False):
+            self.watch.look()
+        self.assertEqual('no answer', self.watch.status.hypervisor)
+        self.ended.assert_called_once_with(self.process)
+        self.hypervisor.running.side_effect = dict
+        self.watch.look()
+        self.assertEqual('', self.watch.status.hypervisor)
+
+    def test_libvirt_is_silent_and_the_domain_has_ended(self) -> None:
+        self.watch.look()
+        self._silence_libvirt()
+        self.record = _record(records.PROMOTED, records.PROMOTED, (_OWN,))
+        with mock.patch.object(processes.Process, 'ended', return_value=True):
+            self.watch.look()
+        self.ended.assert_not_called()
+        self.assertEqual(0, self.watch.status.domains)
+
+    def test_libvirt_was_never_there(self) -> None:
+        self._silence_libvirt()
+        self.record = _record(records.PROMOTED, records.PROMOTED, (_OWN,))
+        self.watch.look()
+        self.ended.assert_not_called()
+
+    def test_one_unreadable_record_does_not_keep_it_from_the_others(self) -> None:
+        other, ref = _UUID.replace('1', '2'), records.VolumeRef('volumes', '', 'volume-2')
+        second = domains.Domain(other, other, 8, None, (domains.Image(ref, 'cinder'),), ())
+        self.hypervisor.running.side_effect = lambda: {other: 8, _UUID: 7}
+        self.hypervisor.describe.side_effect = (
+            lambda uuid: self.domain if uuid == _UUID else second)
+        self.record = _record(records.PROMOTED, records.PROMOTED, (_OWN,))
+
+        def read(asked: records.VolumeRef, _id: str) -> records.Record | None:
+            if asked == ref:
+                raise errors.ClusterError('unreadable superposition record')
+            return self.record
+        self.storage.record.side_effect = read
+        self.watch.look()
+        self.ended.assert_called_once_with(self.process)
+        self.assertEqual({}, self.watch.status.silent)
+
+    def test_an_image_of_two_domains_is_nobodys_client(self) -> None:
+        other = _UUID.replace('1', '2')
+        self.hypervisor.running.side_effect = lambda: {_UUID: 7, other: 8}
+        self.hypervisor.describe.side_effect = lambda uuid: domains.Domain(
+            uuid, uuid, 7 if uuid == _UUID else 8, None, self.domain.images, ())
+        self.watch.look()
+        self.blocklist, self.watching = frozenset({_OWN}), frozenset()
+        self.watch.look()
+        self.ended.assert_not_called()

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The name under which Nova loads the driver, and what is installed for it."""
+
+import importlib
+import pathlib
+import sys
+
+import testtools
+
+from specreds_nova import alias
+from specreds_nova import opts
+
+
+class AliasTest(testtools.TestCase):
+    """``compute_driver = specreds.SpeculativeLibvirtDriver``."""
+
+    def test_same_class(self) -> None:
+        found = importlib.import_module('nova.virt.specreds')
+        real = importlib.import_module('specreds_nova.virt.driver')
+        self.assertIs(real.SpeculativeLibvirtDriver, found.SpeculativeLibvirtDriver)
+        self.assertEqual('specreds_nova.virt.driver', real.SpeculativeLibvirtDriver.__module__)
+
+    def test_nothing_else_is_found(self) -> None:
+        self.assertRaises(ModuleNotFoundError, importlib.import_module, 'nova.virt.specreds2')
+
+    def test_once(self) -> None:
+        before = list(sys.meta_path)
+        alias.install()
+        self.assertEqual(before, sys.meta_path)
+
+    def test_what_is_installed_imports_it(self) -> None:
+        root = pathlib.Path(__file__).parents[3]
+        self.assertEqual(f'import {alias.__name__}\n', (root / 'specreds.pth').read_text())
+
+    def test_options_are_described(self) -> None:
+        [(group, options)] = opts.list_opts()
+        self.assertEqual('specreds', group)
+        for option in options:
+            self.assertTrue(option.help and option.help.endswith('.'), option.name)

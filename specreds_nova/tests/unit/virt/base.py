@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A compute host of which everything beyond our own code is played."""
+
+import types
+from typing import Any, cast
+from unittest import mock
+
+import fixtures
+from nova import objects
+import nova.conf
+from oslo_config import fixture as config_fixture
+import testtools
+
+from specreds_nova.virt import backups
+from specreds_nova.virt import journal as journals
+from specreds_nova.virt import launch
+from specreds_nova.virt import site as sites
+
+SERVER = '11111111-1111-4111-8111-111111111111'
+VOLUME = '22222222-2222-4222-8222-222222222222'
+SUPERPOSITION = '33333333-3333-4333-8333-333333333333'
+RECOVERY = 'a4444444-4444-4444-8444-444444444444'
+HOST = 'node2'
+PRIMARY = 'node1'
+
+
+class NoWatches:
+    """Nobody is waited for."""
+
+    def __init__(self) -> None:
+        self.watched: set[str] = set()
+
+    def begin(self, record: journals.Record) -> None:
+        """Begin to watch."""
+        self.watched.add(record.recovery_id)
+
+    def end(self, recovery_id: str) -> None:
+        """End to watch."""
+        self.watched.discard(recovery_id)
+
+    def look(self, record: journals.Record) -> tuple[bool, str]:
+        """Never ready."""
+        return record.ready, record.ready_detail
+
+
+class TestCase(testtools.TestCase):
+    """With a configuration, a journal in a directory of its own, and a played site."""
+
+    def setUp(self) -> None:
+        """Build the site."""
+        super().setUp()
+        objects.register_all()
+        self.conf = self.useFixture(config_fixture.Config(nova.conf.CONF))
+        self.state = self.useFixture(fixtures.TempDir()).path
+        self.conf.config(state_path=self.state, host=HOST)
+        self.journal = journals.Journal(f'{self.state}/specreds')
+        self.storage = mock.Mock()
+        self.storage.state.return_value = 'superposed'
+        self.launcher = mock.Mock()
+        self.domain(state='running')
+        self.box = mock.Mock()
+        self.box.open.return_value = {'box_open': 1}
+        self.box.reasons.return_value = []
+        self.claims = mock.Mock()
+        self.eligibility = mock.Mock()
+        self.eligibility.reasons.return_value = []
+        self.driver = mock.Mock()
+        self.site = sites.Site(
+            host=HOST, driver=self.driver, journal=self.journal, storage=self.storage,
+            launcher=self.launcher, claims=self.claims, eligibility=self.eligibility,
+            box=self.box)
+        self.watches = cast(Any, NoWatches())
+        self.backups = backups.Backups(self.site, self.watches)
+        self.instance = types.SimpleNamespace(
+            uuid=SERVER, name='instance-00000001', host=PRIMARY, task_state=None,
+            deleted=False, save=mock.Mock())
+        self.bdms = [types.SimpleNamespace(volume_id=VOLUME, attachment_id='a1')]
+        self.storage.connections.return_value = {VOLUME: {}}
+        self.storage.reasons.return_value = []
+        self.replace('specreds_nova.virt.starting.load', lambda context, uuid: (
+            self.instance, self.bdms))
+        self.replace('specreds_nova.virt.site.find_instance', lambda context, uuid: self.instance)
+        self.harden = self.replace('specreds_nova.virt.durable.harden', mock.Mock())
+        self.replace('specreds_nova.virt.site.admin_context', mock.Mock())
+
+    def replace(self, name: str, new: Any) -> Any:
+        """Replace something until the test ends."""
+        patch = mock.patch(name, new)
+        patch.start()
+        self.addCleanup(patch.stop)
+        return new
+
+    def domain(self, state: str | None) -> None:
+        """Let the domain of the backup be in a state; None for no domain."""
+        found = None if state is None else launch.Domain(4711, state)
+        self.launcher.look.return_value = found
+        self.launcher.backup.return_value = None if state is None else mock.Mock()
+        self.launcher.find.return_value = None
+
+    def record(self, phase: str, **more: Any) -> journals.Record:
+        """Write a record into the journal."""
+        record = journals.Record(RECOVERY, SERVER, SUPERPOSITION, HOST, phase=phase, **more)
+        self.journal.save(record)
+        return record
+
+    def on_disk(self) -> journals.Record | None:
+        """Read what another nova-compute would find."""
+        journal = journals.Journal(f'{self.state}/specreds')
+        journal.load()
+        return journal.get(RECOVERY)
+
+    def phase(self) -> str | None:
+        """Give the phase that is on disk."""
+        found = self.on_disk()
+        return None if found is None else found.phase

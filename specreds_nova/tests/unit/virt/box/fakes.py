@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans and servers for the tests of the box."""
+
+from typing import Any
+
+from nova.network import model as network_model
+
+from specreds_nova.virt.box import plan as plans
+
+PORT = 'aaaaaaaa-1111-4111-8111-111111111111'
+SERVER = 'bbbbbbbb-1111-4111-8111-111111111111'
+RECOVERY = 'cccccccc-1111-4111-8111-111111111111'
+MAC = 'fa:16:3e:00:00:01'
+ADDRESS = '10.77.0.50'
+GATEWAY = '10.77.0.1'
+
+
+def subnet(**changes: Any) -> plans.Subnet:
+    """One with DHCP and a gateway."""
+    fields: dict[str, Any] = {
+        'cidr': '10.77.0.0/24', 'addresses': (ADDRESS,), 'gateway': GATEWAY, 'dns': ('8.8.8.8',),
+        'routes': (), 'dhcp': True, 'dhcp_server': None}
+    return plans.Subnet(**{**fields, **changes})
+
+
+def plan(*subnets: plans.Subnet, **changes: Any) -> plans.Plan:
+    """One of a port with one subnet."""
+    fields: dict[str, Any] = {
+        'port': PORT, 'mac': MAC, 'tap': 'tapaaaaaaaa-11', 'integration_bridge': 'br-int',
+        'instance': SERVER, 'recovery': RECOVERY, 'mtu': 1450,
+        'subnets': subnets or (subnet(),)}
+    return plans.Plan(**{**fields, **changes})
+
+
+def vif(**changes: Any) -> network_model.VIF:
+    """What Nova knows of the port."""
+    network = network_model.Network(
+        id='dddddddd-1111-4111-8111-111111111111', bridge='br-int', label='private', mtu=1450,
+        subnets=[network_model.Subnet(
+            cidr='10.77.0.0/24', gateway=network_model.IP(GATEWAY),
+            dns=[network_model.IP('8.8.8.8')], ips=[network_model.FixedIP(address=ADDRESS)],
+            routes=[network_model.Route(cidr='192.0.2.0/24',
+                                        gateway=network_model.IP('10.77.0.9'))],
+            enable_dhcp=True, dhcp_server='10.77.0.2')])
+    fields: dict[str, Any] = {
+        'id': PORT, 'address': MAC.upper(), 'network': network, 'type': 'ovs',
+        'vnic_type': 'normal', 'details': {'bridge_name': 'br-int'}, 'profile': {},
+        'devname': 'tapaaaaaaaa-11'}
+    return network_model.VIF(**{**fields, **changes})

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+import ipaddress
+import socket
+
+import testtools
+
+from specreds_nova.tests.unit.virt.box import fakes
+from specreds_nova.virt.box import announce
+
+_MAC = bytes.fromhex(fakes.MAC.replace(':', ''))
+_V6 = {'cidr': '2001:db8::/64', 'addresses': ('2001:db8::50',), 'gateway': '2001:db8::1'}
+
+
+def _sum(data: bytes) -> int:
+    total = sum(int.from_bytes(data[n:n + 2].ljust(2, b'\0'), 'big')
+                for n in range(0, len(data), 2))
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return total
+
+
+class TestFrames(testtools.TestCase):
+
+    def test_all_are_the_guests(self) -> None:
+        for frame in announce.frames(fakes.plan(fakes.subnet(), fakes.subnet(**_V6))):
+            self.assertEqual(_MAC, frame[6:12])
+            self.assertGreaterEqual(len(frame), 60)
+
+    def test_switches_neighbours_and_gateway_are_told(self) -> None:
+        rarp, own, gateway = announce.frames(fakes.plan())
+        self.assertEqual(b'\x80\x35', rarp[12:14])
+        address = socket.inet_aton(fakes.ADDRESS)
+        for frame, asked in ((own, fakes.ADDRESS), (gateway, fakes.GATEWAY)):
+            self.assertEqual(b'\xff' * 6, frame[:6])
+            self.assertEqual(b'\x08\x06', frame[12:14])
+            self.assertEqual(_MAC + address, frame[22:32])
+            self.assertEqual(socket.inet_aton(asked), frame[38:42])
+
+    def test_who_the_box_had_stood_for_is_asked(self) -> None:
+        asked = {frame[38:42] for frame in announce.frames(fakes.plan(
+            fakes.subnet(dhcp_server='10.77.0.2'))) if frame[12:14] == b'\x08\x06'}
+        self.assertEqual({socket.inet_aton(address) for address in (
+            fakes.ADDRESS, fakes.GATEWAY, '10.77.0.2')}, asked)
+
+    def test_ipv6_is_well_formed(self) -> None:
+        frames = announce.frames(fakes.plan(fakes.subnet(**_V6)))[1:]
+        self.assertEqual([136, 133], [frame[54] for frame in frames])
+        for frame in frames:
+            length = int.from_bytes(frame[18:20], 'big')
+            pseudo = frame[22:54] + length.to_bytes(4, 'big') + bytes([0, 0, 0, 58])
+            self.assertEqual(0xffff, _sum(pseudo + frame[54:54 + length]))
+        self.assertEqual(ipaddress.IPv6Address('2001:db8::50').packed, frames[0][62:78])
+        self.assertEqual(ipaddress.IPv6Address('fe80::f816:3eff:fe00:1').packed, frames[1][22:38])

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+import testtools
+
+from specreds_nova.tests.unit.virt.box import fakes
+from specreds_nova.virt.box import dhcp
+
+
+class TestArgv(testtools.TestCase):
+
+    def _argv(self, *subnets: object) -> list[str]:
+        return dhcp.argv(fakes.plan(*subnets), 'box0')  # type: ignore[arg-type]
+
+    def _options(self, *subnets: object) -> dict[str, str]:
+        prefix = '--dhcp-option-force=tag:subnet0,'
+        found = (word.removeprefix(prefix).partition(',') for word in self._argv(*subnets)
+                 if word.startswith(prefix))
+        return {name: value for name, _, value in found}
+
+    def test_serves_this_guest_only(self) -> None:
+        argv = self._argv()
+        self.assertIn('--dhcp-range=set:subnet0,10.77.0.0,static,255.255.255.0,86400', argv)
+        self.assertIn(f'--dhcp-host={fakes.MAC},{fakes.ADDRESS},host-10-77-0-50,86400', argv)
+        self.assertIn('--interface=box0', argv)
+        self.assertIn('--port=0', argv)
+        self.assertIn('--conf-file=/dev/null', argv)
+
+    def test_gives_what_the_network_would_give(self) -> None:
+        self.assertEqual({
+            'option:dns-server': '8.8.8.8', 'option:router': fakes.GATEWAY, 'option:mtu': '1450',
+            **dict.fromkeys(('121', '249'), '192.0.2.0/24,10.77.0.9,169.254.169.254/32,'
+                                            '10.77.0.2,0.0.0.0/0,10.77.0.1')},
+            self._options(fakes.subnet(routes=(('192.0.2.0/24', '10.77.0.9'),),
+                                       dhcp_server='10.77.0.2')))
+
+    def test_a_route_to_metadata_of_the_owners_is_kept(self) -> None:
+        options = self._options(fakes.subnet(routes=(('169.254.169.254/32', '10.77.0.3'),)))
+        self.assertEqual('169.254.169.254/32,10.77.0.3,0.0.0.0/0,10.77.0.1', options['121'])
+
+    def test_without_a_gateway(self) -> None:
+        subnet = fakes.subnet(gateway=None)
+        self.assertEqual('', self._options(subnet)['option:router'])
+        self.assertNotIn('121', self._options(subnet))
+        self.assertIn('--shared-network=box0,10.77.0.0', self._argv(subnet))
+
+    def test_only_where_the_network_has_dhcp(self) -> None:
+        argv = self._argv(fakes.subnet(dhcp=False),
+                          fakes.subnet(cidr='2001:db8::/64', addresses=('2001:db8::5',)))
+        self.assertEqual([], [word for word in argv if word.startswith('--dhcp-range')])

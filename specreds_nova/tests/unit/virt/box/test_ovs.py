@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+import contextlib
+from typing import Any
+from unittest import mock
+
+import fixtures
+from oslo_concurrency import processutils
+from oslo_config import cfg
+import testtools
+from vif_plug_ovs.ovsdb import ovsdb_lib
+
+from specreds_nova.tests.unit.virt.box import fakes
+from specreds_nova.virt.box import base
+from specreds_nova.virt.box import errors
+from specreds_nova.virt.box import flows
+from specreds_nova.virt.box import ovs
+from specreds_nova.virt.box import privileged
+
+
+class FakeDatabase:
+    """Records the commands of each transaction, and answers from a few rows."""
+
+    def __init__(self) -> None:
+        self.transactions: list[list[tuple[Any, ...]]] = []
+        self.rows: dict[tuple[str, str], dict[str, Any]] = {
+            ('Bridge', 'br-int'): {'name': 'br-int', 'external_ids': {}, 'fail_mode': 'secure',
+                                   'datapath_type': 'netdev'}}
+        self.bridges: dict[str, str] = {}
+
+    @contextlib.contextmanager
+    def transaction(self, check_error: bool) -> Any:
+        txn = mock.Mock()
+        commands: list[tuple[Any, ...]] = []
+        txn.add.side_effect = commands.append
+        yield txn
+        self.transactions.append(commands)
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *arguments, **more: (name, *arguments, *more.items())
+
+    def db_list(self, table: str, records: Any = None, columns: Any = None,
+                if_exists: bool = False) -> Any:
+        found = [row for (kind, name), row in self.rows.items()
+                 if kind == table and (records is None or name in records)]
+        return mock.Mock(execute=mock.Mock(return_value=found))
+
+    def iface_to_br(self, name: str) -> Any:
+        return mock.Mock(execute=mock.Mock(return_value=self.bridges.get(name)))
+
+    port_to_br = iface_to_br
+
+
+class _TestCase(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.database = FakeDatabase()
+        self.useFixture(fixtures.MockPatchObject(
+            ovsdb_lib, 'BaseOVS', return_value=mock.Mock(ovsdb=self.database)))
+        self.useFixture(fixtures.MockPatch('os_vif.initialize'))
+        self.useFixture(fixtures.MockPatchObject(cfg, 'CONF'))
+        self.sent = self.useFixture(fixtures.MockPatchObject(privileged, 'send_flows')).mock
+        self.up = self.useFixture(fixtures.MockPatchObject(privileged, 'bring_up')).mock
+        self.flows = self.useFixture(fixtures.MockPatchObject(
+            privileged, 'flows', return_value=['actions=drop'])).mock
+        self.useFixture(fixtures.MockPatchObject(ovs, '_TIMEOUT', 0))
+        self.plan = fakes.plan()
+        self.ovs = ovs.Ovs()
+
+
+class TestRefusal(_TestCase):
+
+    def _refusal(self, vif_type: str = 'ovs', vnic_type: str = 'normal', **details: Any) -> Any:
+        return self.ovs.refusal(vif_type, vnic_type, details)
+
+    def test_open_vswitch(self) -> None:
+        self.assertIsNone(self._refusal())
+        self.assertIsNone(self._refusal(bound_drivers={'0': 'openvswitch'}))
+
+    def test_all_others(self) -> None:
+        self.assertIn('vhostuser', self._refusal('vhostuser'))
+        self.assertIn('direct', self._refusal(vnic_type='direct'))
+        self.assertIn('ovn', self._refusal(bound_drivers={'0': 'ovn'}))
+        self.assertIn('iptables', self._refusal(ovs_hybrid_plug=True))
+        self.assertIn('trunk', self._refusal(bridge_name='tbr-12345678-9'))
+
+
+class TestSeal(_TestCase):
+
+    def test_is_shut_from_its_first_moment(self) -> None:
+        self.ovs.seal(self.plan)
+        [commands] = self.database.transactions
+        bridge, mode = commands[:2]
+        self.assertEqual(('add_br', self.plan.bridge), bridge[:2])
+        self.assertIn(('datapath_type', 'netdev'), bridge)
+        self.assertEqual(('db_set', 'Bridge', self.plan.bridge, ('fail_mode', 'secure')),
+                         mode[:4])
+        self.sent.assert_called_once_with(self.plan.bridge,
+                                          flows.bundle(flows.sealed(self.plan)))
+
+    def test_only_the_patch_is_the_network_services_port(self) -> None:
+        self.ovs.seal(self.plan)
+        [commands] = self.database.transactions
+        marked = [command for command in commands if 'iface-id' in str(command)]
+        self.assertEqual([self.plan.patch_peer], [command[2] for command in marked])
+
+    def test_no_such_bridge(self) -> None:
+        self.database.rows.clear()
+        error = self.assertRaises(errors.BoxFailed, self.ovs.seal, self.plan)
+        self.assertIn('br-int', str(error))
+
+    def test_no_flows(self) -> None:
+        self.sent.side_effect = processutils.ProcessExecutionError('no')
+        self.assertRaises(errors.BoxFailed, self.ovs.seal, self.plan)
+
+
+class TestAttached(_TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.device = self.database.rows['Interface', self.plan.tap] = {'ofport': flows.GUEST}
+        self.database.bridges[self.plan.tap] = self.plan.bridge
+
+    def test_in_its_box(self) -> None:
+        self.ovs.attached(self.plan)
+        self.up.assert_called_once_with(self.plan.tap)
+
+    def test_somewhere_else(self) -> None:
+        self.database.bridges[self.plan.tap] = 'br-int'
+        error = self.assertRaises(errors.BoxFailed, self.ovs.attached, self.plan)
+        self.assertIn('br-int', str(error))
+
+    def test_not_there(self) -> None:
+        self.device['ofport'] = -1
+        self.assertRaises(errors.BoxFailed, self.ovs.attached, self.plan)
+        self.up.assert_not_called()
+
+
+class TestOpen(_TestCase):
+
+    def test_is_one_change(self) -> None:
+        self.ovs.open(self.plan)
+        [call] = self.sent.mock_calls
+        bridge, commands = call.args
+        self.assertEqual(self.plan.bridge, bridge)
+        self.assertTrue(commands.startswith('flow delete\nflow add '))
+        self.assertIn('packet-out', commands)
+
+    def test_dhcp_is_off_before_the_bridge_switches_by_itself(self) -> None:
+        self.ovs.settle(self.plan)
+        [commands] = self.database.transactions
+        self.assertEqual([('del_port', self.plan.service, self.plan.bridge),
+                          ('db_set', 'Bridge', self.plan.bridge)],
+                         [command[:3] for command in commands])
+        self.assertEqual(('fail_mode', 'standalone'), commands[1][3])
+
+    def test_wired(self) -> None:
+        self.assertFalse(self.ovs.wired(self.plan))
+        port = self.database.rows['Port', self.plan.patch_peer] = {'tag': 4095}
+        self.assertFalse(self.ovs.wired(self.plan))
+        port['tag'] = 1
+        self.assertTrue(self.ovs.wired(self.plan))
+
+
+class TestFound(_TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.bridge = self.database.rows['Bridge', self.plan.bridge] = {
+            'name': self.plan.bridge, 'fail_mode': 'secure', 'external_ids': {
+                'specreds-port': fakes.PORT, 'specreds-recovery': fakes.RECOVERY,
+                'specreds-instance': fakes.SERVER}}
+
+    def test_shut(self) -> None:
+        [found] = self.ovs.found()
+        self.assertEqual((fakes.PORT, fakes.RECOVERY, fakes.SERVER, base.State.SHUT, True),
+                         (found.port, found.recovery, found.instance, found.state, found.intact))
+
+    def test_after_a_restart_of_the_switch(self) -> None:
+        self.flows.return_value = []
+        [found] = self.ovs.found()
+        self.assertEqual((base.State.SHUT, False), (found.state, found.intact))
+
+    def test_open(self) -> None:
+        self.bridge['fail_mode'] = 'standalone'
+        [found] = self.ovs.found()
+        self.assertEqual((base.State.OPEN, True), (found.state, found.intact))
+
+    def test_removal(self) -> None:
+        self.database.bridges[self.plan.patch_peer] = 'br-int'
+        self.ovs.remove(fakes.PORT)
+        [commands] = self.database.transactions
+        self.assertEqual([('del_port', self.plan.patch_peer, 'br-int'),
+                          ('del_br', self.plan.bridge)],
+                         [command[:len(command) - 1] for command in commands])

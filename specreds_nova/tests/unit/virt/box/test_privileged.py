@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+import dataclasses
+import os
+import subprocess
+from unittest import mock
+
+import fixtures
+from oslo_concurrency import processutils
+from oslo_config import fixture as config_fixture
+import testtools
+
+from specreds_nova.tests.unit.virt.box import fakes
+from specreds_nova.virt.box import privileged
+
+
+class TestPrivileged(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        privileged.context.set_client_mode(False)
+        self.addCleanup(privileged.context.set_client_mode, True)
+        self.executed = self.useFixture(fixtures.MockPatchObject(
+            processutils, 'execute', return_value=('', ''))).mock
+        self.program = self.useFixture(fixtures.MockPatchObject(
+            subprocess, 'run', return_value=mock.Mock(returncode=0))).mock
+
+    def test_only_what_is_of_a_box(self) -> None:
+        for call, name in ((privileged.send_flows, 'br-int'), (privileged.flows, 'br-int'),
+                           (privileged.bring_up, 'eth0'), (privileged.stop_services, '../x'),
+                           (privileged.namespace_runs, 'x'), (privileged.start_responder, 'x')):
+            self.assertRaises(ValueError, call, name, *(
+                [''] if call in (privileged.send_flows, privileged.start_responder) else []))
+        self.assertRaises(ValueError, privileged.start_services,
+                          dataclasses.replace(fakes.plan(), port='x').to_json())
+        self.executed.assert_not_called()
+        self.program.assert_not_called()
+
+    def test_services(self) -> None:
+        self.useFixture(fixtures.MockPatchObject(privileged, '_without_checksum_offload'))
+        privileged.start_services(fakes.plan().to_json())
+        given = '\n'.join(call.kwargs['process_input'] for call in self.executed.mock_calls
+                          if call.kwargs.get('process_input'))
+        self.assertIn(f'address add {fakes.GATEWAY}/24 dev box0', given)
+        self.assertIn('address add 169.254.169.254/32 dev box0', given)
+        self.assertIn(f'neighbour replace {fakes.ADDRESS} lladdr {fakes.MAC}', given)
+        [dnsmasq] = self.program.mock_calls
+        self.assertEqual(['ip', 'netns', 'exec', f'specreds-{fakes.PORT}', 'dnsmasq'],
+                         dnsmasq.args[0][:5])
+
+    def test_without_dhcp(self) -> None:
+        self.useFixture(fixtures.MockPatchObject(privileged, '_without_checksum_offload'))
+        privileged.start_services(fakes.plan(fakes.subnet(dhcp=False)).to_json())
+        self.program.assert_not_called()
+
+    def test_a_server_that_does_not_start(self) -> None:
+        self.useFixture(fixtures.MockPatchObject(privileged, '_without_checksum_offload'))
+        self.program.return_value.returncode = 2
+        error = self.assertRaises(OSError, privileged.start_services, fakes.plan().to_json())
+        self.assertIn('ip netns exec', str(error))
+
+    def test_nothing_to_stop(self) -> None:
+        privileged.stop_services(fakes.PORT)
+        self.assertEqual([], privileged.namespace_runs(fakes.PORT))
+        self.assertFalse(privileged.accepts_connection(fakes.PORT, fakes.ADDRESS, 80, 0.1))
+        self.executed.assert_not_called()
+
+    def test_flows(self) -> None:
+        self.executed.return_value = ('NXST_FLOW reply\n priority=1 actions=drop\n', '')
+        self.assertEqual(['priority=1 actions=drop'], privileged.flows('sbaaaaaaaa-11'))
+
+
+class TestPrepare(testtools.TestCase):
+
+    def test_root_needs_no_sudo(self) -> None:
+        conf = self.useFixture(config_fixture.Config()).conf
+        self.useFixture(fixtures.MockPatchObject(os, 'geteuid', return_value=0))
+        privileged.prepare()
+        command = conf[privileged.SECTION].helper_command
+        self.assertTrue(command.split()[0].endswith('privsep-helper'), command)
+        conf.clear_default('helper_command', group=privileged.SECTION)

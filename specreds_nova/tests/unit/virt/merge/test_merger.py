@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which servers of a host are merged, and what is told of it."""
+
+import threading
+from typing import Any
+from unittest import mock
+
+from nova import exception as nova_exception
+from nova import objects
+import nova.conf
+import testtools
+
+from specreds_nova import exception
+from specreds_nova.tests.unit.virt.merge import fakes
+from specreds_nova.virt import merge
+from specreds_nova.virt import merge_errors as errors
+from specreds_nova.virt import merging
+from specreds_nova.virt.afterwards import connections
+
+CONF = nova.conf.CONF
+SERVER = 'b6a1d7f0-5c56-4a52-8f50-3a2f6c1f7d10'
+SUPER = '0f9c2c7e-8a77-4e4b-b6d0-0a9a4b6c9d01'
+
+
+class MergerTestCase(testtools.TestCase):
+    """A host with one server that runs on overlays."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.domain = fakes.Domain()
+        self.instance = objects.Instance(uuid=SERVER, host='node1', task_state=None, id=1)
+        self.patch(CONF, 'host', 'node1')
+        self.driver = mock.Mock()
+        self.driver._host.list_guests.return_value = [
+            mock.Mock(uuid=SERVER, _domain=self.domain)]
+        self.driver._host.get_connection.return_value.lookupByUUIDString.return_value = (
+            self.domain)
+        self.storage = mock.Mock()
+        self.reported: list[tuple[str, str, dict[str, Any]]] = []
+        self.work = self.replaced(merging, 'Merging')
+        self.work.return_value.progress = merging.Progress()
+        self.found = self.replaced(objects.Instance, 'get_by_uuid', return_value=self.instance)
+        self.noted = self.replaced(connections, 'superposition', return_value=SUPER)
+        self.refreshed = self.replaced(connections, 'refresh_all')
+        self.merger = merge.Merger(self.driver, self.storage,
+                                   lambda *told: self.reported.append(told))
+        self.addCleanup(self.merger.stop)
+
+    def replaced(self, owner: Any, name: str, **how: Any) -> Any:
+        """Replace something as long as the test lasts."""
+        patch = mock.patch.object(owner, name, **how)
+        self.addCleanup(patch.stop)
+        return patch.start()
+
+    def wait(self) -> None:
+        """Wait until no merge runs."""
+        self.merger._executor.shutdown(wait=True)
+
+
+class ScanTest(MergerTestCase):
+
+    def scan(self) -> list[Any]:
+        """Which superpositions are merged."""
+        self.merger.scan(mock.sentinel.context)
+        self.wait()
+        return [call.args[1] for call in self.work.call_args_list]
+
+    def test_on_overlays(self) -> None:
+        self.assertEqual([SUPER], self.scan())
+        self.noted.assert_called_once_with(self.instance, {'id-root', 'id-data'})
+
+    def test_on_volumes(self) -> None:
+        for disk in self.domain.disks:
+            disk.overlay = None
+        self.assertEqual([], self.scan())
+
+    def test_stands_still(self) -> None:
+        # All disks are switched over already; the note has the superposition's id.
+        for disk in self.domain.disks:
+            disk.overlay = None
+        self.domain.setMetadata(0, '<merge superposition="noted" running="yes"/>', 'specreds',
+                                'urn:specreds:merge:1', 1)
+        self.assertEqual(['noted'], self.scan())
+
+    def test_backup(self) -> None:
+        self.instance.host = 'node7'
+        self.assertEqual([], self.scan())
+
+    def test_task_under_way(self) -> None:
+        self.instance.task_state = 'rebuilding'
+        self.assertEqual([], self.scan())
+
+    def test_unknown_server(self) -> None:
+        self.found.side_effect = nova_exception.InstanceNotFound(instance_id=SERVER)
+        self.assertEqual([], self.scan())
+
+    def test_unknown_superposition(self) -> None:
+        self.noted.return_value = None
+        self.assertEqual([], self.scan())
+
+
+class EnsureTest(MergerTestCase):
+
+    def test_merges_once_at_a_time(self) -> None:
+        go = threading.Event()
+        self.work.return_value.run.side_effect = lambda: go.wait(30)
+        self.merger.ensure(SERVER, SUPER)
+        self.merger.ensure(SERVER, SUPER)
+        self.assertEqual('waiting', (self.merger.progress(SERVER) or {})['state'])
+        go.set()
+        self.wait()
+        self.assertEqual(1, self.work.return_value.run.call_count)
+        self.assertIsNone(self.merger.progress(SERVER))
+        self.refreshed.assert_called_once_with(self.driver, self.instance)
+
+    def test_bandwidth(self) -> None:
+        self.merger.ensure(SERVER, SUPER)
+        self.assertEqual(8 << 20, self.work.call_args.args[3])
+
+    def test_failure_is_told(self) -> None:
+        for error in (errors.Interrupted('Ceph is full'), errors.Gone('Ceph is full'),
+                      ValueError('Ceph is full')):
+            self.work.return_value.run.side_effect = error
+            self.merger.ensure(SERVER, SUPER)
+            while self.merger.progress(SERVER) is not None:
+                pass
+            server, superposition, told = self.reported[-1]
+            self.assertEqual((SERVER, SUPER, 'failed'), (server, superposition, told['state']))
+            self.assertIn('Ceph is full', told['error'])
+        self.refreshed.assert_not_called()
+
+    def test_stopped_process_tells_nothing(self) -> None:
+        self.work.return_value.run.side_effect = errors.Stopped
+        self.merger.ensure(SERVER, SUPER)
+        self.wait()
+        self.assertEqual([], self.reported)
+
+    def test_stale_connections_do_no_harm(self) -> None:
+        self.refreshed.side_effect = exception.SuperpositionUnknown('Cinder is down')
+        self.merger.ensure(SERVER, SUPER)
+        self.wait()
+        self.assertIsNone(self.merger.progress(SERVER))
+
+    def test_after_the_end(self) -> None:
+        self.merger.stop()
+        self.merger.ensure(SERVER, SUPER)
+        self.work.return_value.run.assert_not_called()
+
+    def test_record_and_domain(self) -> None:
+        self.merger.ensure(SERVER, SUPER)
+        find, _superposition, record = self.work.call_args.args[:3]
+        self.assertIs(self.domain, find())
+        self.driver._host.get_connection.side_effect = (
+            nova_exception.HypervisorUnavailable(host='node1'))
+        self.assertRaises(errors.Unavailable, find)
+        record.step('begin')
+        self.storage.merge.assert_called_once_with(SUPER, 'begin')
+        self.storage.merge.side_effect = exception.SuperpositionRefused('no')
+        self.assertRaises(errors.Refused, record.step, 'end')
+        self.storage.state.side_effect = exception.SuperpositionUnknown('?')
+        self.assertRaises(errors.Unknown, record.state)
+
+
+class ThrottleTest(testtools.TestCase):
+
+    def test_once_a_second_and_at_each_change(self) -> None:
+        told: list[int] = []
+        throttle = merge._Throttle(lambda progress: told.append(progress['done']))
+        progress = merging.Progress(state='merging')
+        with mock.patch.object(merge, 'time') as clock:
+            for now, done, state in ((0.0, 1, 'merging'), (0.5, 2, 'merging'),
+                                     (1.5, 3, 'merging'), (1.6, 4, 'switching'),
+                                     (1.7, 5, 'switching')):
+                clock.monotonic.return_value = now
+                progress.done, progress.state = done, state
+                throttle(progress)
+        self.assertEqual([1, 3, 4], told)
+
+    def test_full_disk(self) -> None:
+        throttle = merge._Throttle(mock.Mock(side_effect=OSError('no space')))
+        throttle(merging.Progress())

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+import types
+from typing import Any
+
+import ddt
+from oslo_config import cfg
+from oslo_config import fixture as config_fixture
+import testtools
+
+from specreds_nova import conf as specreds_conf
+from specreds_nova.virt.ready import conditions
+from specreds_nova.virt.ready import errors
+
+
+def _server(metadata: dict[str, str] | None = None, **image: str) -> Any:
+    return types.SimpleNamespace(
+        uuid='server', metadata=metadata or {},
+        system_metadata={f'image_{name}': value for name, value in image.items()})
+
+
+@ddt.ddt
+class TestParse(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        specreds_conf.register(cfg.CONF)
+        self.useFixture(config_fixture.Config(cfg.CONF)).config(ready_timeout=77,
+                                                                group='specreds')
+
+    @ddt.data('agent', 'agent:/usr/bin/pg_isready -q', 'line:org.specreds.ready',
+              r'console:^ready \d+$', 'tcp:5432', 'delay:2.5', 'delay:0')
+    def test_good(self, text: str) -> None:
+        condition = conditions.parse(_server({'specreds:ready': text}))
+        self.assertEqual(text, str(condition))
+        self.assertEqual(77, condition.timeout)
+
+    @ddt.data('', 'soon', 'line', 'line:', 'line:a b', 'line:org.qemu.guest_agent.0', 'tcp',
+              'tcp:0', 'tcp:65536', 'tcp:http', 'tcp:²', 'console:(', 'delay:-1', 'delay:nan',
+              'delay:x', 'delay:1e9', 'agent: ', 'agent:"')
+    def test_bad(self, text: str) -> None:
+        error = self.assertRaises(errors.BadCondition, conditions.parse,
+                                  _server({'specreds:ready': text}))
+        self.assertIn(repr(text), str(error))
+        self.assertIn('specreds:ready', str(error))
+
+    def test_metadata_go_before_the_image(self) -> None:
+        server = _server({'specreds:ready': 'tcp:80'}, specreds_ready='delay:1',
+                         specreds_ready_timeout='9')
+        condition = conditions.parse(server)
+        self.assertEqual((conditions.Kind.TCP, 9), (condition.kind, condition.timeout))
+        del server.metadata['specreds:ready']
+        server.metadata['specreds:ready_timeout'] = '8'
+        condition = conditions.parse(server)
+        self.assertEqual((conditions.Kind.DELAY, 8), (condition.kind, condition.timeout))
+
+    def test_a_bad_timeout(self) -> None:
+        error = self.assertRaises(errors.BadCondition, conditions.parse,
+                                  _server({'specreds:ready_timeout': 'long'}))
+        self.assertIn('specreds:ready_timeout', str(error))
+
+    def test_without_a_word(self) -> None:
+        self.assertEqual('delay:30', str(conditions.parse(_server())))
+        self.assertEqual('agent', str(conditions.parse(_server(hw_qemu_guest_agent='yes'))))
+
+
+class TestDevices(testtools.TestCase):
+
+    def _devices(self, text: str, **image: str) -> list[str]:
+        specreds_conf.register(cfg.CONF)
+        return [device.to_xml(pretty_print=False) for device in conditions.parse(
+            _server({'specreds:ready': text}, **image)).devices()]
+
+    def test_a_port(self) -> None:
+        self.assertEqual(['<channel type="unix"><target type="virtio" name="a.b"/></channel>'],
+                         self._devices('line:a.b'))
+
+    def test_the_agents_port_once(self) -> None:
+        [channel] = self._devices('agent')
+        self.assertIn('org.qemu.guest_agent.0', channel)
+        self.assertEqual([], self._devices('agent', hw_qemu_guest_agent='true'))
+
+    def test_nothing(self) -> None:
+        for text in ('tcp:80', 'console:x', 'delay:1'):
+            self.assertEqual([], self._devices(text))

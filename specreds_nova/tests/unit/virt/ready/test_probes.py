@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+import pathlib
+import time
+from typing import Any
+from unittest import mock
+
+import fixtures
+import libvirt
+import libvirt_qemu
+import nova.privsep
+import testtools
+
+from specreds_nova.virt.ready import conditions
+from specreds_nova.virt.ready import probes
+
+
+def _of(kind: conditions.Kind, argument: str = '', guest: Any = None, box: Any = None
+        ) -> probes.Probe:
+    return probes.of(conditions.Condition(kind, argument, 1.0), guest or mock.MagicMock(), box,
+                     'recovery')
+
+
+class TestAgent(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.asked: list[Any] = []
+        self.answers: list[Any] = []
+        self.useFixture(fixtures.MockPatchObject(libvirt_qemu, 'qemuAgentCommand', self._ask))
+
+    def _ask(self, domain: Any, command: str, timeout: int, flags: int) -> str:
+        self.asked.append(json.loads(command))
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return json.dumps({'return': answer})
+
+    def test_ping(self) -> None:
+        self.answers = [libvirt.libvirtError('not connected'), {}]
+        probe = _of(conditions.Kind.AGENT)
+        self.assertIsNone(probe.look())
+        self.assertIn('answers', str(probe.look()))
+        self.assertEqual({'execute': 'guest-ping'}, self.asked[-1])
+
+    def test_a_command_until_it_succeeds(self) -> None:
+        self.answers = [{'pid': 7}, {'exited': False}, {'exited': True, 'exitcode': 2},
+                        {'pid': 8}, {'exited': True, 'exitcode': 0}]
+        probe = _of(conditions.Kind.AGENT, '/bin/check -q "a b"')
+        seen = [probe.look() for _ in range(3)]
+        self.assertEqual([None, None], seen[:2])
+        self.assertEqual('/bin/check ended with 0', seen[2])
+        self.assertEqual({'path': '/bin/check', 'arg': ['-q', 'a b'], 'capture-output': False},
+                         self.asked[0]['arguments'])
+
+    def test_a_command_that_a_signal_ended(self) -> None:
+        self.answers = [{'pid': 7}, {'exited': True, 'signal': 9}]
+        self.assertIsNone(_of(conditions.Kind.AGENT, '/bin/check').look())
+
+
+class TestLine(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.guest = mock.MagicMock()
+        self.stream = self.guest._domain.connect.return_value.newStream.return_value
+
+    def test_a_line_in_pieces(self) -> None:
+        self.stream.recv.side_effect = [-2, b'G1-RE', b'ADY x\nmore']
+        probe = _of(conditions.Kind.LINE, 'port', self.guest)
+        self.assertEqual([None, None, "the guest wrote 'G1-READY x'"],
+                         [probe.look() for _ in range(3)])
+        self.guest._domain.openChannel.assert_called_once_with('port', self.stream, 0)
+        probe.close()
+        self.stream.abort.assert_called_once_with()
+
+    def test_the_port_is_opened_again(self) -> None:
+        self.stream.recv.side_effect = [libvirt.libvirtError('broken'), b'', b'x\n']
+        probe = _of(conditions.Kind.LINE, 'port', self.guest)
+        self.assertEqual([None, None, "the guest wrote 'x'"], [probe.look() for _ in range(3)])
+        self.assertEqual(3, self.guest._domain.openChannel.call_count)
+
+
+class TestConsole(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        nova.privsep.sys_admin_pctxt.set_client_mode(False)
+        self.addCleanup(nova.privsep.sys_admin_pctxt.set_client_mode, True)
+        self.log = pathlib.Path(self.useFixture(fixtures.TempDir()).path, 'console.log')
+        self.guest = mock.Mock()
+        self.guest.get_xml_desc.return_value = (
+            '<domain><devices><serial type="pty"><source path="/dev/pts/1"/>'
+            f'<log file="{self.log}"/></serial></devices></domain>')
+
+    def test_a_pattern(self) -> None:
+        probe = _of(conditions.Kind.CONSOLE, r'^ready \d+$', self.guest)
+        self.assertIsNone(probe.look())
+        self.log.write_bytes(b'not ready 7\r\n\xff')
+        self.assertIsNone(probe.look())
+        self.log.write_bytes(b'booting\r\nready 7\r\n')
+        self.assertEqual("the console shows 'ready 7'", probe.look())
+
+    def test_no_console(self) -> None:
+        self.guest.get_xml_desc.return_value = '<domain><devices/></domain>'
+        self.assertRaises(ValueError, _of(conditions.Kind.CONSOLE, 'x', self.guest).look)
+
+
+class TestOthers(testtools.TestCase):
+
+    def test_tcp(self) -> None:
+        box = mock.Mock()
+        box.accepts_connection.side_effect = [False, True]
+        probe = _of(conditions.Kind.TCP, '80', box=box)
+        self.assertIsNone(probe.look())
+        self.assertIn('80', str(probe.look()))
+        box.accepts_connection.assert_called_with('recovery', 80, 0.5)
+
+    def test_delay(self) -> None:
+        clock = self.useFixture(fixtures.MockPatchObject(time, 'monotonic',
+                                                         return_value=100.0)).mock
+        probe = _of(conditions.Kind.DELAY, '5')
+        clock.return_value = 104.9
+        self.assertIsNone(probe.look())
+        clock.return_value = 105.0
+        self.assertEqual('5 s have passed', probe.look())

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the driver adds to Nova's own, which test_upstream tests."""
+
+import inspect
+import pathlib
+import types
+from typing import Any
+from unittest import mock
+
+from nova.virt import event as virtevent
+from nova.virt.libvirt import config as vconfig
+from nova.virt.libvirt import driver as nova_driver
+
+from specreds_nova.tests.unit.virt import base
+from specreds_nova.virt import chain
+from specreds_nova.virt import domains
+from specreds_nova.virt import driver
+from specreds_nova.virt import guarded
+from specreds_nova.virt import journal as journals
+from specreds_nova.virt import launch
+from specreds_nova.virt import protection
+
+OTHER = '55555555-5555-4555-8555-555555555555'
+
+
+class DriverTest(base.TestCase):
+    """A driver of a host with two domains."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.virtapi = mock.Mock()
+        self.virtapi._compute.additional_endpoints = []
+        self.ours = driver.SpeculativeLibvirtDriver(self.virtapi)
+        self.ours._host = mock.Mock()
+        self.ours._journal = self.journal
+        self.guests = [types.SimpleNamespace(name='instance-1', uuid=base.SERVER),
+                       types.SimpleNamespace(name='instance-2', uuid=OTHER)]
+        self.ours._host.list_guests.side_effect = lambda only_running: self.guests
+
+    def theirs(self, name: str, **more: Any) -> Any:
+        """Play a method of Nova's driver."""
+        return self.replace(f'nova.virt.libvirt.driver.LibvirtDriver.{name}', mock.Mock(**more))
+
+    # Hiding
+
+    def test_nothing_is_hidden_without_backups(self) -> None:
+        self.assertEqual(['instance-1', 'instance-2'], self.ours.list_instances())
+        self.assertEqual([base.SERVER, OTHER], self.ours.list_instance_uuids())
+        self.assertEqual(2, self.ours.get_num_instances())
+        self.assertTrue(self.ours.instance_exists(self.instance))
+
+    def test_backup_is_hidden_and_nothing_else(self) -> None:
+        for phase in journals.HIDDEN:
+            self.record(phase)
+            self.assertEqual(['instance-2'], self.ours.list_instances())
+            self.assertEqual([OTHER], self.ours.list_instance_uuids())
+            self.assertEqual(1, self.ours.get_num_instances())
+            self.assertFalse(self.ours.instance_exists(self.instance))
+            self.assertTrue(self.ours.instance_exists(types.SimpleNamespace(uuid=OTHER)))
+
+    def test_adopted_is_not_hidden(self) -> None:
+        for phase in journals.OURS:
+            self.record(phase)
+            self.assertEqual([base.SERVER, OTHER], self.ours.list_instance_uuids())
+            self.assertTrue(self.ours.instance_exists(self.instance))
+
+    # Evacuation
+
+    def rebuild(self, **more: Any) -> None:
+        arguments = {name: mock.Mock() for name in (
+            'context', 'image_meta', 'injected_files', 'admin_password', 'allocations', 'bdms',
+            'detach_block_devices', 'attach_block_devices')}
+        self.ours.rebuild(instance=self.instance, **arguments, **more)
+
+    def test_rebuild_is_novas_without_backups(self) -> None:
+        self.assertRaises(NotImplementedError, self.rebuild)
+        self.assertRaises(NotImplementedError, self.rebuild, evacuate=True)
+
+    def ready(self) -> None:
+        self.adoption, self.reconciler, self.afterwards = mock.Mock(), mock.Mock(), mock.Mock()
+        self.ours._adoption, self.ours._reconciler = self.adoption, self.reconciler
+        self.ours.afterwards = self.afterwards
+        self.spawned = self.replace('nova.thread_pool_factory.spawn', mock.Mock())
+
+    def test_evacuation_without_a_backup_is_novas(self) -> None:
+        self.ready()
+        self.adoption.adopt.return_value = None
+        self.assertRaises(NotImplementedError, self.rebuild, evacuate=True)
+        self.spawned.assert_not_called()
+
+    def test_evacuation_with_a_backup(self) -> None:
+        self.ready()
+        self.rebuild(evacuate=True)
+        self.assertIs(self.instance, self.adoption.adopt.call_args.args[0].instance)
+        self.spawned.assert_called_once_with(
+            self.reconciler.await_adoption, self.adoption.adopt.return_value)
+
+    def test_rebuild_in_place(self) -> None:
+        self.ready()
+        self.assertRaises(NotImplementedError, self.rebuild)
+        self.afterwards.refuse_until_merged.assert_called_once_with(self.instance, 'rebuilt')
+        self.adoption.adopt.assert_not_called()
+
+    # Disks and devices
+
+    def test_who_configures_which_volume(self) -> None:
+        theirs = self.theirs('_get_volume_driver')
+        server = types.SimpleNamespace(metadata={}, obj_attr_is_set=lambda name: True)
+        for kind, ours in (('rbd', False), ('iscsi', False), ('rbd_super', True)):
+            found = self.ours._get_volume_driver({'driver_volume_type': kind})
+            self.assertEqual(ours, found is not theirs.return_value, kind)
+        with protection.of(server):
+            for kind, ours in (('rbd', True), ('iscsi', False), ('rbd_super', True)):
+                found = self.ours._get_volume_driver({'driver_volume_type': kind})
+                self.assertEqual(ours, isinstance(found, chain.ChainedVolumeDriver), kind)
+
+    def config(self, mark: domains.Mark | None, **metadata: str) -> vconfig.LibvirtConfigGuest:
+        config = vconfig.LibvirtConfigGuest()
+        config.virt_type, config.name, config.uuid = 'qemu', 'instance-1', base.SERVER
+        self.theirs('_get_guest_config', return_value=config)
+        server = types.SimpleNamespace(metadata=metadata, obj_attr_is_set=lambda name: True,
+                                       system_metadata={}, uuid=base.SERVER)
+        self.replace('specreds_nova.virt.readiness.ready.parse', lambda instance: mock.Mock(
+            devices=lambda: [mock.sentinel.device]))
+        with mock.patch.object(launch, 'marking', return_value=mark):
+            return self.ours._get_guest_config(server, [])
+
+    def test_backup_is_marked(self) -> None:
+        config = self.config(domains.Mark(base.RECOVERY, base.SUPERPOSITION))
+        config.devices = []
+        self.assertEqual(domains.Mark(base.RECOVERY, base.SUPERPOSITION),
+                         domains.mark_of(config.to_xml()))
+
+    def test_server_that_is_not_protected_is_as_it_was(self) -> None:
+        config = self.config(None, HA_Enabled='false')
+        self.assertEqual(([], []), (config.devices, config.metadata))
+        self.assertIsNone(domains.mark_of(config.to_xml()))
+
+    def test_protected_server_can_say_that_it_is_ready(self) -> None:
+        self.assertEqual([mock.sentinel.device], self.config(None).devices)
+
+    def test_mark_is_kept_until_the_merge_is_over(self) -> None:
+        self.record(journals.MERGING)
+        self.assertEqual(1, len(self.config(None).metadata))
+        self.record(journals.MERGED)
+        self.assertEqual(0, len(self.config(None).metadata))
+
+    # Events
+
+    def test_events(self) -> None:
+        told = self.theirs('emit_event')
+        stopped = virtevent.LifecycleEvent(base.SERVER, virtevent.EVENT_LIFECYCLE_STOPPED)
+        started = virtevent.LifecycleEvent(base.SERVER, virtevent.EVENT_LIFECYCLE_STARTED)
+        self.ours.emit_event(stopped)
+        self.assertEqual(1, told.call_count)
+        self.record(journals.RUNNING)
+        self.ours.emit_event(started)
+        self.record(journals.ABORTED)
+        note = pathlib.Path(self.state, 'specreds', 'stale', f'{base.SERVER}.json')
+        note.parent.mkdir()
+        note.write_text('{}')
+        self.ours.emit_event(stopped)
+        self.assertEqual(1, told.call_count)
+        self.ours.emit_event(started)
+        self.assertEqual(2, told.call_count)
+        # What is started here again is not stale.
+        self.theirs('_create_guest')
+        self.ours._create_guest(mock.Mock(), '<domain/>', self.instance)
+        self.ours.emit_event(stopped)
+        self.assertEqual(3, told.call_count)
+
+    # Start and stop
+
+    def test_init_host(self) -> None:
+        self.theirs('init_host')
+        self.replace('specreds_nova.virt.box.load', mock.Mock())
+        self.replace('specreds_nova.virt.merge.Merger', mock.Mock())
+        started = self.replace('specreds_nova.virt.reconcile.Periodic.start', mock.Mock())
+        self.record(journals.PROMOTED)
+        self.guests = []
+        self.ours._journal = journals.Journal(f'{self.state}/specreds')
+        self.ours.init_host(base.HOST)
+        [endpoint] = self.virtapi._compute.additional_endpoints
+        self.assertEqual([base.RECOVERY],
+                         [record.recovery_id for record in self.ours._journal.records()])
+        self.assertEqual('specreds', endpoint.target.namespace)
+        started.assert_called_once()
+
+    def test_init_host_elsewhere_than_in_nova_compute(self) -> None:
+        self.theirs('init_host')
+        del self.virtapi._compute
+        self.ours.init_host(base.HOST)
+        self.assertIsNone(self.ours._box)
+
+
+class GuardedTest(base.TestCase):
+    """Each guarded operation ends in Nova's own."""
+
+    def test_every_operation(self) -> None:
+        names = [name for name, member in vars(guarded.GuardedLibvirtDriver).items()
+                 if inspect.isfunction(member) and name not in ('_refresh',
+                                                                '_refuse_until_merged')]
+        self.assertIn('spawn', names)
+        for name in names:
+            for afterwards in (None, mock.Mock()):
+                with mock.patch.object(nova_driver.LibvirtDriver, name) as theirs:
+                    self.call(name, afterwards)
+                expected = 0 if name == '_soft_reboot' and afterwards else 1
+                self.assertEqual(expected, theirs.call_count, name)
+                if afterwards is not None and name != '_live_migration_operation':
+                    self.assertEqual(1, len([call for call in afterwards.method_calls
+                                             if 'through' not in call[0]]), name)
+
+    def call(self, name: str, afterwards: Any) -> None:
+        ours = driver.SpeculativeLibvirtDriver.__new__(driver.SpeculativeLibvirtDriver)
+        ours.afterwards = afterwards
+        method = getattr(ours, name)
+        parameters = [parameter for parameter in inspect.signature(method).parameters.values()
+                      if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
+        server = mock.Mock(metadata={}, obj_attr_is_set=lambda name: True)
+        method(*[server if parameter.name == 'instance' else mock.Mock()
+                 for parameter in parameters])
+
+    def test_refused_is_not_done(self) -> None:
+        afterwards = mock.Mock()
+        afterwards.refuse_until_merged.side_effect = RuntimeError('not merged')
+        with mock.patch.object(nova_driver.LibvirtDriver, 'snapshot') as theirs:
+            self.assertRaises(RuntimeError, self.call, 'snapshot', afterwards)
+        theirs.assert_not_called()

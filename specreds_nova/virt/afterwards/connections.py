@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How Nova's database says that a server's volumes are connected, and how they really are.
+
+The block device mappings keep what Cinder said once. Whether a volume is opened itself or through
+an overlay changes later, and only Cinder knows: the record in Ceph decides, never the mapping.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+from nova import context as nova_context
+from nova import objects
+from nova.virt import driver as virt_driver
+from nova.volume import cinder
+from oslo_log import log as logging
+
+from specreds_nova.virt import chain
+from specreds_nova.virt import protection
+from specreds_nova.virt.afterwards import errors
+
+LOG = logging.getLogger(__name__)
+
+BlockDeviceInfo = dict[str, Any]
+
+
+def refresh(driver: Any, instance: Any, block_device_info: BlockDeviceInfo | None) -> None:
+    """Ask Cinder for the connections of what is about to be opened, and note what it says.
+
+    For servers that can be in no superposition as far as Nova knows, what Nova noted is taken.
+
+    :param driver: Nova's libvirt driver
+    :param block_device_info: changed in place, and in the database
+    :raises VersionUnknown: Cinder does not answer
+    :raises NotHere: what counts was promoted for another host, and may be in use there
+    """
+    for device in _doubtful(instance, block_device_info):
+        before = superposition_of(device['connection_info'])
+        try:
+            device.refresh_connection_info(
+                nova_context.get_admin_context(), instance, cinder.API(), driver)
+        except Exception as exc:
+            raise errors.VersionUnknown(
+                f'server {instance.uuid} cannot be started: Cinder does not say which version of '
+                f'volume {device.volume_id} counts ({exc}); try again when it does') from exc
+        after = superposition_of(device['connection_info'])
+        if after is not None and after != before:
+            raise errors.NotHere(_elsewhere(instance, device, after))
+        if after != before:
+            LOG.info('volume %s is opened itself: superposition %s is merged',
+                     device.volume_id, before, instance=instance)
+
+
+def refuse_overlays(instance: Any, block_device_info: BlockDeviceInfo | None,
+                    ours: Collection[str]) -> None:
+    """Let nothing be opened through an overlay that may be open elsewhere.
+
+    :param block_device_info: as fresh as it can be
+    :param ours: superpositions whose overlays are surely not
+    :raises NotHere: something would be
+    """
+    for device in virt_driver.block_device_info_get_mapping(block_device_info):
+        found = superposition_of(device['connection_info'])
+        if found is not None and found not in ours:
+            raise errors.NotHere(_elsewhere(instance, device, found))
+
+
+def refresh_all(driver: Any, instance: Any) -> None:
+    """Note for each volume of a server how it is connected now."""
+    bdms = objects.BlockDeviceMappingList.get_by_instance_uuid(
+        nova_context.get_admin_context(), instance.uuid)
+    refresh(driver, instance, virt_driver.get_block_device_info(instance, bdms))
+
+
+def superposition(instance: Any, volume_ids: Collection[str] | None = None) -> str | None:
+    """Tell which superposition a server's volumes go through, as far as Nova has noted it.
+
+    :param volume_ids: only look at these
+    """
+    bdms = objects.BlockDeviceMappingList.get_by_instance_uuid(
+        nova_context.get_admin_context(), instance.uuid)
+    info = virt_driver.get_block_device_info(instance, bdms)
+    for device in virt_driver.block_device_info_get_mapping(info):
+        if volume_ids is None or device.volume_id in volume_ids:
+            found = superposition_of(device['connection_info'])
+            if found is not None:
+                return found
+    return None
+
+
+def superposition_of(connection_info: dict[str, Any] | None) -> str | None:
+    """Give the superposition whose overlay a connection goes through, None if it is plain."""
+    if not connection_info or connection_info.get('driver_volume_type') != chain.CHAINED:
+        return None
+    told = connection_info['data'].get('superposition')
+    return None if told is None else str(told['id'])
+
+
+def _doubtful(instance: Any, block_device_info: BlockDeviceInfo | None) -> list[Any]:
+    """List the volumes of which Nova's note may be wrong."""
+    devices = [device for device in virt_driver.block_device_info_get_mapping(block_device_info)
+               if (device['connection_info'] or {}).get('driver_volume_type') in chain.TYPES]
+    if protection.protected(instance):
+        return devices
+    return [device for device in devices if superposition_of(device['connection_info'])]
+
+
+def _elsewhere(instance: Any, device: Any, found: str) -> str:
+    return (f'server {instance.uuid} cannot be started here: volume {device.volume_id} goes '
+            f'through the overlay of superposition {found}, which was promoted for another host. '
+            f'If its backup runs there, evacuate the server to it; if not, Cinder merges it '
+            f'within a minute or two: try again then')

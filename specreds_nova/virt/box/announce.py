@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frames that tell the network where the guest is now, sent in the guest's name.
+
+RARP is what QEMU sends after a live migration: switches learn from it. ARP tells the neighbours,
+and asks the ones whose place the box had taken: their answers correct the guest's own ARP cache.
+Neighbour advertisements and a router solicitation do the same for IPv6.
+"""
+import ipaddress
+
+from specreds_nova.virt.box import plan as box_plan
+
+# Seconds after the opening at which the announcement is sent again: switches and the network
+# service's own agent may come late.
+REPEATS = (0.05, 0.15, 0.3, 0.6, 1.0, 2.0, 4.0, 8.0)
+
+_BROADCAST = b'\xff' * 6
+_ETHERNET_IPV4 = bytes.fromhex('000108000604')
+_REQUEST = b'\x00\x01'
+_REVERSE_REQUEST = b'\x00\x03'
+_NOBODY = b'\x00' * 4
+_SHORTEST_FRAME = 60
+
+_ALL_NODES = ipaddress.IPv6Address('ff02::1')
+_ALL_ROUTERS = ipaddress.IPv6Address('ff02::2')
+_ICMPV6 = 58
+_ROUTER_SOLICITATION = 133
+_NEIGHBOUR_ADVERTISEMENT = 136
+_OVERRIDE = 0x20000000
+
+
+def frames(plan: box_plan.Plan) -> list[bytes]:
+    """:returns: one round of the announcement, without the frame check sequence"""
+    mac = _mac(plan.mac)
+    result = [_rarp(mac)]
+    for subnet in plan.ipv4:
+        for own in subnet.addresses:
+            result.append(_arp_request(mac, own, own))
+            result += [_arp_request(mac, own, other)
+                       for other in (subnet.gateway, subnet.dhcp_server)
+                       if other and other not in subnet.addresses]
+    addresses6 = [ipaddress.IPv6Address(address)
+                  for subnet in plan.ipv6 for address in subnet.addresses]
+    result += [_advertisement(mac, address) for address in addresses6]
+    if addresses6:
+        result.append(_solicitation(mac))
+    return result
+
+
+def _mac(text: str) -> bytes:
+    return bytes.fromhex(text.replace(':', ''))
+
+
+def _rarp(mac: bytes) -> bytes:
+    return _frame(_BROADCAST, mac, 0x8035,
+                  _ETHERNET_IPV4 + _REVERSE_REQUEST + (mac + _NOBODY) * 2)
+
+
+def _arp_request(mac: bytes, own: str, other: str) -> bytes:
+    target = b'\x00' * 6
+    return _frame(_BROADCAST, mac, 0x0806,
+                  _ETHERNET_IPV4 + _REQUEST + mac + ipaddress.IPv4Address(own).packed
+                  + target + ipaddress.IPv4Address(other).packed)
+
+
+def _advertisement(mac: bytes, address: ipaddress.IPv6Address) -> bytes:
+    body = _OVERRIDE.to_bytes(4, 'big') + address.packed + b'\x02\x01' + mac
+    return _icmpv6(mac, address, _ALL_NODES, _NEIGHBOUR_ADVERTISEMENT, body)
+
+
+def _solicitation(mac: bytes) -> bytes:
+    """From the address that the guest's interface has by its hardware address."""
+    identifier = bytes([mac[0] ^ 2]) + mac[1:3] + b'\xff\xfe' + mac[3:]
+    source = ipaddress.IPv6Address(bytes.fromhex('fe80') + b'\x00' * 6 + identifier)
+    body = b'\x00' * 4 + b'\x01\x01' + mac
+    return _icmpv6(mac, source, _ALL_ROUTERS, _ROUTER_SOLICITATION, body)
+
+
+def _icmpv6(mac: bytes, source: ipaddress.IPv6Address, target: ipaddress.IPv6Address,
+            kind: int, body: bytes) -> bytes:
+    ends = source.packed + target.packed
+    message = bytes([kind, 0, 0, 0]) + body
+    pseudo = ends + len(message).to_bytes(4, 'big') + bytes([0, 0, 0, _ICMPV6])
+    message = message[:2] + _checksum(pseudo + message) + message[4:]
+    header = b'\x60\x00\x00\x00' + len(message).to_bytes(2, 'big') + bytes([_ICMPV6, 255]) + ends
+    return _frame(b'\x33\x33' + target.packed[-4:], mac, 0x86dd, header + message)
+
+
+def _checksum(data: bytes) -> bytes:
+    total = sum(int.from_bytes(data[n:n + 2].ljust(2, b'\x00'), 'big')
+                for n in range(0, len(data), 2))
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return (total ^ 0xffff).to_bytes(2, 'big')
+
+
+def _frame(target: bytes, source: bytes, ethertype: int, payload: bytes) -> bytes:
+    return (target + source + ethertype.to_bytes(2, 'big') + payload).ljust(_SHORTEST_FRAME, b'\0')

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The DHCP server of a box: dnsmasq, which gives one port what the network would have given it.
+
+The server's address is that of the network's own DHCP server, or else the gateway, so the guest
+renews its lease where it would have anyway; when nobody answers there it asks everybody, as DHCP
+has it.
+"""
+import ipaddress
+
+from specreds_nova.virt.box import plan as box_plan
+
+# Neutron's default lease, in seconds: long enough that the network's own server need not be back
+# soon after a failure.
+LEASE = 86400
+
+_CLASSLESS_ROUTES = (121, 249)
+
+
+def argv(plan: box_plan.Plan, device: str) -> list[str]:
+    """The server's command line; it goes to the background by itself once it serves.
+
+    :param device: the namespace's device
+    """
+    arguments = [
+        'dnsmasq', '--conf-file=/dev/null', '--no-hosts', '--no-resolv', '--no-ping', '--port=0',
+        '--user=root', '--group=root', '--pid-file=', f'--interface={device}',
+        '--bind-interfaces', '--except-interface=lo', '--dhcp-authoritative', '--leasefile-ro',
+        '--log-facility=/dev/null']
+    for number, subnet in enumerate(subnet for subnet in plan.ipv4
+                                    if subnet.dhcp and subnet.addresses):
+        arguments += _subnet(plan, subnet, number, device)
+    return arguments
+
+
+def _subnet(plan: box_plan.Plan, subnet: box_plan.Subnet, number: int, device: str) -> list[str]:
+    network = ipaddress.IPv4Network(subnet.cidr)
+    # A port has one lease: its first address with DHCP, as with Neutron's own agents.
+    address = subnet.addresses[0]
+    tag = f'subnet{number}'
+    host = ['--dhcp-host=' + ','.join([plan.mac, address, host_name(address), str(LEASE)])]
+    arguments = [
+        f'--dhcp-range=set:{tag},{network.network_address},static,{network.netmask},{LEASE}',
+        *(host if not number else [])]
+    if subnet.server is None or subnet.server in subnet.addresses:
+        arguments.append(f'--shared-network={device},{network.network_address}')
+    for option, value in _options(plan, subnet):
+        arguments.append(f'--dhcp-option-force=tag:{tag},{option}{"," if value else ""}{value}')
+    return arguments
+
+
+def _options(plan: box_plan.Plan, subnet: box_plan.Subnet) -> list[tuple[str, str]]:
+    options = [('option:dns-server', ','.join(subnet.dns))] if subnet.dns else []
+    # Without a value dnsmasq sends none; unasked, it would name itself.
+    options.append(('option:router', subnet.gateway or ''))
+    if routes := _routes(subnet):
+        text = ','.join(f'{to},{via}' for to, via in routes)
+        options += [(str(code), text) for code in _CLASSLESS_ROUTES]
+    if plan.mtu:
+        options.append(('option:mtu', str(plan.mtu)))
+    return options
+
+
+def _routes(subnet: box_plan.Subnet) -> list[tuple[str, str]]:
+    """The subnet's routes, the one to the metadata address, and the default route: a client that
+    gets routes ignores the router option."""
+    routes = list(subnet.routes)
+    metadata = f'{box_plan.METADATA_ADDRESS}/32'
+    if subnet.server and metadata not in dict(routes):
+        routes.append((metadata, subnet.server))
+    if routes and subnet.gateway:
+        routes.append(('0.0.0.0/0', subnet.gateway))
+    return routes
+
+
+def host_name(address: str) -> str:
+    """The name that Neutron's DHCP agents give to a host."""
+    return 'host-' + address.replace('.', '-')

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The flows of a box's bridge, in ovs-ofctl's language. A frame no flow matches goes nowhere.
+
+Sealed: of the guest's frames only DHCP requests, TCP to the metadata address, answers to the
+readiness probe, and ARP requests for the box's own addresses are looked at, and none of those
+leaves the host. Nothing that comes through the patch is looked at.
+Open: the guest's device and the patch are one wire; the box's services are not on it any more.
+"""
+from collections.abc import Iterable, Iterator
+
+from specreds_nova.virt.box import plan as box_plan
+
+# OpenFlow port numbers, asked for when the ports are made, so that the flows can be there before
+# the guest's device is.
+PATCH = 1
+GUEST = 2
+SERVICE = 3
+
+_ARP_REPLY = ('move:NXM_OF_ETH_SRC[]->NXM_OF_ETH_DST[],mod_dl_src:{mac},load:2->NXM_OF_ARP_OP[],'
+              'move:NXM_NX_ARP_SHA[]->NXM_NX_ARP_THA[],move:NXM_OF_ARP_SPA[]->NXM_OF_ARP_TPA[],'
+              'load:{mac_number}->NXM_NX_ARP_SHA[],load:{ip_number}->NXM_OF_ARP_SPA[],IN_PORT')
+
+
+def sealed(plan: box_plan.Plan) -> list[str]:
+    """:returns: all flows of a sealed box"""
+    return [f'priority=100,in_port={PATCH},actions=drop',
+            *_dhcp(plan), *_metadata(plan), *_arp(plan), *_probe(plan)]
+
+
+def opened() -> list[str]:
+    """:returns: all flows of an open box"""
+    return [f'priority=10,in_port={GUEST},actions=output:{PATCH}',
+            f'priority=10,in_port={PATCH},actions=output:{GUEST}']
+
+
+def bundle(flows: Iterable[str], frames: Iterable[bytes] = ()) -> str:
+    """One atomic replacement of all flows by these, followed by frames sent through the patch.
+
+    :returns: input of ``ovs-ofctl bundle``
+    """
+    return '\n'.join(['flow delete', *(f'flow add {flow}' for flow in flows),
+                      *packets_out(frames), ''])
+
+
+def packets_out(frames: Iterable[bytes]) -> list[str]:
+    return [f'packet-out in_port={GUEST} packet={frame.hex()} actions=output:{PATCH}'
+            for frame in frames]
+
+
+def _dhcp(plan: box_plan.Plan) -> Iterator[str]:
+    if any(subnet.dhcp for subnet in plan.ipv4):
+        yield (f'priority=90,in_port={GUEST},udp,tp_src=68,tp_dst=67,'
+               f'actions=mod_dl_dst:{plan.service_mac},output:{SERVICE}')
+        yield f'priority=90,in_port={SERVICE},udp,tp_src=67,actions=output:{GUEST}'
+
+
+def _metadata(plan: box_plan.Plan) -> Iterator[str]:
+    address = box_plan.METADATA_ADDRESS
+    if plan.ipv4:
+        yield (f'priority=90,in_port={GUEST},tcp,nw_dst={address},'
+               f'actions=mod_dl_dst:{plan.service_mac},output:{SERVICE}')
+        yield f'priority=90,in_port={SERVICE},tcp,nw_src={address},actions=output:{GUEST}'
+
+
+def _arp(plan: box_plan.Plan) -> Iterator[str]:
+    for address, mac in (plan.answered if plan.ipv4 else {}).items():
+        actions = _ARP_REPLY.format(mac=mac, mac_number=hex(int(mac.replace(':', ''), 16)),
+                                    ip_number=hex(_number(address)))
+        yield f'priority=90,in_port={GUEST},arp,arp_op=1,arp_tpa={address},actions={actions}'
+
+
+def _probe(plan: box_plan.Plan) -> Iterator[str]:
+    """What the readiness probe sends from the box's namespace, and the guest's answers."""
+    for subnet in plan.ipv4:
+        server = subnet.server
+        for address in subnet.addresses:
+            if server and server not in subnet.addresses:
+                yield (f'priority=80,in_port={SERVICE},tcp,nw_src={server},nw_dst={address},'
+                       f'actions=output:{GUEST}')
+                yield (f'priority=80,in_port={GUEST},tcp,nw_src={address},nw_dst={server},'
+                       f'actions=mod_dl_dst:{plan.service_mac},output:{SERVICE}')
+
+
+def _number(address: str) -> int:
+    return int.from_bytes(bytes(map(int, address.split('.'))), 'big')

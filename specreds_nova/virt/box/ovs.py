@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Boxes with Open vSwitch: a bridge for each port, between the guest and the integration bridge.
+
+The bridge is made in one transaction with ``fail_mode=secure``: without flows it passes nothing,
+and a restarted ovs-vswitchd has no flows. Its patch to the integration bridge carries what the
+network service's agent looks for, so the agent wires that end like any port, security groups
+included, while the guest's own device stays out of the agent's sight.
+
+An open box is a wire. ``fail_mode=standalone`` is what keeps it one when ovs-vswitchd restarts;
+it also is how a box remembers that it is open.
+"""
+from collections.abc import Mapping
+import time
+from typing import Any
+
+from nova.network import model as network_model
+import os_vif
+from oslo_concurrency import processutils
+from oslo_config import cfg
+from oslo_log import log as logging
+from ovsdbapp import exceptions as ovsdb_exceptions
+from vif_plug_ovs.ovsdb import ovsdb_lib
+
+from specreds_nova.virt.box import announce
+from specreds_nova.virt.box import base
+from specreds_nova.virt.box import errors
+from specreds_nova.virt.box import flows
+from specreds_nova.virt.box import plan as box_plan
+from specreds_nova.virt.box import privileged
+
+LOG = logging.getLogger(__name__)
+
+# Keys of the bridge's external ids.
+_PORT = 'specreds-port'
+_RECOVERY = 'specreds-recovery'
+_INSTANCE = 'specreds-instance'
+
+_SHUT = 'secure'
+_OPEN = 'standalone'
+# What Neutron's agent puts on a port that it has not wired or that is not bound here.
+_DEAD_VLAN = 4095
+# What bridges of trunks begin with.
+_TRUNK = 'tbr-'
+# Seconds that the database may take for a transaction.
+_TIMEOUT = 10
+# Seconds between two looks for the guest's device.
+_POLL = 0.02
+
+
+class Ovs(base.Mechanism):
+    """Neutron's Open vSwitch agent, with its own firewall or none."""
+
+    def __init__(self) -> None:
+        # Registers os-vif's options; harmless when Nova has done it.
+        os_vif.initialize()
+        self._switch = ovsdb_lib.BaseOVS(cfg.CONF.os_vif_ovs)
+        # os-vif's own is made for other moments.
+        self._switch.timeout = _TIMEOUT
+
+    def refusal(self, vif_type: str, vnic_type: str, details: Mapping[str, Any]) -> str | None:
+        if vnic_type != network_model.VNIC_TYPE_NORMAL:
+            return f'a port of type {vnic_type} is not reached through a switch of this host'
+        if vif_type != network_model.VIF_TYPE_OVS:
+            return f'its ports are bound as {vif_type}, for which there is no box'
+        if details.get(network_model.VIF_DETAILS_OVS_HYBRID_PLUG):
+            return ("its security groups are kept by iptables on the guest's device "
+                    '(firewall_driver = iptables_hybrid); use openvswitch')
+        if str(details.get(network_model.VIF_DETAILS_BRIDGE_NAME, '')).startswith(_TRUNK):
+            return 'it is the parent of a trunk'
+        drivers = set(details.get('bound_drivers', {}).values())
+        if drivers and 'openvswitch' not in drivers:
+            names = ', '.join(sorted(drivers))
+            return f'its ports are bound by {names}, for which there is no box'
+        return None
+
+    def seal(self, plan: box_plan.Plan) -> None:
+        try:
+            datapath = self._datapath(plan)
+            self._make_bridge(plan, datapath)
+        except (ovsdb_exceptions.OvsdbAppException, RuntimeError) as error:
+            raise errors.BoxFailed(port=plan.port, reason=str(error)) from error
+        self._send(plan, flows.bundle(flows.sealed(plan)))
+
+    def serve(self, plan: box_plan.Plan) -> None:
+        # In two steps: ovs-vswitchd goes on using a device that was replaced behind its back.
+        database = self._switch.ovsdb
+        try:
+            database.del_port(plan.service, plan.bridge, if_exists=True).execute(check_error=True)
+            database.add_port(plan.bridge, plan.service, ofport_request=flows.SERVICE
+                              ).execute(check_error=True)
+        except (ovsdb_exceptions.OvsdbAppException, RuntimeError) as error:
+            raise errors.BoxFailed(port=plan.port, reason=str(error)) from error
+
+    def attached(self, plan: box_plan.Plan) -> None:
+        owner = self._switch.ovsdb.iface_to_br(plan.tap).execute()
+        if owner != plan.bridge:
+            raise errors.BoxFailed(port=plan.port, reason=(
+                f'the guest\'s device {plan.tap} is in {owner or "no bridge"}, '
+                f'not in {plan.bridge}'))
+        self._wait_for_device(plan)
+        # A switch in user space and libvirt change the device's flags at the same moment, and
+        # the one may undo what the other did.
+        privileged.bring_up(plan.tap)
+
+    def open(self, plan: box_plan.Plan) -> None:
+        self._send(plan, flows.bundle(flows.opened(), announce.frames(plan)))
+
+    def settle(self, plan: box_plan.Plan) -> None:
+        # The services' device must be gone before the bridge may switch by itself.
+        with self._switch.ovsdb.transaction(check_error=True) as txn:
+            txn.add(self._switch.ovsdb.del_port(plan.service, plan.bridge, if_exists=True))
+            txn.add(self._switch.ovsdb.db_set('Bridge', plan.bridge, ('fail_mode', _OPEN)))
+
+    def announce(self, plan: box_plan.Plan) -> None:
+        self._send(plan, '\n'.join([*flows.packets_out(announce.frames(plan)), '']))
+
+    def wired(self, plan: box_plan.Plan) -> bool:
+        tag = self._value('Port', plan.patch_peer, 'tag')
+        return bool(tag) and tag != _DEAD_VLAN
+
+    def remove(self, port: str) -> None:
+        database = self._switch.ovsdb
+        patch = box_plan.patch_peer_of(port)
+        with database.transaction(check_error=True) as txn:
+            if bridge := database.port_to_br(patch).execute():
+                txn.add(database.del_port(patch, bridge, if_exists=True))
+            txn.add(database.del_br(box_plan.bridge_of(port), if_exists=True))
+
+    def found(self) -> list[base.Found]:
+        rows = self._switch.ovsdb.db_list('Bridge', columns=['name', 'external_ids', 'fail_mode']
+                                          ).execute(check_error=True)
+        return [self._found(row) for row in rows if _PORT in row['external_ids']]
+
+    def _found(self, row: Mapping[str, Any]) -> base.Found:
+        ids = row['external_ids']
+        is_open = row['fail_mode'] == _OPEN
+        return base.Found(port=ids[_PORT], recovery=ids[_RECOVERY], instance=ids[_INSTANCE],
+                          state=base.State.OPEN if is_open else base.State.SHUT,
+                          intact=is_open or bool(privileged.flows(row['name'])))
+
+    def _datapath(self, plan: box_plan.Plan) -> str:
+        value = self._value('Bridge', plan.integration_bridge, 'datapath_type')
+        if value is None:
+            raise errors.BoxFailed(port=plan.port, reason=(
+                f'there is no bridge {plan.integration_bridge} on this host: '
+                f'is its network agent set up?'))
+        return str(value)
+
+    def _make_bridge(self, plan: box_plan.Plan, datapath: str) -> None:
+        database = self._switch.ovsdb
+        with database.transaction(check_error=True) as txn:
+            txn.add(database.add_br(plan.bridge, may_exist=True, datapath_type=datapath or None))
+            txn.add(database.db_set(
+                'Bridge', plan.bridge, ('fail_mode', _SHUT), ('external_ids', {
+                    _PORT: plan.port, _RECOVERY: plan.recovery, _INSTANCE: plan.instance})))
+            txn.add(database.add_port(plan.bridge, plan.tap, ofport_request=flows.GUEST))
+            txn.add(database.add_port(plan.bridge, plan.patch))
+            txn.add(database.db_set(
+                'Interface', plan.patch, ('type', 'patch'), ('ofport_request', flows.PATCH),
+                ('options', {'peer': plan.patch_peer})))
+            txn.add(database.add_port(plan.integration_bridge, plan.patch_peer))
+            txn.add(database.db_set(
+                'Interface', plan.patch_peer, ('type', 'patch'),
+                ('options', {'peer': plan.patch}), ('external_ids', {
+                    'iface-id': plan.port, 'iface-status': 'active',
+                    'attached-mac': plan.mac, 'vm-uuid': plan.instance})))
+
+    def _wait_for_device(self, plan: box_plan.Plan) -> None:
+        deadline = time.monotonic() + _TIMEOUT
+        while (ofport := self._value('Interface', plan.tap, 'ofport')) != flows.GUEST:
+            if time.monotonic() > deadline:
+                raise errors.BoxFailed(port=plan.port, reason=(
+                    f'its device {plan.tap} is port {ofport} of {plan.bridge} '
+                    f'instead of {flows.GUEST}'))
+            time.sleep(_POLL)
+
+    def _value(self, table: str, record: str, column: str) -> Any:
+        """:returns: None if there is no such record, or nothing in it"""
+        rows = self._switch.ovsdb.db_list(table, [record], [column], if_exists=True
+                                          ).execute(check_error=True)
+        value = rows[0][column] if rows else None
+        return None if value == [] else value
+
+    def _send(self, plan: box_plan.Plan, commands: str) -> None:
+        try:
+            privileged.send_flows(plan.bridge, commands)
+        except (processutils.ProcessExecutionError, OSError) as error:
+            raise errors.BoxFailed(port=plan.port, reason=(
+                f'the flows of {plan.bridge} could not be changed: {error}')) from error

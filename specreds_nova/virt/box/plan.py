@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one port's box is made of: names and addresses, taken from Nova's network model.
+
+A plan is plain data: the mechanism, the flows, the DHCP server and a later reconciliation all work
+from it, and it is kept on disk and beside the bridge so that a restarted service finds it again.
+"""
+from collections.abc import Mapping, Sequence
+import dataclasses
+import ipaddress
+import json
+from typing import Any, Self
+
+# How much of a port's id goes into the name of a device, as Nova and os-vif do it.
+_ID_LENGTH = 11
+
+METADATA_ADDRESS = '169.254.169.254'
+
+
+@dataclasses.dataclass(frozen=True)
+class Subnet:
+    """One subnet of a port.
+
+    :param cidr: the subnet
+    :param addresses: the port's own addresses in it
+    :param gateway: the gateway's address, or None
+    :param dns: name servers
+    :param routes: (destination, next hop) of the subnet's host routes
+    :param dhcp: whether the network answers DHCP requests in it
+    :param dhcp_server: the address of the network's DHCP server, where it has one of its own
+    """
+
+    cidr: str
+    addresses: tuple[str, ...]
+    gateway: str | None
+    dns: tuple[str, ...]
+    routes: tuple[tuple[str, str], ...]
+    dhcp: bool
+    dhcp_server: str | None
+
+    @property
+    def version(self) -> int:
+        return ipaddress.ip_network(self.cidr).version
+
+    @property
+    def prefix(self) -> int:
+        return ipaddress.ip_network(self.cidr).prefixlen
+
+    @property
+    def server(self) -> str | None:
+        """The address that the box serves DHCP from: the one the guest will renew its lease at."""
+        return self.dhcp_server or self.gateway
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """One port in its box.
+
+    :param port: the port's id
+    :param mac: the guest's hardware address
+    :param tap: the guest's device on this host
+    :param integration_bridge: the bridge that the network service wires ports on
+    :param instance: the server's id
+    :param recovery: the recovery's id
+    :param mtu: bytes, or None for the network's default
+    :param subnets: the port's subnets
+    :param neighbours: hardware addresses of gateways and DHCP servers, as far as known
+    """
+
+    port: str
+    mac: str
+    tap: str
+    integration_bridge: str
+    instance: str
+    recovery: str
+    mtu: int | None
+    subnets: tuple[Subnet, ...]
+    neighbours: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def bridge(self) -> str:
+        return bridge_of(self.port)
+
+    @property
+    def patch(self) -> str:
+        """The patch's end in the box."""
+        return f'sbp-{self.port[:_ID_LENGTH]}'
+
+    @property
+    def patch_peer(self) -> str:
+        """The patch's end on the integration bridge: what the network service wires."""
+        return patch_peer_of(self.port)
+
+    @property
+    def service(self) -> str:
+        """The device that leads from the bridge to DHCP and metadata."""
+        return service_of(self.port)
+
+    @property
+    def namespace(self) -> str:
+        return namespace_of(self.port)
+
+    @property
+    def service_mac(self) -> str:
+        """Hardware address of the box's own services: local, and the same for every plan."""
+        return '02:' + ':'.join(self.port.replace('-', '')[n:n + 2] for n in range(0, 10, 2))
+
+    @property
+    def ipv4(self) -> tuple[Subnet, ...]:
+        return tuple(subnet for subnet in self.subnets if subnet.version == 4)
+
+    @property
+    def ipv6(self) -> tuple[Subnet, ...]:
+        return tuple(subnet for subnet in self.subnets if subnet.version == 6)
+
+    @property
+    def answered(self) -> dict[str, str]:
+        """IPv4 addresses that the box answers ARP for → the hardware address it tells.
+
+        The real one where it is known, so that the guest need not learn it anew when the box
+        opens.
+        """
+        addresses = dict.fromkeys([METADATA_ADDRESS])
+        for subnet in self.ipv4:
+            addresses.update(dict.fromkeys(
+                address for address in (subnet.dhcp_server, subnet.gateway) if address))
+        own = {address for subnet in self.ipv4 for address in subnet.addresses}
+        return {address: self.neighbours.get(address, self.service_mac)
+                for address in addresses if address not in own}
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """:raises ValueError, KeyError, TypeError: on anything that :meth:`to_json` did not
+        write."""
+        fields = json.loads(text)
+        subnets = tuple(
+            Subnet(**{**subnet,
+                      'addresses': tuple(subnet['addresses']),
+                      'dns': tuple(subnet['dns']),
+                      'routes': tuple((to, via) for to, via in subnet['routes'])})
+            for subnet in fields.pop('subnets'))
+        return cls(subnets=subnets, **fields)
+
+
+def bridge_of(port: str) -> str:
+    return f'sb{port[:_ID_LENGTH]}'
+
+
+def patch_peer_of(port: str) -> str:
+    return f'sbi-{port[:_ID_LENGTH]}'
+
+
+def service_of(port: str) -> str:
+    return f'sv{port[:_ID_LENGTH]}'
+
+
+def namespace_of(port: str) -> str:
+    return f'specreds-{port}'
+
+
+def from_vif(vif: Any, instance: str, recovery: str,
+             neighbours: Mapping[str, str] | None = None) -> Plan:
+    """:param vif: nova.network.model.VIF, as it is to be on this host"""
+    network = vif['network']
+    return Plan(port=vif['id'], mac=vif['address'].lower(), tap=vif['devname'],
+                integration_bridge=network['bridge'], instance=instance, recovery=recovery,
+                mtu=network.get_meta('mtu'), subnets=_subnets(network['subnets']),
+                neighbours=dict(neighbours or {}))
+
+
+def _subnets(subnets: Sequence[Any]) -> tuple[Subnet, ...]:
+    return tuple(
+        Subnet(cidr=subnet['cidr'],
+               addresses=tuple(ip['address'] for ip in subnet['ips']),
+               gateway=_address(subnet['gateway']),
+               dns=tuple(ip['address'] for ip in subnet['dns']),
+               routes=tuple((route['cidr'], route['gateway']['address'])
+                            for route in subnet['routes']),
+               dhcp=bool(subnet.get_meta('enable_dhcp') or subnet.get_meta('dhcp_server')),
+               dhcp_server=subnet.get_meta('dhcp_server'))
+        for subnet in subnets if subnet['cidr'])
+
+
+def _address(ip: Any) -> str | None:
+    return ip['address'] if ip else None

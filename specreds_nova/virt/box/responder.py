@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A box's metadata service: answers GET requests from one file, and does nothing else.
+
+Run inside the box's network namespace with the file's path as argument. It goes to the background
+once it accepts connections, and gives up root. It imports the standard library only: it starts in
+a few hundredths of a second, and there is one for each port.
+"""
+import base64
+import http
+import http.server
+import json
+import os
+import pathlib
+import posixpath
+import socket
+import sys
+from typing import NamedTuple
+import urllib.parse
+
+ADDRESS = ('169.254.169.254', 80)
+_NOBODY = 65534
+
+
+class Answer(NamedTuple):
+    """:param kind: media type"""
+
+    kind: str
+    body: bytes
+
+
+def load(path: pathlib.Path) -> dict[str, Answer]:
+    """:returns: answers by path"""
+    return {where: Answer(kind, base64.b64decode(body))
+            for where, (kind, body) in json.loads(path.read_text()).items()}
+
+
+def canonical(path: str) -> str:
+    """The key of a request's path: Nova looks EC2's paths up with and without its name."""
+    path = urllib.parse.unquote(path.partition('?')[0])
+    path = posixpath.normpath('/' + path.lstrip('/'))
+    first = path.split('/')[1]
+    return path if first in ('ec2', 'openstack') else posixpath.normpath('/ec2' + path)
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """Answers from ``answers``."""
+
+    protocol_version = 'HTTP/1.1'
+    server_version = 'specreds'
+    sys_version = ''
+    # Seconds that an idle connection is kept.
+    timeout = 30
+    answers: dict[str, Answer] = {}
+
+    def do_GET(self) -> None:
+        answer = self.answers.get(canonical(self.path))
+        if answer is None:
+            self.send_error(http.HTTPStatus.NOT_FOUND)
+            return
+        self.send_response(http.HTTPStatus.OK)
+        self.send_header('Content-Type', answer.kind)
+        self.send_header('Content-Length', str(len(answer.body)))
+        self.end_headers()
+        if self.command != 'HEAD':
+            self.wfile.write(answer.body)
+
+    do_HEAD = do_GET  # noqa: N815
+
+    def log_message(self, format: str, *args: object) -> None:
+        del format, args
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Threads, as a guest may leave a connection open."""
+
+    daemon_threads = True
+
+    def server_bind(self) -> None:
+        # Not HTTPServer's: it asks the resolver for a name.
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_name, self.server_port = ADDRESS
+
+
+def main(path: str) -> None:
+    """Serve until killed."""
+    Handler.answers = load(pathlib.Path(path))
+    server = Server(ADDRESS, Handler)
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setgid(_NOBODY)
+        os.setuid(_NOBODY)
+    server.serve_forever()
+
+
+if __name__ == '__main__':
+    main(sys.argv[1])

@@ -1,0 +1,370 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The boxes of this host: sealing a server's ports, opening them, and leaving nothing behind."""
+from collections.abc import Callable, Iterable, Sequence
+from concurrent import futures
+import copy
+import dataclasses
+import pathlib
+import shutil
+import threading
+import time
+from typing import Any
+
+from nova import context as nova_context
+from nova.network import model as network_model
+from oslo_concurrency import processutils
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from specreds_nova.virt.box import announce
+from specreds_nova.virt.box import base
+from specreds_nova.virt.box import bindings
+from specreds_nova.virt.box import errors
+from specreds_nova.virt.box import metadata
+from specreds_nova.virt.box import ovs
+from specreds_nova.virt.box import plan as box_plan
+from specreds_nova.virt.box import privileged
+from specreds_nova.virt.box import vifs
+
+LOG = logging.getLogger(__name__)
+
+_PLAN = 'plan.json'
+_METADATA = 'metadata.json'
+# Seconds that the network service, DHCP and metadata may take beside the booting guest.
+_BACKGROUND_TIMEOUT = 60.0
+# A host may start dozens of backups at once, which mostly wait for the network service.
+_WORKERS = 32
+
+
+class Box:
+    """One recovery is one box, of all the server's ports.
+
+    :param driver: the libvirt driver
+    """
+
+    def __init__(self, driver: Any) -> None:
+        del driver
+        privileged.prepare()
+        self._host: str = cfg.CONF.host
+        self._directory = pathlib.Path(cfg.CONF.state_path, 'specreds', 'boxes')
+        self._mechanism: base.Mechanism = ovs.Ovs()
+        self._bindings = bindings.Bindings(self._host)
+        self._workers = futures.ThreadPoolExecutor(_WORKERS, 'specreds-box')
+        self._background: dict[str, list[futures.Future[None]]] = {}
+        # Recoveries whose boxes this process has opened: whoever asks for them to be shut since
+        # had looked before.
+        self._opened: set[str] = set()
+        self._deciding = threading.Lock()
+        self._workers.submit(privileged.warm_up)
+
+    def reasons(self, context: Any, instance: Any) -> list[str]:
+        """:returns: why the server cannot be sealed here, as far as can be told beforehand"""
+        ports = self._bindings.ports(context, instance.uuid)
+        found = [self._mechanism.refusal(vif['type'], vif['vnic_type'], vif['details'] or {})
+                 or self._bindings.refusal(ports.get(vif['id']))
+                 for vif in instance.get_network_info()]
+        return [reason for reason in found if reason]
+
+    def seal(self, context: Any, instance: Any, recovery_id: str) -> network_model.NetworkInfo:
+        """Make the box, shut. Idempotent.
+
+        The network service is told, and DHCP and metadata come up, in the background:
+        :meth:`attached` waits for them.
+
+        :returns: the server's network as it is inside the box
+        :raises errors.BoxRefused: there cannot be a box for this server on this host
+        :raises errors.BoxFailed: it could not be made; :meth:`remove` what there is of it
+        """
+        vifs = [copy.deepcopy(vif) for vif in instance.get_network_info()]
+        self._refuse(instance, [
+            self._mechanism.refusal(vif['type'], vif['vnic_type'], vif['details'] or {})
+            for vif in vifs])
+        plans = [box_plan.from_vif(vif, instance.uuid, recovery_id) for vif in vifs]
+        for plan in plans:
+            self._keep(plan)
+            self._mechanism.seal(plan)
+        self._begin(recovery_id, self._tell, context, instance, plans)
+        for vif, plan in zip(vifs, plans, strict=True):
+            vif['network']['bridge'] = plan.bridge
+            self._begin(recovery_id, self._serve, plan, instance)
+        return network_model.NetworkInfo(vifs)
+
+    def attached(self, instance: Any, recovery_id: str) -> None:
+        """Make sure that the running guest is in its box, with all that belongs to it.
+
+        :raises errors.BoxRefused: the network service does not let it be here
+        :raises errors.BoxFailed: it is not in its box; nothing has been let through
+        """
+        del instance
+        for plan in self._plans(recovery_id):
+            self._mechanism.attached(plan)
+        for begun in self._background.pop(recovery_id, []):
+            begun.result(timeout=_BACKGROUND_TIMEOUT)
+
+    def open(self, context: Any, instance: Any, recovery_id: str) -> dict[str, int]:
+        """Let the guest out: the switch first, then the network service. Idempotent.
+
+        :returns: what took how long, in ms
+        :raises errors.BoxNotFound: there is no such box here
+        :raises errors.BoxFailed: some of it is not done; open it again
+        """
+        plans = self._plans(recovery_id)
+        if not plans and instance is not None and instance.get_network_info():
+            raise errors.BoxNotFound(recovery=recovery_id)
+        begun = time.monotonic()
+        with self._deciding:
+            self._opened.add(recovery_id)
+            for plan in plans:
+                self._mechanism.open(plan)
+        timings = {'box_open': _elapsed(begun)}
+        threading.Thread(target=self._announce, args=(plans,), daemon=True).start()
+        ports = [plan.port for plan in plans]
+        self._bindings.activate(context, ports)
+        self._bindings.forget_others(context, ports)
+        timings['bindings'] = _elapsed(begun)
+        for plan in plans:
+            self._mechanism.settle(plan)
+            privileged.stop_services(plan.port)
+        timings['box_settled'] = _elapsed(begun)
+        return timings
+
+    def adopted(self, context: Any, recovery_id: str) -> None:
+        """Drop what the ports still have on the primary's host. Idempotent."""
+        self._bindings.forget_others(context, [plan.port for plan in self._plans(recovery_id)])
+
+    def remove(self, context: Any, instance: Any | None, recovery_id: str) -> None:
+        """Remove the box of a recovery that is not promoted. Idempotent.
+
+        :param instance: not needed, it may be gone
+        :raises errors.BoxNotRemoved: the network service has still to be told; all else is gone
+        """
+        del instance
+        self._end_background(recovery_id)
+        ports = self._ports(recovery_id)
+        for port in ports:
+            self._remove_local(port)
+        # What is kept on disk goes last: it is what a second attempt starts from.
+        try:
+            self._bindings.remove(context, ports)
+        except Exception as error:
+            raise errors.BoxNotRemoved(recovery=recovery_id, host=self._host,
+                                       reason=str(error)) from error
+        for port in ports:
+            self._forget(port)
+
+    def reconcile(self, shut: Iterable[str], opened: Iterable[str],
+                  unsure: Iterable[str] = ()) -> None:
+        """Make the boxes of this host what they should be, after a restart of anything.
+
+        :param shut: recoveries whose backups run here and are not promoted
+        :param opened: recoveries that are promoted; their boxes may be open or shut
+        :param unsure: recoveries of which neither is known: their boxes are left as they are
+        """
+        shut, opened = set(shut), set(opened)
+        boxes = self._mechanism.found()
+        for box in boxes:
+            plan = self._kept(box.port)
+            if box.recovery in shut:
+                with self._deciding:
+                    self._restore(box, plan)
+            elif box.recovery in opened and box.state is base.State.SHUT and plan:
+                self._mechanism.open(plan)
+                self._mechanism.settle(plan)
+                privileged.stop_services(plan.port)
+        # An open box of a recovery that is over carries a server that was adopted.
+        carrying = {box.recovery for box in boxes if box.state is base.State.OPEN}
+        there = {box.recovery for box in boxes} | {plan.recovery for plan in self._all_kept()}
+        for recovery in there - carrying - shut - opened - set(unsure):
+            LOG.warning('Removing the box of recovery %s, which nothing is known of', recovery)
+            try:
+                self.remove(nova_context.get_admin_context(), None, recovery)
+            except errors.BoxNotRemoved as error:
+                LOG.warning('%s', error)
+
+    def through(self, network_info: Any) -> Any:
+        """:returns: the network with the bridges that the ports really are in on this host: the
+        guest of an adopted server goes on behind its open box until it is unplugged"""
+        if not any(self._kept(vif['id']) for vif in network_info):
+            return network_info
+        adjusted = copy.deepcopy(list(network_info))
+        for vif in adjusted:
+            if self._kept(vif['id']):
+                vif['network']['bridge'] = box_plan.bridge_of(vif['id'])
+        return network_model.NetworkInfo(adjusted)
+
+    def unplugged(self, network_info: Any) -> None:
+        """Remove the open boxes of ports whose guest is gone. Idempotent.
+
+        A shut one is a backup's, and goes with :meth:`remove`.
+        """
+        boxed = [vif['id'] for vif in network_info if self._kept(vif['id'])]
+        if not boxed:
+            return
+        for box in self._mechanism.found():
+            if box.port in boxed and box.state is base.State.OPEN:
+                self._remove_local(box.port)
+                self._forget(box.port)
+
+    def vif_driver(self, host: Any) -> vifs.VIFDriver:
+        """:returns: what Nova is to plug the ports of servers with
+        :param host: nova.virt.libvirt.host.Host
+        """
+        return vifs.VIFDriver(host, self)
+
+    def namespace(self, recovery_id: str) -> str | None:
+        """:returns: name of the network namespace from which the guest can be reached in its box
+        at its first port"""
+        plans = self._plans(recovery_id)
+        return plans[0].namespace if plans else None
+
+    def accepts_connection(self, recovery_id: str, tcp_port: int, timeout: float) -> bool:
+        """Whether the guest accepts a TCP connection at one of its addresses, from inside.
+
+        :param timeout: seconds for each address
+        """
+        return any(privileged.accepts_connection(plan.port, address, tcp_port, timeout)
+                   for plan in self._plans(recovery_id)
+                   for subnet in plan.ipv4 for address in subnet.addresses)
+
+    def wired(self, recovery_id: str) -> bool:
+        """Whether the network service's agent here has done its part: then opening is instant."""
+        return all(self._mechanism.wired(plan) for plan in self._plans(recovery_id))
+
+    def _refuse(self, instance: Any, reasons: Sequence[str | None]) -> None:
+        if found := [reason for reason in reasons if reason]:
+            raise errors.BoxRefused(instance=instance.uuid, host=self._host,
+                                    reason='; '.join(found))
+
+    def _begin(self, recovery_id: str, work: Callable[..., None], *arguments: Any) -> None:
+        """Begin what :meth:`attached` waits for."""
+        self._background.setdefault(recovery_id, []).append(
+            self._workers.submit(work, *arguments))
+
+    def _end_background(self, recovery_id: str) -> None:
+        """Wait until nothing is made any more that would have to be removed again."""
+        begun = self._background.pop(recovery_id, [])
+        for one in begun:
+            one.cancel()
+        futures.wait(begun, timeout=_BACKGROUND_TIMEOUT)
+
+    def _tell(self, context: Any, instance: Any, plans: Sequence[box_plan.Plan]) -> None:
+        """Have the network service prepare the ports here."""
+        ports = self._bindings.ports(context, instance.uuid)
+        self._refuse(instance, [self._bindings.refusal(ports.get(plan.port)) for plan in plans])
+        wanted = [ports[plan.port] for plan in plans]
+        bound = self._bindings.bind(context, wanted)
+        self._refuse(instance, [self._unlike(plan, bound[plan.port]) for plan in plans])
+        self._bindings.prepare(context, wanted)
+        for plan in plans:
+            self._learn(context, plan, ports[plan.port]['network_id'])
+
+    def _unlike(self, plan: box_plan.Plan, binding: bindings.Binding) -> str | None:
+        """The box was made from what the port is on the primary's host."""
+        details = binding.details
+        here = details.get(network_model.VIF_DETAILS_BRIDGE_NAME, cfg.CONF.neutron.ovs_bridge)
+        if here != plan.integration_bridge:
+            return (f'its port {plan.port} belongs on {here} here, but on '
+                    f'{plan.integration_bridge} on its own host')
+        return self._mechanism.refusal(binding.vif_type, binding.vnic_type, details)
+
+    def _learn(self, context: Any, plan: box_plan.Plan, network: str) -> None:
+        """Let the box tell the hardware addresses that the guest will find outside."""
+        addresses = set(plan.answered) - {box_plan.METADATA_ADDRESS}
+        neighbours = self._bindings.neighbours(context, network, addresses)
+        if neighbours:
+            plan = dataclasses.replace(plan, neighbours=neighbours)
+            self._keep(plan)
+            self._mechanism.seal(plan)
+
+    def _serve(self, plan: box_plan.Plan, instance: Any) -> None:
+        """Start DHCP and metadata."""
+        if not plan.ipv4:
+            return
+        self._start_dhcp(plan)
+        path = self._directory / plan.port / _METADATA
+        try:
+            metadata.write(instance, path)
+            privileged.start_responder(plan.port, str(path))
+        except Exception:
+            # Guests need it at their first boot, and this is not that.
+            LOG.exception('The box of port %s has no metadata service', plan.port)
+
+    def _start_dhcp(self, plan: box_plan.Plan) -> None:
+        try:
+            privileged.start_services(plan.to_json())
+        except (OSError, processutils.ProcessExecutionError) as error:
+            raise errors.BoxFailed(port=plan.port, reason=(
+                f'DHCP could not be started in it: {error}')) from error
+        self._mechanism.serve(plan)
+
+    def _announce(self, plans: Sequence[box_plan.Plan]) -> None:
+        begun = time.monotonic()
+        for moment in announce.REPEATS:
+            time.sleep(max(0.0, begun + moment - time.monotonic()))
+            for plan in plans:
+                try:
+                    self._mechanism.announce(plan)
+                except errors.BoxFailed:
+                    LOG.debug('The box of port %s is gone', plan.port)
+                    return
+
+    def _restore(self, box: base.Found, plan: box_plan.Plan | None) -> None:
+        if box.recovery in self._opened:
+            return
+        if box.state is base.State.OPEN:
+            # Promotion is written down before it opens a box.
+            LOG.error('The box of port %s is open, but recovery %s is not promoted: shutting it',
+                      box.port, box.recovery)
+        if plan is None:
+            LOG.error('The box of port %s stays shut, without DHCP: what it was made of is lost',
+                      box.port)
+            return
+        if not box.intact or box.state is base.State.OPEN:
+            self._mechanism.seal(plan)
+        if plan.ipv4:
+            self._restore_services(plan)
+
+    def _restore_services(self, plan: box_plan.Plan) -> None:
+        path = self._directory / plan.port / _METADATA
+        wanted = any(subnet.dhcp for subnet in plan.ipv4) + path.exists()
+        if len(privileged.namespace_runs(plan.port)) < wanted:
+            self._start_dhcp(plan)
+            if path.exists():
+                privileged.start_responder(plan.port, str(path))
+
+    def _remove_local(self, port: str) -> None:
+        self._mechanism.remove(port)
+        privileged.stop_services(port)
+
+    def _ports(self, recovery_id: str) -> list[str]:
+        found = {box.port for box in self._mechanism.found() if box.recovery == recovery_id}
+        return sorted(found | {plan.port for plan in self._plans(recovery_id)})
+
+    def _plans(self, recovery_id: str) -> list[box_plan.Plan]:
+        return [plan for plan in self._all_kept() if plan.recovery == recovery_id]
+
+    def _all_kept(self) -> list[box_plan.Plan]:
+        if not self._directory.exists():
+            return []
+        kept = [self._kept(entry.name) for entry in sorted(self._directory.iterdir())]
+        return [plan for plan in kept if plan]
+
+    def _keep(self, plan: box_plan.Plan) -> None:
+        directory = self._directory / plan.port
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        temporary = directory / f'{_PLAN}.new'
+        temporary.write_text(plan.to_json())
+        temporary.replace(directory / _PLAN)
+
+    def _kept(self, port: str) -> box_plan.Plan | None:
+        try:
+            return box_plan.Plan.from_json((self._directory / port / _PLAN).read_text())
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def _forget(self, port: str) -> None:
+        shutil.rmtree(self._directory / port, ignore_errors=True)
+
+
+def _elapsed(begun: float) -> int:
+    return round((time.monotonic() - begun) * 1000)

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nova's libvirt driver, which can also run backups: ``compute_driver`` is
+``specreds.SpeculativeLibvirtDriver``.
+
+It only passes on: what is done is in the modules beside this one. A server that is not protected
+is handled exactly as by the class that this one extends.
+"""
+
+import contextlib
+import os
+from typing import Any
+
+from nova import objects
+from nova import rpc
+from nova import thread_pool_factory
+import nova.conf
+from nova.virt import event as virtevent
+from oslo_log import log as logging
+
+from specreds_nova import conf
+from specreds_nova import exception
+from specreds_nova.virt import adoption
+from specreds_nova.virt import backups
+from specreds_nova.virt import box
+from specreds_nova.virt import chain
+from specreds_nova.virt import claims
+from specreds_nova.virt import domains
+from specreds_nova.virt import eligibility
+from specreds_nova.virt import endpoint
+from specreds_nova.virt import guarded
+from specreds_nova.virt import journal as journals
+from specreds_nova.virt import launch
+from specreds_nova.virt import merge
+from specreds_nova.virt import protection
+from specreds_nova.virt import readiness
+from specreds_nova.virt import reconcile
+from specreds_nova.virt import site as sites
+from specreds_nova.virt import storage
+from specreds_nova.virt.afterwards import operations
+
+__all__ = ['SpeculativeLibvirtDriver']
+
+CONF = nova.conf.CONF
+conf.register(CONF)
+LOG = logging.getLogger(__name__)
+
+
+class SpeculativeLibvirtDriver(guarded.GuardedLibvirtDriver):
+    """LibvirtDriver, and backups of servers whose own host is suspected of having failed."""
+
+    def __init__(self, virtapi: Any, read_only: bool = False) -> None:
+        super().__init__(virtapi, read_only)
+        self._chains = chain.ChainedVolumeDriver(self._host)
+        self._journal = journals.Journal(os.path.join(CONF.state_path, 'specreds'))
+        # Until init_host nothing is known of backups.
+        self._box: Any = None
+        self._adoption: adoption.Adoption | None = None
+        self._reconciler: reconcile.Reconciler | None = None
+        self._periodic: reconcile.Periodic | None = None
+        self._merger: Any = None
+
+    def init_host(self, host: str) -> None:
+        """Also make this host's backups what they should be, and answer for them."""
+        super().init_host(host)
+        compute = getattr(self.virtapi, '_compute', None)
+        if compute is None:
+            LOG.warning('this is not nova-compute: there are no backups here')
+            return
+        self._journal.load()
+        self._box = box.load(self)
+        self.vif_driver = self._box.vif_driver(self._host)
+        cinder = storage.Storage()
+        launcher = launch.Launcher(self)
+        site = sites.Site(
+            host=host, driver=self, journal=self._journal, storage=cinder, launcher=launcher,
+            claims=claims.Claims(_Provider(host)),
+            eligibility=eligibility.Eligibility(self, launcher, host), box=self._box)
+        watches = readiness.Watches(launcher, self._box)
+        found = backups.Backups(site, watches)
+        self._merger = merge.Merger(self, cinder, reconcile.merge_report(self._journal))
+        self.afterwards = operations.Afterwards(self, cinder, self._merger)
+        self._adoption = adoption.Adoption(site, found)
+        self._reconciler = reconcile.Reconciler(site, found, self._adoption, watches,
+                                                self._merger)
+        self._reconciler.find_lost()
+        self._reconciler.give_back()
+        rpc.add_extra_exmods(exception.__name__)
+        compute.additional_endpoints.append(endpoint.Endpoint(found))
+        self._periodic = reconcile.Periodic(self._reconciler)
+        self._periodic.start()
+        LOG.info('servers can have backups on this host; %d recoveries are known here',
+                 len(self._journal.records()))
+
+    def cleanup_host(self, host: str) -> None:
+        """Also stop to look after backups, which go on running."""
+        if self._periodic is not None:
+            self._periodic.stop()
+            self._merger.stop()
+        super().cleanup_host(host)
+
+    # What Nova must not know of: a backup has the name and the UUID of a server of another host
+
+    def instance_exists(self, instance: Any) -> bool:
+        """Tell whether a server is here that is Nova's."""
+        hidden = self._journal.hidden()
+        return not (hidden and instance.uuid in hidden) and super().instance_exists(instance)
+
+    def list_instances(self) -> list[str]:
+        """List the names of the domains that are Nova's."""
+        hidden = self._journal.hidden()
+        if not hidden:
+            return list(super().list_instances())
+        return [guest.name for guest in self._host.list_guests(only_running=False)
+                if guest.uuid not in hidden]
+
+    def list_instance_uuids(self) -> list[str]:
+        """List the UUIDs of the domains that are Nova's."""
+        hidden = self._journal.hidden()
+        return [uuid for uuid in super().list_instance_uuids() if uuid not in hidden]
+
+    # Evacuation to this host
+
+    def rebuild(self, context: Any, instance: Any, image_meta: Any, injected_files: Any,
+                admin_password: Any, allocations: Any, bdms: Any, detach_block_devices: Any,
+                attach_block_devices: Any, network_info: Any = None, evacuate: bool = False,
+                block_device_info: Any = None, preserve_ephemeral: bool = False,
+                accel_uuids: Any = None, reimage_boot_volume: bool = False) -> None:
+        """Adopt a promoted backup, if there is one.
+
+        :raises NotImplementedError: there is none; Nova rebuilds as it always does
+        """
+        if self._adoption is None or self._reconciler is None:
+            raise NotImplementedError()
+        if not evacuate:
+            self._refuse_until_merged(instance, 'rebuilt')
+            raise NotImplementedError()
+        record = self._adoption.adopt(adoption.Evacuation(
+            context, instance, bdms, detach_block_devices, attach_block_devices))
+        if record is None:
+            raise NotImplementedError()
+        thread_pool_factory.spawn(self._reconciler.await_adoption, record)
+
+    # Domains of servers that are protected, and of backups
+
+    def _get_volume_driver(self, connection_info: dict[str, Any]) -> Any:
+        kind = connection_info.get('driver_volume_type')
+        if kind == chain.CHAINED or (kind == chain.PLAIN and protection.applies()):
+            return self._chains
+        return super()._get_volume_driver(connection_info)
+
+    def _get_guest_storage_config(self, context: Any, instance: Any, *args: Any,
+                                  **kwargs: Any) -> Any:
+        with protection.of(instance):
+            return super()._get_guest_storage_config(context, instance, *args, **kwargs)
+
+    def attach_volume(self, context: Any, connection_info: Any, instance: Any,
+                      mountpoint: Any, disk_bus: Any = None, device_type: Any = None,
+                      encryption: Any = None) -> Any:
+        """Attach a volume as it would have been from the beginning."""
+        with protection.of(instance):
+            return super().attach_volume(context, connection_info, instance, mountpoint,
+                                         disk_bus, device_type, encryption)
+
+    def _get_guest_config(self, instance: Any, network_info: Any, *args: Any,
+                          **kwargs: Any) -> Any:
+        config = super()._get_guest_config(instance, network_info, *args, **kwargs)
+        mark = self._mark(instance)
+        if mark is not None:
+            config.metadata.append(domains.MarkConfig(mark))
+        if protection.protected(instance):
+            for device in readiness.devices(instance):
+                config.add_device(device)
+        return config
+
+    # Domains that are ended, and not by Nova
+
+    def emit_event(self, event: Any) -> None:
+        """Tell Nova of what happens to its domains; not of a backup's, or a stale one's end.
+
+        Nova would note the server as stopped, which runs elsewhere, or is about to.
+        """
+        uuid = event.get_instance_uuid() if isinstance(event, virtevent.InstanceEvent) else None
+        if uuid is not None and (uuid in self._journal.hidden() or self._ended_as_stale(event)):
+            LOG.info('%s is kept from Nova: it is not the server', event)
+            return
+        super().emit_event(event)
+
+    def _create_guest(self, context: Any, xml: str, instance: Any, *args: Any,
+                      **kwargs: Any) -> Any:
+        # Whatever was stale of it here, this is not.
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(_stale_note(instance.uuid))
+        return super()._create_guest(context, xml, instance, *args, **kwargs)
+
+    def _ended_as_stale(self, event: Any) -> bool:
+        """Tell whether specreds-sentinel ended the domain, which it notes before it does."""
+        return (isinstance(event, virtevent.LifecycleEvent)
+                and event.get_transition() == virtevent.EVENT_LIFECYCLE_STOPPED
+                and os.path.exists(_stale_note(event.get_instance_uuid())))
+
+    def _mark(self, instance: Any) -> domains.Mark | None:
+        """Give the mark of a domain, which it keeps until what it wrote is merged."""
+        record = self._journal.of_instance(instance.uuid)
+        if record is not None and (record.phase in journals.OURS
+                                   or record.phase == journals.PROMOTED):
+            return domains.Mark(record.recovery_id, record.superposition_id)
+        return launch.marking()
+
+
+def _stale_note(instance_uuid: str) -> str:
+    return os.path.join(CONF.state_path, 'specreds', 'stale', f'{instance_uuid}.json')
+
+
+class _Provider:
+    """Finds the host's resource provider, once."""
+
+    def __init__(self, host: str) -> None:
+        self._host = host
+        self._uuid: str | None = None
+
+    def __call__(self) -> str:
+        if self._uuid is None:
+            nodes = objects.ComputeNodeList.get_all_by_host(sites.admin_context(), self._host)
+            self._uuid = str(nodes[0].uuid)
+        return self._uuid

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What this host knows of its backups: one file each, which survives nova-compute and the host.
+
+A change is on disk before anything that depends on it is done, so that whoever finds the file
+after a crash knows what may have to be undone.
+"""
+
+from collections.abc import Iterator
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import threading
+import time
+from typing import Any
+
+from oslo_log import log as logging
+from oslo_utils import uuidutils
+
+LOG = logging.getLogger(__name__)
+
+STARTING = 'starting'
+RUNNING = 'running'
+HARDENED = 'hardened'
+PROMOTED = 'promoted'
+ADOPTED = 'adopted'
+MERGING = 'merging'
+MERGED = 'merged'
+ABORTING = 'aborting'
+ABORTED = 'aborted'
+FAILED = 'failed'
+
+# The domain is not the server's yet as far as Nova knows, so it is kept from Nova's sight.
+HIDDEN = frozenset({STARTING, RUNNING, HARDENED, PROMOTED, ABORTING})
+# Nothing of a backup is left on the host.
+ENDED = frozenset({ABORTED, FAILED})
+# The server is a server of this host like any other.
+OURS = frozenset({ADOPTED, MERGING, MERGED})
+# May be forgotten.
+FINISHED = ENDED | {MERGED}
+
+
+@dataclasses.dataclass
+class Record:
+    """One recovery on this host.
+
+    :ivar phase: one of the above
+    :ivar opened: what the guest sends gets out of its box
+    :ivar adopting: the evacuation of the server to this host has begun to make it ours
+    :ivar primary: the host that the server was on
+    :ivar volume_ids: the server's volumes
+    :ivar timings_ms: what took how long, in milliseconds
+    :ivar merge: how far the merge is, as the merger tells it
+    """
+
+    recovery_id: str
+    instance_uuid: str
+    superposition_id: str
+    host: str
+    phase: str = STARTING
+    instance_name: str = ''
+    primary: str = ''
+    volume_ids: list[str] = dataclasses.field(default_factory=list)
+    opened: bool = False
+    adopting: bool = False
+    ready: bool = False
+    ready_detail: str = ''
+    error: str | None = None
+    timings_ms: dict[str, float] = dataclasses.field(default_factory=dict)
+    merge: dict[str, Any] | None = None
+    created_at: float = dataclasses.field(default_factory=time.time)
+    updated_at: float = 0.0
+
+    @contextlib.contextmanager
+    def timed(self, what: str) -> Iterator[None]:
+        """Note how long something took."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.timings_ms[what] = round((time.monotonic() - began) * 1e3, 1)
+
+
+_FIELDS = frozenset(field.name for field in dataclasses.fields(Record))
+
+
+class Journal:
+    """The records of this host.
+
+    :param directory: where the files are; made when the first one is written
+    """
+
+    def __init__(self, directory: str) -> None:
+        self._directory = pathlib.Path(directory)
+        self._lock = threading.Lock()
+        self._records: dict[str, Record] = {}
+
+    def load(self) -> None:
+        """Read what an earlier nova-compute wrote.
+
+        A file that cannot be read is kept and reported: it may stand for a domain that runs.
+        """
+        for path in sorted(self._directory.glob('*.json')):
+            if not uuidutils.is_uuid_like(path.stem):
+                # Others have files there, too.
+                continue
+            try:
+                told = json.loads(path.read_text())
+                record = Record(**{name: value for name, value in told.items()
+                                   if name in _FIELDS})
+            except (OSError, ValueError, TypeError) as exc:
+                LOG.error('%s cannot be read (%s): if a backup of it runs here, abort its '
+                          'superposition, destroy the domain and remove the file', path, exc)
+                continue
+            with self._lock:
+                self._records[record.recovery_id] = record
+            for unfinished in self._directory.glob(f'.{path.name}.*.new'):
+                unfinished.unlink()
+
+    def save(self, record: Record) -> None:
+        """Write a record down: when this returns it is on disk."""
+        record.updated_at = time.time()
+        path = self._path(record.recovery_id)
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new = path.with_name(f'.{path.name}.{threading.get_ident()}.new')
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, 'w') as file:
+            json.dump(dataclasses.asdict(record), file, indent=1, sort_keys=True)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+        self._sync()
+        with self._lock:
+            self._records[record.recovery_id] = record
+
+    def forget(self, recovery_id: str) -> None:
+        """Remove a record; nothing happens if there is none."""
+        path = self._path(recovery_id)
+        if path.exists():
+            path.unlink()
+            self._sync()
+        with self._lock:
+            self._records.pop(recovery_id, None)
+
+    def get(self, recovery_id: str) -> Record | None:
+        """Give the record of a recovery, if there is one."""
+        with self._lock:
+            return self._records.get(recovery_id)
+
+    def records(self) -> list[Record]:
+        """List all, the oldest first."""
+        with self._lock:
+            return sorted(self._records.values(), key=lambda record: record.created_at)
+
+    def of_instance(self, instance_uuid: str) -> Record | None:
+        """Give the record of a server whose recovery has left something on this host."""
+        with self._lock:
+            return next((record for record in self._records.values()
+                         if record.instance_uuid == instance_uuid
+                         and record.phase not in ENDED and record.phase != MERGED), None)
+
+    def hidden(self) -> frozenset[str]:
+        """Give the UUIDs of the servers whose domain here Nova must not know of."""
+        with self._lock:
+            return frozenset(record.instance_uuid for record in self._records.values()
+                             if record.phase in HIDDEN)
+
+    def _path(self, recovery_id: str) -> pathlib.Path:
+        return self._directory / f'{recovery_id}.json'
+
+    def _sync(self) -> None:
+        """Make a change of the directory itself durable."""
+        descriptor = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The merge of one running server: its overlays are written down into its volumes, by libvirt.
+
+It can be cut off anywhere, and be begun again: until the record says merged, the overlays hold
+everything. How it ends is told in :mod:`specreds_nova.virt.switching`.
+"""
+
+from collections.abc import Callable
+import dataclasses
+import sys
+import threading
+import time
+from typing import Any
+
+import libvirt
+from oslo_log import log as logging
+
+from specreds_cinder.superposition import qemu
+from specreds_nova.virt import chain_nodes
+from specreds_nova.virt import durable
+from specreds_nova.virt import merge_errors as errors
+from specreds_nova.virt import qmp
+from specreds_nova.virt import switching
+
+LOG = logging.getLogger(__name__)
+
+_POLL_S = 0.1
+_RETRY_S = 1.0
+_ATTEMPTS = 10
+# So little is copied in a fraction of a second, while the guest stands still.
+_ENOUGH = 8 << 20
+_FAST = 1 << 30
+
+
+@dataclasses.dataclass
+class Progress:
+    """How far a merge is.
+
+    :ivar state: waiting, merging, switching, merged or failed
+    :ivar volumes: by device, the bytes copied, the bytes there are, and whether it mirrors by now
+    :ivar timings_ms: what took how long, in milliseconds
+    """
+
+    state: str = 'waiting'
+    done: int = 0
+    total: int = 0
+    volumes: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+    error: str | None = None
+    timings_ms: dict[str, float] = dataclasses.field(default_factory=dict)
+
+
+class Merging:
+    """Merges the disks of one domain.
+
+    :param find: gives the domain anew each time, as libvirt may have been restarted; raises
+        :class:`merge_errors.Gone` or :class:`merge_errors.Unavailable`
+    :param rate: bytes per second and disk at most, 0 for no limit
+    :param tell: called with the progress whenever it has changed
+    :param stop: set when this process is about to end
+    """
+
+    def __init__(self, find: Callable[[], qmp.Domain], superposition_id: str,
+                 record: switching.Record, rate: int, tell: Callable[[Progress], None],
+                 stop: threading.Event) -> None:
+        self._find = find
+        self._superposition_id = superposition_id
+        self._record = record
+        self._rate = rate
+        self._tell = tell
+        self._stop = stop
+        self.progress = Progress()
+
+    def run(self) -> None:
+        """Merge, from wherever an earlier attempt got to.
+
+        :raises Gone: the domain does not run; start it as the record says
+        :raises Stopped: this process ends
+        :raises Interrupted: try again later
+        """
+        began = time.monotonic()
+        self._report(state='merging', error=None)
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                self._wait(_RETRY_S)
+            try:
+                self._merge(self._running())
+            except (durable.NotDurable, qmp.MonitorError, errors.Interrupted) as exc:
+                error = str(exc)
+                if not self._again(exc):
+                    break
+            except (libvirt.libvirtError, errors.Unavailable) as exc:
+                if _no_domain(exc):
+                    raise errors.Gone(str(exc)) from exc
+                # libvirt has been restarted, or QEMU has died: the next look tells.
+                error = str(exc)
+            else:
+                self._took('total', began)
+                self._report(state='merged', error=None, done=self.progress.total)
+                return
+            LOG.info('merge of superposition %s: %s', self._superposition_id, error)
+            self._report(error=error)
+        raise errors.Interrupted(error)
+
+    def _again(self, exc: Exception) -> bool:
+        """Tell whether to try again at once, and not another time."""
+        if isinstance(exc.__cause__, libvirt.libvirtError):
+            return True
+        try:
+            # Nobody likes to wait for a guest that stands still.
+            return switching.note_of(self._running().XMLDesc(0)) is not None
+        except (libvirt.libvirtError, errors.Unavailable):
+            return True
+
+    def _running(self) -> qmp.Domain:
+        domain = self._find()
+        if not domain.isActive():
+            raise errors.Gone(f'domain {domain.name()} does not run')
+        return domain
+
+    def _merge(self, domain: qmp.Domain) -> None:
+        noted = switching.note_of(domain.XMLDesc(0))
+        chained = chain_nodes.chained(domain)
+        if noted is None and not chained:
+            return
+        if noted is not None and domain.state()[0] == libvirt.VIR_DOMAIN_RUNNING:
+            # Cut off before it was suspended or after it went on, or somebody has let it go on.
+            switching.forget(domain)
+            noted = None
+        durable.harden(domain)
+        if noted is None:
+            if not chained:
+                return
+            self._begin()
+            self._converge(domain)
+        self._switch(domain, noted)
+
+    def _begin(self) -> None:
+        try:
+            state = self._record.state()
+            if state in switching.ENDED:
+                return
+            if state not in switching.UNMERGED:
+                raise errors.Interrupted(
+                    f'superposition {self._superposition_id} is {state}: only what was promoted '
+                    f'can be merged')
+            self._record.step('begin')
+        except (errors.Refused, errors.Unknown) as exc:
+            raise errors.Interrupted(str(exc)) from exc
+
+    def _converge(self, domain: qmp.Domain) -> None:
+        """Copy while the guest runs, until so little is left that it can stand still for it."""
+        began = time.monotonic()
+        rate = self._rate
+        switching.commit(domain, rate)
+        approach = qemu.Approach(rate)
+        while (left := self._left(domain)) > _ENOUGH:
+            if approach.stuck(left, time.monotonic()):
+                if not rate:
+                    LOG.warning('the guest of domain %s writes as fast as its overlays can be '
+                                'merged: it will stand still while %d MiB are copied',
+                                domain.name(), left >> 20)
+                    break
+                rate = 4 * rate if rate < _FAST else 0
+                LOG.info('domain %s: merge limit raised to %s MiB/s', domain.name(),
+                         rate >> 20 if rate else 'any')
+                switching.commit(domain, rate)
+                approach = qemu.Approach(rate)
+            self._wait(_POLL_S)
+        self._took('copy', began)
+
+    def _left(self, domain: qmp.Domain) -> int:
+        """Give the bytes that are still to be copied."""
+        disks = chain_nodes.chained(domain)
+        volumes, done, total, counted = {}, 0, 0, True
+        for disk in disks:
+            if disk.job is None:
+                raise errors.Interrupted(
+                    f'the merge of {disk.target} of domain {domain.name()} has ended before its '
+                    f'time: is Ceph healthy? It is begun again')
+            told = domain.blockJobInfo(disk.target, 0) or {'cur': 0, 'end': 0}
+            # As long as a job has not counted what there is, libvirt says 0 of 1.
+            counted = counted and (disk.ready or told['end'] > 1)
+            volumes[disk.target] = {'done': told['cur'], 'total': told['end'],
+                                    'ready': disk.ready}
+            done += told['cur']
+            total += told['end']
+        self._report(done=done, total=total, volumes=volumes)
+        return total - done if counted else sys.maxsize
+
+    def _switch(self, domain: qmp.Domain, noted: switching.Note | None) -> None:
+        switch = switching.Switch(domain, self._superposition_id, self._record, self._rate,
+                                  lambda error: self._report(error=error), self._wait)
+        state = switch.prepare(noted)
+        began = time.monotonic()
+        if noted is None:
+            noted = switch.suspend()
+        self._report(state='switching')
+        switch.finish(state, noted)
+        self._took('suspended', began)
+
+    def _wait(self, seconds: float) -> None:
+        if self._stop.wait(seconds):
+            raise errors.Stopped
+
+    def _took(self, what: str, began: float) -> None:
+        self.progress.timings_ms[what] = round((time.monotonic() - began) * 1e3, 1)
+
+    def _report(self, **changes: Any) -> None:
+        for name, value in changes.items():
+            setattr(self.progress, name, value)
+        self._tell(self.progress)
+
+
+def _no_domain(exc: Exception) -> bool:
+    return (isinstance(exc, libvirt.libvirtError)
+            and exc.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN)

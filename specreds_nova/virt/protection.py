@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which servers are protected: those that may be given a backup when their host fails."""
+
+from collections.abc import Iterator
+import contextlib
+import contextvars
+from typing import Any
+
+from nova import exception as nova_exception
+import nova.conf
+from oslo_utils import strutils
+
+from specreds_nova import conf
+
+CONF = nova.conf.CONF
+conf.register(CONF)
+
+# The first one that a server has counts. HA_Enabled is what Masakari's users set.
+METADATA_KEYS = ('specreds:protect', 'HA_Enabled')
+
+_applies: contextvars.ContextVar[bool] = contextvars.ContextVar('specreds_protected',
+                                                                default=False)
+
+
+def protected(instance: Any) -> bool:
+    """Tell whether a server is protected.
+
+    :param instance: a nova.objects.Instance
+    """
+    told = metadata(instance)
+    for key in METADATA_KEYS:
+        if key in told:
+            return bool(strutils.bool_from_string(told[key], default=False))
+    return bool(CONF.specreds.protect_by_default)
+
+
+def metadata(instance: Any) -> dict[str, str]:
+    """Give the metadata of a server; none if they are not known here."""
+    if not instance.obj_attr_is_set('metadata'):
+        try:
+            instance.obj_load_attr('metadata')
+        except nova_exception.NovaException:
+            return {}
+    return dict(instance.metadata or {})
+
+
+@contextlib.contextmanager
+def of(instance: Any) -> Iterator[None]:
+    """Let the disks that are configured within be those of a server, protected or not."""
+    token = _applies.set(protected(instance))
+    try:
+        yield
+    finally:
+        _applies.reset(token)
+
+
+def applies() -> bool:
+    """Tell whether the disk that is being configured is a protected server's."""
+    return _applies.get()

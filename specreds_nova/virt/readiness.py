@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which backups have said that their recovery is finished."""
+
+import threading
+from typing import Any
+
+from oslo_log import log as logging
+
+from specreds_nova.virt import journal as journals
+from specreds_nova.virt import launch
+from specreds_nova.virt import ready
+from specreds_nova.virt import site as sites
+
+LOG = logging.getLogger(__name__)
+
+
+def devices(instance: Any) -> list[Any]:
+    """Give the devices by which a server can say that it is ready.
+
+    Metadata that make no sense do not keep the server from starting.
+    """
+    try:
+        return list(ready.parse(instance).devices())
+    except Exception as exc:
+        LOG.warning('the server cannot say when it is ready: %s', exc, instance=instance)
+        return []
+
+
+class Watches:
+    """Watches the backups of this host for the sign that they are ready.
+
+    :param launcher: finds their domains
+    :param box: from where a guest can be reached while it is sealed off
+    """
+
+    def __init__(self, launcher: launch.Launcher, box: Any) -> None:
+        self._launcher = launcher
+        self._box = box
+        self._lock = threading.Lock()
+        self._watches: dict[str, Any] = {}
+
+    def begin(self, record: journals.Record) -> None:
+        """Watch a backup that runs. Nothing happens if it is watched already.
+
+        A sign that cannot be watched for is told in ``ready_detail``, not raised: whether to go
+        on without it is the caller's decision.
+        """
+        with self._lock:
+            if record.recovery_id in self._watches or record.ready:
+                return
+        try:
+            instance = sites.find_instance(sites.admin_context(), record.instance_uuid)
+            guest = self._launcher.backup(record.recovery_id, record.instance_uuid)
+            if instance is None or guest is None:
+                return
+            watch = ready.watch(ready.parse(instance), guest, self._box, record.recovery_id)
+        except Exception as exc:
+            LOG.exception('recovery %s cannot be watched for being ready', record.recovery_id)
+            record.ready_detail = f'cannot be watched: {exc}'
+            return
+        with self._lock:
+            self._watches[record.recovery_id] = watch
+
+    def look(self, record: journals.Record) -> tuple[bool, str]:
+        """Tell whether a backup is ready, and what is seen of it."""
+        with self._lock:
+            watch = self._watches.get(record.recovery_id)
+        if watch is not None:
+            record.ready = record.ready or bool(watch.ready)
+            record.ready_detail = str(watch.detail)
+        return record.ready, record.ready_detail
+
+    def end(self, recovery_id: str) -> None:
+        """Stop to watch. Nothing happens if it is not watched."""
+        with self._lock:
+            watch = self._watches.pop(recovery_id, None)
+        if watch is not None:
+            watch.stop()

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When a backup is ready: what its owner says in the server's metadata, or the image's properties.
+
+``agent``               the guest agent answers
+``agent:COMMAND``       the guest agent runs COMMAND and it ends with 0
+``line:NAME``           the guest writes a line to the virtio-serial port NAME
+``console:REGEX``       the serial console shows something that REGEX finds
+``tcp:PORT``            the guest accepts a TCP connection
+``delay:SECONDS``       it has run that long
+
+Server metadata ``specreds:ready`` go before the image property ``specreds_ready``; the same holds
+for ``specreds:ready_timeout`` and ``specreds_ready_timeout``, in seconds.
+"""
+import dataclasses
+import enum
+import re
+import shlex
+from typing import Any
+
+from nova.virt.libvirt import config as vconfig
+from oslo_config import cfg
+from oslo_utils import strutils
+
+from specreds_nova.virt.ready import errors
+
+KEY = 'specreds:ready'
+TIMEOUT_KEY = 'specreds:ready_timeout'
+
+# Nova keeps an image's properties among the server's system metadata.
+_IMAGE = 'image_'
+_PROPERTY = 'specreds_ready'
+_TIMEOUT_PROPERTY = 'specreds_ready_timeout'
+
+# Without a word from the owner, and without an agent: time for a boot.
+_DEFAULT_DELAY = '30'
+_LONGEST = 86400.0
+_CHANNEL_NAME = re.compile(r'[A-Za-z0-9_.-]{1,63}')
+_AGENT_CHANNEL = 'org.qemu.guest_agent.0'
+
+
+class Kind(enum.StrEnum):
+    """What is looked at."""
+
+    AGENT = 'agent'
+    LINE = 'line'
+    CONSOLE = 'console'
+    TCP = 'tcp'
+    DELAY = 'delay'
+
+
+class Channel(vconfig.LibvirtConfigGuestChannel):
+    """A virtio-serial port whose socket on the host libvirt names and guards."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.type = 'unix'
+        self.target_name = name
+        self.source_path = ''
+
+    def format_dom(self) -> Any:
+        device = super().format_dom()
+        device.remove(device.find('source'))
+        return device
+
+
+@dataclasses.dataclass(frozen=True)
+class Condition:
+    """:param argument: what follows the colon, checked
+    :param timeout: seconds after which waiting ends
+    :param agent_port: whether Nova gives the server the guest agent's port by itself
+    """
+
+    kind: Kind
+    argument: str
+    timeout: float
+    agent_port: bool = False
+
+    def __str__(self) -> str:
+        return f'{self.kind}:{self.argument}' if self.argument else str(self.kind)
+
+    def devices(self) -> list[Channel]:
+        """:returns: what a domain needs for it, besides what Nova gives it"""
+        if self.kind is Kind.LINE:
+            return [Channel(self.argument)]
+        if self.kind is Kind.AGENT and not self.agent_port:
+            return [Channel(_AGENT_CHANNEL)]
+        return []
+
+
+def parse(instance: Any) -> Condition:
+    """:param instance: nova.objects.Instance with its metadata and system metadata
+    :raises errors.BadCondition: what is written there makes no sense
+    """
+    name, value = _written(instance, KEY, _PROPERTY)
+    agent_port = _has_agent_port(instance)
+    if value is None:
+        kind, argument = (Kind.AGENT, '') if agent_port else (Kind.DELAY, _DEFAULT_DELAY)
+    else:
+        try:
+            kind, argument = _read(value.strip())
+        except ValueError as error:
+            raise errors.BadCondition(instance=instance.uuid, name=name, value=value,
+                                      reason=str(error)) from error
+    return Condition(kind, argument, _timeout(instance), agent_port)
+
+
+def _has_agent_port(instance: Any) -> bool:
+    return strutils.bool_from_string(
+        instance.system_metadata.get(f'{_IMAGE}hw_qemu_guest_agent', ''))
+
+
+def _timeout(instance: Any) -> float:
+    name, value = _written(instance, TIMEOUT_KEY, _TIMEOUT_PROPERTY)
+    if value is None:
+        return float(cfg.CONF.specreds.ready_timeout)
+    try:
+        return _seconds(value)
+    except ValueError as error:
+        raise errors.BadCondition(instance=instance.uuid, name=name, value=value,
+                                  reason=str(error)) from error
+
+
+def _written(instance: Any, key: str, image_property: str) -> tuple[str, str | None]:
+    """:returns: the name it is written under, and what is written there"""
+    if key in instance.metadata:
+        return key, instance.metadata[key]
+    return image_property, instance.system_metadata.get(_IMAGE + image_property)
+
+
+def _read(value: str) -> tuple[Kind, str]:
+    word, colon, argument = value.partition(':')
+    try:
+        kind = Kind(word)
+    except ValueError:
+        kinds = ', '.join(Kind)
+        raise ValueError(f'it must begin with one of {kinds}') from None
+    if colon and not argument:
+        raise ValueError('something must follow the colon')
+    if not argument and kind is not Kind.AGENT:
+        raise ValueError(f'{kind} needs an argument: {kind}:…')
+    _check(kind, argument)
+    return kind, argument
+
+
+def _check(kind: Kind, argument: str) -> None:
+    """:raises ValueError: the argument makes no sense"""
+    if kind is Kind.AGENT and argument and not shlex.split(argument):
+        raise ValueError('there is no command')
+    if kind is Kind.LINE and (not _CHANNEL_NAME.fullmatch(argument)
+                              or argument == _AGENT_CHANNEL):
+        raise ValueError('a port has a name of letters, digits, ".", "_" and "-", '
+                         "and is not the guest agent's")
+    if kind is Kind.CONSOLE:
+        try:
+            re.compile(argument)
+        except re.error as error:
+            raise ValueError(f'not a regular expression: {error}') from error
+    if kind is Kind.TCP and not (argument.isascii() and argument.isdigit()
+                                 and 1 <= int(argument) <= 65535):
+        raise ValueError('a port is a number from 1 to 65535')
+    if kind is Kind.DELAY:
+        _seconds(argument)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError('not a number of seconds') from None
+    if not 0 <= value <= _LONGEST:
+        raise ValueError(f'seconds are from 0 to {_LONGEST:.0f}')
+    return value

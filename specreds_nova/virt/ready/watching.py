@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Waiting for a condition, beside everything else."""
+import threading
+import time
+from typing import Any
+
+from oslo_log import log as logging
+
+from specreds_nova.virt.ready import conditions
+from specreds_nova.virt.ready import probes
+
+LOG = logging.getLogger(__name__)
+
+
+class Watch:
+    """Looks at a backup until its condition holds, the time is over, or it is stopped.
+
+    :param begun: when the backup was started, as time.monotonic() counts
+    """
+
+    def __init__(self, condition: conditions.Condition, probe: probes.Probe,
+                 begun: float) -> None:
+        self.ready = False
+        self.detail = f'waiting for {condition}'
+        self._condition = condition
+        self._probe = probe
+        self._begun = begun
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True, name='specreds-ready')
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the watch. May be repeated."""
+        self._stopped.set()
+
+    def wait(self, timeout: float) -> bool:
+        """:param timeout: seconds
+        :returns: whether the watch has ended"""
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        deadline = self._begun + self._condition.timeout
+        try:
+            while not self._stopped.is_set():
+                if seen := self._look():
+                    self._done(f'{seen}, after {time.monotonic() - self._begun:.1f} s')
+                    return
+                if time.monotonic() >= deadline:
+                    self.detail = (f'not ready within {self._condition.timeout:g} s: '
+                                   f'{self._condition} does not hold')
+                    return
+                self._stopped.wait(self._probe.interval)
+        finally:
+            self._probe.close()
+
+    def _look(self) -> str | None:
+        try:
+            return self._probe.look()
+        except Exception as error:
+            # The next look may go better; the reason must not get lost.
+            LOG.warning('Looking for %s failed: %s', self._condition, error)
+            self.detail = f'waiting for {self._condition}; looking for it failed: {error}'
+            return None
+
+    def _done(self, detail: str) -> None:
+        self.detail = detail
+        self.ready = True
+
+
+def watch(condition: conditions.Condition, guest: Any, box: Any, recovery_id: str,
+          begun: float | None = None) -> Watch:
+    """:param guest: nova.virt.libvirt.guest.Guest, running
+    :param box: the boxes of this host
+    :param begun: when the backup was started, as time.monotonic() counts; default: now
+    """
+    return Watch(condition, probes.of(condition, guest, box, recovery_id),
+                 time.monotonic() if begun is None else begun)

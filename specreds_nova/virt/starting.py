@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The start of a backup: checked, claimed, connected, sealed, and then running."""
+
+from collections.abc import Callable
+import functools
+import time
+from typing import Any
+
+from nova import exception as nova_exception
+from nova import objects
+from nova import thread_pool_factory
+import nova.conf
+from oslo_log import log as logging
+
+from specreds_nova import exception
+from specreds_nova.virt import domains
+from specreds_nova.virt import journal as journals
+from specreds_nova.virt import launch
+from specreds_nova.virt import site as sites
+
+CONF = nova.conf.CONF
+LOG = logging.getLogger(__name__)
+
+
+def load(context: Any, instance_uuid: str) -> tuple[Any, Any]:
+    """Read a server and its block devices.
+
+    :raises ServerNotEligible: this host's cell has no such server
+    """
+    try:
+        instance = launch.load_instance(context, instance_uuid)
+    except nova_exception.InstanceNotFound as exc:
+        raise exception.ServerNotEligible(
+            f'there is no server {instance_uuid} in the cell of this host') from exc
+    return instance, objects.BlockDeviceMappingList.get_by_instance_uuid(context, instance_uuid)
+
+
+class Starter:
+    """Starts backups on this host."""
+
+    def __init__(self, site: sites.Site) -> None:
+        self._site = site
+
+    def start(self, record: journals.Record) -> None:
+        """Start a backup. What was begun when this raises is in the journal, for undoing.
+
+        :raises ServerNotEligible: this host cannot run it
+        """
+        began = time.monotonic()
+        context = sites.admin_context()
+        with record.timed('database'):
+            instance, bdms = load(context, record.instance_uuid)
+        with record.timed('eligibility'):
+            reasons = self._site.eligibility.reasons(context, instance, bdms)
+        if reasons:
+            raise exception.ServerNotEligible(
+                f'host {self._site.host} cannot run a backup of server {instance.uuid}: '
+                f'{"; ".join(reasons)}')
+        record.instance_name = instance.name
+        record.primary = instance.host
+        record.volume_ids = [bdm.volume_id for bdm in bdms]
+        self._site.journal.save(record)
+        connections, network_info = self._prepare(context, record, instance)
+        mark = domains.Mark(record.recovery_id, record.superposition_id)
+        with record.timed('domain'):
+            self._site.launcher.launch(context, instance, bdms, connections, network_info, mark)
+        with record.timed('attached'):
+            self._site.box.attached(instance, record.recovery_id)
+        record.timings_ms['rpc_to_running'] = round((time.monotonic() - began) * 1e3, 1)
+
+    def _prepare(self, context: Any, record: journals.Record, instance: Any) -> tuple[Any, Any]:
+        """Ask Cinder, Neutron and Placement, all at once."""
+        connector = {'host': self._site.host, 'ip': CONF.my_block_storage_ip,
+                     'multipath': False}
+        asking = [
+            thread_pool_factory.spawn(_timed, record, 'connection', functools.partial(
+                self._site.storage.connections, record.superposition_id, connector)),
+            thread_pool_factory.spawn(_timed, record, 'claim', functools.partial(
+                self._site.claims.claim, context, record.recovery_id, instance)),
+        ]
+        try:
+            network_info = _timed(record, 'seal', functools.partial(
+                self._site.box.seal, context, instance, record.recovery_id))
+        finally:
+            # All of them end before any error is raised: what is undone must not be made later.
+            failures = [failure for future in asking
+                        if (failure := future.exception()) is not None]
+        if failures:
+            raise failures[0]
+        connections = asking[0].result()
+        if set(connections) != set(record.volume_ids):
+            raise exception.StartFailed(
+                f'superposition {record.superposition_id} has volumes '
+                f'{", ".join(sorted(connections))}, but server {instance.uuid} has '
+                f'{", ".join(sorted(record.volume_ids))}: superpose all of them together')
+        return connections, network_info
+
+
+def _timed(record: journals.Record, what: str, ask: Callable[[], Any]) -> Any:
+    with record.timed(what):
+        return ask()
