@@ -7,7 +7,7 @@ import re
 import subprocess
 
 ROOT = pathlib.Path(__file__).parents[2]
-_TIMEOUT = 240
+_TIMEOUT = 600
 
 
 def walk_through(name: str) -> str:
