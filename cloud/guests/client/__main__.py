@@ -41,7 +41,6 @@ def _parser() -> argparse.ArgumentParser:
     ping = actions.add_parser('ping', parents=[timed], help='who answers, to the millisecond')
     ping.add_argument('address')
     ping.add_argument('--kind', choices=('icmp', 'arp', 'who'), default='icmp')
-    ping.add_argument('--interface', default='eth0', help='to ask on, for arp (%(default)s)')
     ping.add_argument('--interval', type=float, default=0.02, metavar='SECONDS')
     return parser
 
@@ -98,7 +97,7 @@ def _ping(args: argparse.Namespace) -> int:
     with contextlib.ExitStack() as stack:
         probe = stack.enter_context({
             'icmp': lambda: pinger.icmp(args.address),
-            'arp': lambda: pinger.arp(args.address, args.interface),
+            'arp': lambda: pinger.arp(args.address),
             'who': lambda: pinger.who(args.address)}[args.kind]())
         one = pinger.Pinger(probe, args.interval, _tell)
         one.run(_stopping(args.seconds))

@@ -16,6 +16,8 @@ import socket
 import struct
 import threading
 
+import pyroute2
+
 from cloud.guests.client import clock
 from cloud.guests.client import service
 
@@ -94,8 +96,12 @@ def icmp(address: str) -> Iterator[Probe]:
 
 
 @contextlib.contextmanager
-def arp(address: str, interface: str) -> Iterator[Probe]:
-    """Ask everybody on the network of an interface; needs the right to raw sockets."""
+def arp(address: str) -> Iterator[Probe]:
+    """Ask everybody on the network that leads to an address; needs the right to raw sockets."""
+    with pyroute2.IPRoute() as route:
+        [way] = route.route('get', dst=address)
+        [link] = route.get_links(way.get_attr('RTA_OIF'))
+        interface = link.get_attr('IFLA_IFNAME')
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ARP)) as raw:
         raw.bind((interface, _ARP))
         own = raw.getsockname()[4]

@@ -11,7 +11,7 @@ from specreds_nova.tests.cloud import life
 from specreds_nova.virt import durable
 
 # So many MiB take so long to be merged that something can be tried meanwhile.
-MUCH = 384
+MUCH = 256
 
 
 class TestBeforeTheMerge(life.LifeTestCase):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nova's own tests of its libvirt driver, run with ours in its place.
 
-They are those of the Nova that is installed: 1,200, which take two minutes of processor time. In a
+A suite of their own, as Nova's tests change mock for every test of the process. They are those of
+the Nova that is installed: 1,200, which take two minutes of processor time. In a
 hurry, ``SPECREDS_UPSTREAM_TESTS=8`` in the environment runs every eighth of them.
 """
 
