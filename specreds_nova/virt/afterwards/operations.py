@@ -20,13 +20,15 @@ delete                      works; Cinder merges, and keeps a volume that is bus
 =========================== ====================================================================
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+import contextlib
 import time
 from typing import Any
 
 import libvirt
 from nova import exception as nova_exception
 from nova.compute import power_state
+from nova.compute import task_states
 import nova.conf
 from oslo_log import log as logging
 
@@ -43,6 +45,8 @@ LOG = logging.getLogger(__name__)
 
 _SWITCH_S = 30.0
 _POLL_S = 0.2
+# What Nova puts a server into ERROR for, unless it is told to leave it as it was.
+_UNFORGIVEN = (task_states.SUSPENDING, task_states.RESUMING, task_states.REBUILDING)
 
 
 class Afterwards:
@@ -88,8 +92,10 @@ class Afterwards:
 
         :raises VersionUnknown: nobody knows which version counts
         :raises NotHere: what counts may be in use on another host
+        :raises InstanceFaultRollback: one of them, where Nova is to leave the server as it is
         """
-        connections.refresh(self._driver, instance, block_device_info)
+        with _left_as_it_is(instance):
+            connections.refresh(self._driver, instance, block_device_info)
         try:
             domain = self._driver._host.get_guest(instance)._domain
             if not domain.hasManagedSaveImage(0):
@@ -125,8 +131,10 @@ class Afterwards:
         :param done: what it does, as in "the server cannot be DONE"
         :raises NotMerged: it has some
         :raises VersionUnknown: nobody knows
+        :raises InstanceFaultRollback: one of them, where Nova is to leave the server as it is
         """
-        self._refuse(instance, done, None)
+        with _left_as_it_is(instance):
+            self._refuse(instance, done, None)
 
     def before_detach(self, instance: Any, connection_info: dict[str, Any]) -> None:
         """Refuse to detach a volume that is not merged yet. Raises as the above does."""
@@ -199,3 +207,14 @@ class Afterwards:
                 return False
             time.sleep(_POLL_S)
         return True
+
+
+@contextlib.contextmanager
+def _left_as_it_is(instance: Any) -> Iterator[None]:
+    """Have Nova report what goes wrong, and leave the server in the state that it is in."""
+    try:
+        yield
+    except exception.BackupError as exc:
+        if instance.task_state in _UNFORGIVEN:
+            raise nova_exception.InstanceFaultRollback(inner_exception=exc) from exc
+        raise

@@ -24,7 +24,7 @@ class OperationsTestCase(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.domain: Any = fakes.Domain()
-        self.instance = objects.Instance(uuid=data.SERVER, metadata={})
+        self.instance = objects.Instance(uuid=data.SERVER, metadata={}, task_state=None)
         self.driver = mock.Mock()
         self.driver._host.get_guest.return_value = mock.Mock(_domain=self.domain)
         self.storage = mock.Mock()
@@ -91,6 +91,14 @@ class RefuseTest(OperationsTestCase):
         exc = self.assertRaises(errors.VersionUnknown, self.afterwards.refuse_until_merged,
                                 self.instance, 'rescued')
         self.assertIn('Cinder is down', str(exc))
+
+    def test_server_is_left_as_it_is(self) -> None:
+        # For these Nova would put it into ERROR.
+        for task in ('suspending', 'rebuilding'):
+            self.instance.task_state = task
+            exc = self.assertRaises(nova_exception.InstanceFaultRollback,
+                                    self.afterwards.refuse_until_merged, self.instance, 'changed')
+            self.assertIsInstance(exc.inner_exception, errors.NotMerged)
 
     def test_live_migration(self) -> None:
         exc = self.assertRaises(nova_exception.MigrationPreCheckError,
