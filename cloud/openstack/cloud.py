@@ -17,6 +17,7 @@ from cloud import commands
 from cloud import directory
 from cloud import hosts as compute_hosts
 from cloud import processes
+from cloud.hosts import services as hosts_services
 from cloud.openstack import broker
 from cloud.openstack import cinder
 from cloud.openstack import compute
@@ -139,7 +140,7 @@ class Cloud:
                 self._start_database(progress)
                 tables = tasks(self._prepare_cinder)
                 identity = tasks(self._start_keystone)
-                others = [tasks(functools.partial(self._start_compute, name, queues))
+                others = [tasks(functools.partial(self._start_compute, name, [queues, identity]))
                           for name in compute.TABLES if self.settings.hosts]
                 _all([tables, queues])
                 progress('starting Cinder')
@@ -187,7 +188,9 @@ class Cloud:
         :param timeout: seconds
         :raises CloudError: it could not by then
         """
-        readiness.wait(self._readiness.missing, timeout)
+        ready = self._readiness
+        readiness.wait(ready.missing, timeout, ready.revival(
+            lambda host: self.host(host).restart(hosts_services.AGENT)))
         cinder.Api(self.session()).make_types(self.backends)
 
     def contents(self) -> list[str]:
@@ -327,15 +330,18 @@ class Cloud:
             cinder.prepare(self.files)
             self._note('cinder')
 
-    def _start_compute(self, name: str, queues: 'futures.Future[None]',
+    def _start_compute(self, name: str, needed: Sequence['futures.Future[None]'],
                        progress: commands.Progress) -> None:
-        """Make the tables of one of the services around compute hosts, and start it."""
+        """Make the tables of one of the services around compute hosts, and start it.
+
+        :param needed: among it the catalogue: Nova remembers for good what is not in it
+        """
         prepare, programs = compute.TABLES[name]
         if self._new(name):
             progress(f"making {name.capitalize()}'s tables")
             prepare(self.files)
             self._note(name)
-        queues.result()
+        _all(needed)
         progress(f'starting {name.capitalize()}')
         self._start(*programs)
 

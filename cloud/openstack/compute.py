@@ -72,6 +72,14 @@ def missing(session: keystone_session.Session, hosts: Collection[str]) -> str:
     absent = set(hosts) - set(nova.Api(session).hypervisors())
     if absent:
         return f'Nova has not heard of {", ".join(sorted(absent))}'
-    absent = set(hosts) - {agent.host for agent in neutron.Api(session).services()
-                      if agent.up and agent.binary == neutron.AGENT}
+    absent = mute(session, hosts)
     return f'Neutron has not heard of {", ".join(sorted(absent))}' if absent else ''
+
+
+def mute(session: keystone_session.Session, hosts: Collection[str]) -> set[str]:
+    """The hosts whose Neutron agent has not reported for a while.
+
+    :param session: the administrator's
+    """
+    return set(hosts) - {agent.host for agent in neutron.Api(session).services()
+                         if agent.up and agent.binary == neutron.AGENT}

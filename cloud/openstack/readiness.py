@@ -17,12 +17,17 @@ from cloud.openstack import probes
 from cloud.openstack import reported
 from cloud.openstack import services
 
+# Seconds in which a Neutron agent has reported, unless it hangs.
+_PATIENCE = 45.0
 
-def wait(missing: Callable[[], str], timeout: float) -> None:
+
+def wait(missing: Callable[[], str], timeout: float,
+         meanwhile: Callable[[], None] = lambda: None) -> None:
     """Wait until nothing is missing.
 
     :param missing: says what is; nothing is if it is empty
     :param timeout: seconds
+    :param meanwhile: what is done again and again
     :raises CloudError: something was by then
     """
     deadline = time.monotonic() + timeout
@@ -30,7 +35,30 @@ def wait(missing: Callable[[], str], timeout: float) -> None:
         if time.monotonic() > deadline:
             raise commands.CloudError(f'after {timeout:g} s: {words}; '
                                       '`./run cloud status` says more')
+        meanwhile()
         time.sleep(0.2)
+
+
+class Revival:
+    """Starts Neutron's agents again that hang at their start.
+
+    Now and then an agent of Neutron 29 waits for itself when it has just begun, and for ever.
+
+    :param mute: gives the hosts whose agents have not reported
+    :param restart: starts the agent of a host again
+    """
+
+    def __init__(self, mute: Callable[[], set[str]], restart: Callable[[str], None]) -> None:
+        self._mute = mute
+        self._restart = restart
+        self._since = time.monotonic()
+
+    def __call__(self) -> None:
+        if time.monotonic() - self._since < _PATIENCE:
+            return
+        for host in self._mute():
+            self._restart(host)
+        self._since = time.monotonic()
 
 
 class Readiness:
@@ -52,6 +80,20 @@ class Readiness:
         self._pools = pools
         self._session = session
         self._hosts = hosts
+
+    def revival(self, restart: Callable[[str], None]) -> Revival:
+        """What helps agents that hang.
+
+        :param restart: starts the agent of a host again
+        """
+        def mute() -> set[str]:
+            if not self._settings.hosts:
+                return set()
+            try:
+                return compute.mute(self._session(), self._hosts())
+            except (OSError, keystone_exceptions.ClientException):
+                return set()
+        return Revival(mute, restart)
 
     def silent(self) -> str:
         """What is in the way of asking every API; empty if nothing is."""
