@@ -5,6 +5,7 @@ import pathlib
 
 from cloud import processes
 from cloud.hosts import layout as hosts_layout
+from cloud.hosts import taps
 from cloud.openstack import layout
 
 OVS_DATABASE = 'ovsdb-server'
@@ -13,6 +14,7 @@ LIBVIRT = 'libvirtd'
 AGENT = 'ovs-agent'
 COMPUTE = 'nova-compute'
 SENTINEL = 'sentinel'
+TAPS = 'taps'
 
 DATABASE_FILE = 'conf.db'
 # Inside the host.
@@ -39,6 +41,7 @@ def programs(files: hosts_layout.Layout) -> dict[str, processes.Program]:
         LIBVIRT: _program('libvirtd', '--listen'),
         AGENT: _program(str(layout.BIN / 'neutron-openvswitch-agent'), '--config-file',
                         str(files.neutron_conf)),
+        TAPS: _program(str(layout.BIN / 'python'), str(pathlib.Path(taps.__file__))),
         COMPUTE: _program(str(layout.BIN / 'nova-compute'), '--config-file',
                           str(files.nova_conf)),
     }
