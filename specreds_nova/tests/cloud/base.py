@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests on a cloud with compute hosts share: servers, recoveries, and who uses them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 import json
 import os
 import pathlib
@@ -23,6 +23,8 @@ _ENVIRONMENT = 'SPECREDS_TEST_CLOUD'
 PRIMARY = 'cn1'
 BACKUP = 'cn2'
 OTHER = 'cn3'
+# What tells that a backup of each image serves.
+_READY = {'g1': {'specreds:ready': 'tcp:80'}, 'g2': {'specreds:ready': 'tcp:5432'}}
 
 
 class NovaTestCase(testtools.TestCase):
@@ -83,10 +85,11 @@ class NovaTestCase(testtools.TestCase):
 
     # Servers
 
-    def boot(self, host: str = PRIMARY, *, image: str = 'g1', **more: Any) -> drills.Server:
+    def boot(self, host: str = PRIMARY, *, image: str = 'g1',
+             metadata: Mapping[str, str] | None = None, **more: Any) -> drills.Server:
         """Boot a server from a volume, and wait until its guest is on the network."""
         server_id = self.drill.boot_later(f'test-{uuid.uuid4().hex[:8]}', host, image=image,
-                                          **more)
+                                          metadata=_READY[image] | dict(metadata or {}), **more)
         self.addCleanup(self.drill.delete, server_id)
         server = self.drill.active(server_id)
         self.wait_answer(server)

@@ -61,7 +61,7 @@ class TestShut(_TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.server = self.boot(metadata={'specreds:ready': 'tcp:80'})
+        self.server = self.boot()
         self.primary = self.who(self.server)
         self.packets = self.scratch() / 'packets'
 

@@ -10,7 +10,7 @@ class TestWin(base.NovaTestCase):
     """The host has died, so the backup becomes the server."""
 
     def test_everything_acknowledged_is_there(self) -> None:
-        server = self.boot(image='g2', sizes=(2,), metadata={'specreds:ready': 'tcp:5432'})
+        server = self.boot(image='g2', sizes=(2,))
         client = base.Client(self, server)
         client.start()
         client.wait_more(200)
@@ -98,7 +98,7 @@ class TestLose(base.NovaTestCase):
     """The primary is alive, so nobody notices that there was a backup."""
 
     def test_primary_never_noticed(self) -> None:
-        server = self.boot(image='g2', metadata={'specreds:ready': 'tcp:5432'})
+        server = self.boot(image='g2')
         pid = self.drill.pid(server, base.PRIMARY)
         client = base.Client(self, server)
         client.start()

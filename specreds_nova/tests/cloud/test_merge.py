@@ -12,7 +12,7 @@ class TestMerge(life.LifeTestCase):
     """Nothing dies."""
 
     def test_two_disks_under_load(self) -> None:
-        server = self.boot(image='g2', sizes=(2, 1), metadata={'specreds:ready': 'tcp:5432'})
+        server = self.boot(image='g2', sizes=(2, 1))
         client = base.Client(self, server)
         recovery = self.adopted(server=server, fill=64)
         client.start()
