@@ -262,16 +262,22 @@ class Drill:
 
         :param refused: Nova may say no
         """
-        [service] = self.compute.get('/os-services', params={
-            'host': host, 'binary': 'nova-compute'}).json()['services']
-        self.compute.put(f'/os-services/{service["id"]}', json={'forced_down': down},
+        self.compute.put(f'/os-services/{self.service(host)["id"]}', json={'forced_down': down},
                          raise_exc=not refused)
 
     def compute_up(self, host: str) -> bool:
         """Tell whether Nova believes that a host's nova-compute is up."""
-        services = self.compute.get('/os-services', params={
+        return bool(self.service(host)['state'] == 'up')
+
+    def forced_down(self, host: str) -> bool:
+        """Tell whether Nova was told that a host is down for certain."""
+        return bool(self.service(host)['forced_down'])
+
+    def service(self, host: str) -> dict[str, Any]:
+        """What Nova says of a host's nova-compute."""
+        found: list[dict[str, Any]] = self.compute.get('/os-services', params={
             'host': host, 'binary': 'nova-compute'}).json()['services']
-        return [service['state'] for service in services] == ['up']
+        return found[0]
 
     # What Nova, Placement and Neutron keep of it
 

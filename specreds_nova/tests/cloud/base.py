@@ -57,8 +57,15 @@ class NovaTestCase(testtools.TestCase):
             if host.state == one_host.HUNG:
                 host.resume()
             host.heal()
-        before = {host.name: self.reported(host.name) for host in self.cloud.hosts
-                  if services.COMPUTE in host.boot()}
+        before = {}
+        for host in self.cloud.hosts:
+            reported = self.reported(host.name)
+            if services.COMPUTE in host.boot():
+                before[host.name] = reported
+            elif self.drill.forced_down(host.name):
+                # It cleans up after what was evacuated from it when it starts, not before.
+                host.restart(services.COMPUTE)
+                before[host.name] = reported
         for host in self.cloud.hosts:
             self.bring_up(host.name, before.get(host.name))
 
@@ -72,9 +79,7 @@ class NovaTestCase(testtools.TestCase):
 
     def reported(self, host: str) -> str:
         """When a host's nova-compute has reported to Nova."""
-        [service] = self.drill.compute.get('/os-services', params={
-            'host': host, 'binary': 'nova-compute'}).json()['services']
-        return str(service['updated_at'])
+        return str(self.drill.service(host)['updated_at'])
 
     def _is_up(self, host: str) -> bool:
         if self.drill.compute_up(host):
