@@ -154,6 +154,10 @@ class Host:
         :raises CloudError: it is not running
         """
         self._supervisor.signal_daemon(name, number)
+        if number == signal.SIGKILL:
+            # Until supervisord has noticed, a start would find it running.
+            self._wait(name, lambda: all(service.state != 'RUNNING' for service in self.services
+                                         if service.name == name))
 
     # What may happen to it
 
