@@ -35,8 +35,3 @@ def register(conf: cfg.ConfigOpts) -> None:
     """Make the options known. May be repeated."""
     conf.register_group(GROUP)
     conf.register_opts(OPTIONS, GROUP)
-
-
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """Options by group, for the entry point ``oslo.config.opts``."""
-    return [(GROUP.name, OPTIONS)]

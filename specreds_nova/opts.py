@@ -9,4 +9,4 @@ from specreds_nova.sentinel import conf as sentinel_conf
 
 def list_opts() -> list[tuple[str, list[Any]]]:
     """Options by group, for the entry point ``oslo.config.opts``."""
-    return conf.list_opts() + sentinel_conf.list_opts()
+    return [(conf.GROUP.name, [*conf.OPTIONS, *sentinel_conf.OPTIONS])]

@@ -37,8 +37,3 @@ def register(conf: cfg.ConfigOpts) -> None:
     conf.register_opts(OPTIONS, shared.GROUP)
     conf.register_opt(cfg.StrOpt('state_path', default='/var/lib/nova'))
     conf.register_opt(cfg.StrOpt('connection_uri', default=''), 'libvirt')
-
-
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """Options by group, for the sample generator."""
-    return [(shared.GROUP.name, OPTIONS)]
