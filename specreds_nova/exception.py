@@ -9,10 +9,6 @@ class BackupError(exception.NovaException):
 
     msg_fmt = '%(reason)s'
 
-    def __init__(self, message: str | None = None, **kwargs: object) -> None:
-        # Over RPC an exception travels as its message and what it was made of.
-        super().__init__(message, **kwargs)
-
 
 class BadRequest(BackupError):
     """What was asked makes no sense."""

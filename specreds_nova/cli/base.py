@@ -3,11 +3,12 @@
 
 import argparse
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 import uuid
 
 from cliff import columns
 from cliff import command
+from cliff import show
 from oslo_config import cfg
 import oslo_messaging as messaging
 
@@ -67,6 +68,20 @@ class RecoveryCommand(BackupCommand):
         parser.add_argument('recovery', metavar='RECOVERY', type=identifier,
                             help='id that "start" or "list" shows')
         return parser
+
+
+class StepCommand(RecoveryCommand, show.ShowOne):
+    """A command that asks something of a recovery, and shows how far it is then.
+
+    :cvar step: the method of the RPC API
+    """
+
+    step: ClassVar[str]
+
+    def take_action(self, parsed_args: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        """Ask."""
+        ask = getattr(self.backups, self.step)
+        return titles(FIELDS), row(ask({}, parsed_args.host, parsed_args.recovery))
 
 
 def identifier(text: str) -> str:

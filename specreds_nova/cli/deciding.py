@@ -3,36 +3,25 @@
 
 from typing import Any
 
-from cliff import show
-
 from specreds_nova.cli import base
 
 
-class Harden(base.RecoveryCommand, show.ShowOne):
+class Harden(base.StepCommand):
     """Make what a backup has written durable: right before its volumes are promoted."""
 
-    def take_action(self, parsed_args: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        """Ask for it."""
-        return base.titles(base.FIELDS), base.row(
-            self.backups.harden({}, parsed_args.host, parsed_args.recovery))
+    step = 'harden'
 
 
-class Promote(base.RecoveryCommand, show.ShowOne):
+class Promote(base.StepCommand):
     """Let a backup out of its box. Refused unless Cinder has promoted its volumes."""
 
-    def take_action(self, parsed_args: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        """Ask for it."""
-        return base.titles(base.FIELDS), base.row(
-            self.backups.promote({}, parsed_args.host, parsed_args.recovery))
+    step = 'promote'
 
 
-class Abort(base.RecoveryCommand, show.ShowOne):
+class Abort(base.StepCommand):
     """Remove a backup without a trace. Refused if Cinder has promoted its volumes."""
 
-    def take_action(self, parsed_args: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        """Ask for it."""
-        return base.titles(base.FIELDS), base.row(
-            self.backups.abort({}, parsed_args.host, parsed_args.recovery))
+    step = 'abort'
 
 
 class Cleanup(base.RecoveryCommand):

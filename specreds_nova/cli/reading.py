@@ -43,10 +43,7 @@ class List(base.BackupCommand, lister.Lister):
         return base.titles(fields), [base.row(status, fields) for status in found]
 
 
-class Show(base.RecoveryCommand, show.ShowOne):
+class Show(base.StepCommand):
     """Show how far a recovery is."""
 
-    def take_action(self, parsed_args: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        """Ask."""
-        status = self.backups.status({}, parsed_args.host, parsed_args.recovery)
-        return base.titles(base.FIELDS), base.row(status)
+    step = 'status'
