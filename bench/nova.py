@@ -73,16 +73,8 @@ class _Bench:
 
     def mend(self) -> None:
         """Let the primary's host be as before."""
-        host = self._cloud.host(_PRIMARY)
-        host.heal()
-        # It removes what is left of servers that were evacuated from it only when it starts.
-        host.restart('nova-compute')
-
-        def up() -> bool:
-            if not self._drill.compute_up(_PRIMARY):
-                self._drill.force_down(_PRIMARY, False, refused=True)
-            return self._drill.compute_up(_PRIMARY)
-        self._drill.wait(f'nova-compute on {_PRIMARY} to be up', up)
+        self._cloud.host(_PRIMARY).heal()
+        self._drill.restart_compute(_PRIMARY)
 
     # Figures
 

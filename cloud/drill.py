@@ -16,6 +16,7 @@ from oslo_config import cfg
 import oslo_messaging as messaging
 
 from cloud import commands
+from cloud.hosts import services
 from cloud.openstack import cloud as openstack_cloud
 from specreds_nova.virt import rpcapi
 
@@ -129,9 +130,8 @@ class Drill:
                           + (f' on {host}' if host else ''), found)
         addresses = [address['addr'] for group in shown['addresses'].values()
                      for address in group]
-        boot, *others = self._attached(server_id)
         return Server(server_id, shown['name'], shown['OS-EXT-SRV-ATTR:host'],
-                      addresses[0] if addresses else '', (boot, *others))
+                      addresses[0] if addresses else '', tuple(self._attached(server_id)))
 
     def show(self, server_id: str) -> dict[str, Any]:
         """What Nova says of a server."""
@@ -232,14 +232,6 @@ class Drill:
         self.wait(f'superposition {recovery.superposition} to be gone',
                   lambda: self.state(recovery) is None)
 
-    def recover(self, server: Server, host: str) -> Recovery:
-        """All of it, from the superposition to the adopted server."""
-        recovery = self.start(server, host)
-        self.ready(recovery)
-        self.promote(recovery)
-        self.adopt(recovery)
-        return recovery
-
     def merged(self, recovery: Recovery) -> None:
         """Wait until nothing is left of the superposition."""
         self.wait(f'superposition {recovery.superposition} to be merged',
@@ -268,6 +260,34 @@ class Drill:
     def compute_up(self, host: str) -> bool:
         """Tell whether Nova believes that a host's nova-compute is up."""
         return bool(self.service(host)['state'] == 'up')
+
+    def reported(self, host: str) -> str:
+        """When a host's nova-compute has reported to Nova."""
+        return str(self.service(host)['updated_at'])
+
+    def bring_up(self, host: str, before: str | None = None) -> None:
+        """Wait until Nova takes a host for up, even if it was told that it is down for certain.
+
+        :param before: when the host reported to Nova for the last time before it was started
+        """
+        def up() -> bool:
+            if before == self.reported(host):
+                return False
+            if self.compute_up(host):
+                return True
+            # Refused as long as an evacuation from there has not been cleaned up after.
+            self.force_down(host, False, refused=True)
+            return False
+        self.wait(f'nova-compute on {host} to be up', up)
+
+    def restart_compute(self, host: str) -> None:
+        """Start a host's nova-compute again and wait until it is up.
+
+        It cleans up after what was evacuated from there when it starts, and at no other time.
+        """
+        before = self.reported(host)
+        self.cloud.host(host).restart(services.COMPUTE)
+        self.bring_up(host, before)
 
     def forced_down(self, host: str) -> bool:
         """Tell whether Nova was told that a host is down for certain."""

@@ -59,34 +59,13 @@ class NovaTestCase(testtools.TestCase):
             host.heal()
         before = {}
         for host in self.cloud.hosts:
-            reported = self.reported(host.name)
+            reported = self.drill.reported(host.name)
             if services.COMPUTE in host.boot():
                 before[host.name] = reported
             elif self.drill.forced_down(host.name):
-                # It cleans up after what was evacuated from it when it starts, not before.
-                host.restart(services.COMPUTE)
-                before[host.name] = reported
+                self.drill.restart_compute(host.name)
         for host in self.cloud.hosts:
-            self.bring_up(host.name, before.get(host.name))
-
-    def bring_up(self, host: str, before: str | None = None) -> None:
-        """Let Nova take a host for up again.
-
-        :param before: when the host reported to Nova for the last time before it was started
-        """
-        self.drill.wait(f'nova-compute on {host} to be up', lambda: (
-            before != self.reported(host) and self._is_up(host)))
-
-    def reported(self, host: str) -> str:
-        """When a host's nova-compute has reported to Nova."""
-        return str(self.drill.service(host)['updated_at'])
-
-    def _is_up(self, host: str) -> bool:
-        if self.drill.compute_up(host):
-            return True
-        # Refused as long as an evacuation from there has not been cleaned up after.
-        self.drill.force_down(host, False, refused=True)
-        return False
+            self.drill.bring_up(host.name, before.get(host.name))
 
     # Servers
 

@@ -61,8 +61,7 @@ class LifeTestCase(base.NovaTestCase):
 
     def return_primary(self) -> None:
         """Have the host that the server was on clean up, and be up."""
-        self.host(base.PRIMARY).restart('nova-compute')
-        self.bring_up(base.PRIMARY)
+        self.drill.restart_compute(base.PRIMARY)
 
     def fill(self, recovery: drills.Recovery, mib: int) -> None:
         """Write to the end of a server's first disk, as if its guest did."""
