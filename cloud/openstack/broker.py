@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping
 import hashlib
 import json
 import secrets
-import time
 
 import amqp
 
-from cloud import commands
 from cloud import processes
+from cloud.openstack import answers
 from cloud.openstack import files as private
 from cloud.openstack import layout
 
@@ -124,12 +123,5 @@ def wait(settings: layout.Settings, passwords: Mapping[str, str], log: object) -
     :param log: what to read if it does not
     :raises CloudError: it did not in time
     """
-    deadline = time.monotonic() + _TIMEOUT
-    while True:
-        try:
-            return ping(settings, passwords)
-        except (OSError, amqp.AMQPError) as error:
-            if time.monotonic() > deadline:
-                raise commands.CloudError(f'RabbitMQ does not answer ({error}); see {log}'
-                                          ) from error
-            time.sleep(0.2)
+    answers.wait('RabbitMQ', lambda: ping(settings, passwords), (OSError, amqp.AMQPError), log,
+                 _TIMEOUT)

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Mapping
 import getpass
 import os
 import shutil
-import time
 from typing import Any
 
 import pymysql
 
 from cloud import commands
 from cloud import processes
+from cloud.openstack import answers
 from cloud.openstack import files as private
 from cloud.openstack import layout
 
@@ -94,15 +94,7 @@ def wait(files: layout.Layout, log: object) -> None:
     :param log: what to read if it does not
     :raises CloudError: it did not in time
     """
-    deadline = time.monotonic() + _TIMEOUT
-    while True:
-        try:
-            return ping(files)
-        except pymysql.Error as error:
-            if time.monotonic() > deadline:
-                raise commands.CloudError(f'MariaDB does not answer ({error}); see {log}'
-                                          ) from error
-            time.sleep(0.1)
+    answers.wait('MariaDB', lambda: ping(files), (pymysql.Error,), log, _TIMEOUT)
 
 
 def create(files: layout.Layout, settings: layout.Settings, passwords: Mapping[str, str],

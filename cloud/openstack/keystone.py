@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 import getpass
 import grp
 import os
-import time
 from typing import Any
 
 from keystoneauth1 import adapter
@@ -14,6 +13,7 @@ from keystoneauth1 import session as keystone_session
 
 from cloud import commands
 from cloud.openstack import accounts
+from cloud.openstack import answers
 from cloud.openstack import credentials
 from cloud.openstack import database
 from cloud.openstack import files as private
@@ -68,16 +68,8 @@ def wait(session: keystone_session.Session, log: object) -> None:
     :param log: what to read if it does not
     :raises CloudError: it did not in time
     """
-    deadline = time.monotonic() + _TIMEOUT
-    while True:
-        try:
-            session.get_token()
-            return
-        except keystone_exceptions.ClientException as error:
-            if time.monotonic() > deadline:
-                raise commands.CloudError(f'Keystone does not answer ({error}); see {log}'
-                                          ) from error
-            time.sleep(0.2)
+    answers.wait('Keystone', session.get_token, (keystone_exceptions.ClientException,), log,
+                 _TIMEOUT)
 
 
 def _manage(files: layout.Layout, words: list[str],
