@@ -22,6 +22,10 @@ OPTIONS: list[cfg.Opt] = [
     cfg.FloatOpt('merge_bandwidth', default=8.0, min=0.0,
                  help='MiB per second at which the disks of an adopted server are merged into '
                       'its volumes while it runs, for each disk; 0 for no limit.'),
+    cfg.IntOpt('settle_timeout', default=300, min=1,
+               help='Seconds for which a server that is to be started on another host, rescued '
+                    'or deleted waits until Cinder has merged what its backup had written. A '
+                    'host that died with the backup takes half a minute to be noticed.'),
     cfg.IntOpt('ready_timeout', default=300, min=1,
                help='Seconds after which a backup that has not said that it is ready is '
                     'reported as late. Server metadata specreds:ready_timeout override it.'),

@@ -86,6 +86,23 @@ class GuardedLibvirtDriver(driver.LibvirtDriver):
         return super().finish_revert_migration(context, instance, network_info, migration,
                                                block_device_info, power_on, share_info)
 
+    def rescue(self, context: Any, instance: Any, network_info: Any, image_meta: Any,
+               rescue_password: Any, block_device_info: Any, share_info: Any) -> Any:
+        """Start a server from another disk."""
+        if self.afterwards is not None:
+            self.afterwards.before_rescue(instance, network_info, block_device_info)
+        return super().rescue(context, instance, network_info, image_meta, rescue_password,
+                              block_device_info, share_info)
+
+    def destroy(self, context: Any, instance: Any, network_info: Any,
+                block_device_info: Any = None, destroy_disks: bool = True,
+                destroy_secrets: bool = True) -> Any:
+        """Remove a server from this host."""
+        super().destroy(context, instance, network_info, block_device_info, destroy_disks,
+                        destroy_secrets)
+        if self.afterwards is not None:
+            self.afterwards.after_destroy(instance, block_device_info)
+
     # Refused, or put off, while a merge needs the disks as they are
 
     def pause(self, instance: Any) -> Any:
@@ -104,13 +121,6 @@ class GuardedLibvirtDriver(driver.LibvirtDriver):
         """Suspend a server to disk."""
         self._refuse_until_merged(instance, 'suspended')
         return super().suspend(context, instance)
-
-    def rescue(self, context: Any, instance: Any, network_info: Any, image_meta: Any,
-               rescue_password: Any, block_device_info: Any, share_info: Any) -> Any:
-        """Start a server from another disk."""
-        self._refuse_until_merged(instance, 'rescued')
-        return super().rescue(context, instance, network_info, image_meta, rescue_password,
-                              block_device_info, share_info)
 
     def snapshot(self, context: Any, instance: Any, image_id: Any,
                  update_task_state: Any) -> Any:

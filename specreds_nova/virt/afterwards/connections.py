@@ -23,13 +23,15 @@ LOG = logging.getLogger(__name__)
 BlockDeviceInfo = dict[str, Any]
 
 
-def refresh(driver: Any, instance: Any, block_device_info: BlockDeviceInfo | None) -> None:
+def refresh(driver: Any, instance: Any, block_device_info: BlockDeviceInfo | None, *,
+            anywhere: bool = False) -> None:
     """Ask Cinder for the connections of what is about to be opened, and note what it says.
 
     For servers that can be in no superposition as far as Nova knows, what Nova noted is taken.
 
     :param driver: Nova's libvirt driver
     :param block_device_info: changed in place, and in the database
+    :param anywhere: what counts may be in use on another host: the caller sees to that
     :raises VersionUnknown: Cinder does not answer
     :raises NotHere: what counts was promoted for another host, and may be in use there
     """
@@ -43,25 +45,23 @@ def refresh(driver: Any, instance: Any, block_device_info: BlockDeviceInfo | Non
                 f'server {instance.uuid} cannot be started: Cinder does not say which version of '
                 f'volume {device.volume_id} counts ({exc}); try again when it does') from exc
         after = superposition_of(device['connection_info'])
-        if after is not None and after != before:
+        if after is not None and after != before and not anywhere:
             raise errors.NotHere(_elsewhere(instance, device, after))
         if after != before:
             LOG.info('volume %s is opened itself: superposition %s is merged',
                      device.volume_id, before, instance=instance)
 
 
-def refuse_overlays(instance: Any, block_device_info: BlockDeviceInfo | None,
-                    ours: Collection[str]) -> None:
-    """Let nothing be opened through an overlay that may be open elsewhere.
+def superpositions(block_device_info: BlockDeviceInfo | None, *,
+                   deleted: bool = False) -> set[str]:
+    """List the superpositions whose overlays a server goes through, as far as Nova has noted it.
 
-    :param block_device_info: as fresh as it can be
-    :param ours: superpositions whose overlays are surely not
-    :raises NotHere: something would be
+    :param deleted: only those of volumes that are deleted together with the server
     """
-    for device in virt_driver.block_device_info_get_mapping(block_device_info):
-        found = superposition_of(device['connection_info'])
-        if found is not None and found not in ours:
-            raise errors.NotHere(_elsewhere(instance, device, found))
+    devices = virt_driver.block_device_info_get_mapping(block_device_info)
+    found = {superposition_of(device['connection_info']) for device in devices
+             if not deleted or device.get('delete_on_termination')}
+    return {one for one in found if one is not None}
 
 
 def refresh_all(driver: Any, instance: Any) -> None:

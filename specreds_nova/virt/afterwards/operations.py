@@ -13,23 +13,25 @@ cold migration, resize      work; the merge is done on the new host
 attach a volume             works
 detach a volume             refused for one that is not merged yet
 live migration, suspend     refused
-rescue, rebuild, snapshot   refused
+rebuild, snapshot           refused
 extend, swap a volume       refused
-shelve                      works; unshelve is refused until Cinder has merged, a minute or two
-delete                      works; Cinder merges, and keeps a volume that is busy with that
+evacuate, unshelve, rescue  work; the guest is off, so Cinder merges first, which they wait for
+delete                      works; Cinder merges first where volumes are deleted, too
 =========================== ====================================================================
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 import contextlib
 import time
 from typing import Any
 
 import libvirt
+from nova import context as nova_context
 from nova import exception as nova_exception
 from nova.compute import power_state
 from nova.compute import task_states
 import nova.conf
+from nova.virt.libvirt import blockinfo
 from oslo_log import log as logging
 
 from specreds_nova import exception
@@ -39,6 +41,7 @@ from specreds_nova.virt import merge
 from specreds_nova.virt import switching
 from specreds_nova.virt.afterwards import connections
 from specreds_nova.virt.afterwards import errors
+from specreds_nova.virt.afterwards import settling
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -74,16 +77,54 @@ class Afterwards:
 
     before_reboot = refresh
 
-    def before_spawn(self, instance: Any, block_device_info: dict[str, Any] | None,
-                     ours: Collection[str] = ()) -> None:
+    def before_spawn(self, instance: Any, block_device_info: dict[str, Any] | None) -> None:
         """The same for a server that is new here: it may have a backup that runs elsewhere.
 
-        :param ours: superpositions whose backups have run here, and do not any more
+        Or had one, on a host that has failed as well: then what that had made durable is merged.
+
         :raises VersionUnknown: nobody knows which version counts
-        :raises NotHere: what counts may be in use on another host
+        :raises NotHere: what counts is in use on another host
+        """
+        connections.refresh(self._driver, instance, block_device_info, anywhere=True)
+        self._settle(instance, block_device_info)
+
+    def before_rescue(self, instance: Any, network_info: Any,
+                      block_device_info: dict[str, Any] | None) -> None:
+        """Have a server, which is off, merged and defined as it is then.
+
+        Nova keeps its definition for the end of the rescue.
+
+        :raises VersionUnknown: nobody knows which version counts
+        :raises NotHere: what counts is in use on another host
         """
         connections.refresh(self._driver, instance, block_device_info)
-        connections.refuse_overlays(instance, block_device_info, ours)
+        if not self._settle(instance, block_device_info):
+            return
+        disks = blockinfo.get_disk_info(CONF.libvirt.virt_type, instance, instance.image_meta,
+                                        block_device_info)
+        xml = self._driver._get_guest_xml(
+            nova_context.get_admin_context(), instance, network_info, disks,
+            instance.image_meta, block_device_info=block_device_info)
+        self._driver._host.write_instance_config(xml)
+
+    def after_destroy(self, instance: Any, block_device_info: dict[str, Any] | None) -> None:
+        """Have volumes merged that are to be deleted, which Cinder would refuse before."""
+        if instance.task_state != task_states.DELETING:
+            return
+        try:
+            settling.settle(self._storage, instance.uuid,
+                            connections.superpositions(block_device_info, deleted=True))
+        except exception.BackupError as exc:
+            LOG.warning('volumes of the server are kept: %s', exc, instance=instance)
+
+    def _settle(self, instance: Any, block_device_info: dict[str, Any] | None) -> bool:
+        """Wait until a server that is off is merged, and tell whether there was need to."""
+        found = connections.superpositions(block_device_info)
+        if not found:
+            return False
+        settling.settle(self._storage, instance.uuid, found)
+        connections.refresh(self._driver, instance, block_device_info)
+        return True
 
     def before_resume(self, instance: Any, block_device_info: dict[str, Any] | None) -> None:
         """Have a server that was suspended to disk go on with durable disks.

@@ -77,6 +77,12 @@ class RefreshTest(ConnectionsTestCase):
             self.assertIn('superposition one', str(exc))
             self.assertIn(SERVER, str(exc))
 
+    def test_promoted_elsewhere_and_lost(self) -> None:
+        device = Device(PLAIN, through('one'))
+        connections.refresh(mock.sentinel.driver, self.instance,
+                            {'block_device_mapping': [device]}, anywhere=True)
+        self.assertEqual(through('one'), device['connection_info'])
+
     def test_unknown(self) -> None:
         for noted in (PLAIN, through('one')):
             exc = self.assertRaises(errors.VersionUnknown, self.refresh,
@@ -103,20 +109,19 @@ class RefreshTest(ConnectionsTestCase):
         connections.refresh(mock.sentinel.driver, self.instance, {})
 
 
-class RefuseOverlaysTest(ConnectionsTestCase):
+class SuperpositionsTest(ConnectionsTestCase):
 
-    def test_refused(self) -> None:
-        info = {'block_device_mapping': [Device(PLAIN), Device(through('one'))]}
-        self.assertRaises(errors.NotHere, connections.refuse_overlays, self.instance, info, ())
-        self.assertRaises(errors.NotHere, connections.refuse_overlays, self.instance, info,
-                          {'other'})
+    def test_of_all_volumes(self) -> None:
+        info = {'block_device_mapping': [Device(PLAIN), Device(OTHER), Device(through('one')),
+                                         Device(through('one')), Device(through('two'))]}
+        self.assertEqual({'one', 'two'}, connections.superpositions(info))
+        self.assertEqual(set(), connections.superpositions(None))
 
-    def test_allowed(self) -> None:
-        connections.refuse_overlays(self.instance, None, ())
-        connections.refuse_overlays(
-            self.instance, {'block_device_mapping': [Device(PLAIN), Device(OTHER)]}, ())
-        connections.refuse_overlays(
-            self.instance, {'block_device_mapping': [Device(through('one'))]}, {'one'})
+    def test_of_volumes_that_are_deleted(self) -> None:
+        kept, deleted = Device(through('one')), Device(through('two'))
+        kept['delete_on_termination'], deleted['delete_on_termination'] = False, True
+        self.assertEqual({'two'}, connections.superpositions(
+            {'block_device_mapping': [kept, deleted]}, deleted=True))
 
 
 class NotedTest(ConnectionsTestCase):

@@ -16,6 +16,7 @@ from specreds_nova.virt import durable
 from specreds_nova.virt.afterwards import connections
 from specreds_nova.virt.afterwards import errors
 from specreds_nova.virt.afterwards import operations
+from specreds_nova.virt.afterwards import settling
 
 
 class OperationsTestCase(testtools.TestCase):
@@ -35,8 +36,9 @@ class OperationsTestCase(testtools.TestCase):
         patch = mock.patch.object(connections, 'superposition', return_value='one')
         self.noted = patch.start()
         self.addCleanup(patch.stop)
-        self.patch(operations, 'time', mock.Mock(
-            monotonic=self.now, sleep=lambda seconds: self.pass_by(seconds)))
+        for module in (operations, settling):
+            self.patch(module, 'time', mock.Mock(
+                monotonic=self.now, sleep=lambda seconds: self.pass_by(seconds)))
         self.clock = 0.0
 
     def now(self) -> float:
@@ -133,11 +135,83 @@ class OpenTest(OperationsTestCase):
         self.afterwards.refresh(self.instance, info)
         self.assertEqual(data.PLAIN, info['block_device_mapping'][0]['connection_info'])
 
+    def merged_after(self, looks: int) -> None:
+        """Let Cinder merge, and give plain connections from then on."""
+        states = ['merging'] * looks + ['merged']
+        self.storage.state.side_effect = lambda _id: (
+            states.pop(0) if len(states) > 1 else states[0])
+        device = self.device
+
+        def refresh(*_arguments: Any) -> None:
+            device['connection_info'] = (data.PLAIN if states == ['merged']
+                                         else data.through('one'))
+        device.refresh_connection_info = refresh  # type: ignore
+
     def test_spawn(self) -> None:
         self.afterwards.before_spawn(self.instance, self.info(data.PLAIN, data.PLAIN))
-        info = self.info(data.through('one'), data.through('one'))
-        self.assertRaises(errors.NotHere, self.afterwards.before_spawn, self.instance, info)
-        self.afterwards.before_spawn(self.instance, info, ours={'one'})
+        self.storage.merge.assert_not_called()
+
+    def test_spawn_where_the_backup_is_lost(self) -> None:
+        for noted in (data.PLAIN, data.through('one')):
+            self.device = data.Device(noted)
+            self.merged_after(25)
+            self.storage.merge.reset_mock()
+            began = self.clock
+            self.afterwards.before_spawn(self.instance, {'block_device_mapping': [self.device]})
+            self.assertEqual(data.PLAIN, self.device['connection_info'])
+            self.assertEqual(25, self.clock - began)
+            # Asked again now and then: at first the overlay may seem to be in use.
+            self.assertEqual([mock.call('one', 'offline')] * 3,
+                             self.storage.merge.call_args_list)
+
+    def test_spawn_where_the_backup_lives(self) -> None:
+        self.storage.merge.side_effect = exception.SuperpositionRefused('the overlay is open')
+        info = self.info(data.PLAIN, data.through('one'))
+        exc = self.assertRaises(errors.NotHere, self.afterwards.before_spawn, self.instance,
+                                info)
+        self.assertIn('superposition one', str(exc))
+        self.assertIn('evacuate the server to there', str(exc))
+        self.assertGreater(self.clock, settling.CONF.specreds.settle_timeout)
+
+    def test_spawn_without_cinder(self) -> None:
+        self.storage.state.side_effect = exception.SuperpositionUnknown('Cinder is down')
+        self.assertRaises(errors.VersionUnknown, self.afterwards.before_spawn, self.instance,
+                          self.info(data.PLAIN, data.through('one')))
+
+    def test_rescue(self) -> None:
+        self.device = data.Device(data.through('one'))
+        self.merged_after(2)
+        info = {'block_device_mapping': [self.device]}
+        with mock.patch.object(operations, 'blockinfo'), \
+                mock.patch.object(objects.Instance, 'image_meta'):
+            self.afterwards.before_rescue(self.instance, [], info)
+        self.driver._host.write_instance_config.assert_called_once_with(
+            self.driver._get_guest_xml.return_value)
+        self.assertEqual(data.PLAIN, self.device['connection_info'])
+
+    def test_rescue_of_what_is_merged(self) -> None:
+        self.afterwards.before_rescue(self.instance, [], self.info(data.PLAIN, data.PLAIN))
+        self.driver._host.write_instance_config.assert_not_called()
+
+    def test_destroy(self) -> None:
+        self.device = data.Device(data.through('one'))
+        self.device['delete_on_termination'] = True
+        info = {'block_device_mapping': [self.device]}
+        # Also called where a server is only stopped, or has gone.
+        self.afterwards.after_destroy(self.instance, info)
+        self.storage.merge.assert_not_called()
+        self.instance.task_state = 'deleting'
+        self.merged_after(2)
+        self.afterwards.after_destroy(self.instance, info)
+        self.storage.merge.assert_called_once_with('one', 'offline')
+
+    def test_destroy_goes_on_without_a_merge(self) -> None:
+        self.device = data.Device(data.through('one'))
+        self.device['delete_on_termination'] = True
+        self.instance.task_state = 'deleting'
+        self.storage.state.side_effect = exception.SuperpositionUnknown('Cinder is down')
+        self.afterwards.after_destroy(self.instance, {'block_device_mapping': [self.device]})
+        self.storage.merge.assert_not_called()
 
     def test_resume(self) -> None:
         # It was suspended to disk when its definition still had what its backup began with.
@@ -202,7 +276,7 @@ class SwitchingTest(OperationsTestCase):
         def end(seconds: float) -> None:
             self.clock += seconds
             self.domain.note = None
-        self.pass_by = end  # type: ignore[method-assign]
+        self.pass_by = end  # type: ignore
         self.afterwards.unless_switching(self.instance, 'paused')
         self.assertGreater(self.clock, 0)
 
