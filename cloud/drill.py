@@ -227,6 +227,10 @@ class Drill:
     def abort(self, recovery: Recovery) -> None:
         """Drop the backup, and its version of the volumes."""
         self.backups.abort({}, recovery.host, recovery.id)
+        self.drop(recovery)
+
+    def drop(self, recovery: Recovery) -> None:
+        """Drop the backup's version of the volumes, whatever its host says."""
         with contextlib.suppress(keystone_exceptions.NotFound):
             self.volume.delete(self._path(recovery))
         self.wait(f'superposition {recovery.superposition} to be gone',

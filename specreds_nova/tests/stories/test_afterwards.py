@@ -90,12 +90,23 @@ class TestBeforeTheMerge(life.LifeTestCase):
 
     def test_deleted(self) -> None:
         recovery = self.adopted(fill=MUCH)
+        # With its volumes, which Cinder keeps as long as they are not merged.
+        self.drill.delete(recovery.server.id)
+        self.assertIsNone(self.drill.pid(recovery.server, base.BACKUP))
+        self.assertIsNone(self.drill.state(recovery))
+
+    def test_shelved(self) -> None:
+        recovery = self.adopted(fill=MUCH)
         server = recovery.server
-        self.drill.compute.delete(f'/servers/{server.id}')
-        self.wait('the server to be gone', lambda: self.drill.compute.get(
-            f'/servers/{server.id}', raise_exc=False).status_code == 404)
-        self.assertIsNone(self.drill.pid(server, base.BACKUP))
-        self.wait('Cinder to merge', lambda: self.drill.state(recovery) is None, 300)
+        self.operate(server.id, 'shelve')
+        self.wait_status(server.id, 'SHELVED_OFFLOADED')
+        # With no host in mind: where it starts, its volumes have to be merged.
+        self.operate(server.id, 'unshelve')
+        self.wait_status(server.id, 'ACTIVE')
+        self.wait_answer(server)
+        where = self.drill.active(server.id).host
+        self.assert_filled(recovery, MUCH, where)
+        self.assert_plain_and_durable(recovery, where)
 
     def test_host_that_was_wrongly_suspected(self) -> None:
         # It is alive, and does not know yet that its server's backup was promoted.

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Second failures: something dies while there is a backup, or when it is what counts."""
+
+import os
+import signal
+
+from cloud import drill as drills
+from cloud.hosts import services
+from specreds_nova.tests.cloud import base
+from specreds_nova.tests.stories import life
+
+
+class TestSecondHost(life.LifeTestCase):
+    """The host of the backup dies, too."""
+
+    def _lost(self, recovery: drills.Recovery) -> drills.Server:
+        """Kill the backup's host, and evacuate the server as ever to the one that is left."""
+        self.host(base.BACKUP).kill()
+        self.drill.force_down(base.BACKUP)
+        self.drill.act(recovery.server.id, 'evacuate', {'host': base.OTHER})
+        # Ceph knows of the host's end half a minute later, and then Cinder merges.
+        server: drills.Server = self.wait(
+            'the server on the third host', lambda: self._active(recovery.server), 300)
+        self.wait_answer(server)
+        self.wait('the merge', lambda: self.drill.state(recovery) is None)
+        return server
+
+    def _active(self, server: drills.Server) -> drills.Server | None:
+        shown = self.drill.show(server.id)
+        self.assertNotEqual('ERROR', shown['status'], shown.get('fault'))
+        if (shown['OS-EXT-SRV-ATTR:host'], shown['OS-EXT-STS:task_state']) != (base.OTHER, None):
+            return None
+        return self.drill.active(server.id, base.OTHER)
+
+    def test_while_speculating(self) -> None:
+        server = self.boot()
+        name = self.who(server)
+        recovery = self.begin(server)
+        self.host(base.BACKUP).kill()
+        # The engine drops what cannot win any more, without that host.
+        self.drill.drop(recovery)
+        self.assertEqual(name, self.who(server))
+        second = self.begin(server, base.OTHER)
+        self.drill.abort(second)
+        self.assertEqual(name, self.who(server))
+        # The host comes back, and removes what was left of the backup.
+        self.mend()
+        self.wait('the backup to be gone', lambda: self._clean(recovery))
+        self.assertNothingLeft(recovery)
+
+    def _clean(self, recovery: drills.Recovery) -> bool:
+        return self.drill.status(recovery)['phase'] in ('failed', 'aborted')
+
+    def test_promoted_and_not_merged(self) -> None:
+        server = self.boot(image='g2')
+        client = base.Client(self, server)
+        client.start()
+        client.wait_more(100)
+        self.host(base.PRIMARY).kill()
+        recovery = self.begin(server)
+        self.drill.promote(recovery)
+        client.wait_more(100)
+        server = self._lost(recovery)
+        client.wait_more(50)
+        client.stop()
+        found = client.verify()
+        self.assertEqual(([], []), (found['missing'], found['wrong']))
+
+    def test_while_merging(self) -> None:
+        recovery = self.adopted(fill=192)
+        self.wait_copying(recovery)
+        self._lost(recovery)
+        self.assert_filled(recovery, 192, base.OTHER)
+
+
+class TestKilled(life.LifeTestCase):
+    """A process dies while there is a backup."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.server = self.boot()
+        self.name = self.who(self.server)
+
+    def _kill(self, host: str) -> None:
+        """Kill the QEMU that runs the server, or its backup, on a host."""
+        pid = self.drill.pid(self.server, host)
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        self.wait('the guest to be gone', lambda: self.drill.pid(self.server, host) is None)
+
+    def test_qemu_of_the_primary(self) -> None:
+        recovery = self.begin(self.server)
+        self._kill(base.PRIMARY)
+        self.drill.promote(recovery)
+        adopted = self.drill.adopt(recovery)
+        self.wait_answer(adopted)
+        self.assertNotEqual(self.name, self.who(adopted))
+        self.drill.merged(recovery)
+
+    def test_qemu_of_the_backup(self) -> None:
+        recovery = self.begin(self.server)
+        self._kill(base.BACKUP)
+        self.wait('the backup to have failed', lambda: (
+            self.drill.status(recovery)['phase'] == 'failed'))
+        self.drill.drop(recovery)
+        self.assertEqual(self.name, self.who(self.server))
+        self.assertNothingLeft(recovery)
+
+    def test_qemu_of_the_promoted_backup(self) -> None:
+        # What it had made durable is there, and an evacuation starts from it.
+        recovery = self.promoted(server=self.server)
+        self._kill(base.BACKUP)
+        adopted = self.drill.adopt(recovery)
+        self.wait_answer(adopted)
+        self.wait('the merge', lambda: self.drill.state(recovery) is None)
+
+    def test_services_of_the_backups_host(self) -> None:
+        host = self.host(base.BACKUP)
+        recovery = self.begin(self.server)
+        pid = self.drill.pid(self.server, base.BACKUP)
+        for service in (services.COMPUTE, services.LIBVIRT):
+            host.kill_program(service)
+            self.assertEqual(self.name, self.who(self.server))
+            host.boot()
+            self.wait(f'{service} to answer', lambda: self._answers(recovery))
+            self.assertEqual(pid, self.drill.pid(self.server, base.BACKUP))
+        # Between the commit point and the word to the host.
+        self.assertEqual('promoted', self.drill.collapse(recovery))
+        host.kill_program(services.COMPUTE)
+        host.boot()
+        self.wait('nova-compute to answer', lambda: self._answers(recovery))
+        self.drill.backups.promote({}, recovery.host, recovery.id)
+        self.wait_answer(self.server)
+        self.assertNotEqual(self.name, self.who(self.server))
+        host.kill_program(services.LIBVIRT)
+        host.boot()
+        self.drill.adopt(recovery)
+        self.assertEqual(pid, self.drill.pid(self.server, base.BACKUP))
+        self.drill.merged(recovery)
+
+    def test_services_of_the_primarys_host(self) -> None:
+        host = self.host(base.PRIMARY)
+        pid = self.drill.pid(self.server, base.PRIMARY)
+        recovery = self.begin(self.server)
+        for service in (services.COMPUTE, services.LIBVIRT):
+            host.kill_program(service)
+        self.drill.abort(recovery)
+        host.boot()
+        self.assertEqual(pid, self.drill.pid(self.server, base.PRIMARY))
+        self.assertEqual(self.name, self.who(self.server))
+        self.assertNothingLeft(recovery)
+
+    def _answers(self, recovery: drills.Recovery) -> bool:
+        # What is asked of a nova-compute that is down waits for it.
+        return bool(self.drill.status(recovery)['domain'])
+
+
+class TestCutOff(life.LifeTestCase):
+    """The primary's host has lost a network."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.server = self.boot()
+        self.heartbeat(self.server, 0.2)
+        self.name = self.who(self.server)
+
+    def test_control_only(self) -> None:
+        # The guest lives and writes, so its version is the one that counts.
+        self.host(base.PRIMARY).cut(control=True)
+        recovery = self.begin(self.server)
+        self.assertEqual('dirty', self.drill.collapse(recovery))
+        self.drill.backups.abort({}, recovery.host, recovery.id)
+        self.assertEqual(self.name, self.who(self.server))
+        self.host(base.PRIMARY).heal()
+
+    def test_storage_only(self) -> None:
+        # The guest lives and cannot write: the backup wins, and what comes late is refused.
+        self.host(base.PRIMARY).cut(storage=True)
+        recovery = self.begin(self.server)
+        self.drill.promote(recovery)
+        adopted = self.drill.adopt(recovery)
+        pid = self.drill.pid(adopted, base.BACKUP)
+        self.host(base.PRIMARY).heal()
+        self.wait('the stale guest to be ended',
+                  lambda: self.drill.pid(self.server, base.PRIMARY) is None)
+        self.wait_answer(adopted)
+        self.assertNotEqual(self.name, self.who(adopted))
+        self.assertEqual(pid, self.drill.pid(adopted, base.BACKUP))
+        self.drill.merged(recovery)
