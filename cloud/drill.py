@@ -143,15 +143,18 @@ class Drill:
         answer = self.compute.post(f'/servers/{server_id}/action', json={action: body})
         return answer.json() if answer.text else None
 
-    def delete(self, server_id: str) -> None:
-        """Delete a server with its volumes, and wait until it is gone."""
+    def delete(self, server_id: str, *, volumes: bool = True) -> None:
+        """Delete a server, and wait until it is gone.
+
+        :param volumes: wait for its volumes, too, which are deleted with it
+        """
         if self._gone(self.compute, f'/servers/{server_id}'):
             return
-        volumes = self._attached(server_id)
+        attached = self._attached(server_id) if volumes else []
         self.compute.delete(f'/servers/{server_id}', raise_exc=False)
         self.wait(f'server {server_id} to be gone',
                   lambda: self._gone(self.compute, f'/servers/{server_id}'))
-        for volume_id in volumes:
+        for volume_id in attached:
             self.wait(f'volume {volume_id} to be gone',
                       functools.partial(self._gone, self.volume, f'/volumes/{volume_id}'))
 

@@ -3,6 +3,7 @@
 
 import os
 import signal
+import threading
 
 from cloud import drill as drills
 from cloud.hosts import services
@@ -187,3 +188,45 @@ class TestCutOff(life.LifeTestCase):
         self.assertNotEqual(self.name, self.who(adopted))
         self.assertEqual(pid, self.drill.pid(adopted, base.BACKUP))
         self.drill.merged(recovery)
+
+
+class TestLateDirty(life.LifeTestCase):
+    """The primary writes between the last look at it and the fence."""
+
+    def test_nothing_is_lost(self) -> None:
+        server = self.boot(image='g2')
+        client = base.Client(self, server)
+        client.start()
+        client.wait_more(50)
+        # It writes again so many seconds after the collapse began: first before the look.
+        tries = (self._late(server, tenths / 10) for tenths in range(1, 30))
+        recovery = next(one for one in tries if one is not None)
+        self.drill.backups.abort({}, recovery.host, recovery.id)
+        self.assertNothingLeft(recovery)
+        # It is fenced, and its version is the one that counts: it has to be started again.
+        self.operate(server.id, 'reboot', {'type': 'HARD'})
+        self.wait_status(server.id, 'ACTIVE')
+        self.wait_port(server, 5432)
+        client.wait_more(20)
+        client.stop()
+        found = client.verify()
+        self.assertEqual(([], []), (found['missing'], found['wrong']))
+
+    def _late(self, server: drills.Server, seconds: float) -> drills.Recovery | None:
+        """Let a primary stand still until so long after the beginning of a collapse."""
+        virsh = ['virsh', '-q', '-c', 'qemu:///system']
+        primary = self.host(base.PRIMARY)
+        primary.run([*virsh, 'suspend', server.id])
+        recovery = self.begin(server, ready=False)
+        timer = threading.Timer(seconds, primary.run, [[*virsh, 'resume', server.id]])
+        timer.start()
+        try:
+            outcome = self.drill.collapse(recovery)
+        finally:
+            timer.join()
+        if outcome == 'late-dirty':
+            return recovery
+        self.assertEqual('dirty', outcome)
+        self.drill.backups.abort({}, recovery.host, recovery.id)
+        self.wait('the superposition to be gone', lambda: self.drill.state(recovery) is None)
+        return None
