@@ -139,6 +139,7 @@ class Merger:
             work.run()
             LOG.info('superposition %s is merged: %s', superposition_id,
                      work.progress.timings_ms, instance_uuid=instance_uuid)
+            self._tidy(instance_uuid, superposition_id)
             self._refresh(instance_uuid)
         except merge_errors.Stopped:
             LOG.info('the merge of superposition %s is left to the next nova-compute',
@@ -154,6 +155,17 @@ class Merger:
         finally:
             with self._lock:
                 del self._running[instance_uuid]
+
+    def _tidy(self, instance_uuid: str, superposition_id: str) -> None:
+        """Have Cinder remove the overlays now, or else it does so a while later.
+
+        Until then it refuses what a volume that is superposed must be spared.
+        """
+        try:
+            self._storage.merge(superposition_id, 'offline')
+        except exception.BackupError as exc:
+            LOG.info('the overlays of superposition %s are removed later: %s', superposition_id,
+                     exc, instance_uuid=instance_uuid)
 
     def _refresh(self, instance_uuid: str) -> None:
         """Have Nova's database say what counts now; whoever opens a disk asks again anyway."""

@@ -53,16 +53,20 @@ class NovaTestCase(testtools.TestCase):
 
     def mend(self) -> None:
         """Let every host run, connected, with all its services, and known to be up."""
+        astray = set()
         for host in self.cloud.hosts:
             if host.state == one_host.HUNG:
                 host.resume()
+            # It takes a minute or more to find out by itself that its broker is back.
+            if host.cuts or self.drill.forced_down(host.name):
+                astray.add(host.name)
             host.heal()
         before = {}
         for host in self.cloud.hosts:
             reported = self.drill.reported(host.name)
             if services.COMPUTE in host.boot():
                 before[host.name] = reported
-            elif self.drill.forced_down(host.name):
+            elif host.name in astray:
                 self.drill.restart_compute(host.name)
         for host in self.cloud.hosts:
             self.drill.bring_up(host.name, before.get(host.name))
@@ -75,6 +79,8 @@ class NovaTestCase(testtools.TestCase):
         server_id = self.drill.boot_later(f'test-{uuid.uuid4().hex[:8]}', host, image=image,
                                           metadata=_READY[image] | dict(metadata or {}), **more)
         self.addCleanup(self.drill.delete, server_id)
+        # First, or else Nova deletes a server of a host that is down without its host.
+        self.addCleanup(self.mend)
         server = self.drill.active(server_id)
         self.wait_answer(server)
         return server
@@ -111,6 +117,7 @@ class NovaTestCase(testtools.TestCase):
     def end(self, recovery: drills.Recovery) -> None:
         """Drop a recovery that has not been decided for; nothing happens to another."""
         if self.drill.state(recovery) in ('superposed', 'collapsing'):
+            self.mend()
             self.drill.abort(recovery)
 
     def assertNothingLeft(self, recovery: drills.Recovery) -> None:

@@ -26,4 +26,5 @@ class ReadmeTest(base.NovaTestCase):
         # What is left of it if it did not get to its end; its volume is to outlive the server.
         for server in self.drill.compute.get('/servers', params={
                 'name': '^vm1$'}).json()['servers']:
+            self.mend()
             self.drill.delete(server['id'], volumes=False)

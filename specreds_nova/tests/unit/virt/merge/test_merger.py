@@ -113,6 +113,21 @@ class EnsureTest(MergerTestCase):
         self.assertIsNone(self.merger.progress(SERVER))
         self.refreshed.assert_called_once_with(self.driver, self.instance)
 
+    def test_overlays_go_at_once(self) -> None:
+        for answer in (None, exception.SuperpositionRefused('open'),
+                       exception.SuperpositionUnknown('Cinder is down')):
+            self.storage.merge.reset_mock(side_effect=True)
+            self.storage.merge.side_effect = answer
+            self.refreshed.reset_mock()
+            self.merger._merge(SERVER, SUPER, self.begun(), mock.Mock())
+            self.storage.merge.assert_called_once_with(SUPER, 'offline')
+            self.refreshed.assert_called_once_with(self.driver, self.instance)
+
+    def begun(self) -> Any:
+        """A merge that has begun."""
+        self.merger._running[SERVER] = self.work.return_value
+        return self.work.return_value
+
     def test_bandwidth(self) -> None:
         self.merger.ensure(SERVER, SUPER)
         self.assertEqual(8 << 20, self.work.call_args.args[3])
@@ -154,7 +169,7 @@ class EnsureTest(MergerTestCase):
             nova_exception.HypervisorUnavailable(host='node1'))
         self.assertRaises(errors.Unavailable, find)
         record.step('begin')
-        self.storage.merge.assert_called_once_with(SUPER, 'begin')
+        self.storage.merge.assert_called_with(SUPER, 'begin')
         self.storage.merge.side_effect = exception.SuperpositionRefused('no')
         self.assertRaises(errors.Refused, record.step, 'end')
         self.storage.state.side_effect = exception.SuperpositionUnknown('?')
