@@ -19,7 +19,7 @@ class ReadmeTest(base.NovaTestCase):
         code, said = readme.paste(text, {
             **os.environ, 'NOVA_CONF': str(self.cloud.files.nova_conf)})
         self.assertEqual(0, code, said)
-        for seen in ('promoted', 'adopted', 'ACTIVE', 'merged', base.BACKUP):
+        for seen in ('running', 'promoted', 'ACTIVE', 'merged', base.BACKUP):
             self.assertIn(seen, said)
 
     def _remove(self) -> None:
