@@ -182,6 +182,9 @@ class SpeculativeLibvirtDriver(guarded.GuardedLibvirtDriver):
         uuid = event.get_instance_uuid() if isinstance(event, virtevent.InstanceEvent) else None
         if uuid is not None and (uuid in self._journal.hidden() or self._ended_as_stale(event)):
             LOG.info('%s is kept from Nova: it is not the server', event)
+            if self._periodic is not None and _stopped(event):
+                # Whoever waits for the backup need not wait for what will not come.
+                self._periodic.look()
             return
         super().emit_event(event)
 
@@ -194,8 +197,7 @@ class SpeculativeLibvirtDriver(guarded.GuardedLibvirtDriver):
 
     def _ended_as_stale(self, event: Any) -> bool:
         """Tell whether specreds-sentinel ended the domain, which it notes before it does."""
-        return (isinstance(event, virtevent.LifecycleEvent)
-                and event.get_transition() == virtevent.EVENT_LIFECYCLE_STOPPED
+        return (_stopped(event)
                 and os.path.exists(_stale_note(event.get_instance_uuid())))
 
     def _mark(self, instance: Any) -> domains.Mark | None:
@@ -205,6 +207,11 @@ class SpeculativeLibvirtDriver(guarded.GuardedLibvirtDriver):
                                    or record.phase == journals.PROMOTED):
             return domains.Mark(record.recovery_id, record.superposition_id)
         return launch.marking()
+
+
+def _stopped(event: Any) -> bool:
+    return (isinstance(event, virtevent.LifecycleEvent)
+            and event.get_transition() == virtevent.EVENT_LIFECYCLE_STOPPED)
 
 
 def _stale_note(instance_uuid: str) -> str:

@@ -196,7 +196,8 @@ class Periodic:
 
     def __init__(self, reconciler: Reconciler) -> None:
         self._reconciler = reconciler
-        self._stopped = threading.Event()
+        self._stopped = False
+        self._due = threading.Event()
 
     def start(self) -> None:
         """Begin, at once."""
@@ -204,13 +205,19 @@ class Periodic:
 
     def stop(self) -> None:
         """Do not begin another time."""
-        self._stopped.set()
+        self._stopped = True
+        self._due.set()
+
+    def look(self) -> None:
+        """Begin now instead of at the end of the interval: something has happened."""
+        self._due.set()
 
     def _run(self) -> None:
         self._reconciler.warm_up()
-        while not self._stopped.is_set():
+        while not self._stopped:
+            self._due.clear()
             self._reconciler.run()
-            self._stopped.wait(CONF.specreds.reconcile_interval)
+            self._due.wait(CONF.specreds.reconcile_interval)
 
 
 def merge_report(journal: journals.Journal) -> Any:

@@ -2,6 +2,7 @@
 """Every phase in which nova-compute may have been killed, and what becomes of it."""
 
 from collections.abc import Callable
+import queue
 from typing import Any
 from unittest import mock
 
@@ -209,3 +210,20 @@ class MergeReportTest(base.TestCase):
         self.record(journals.ADOPTED)
         self.report()(base.SERVER, 'another', {'state': 'merging'})
         self.assertEqual('adopted', self.phase())
+
+
+class PeriodicTest(base.TestCase):
+    """When it is looked."""
+
+    def test_when_something_has_happened(self) -> None:
+        looks = queue.SimpleQueue[None]()
+        reconciler = mock.Mock()
+        reconciler.run.side_effect = lambda: looks.put(None)
+        periodic = reconcile.Periodic(reconciler)
+        self.addCleanup(periodic.stop)
+        periodic.start()
+        # None of these takes the interval, which is half a minute.
+        for _ in range(3):
+            looks.get(timeout=20)
+            periodic.look()
+        looks.get(timeout=20)
