@@ -8,11 +8,15 @@
 *talkers*
     the primary lives, idle, on a host that is cut off from the control plane; its backup is
     promoted. For how long both guests answer under their one address.
+*lose*
+    what a PostgreSQL client of a primary gets done while there is a backup, and before. The client
+    is paced: all hosts share the processors of one machine here, and what the backup takes of
+    these is nothing that it would take from a primary.
 *merge*
     what a PostgreSQL client gets done while its server's disk is merged, and before.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 import contextlib
 import itertools
 import os
@@ -27,12 +31,15 @@ from bench import stats
 from cloud import drill as drills
 from cloud import users
 from cloud.hosts import packets
+from cloud.hosts import services
 from cloud.openstack import cloud as openstack_cloud
 
 _PRIMARY, _BACKUP = 'cn1', 'cn2'
 # Seconds that the database is used before the merge begins.
 _BEFORE = 15.0
 _PAYLOAD = '4000'
+# Seconds between two transactions of a paced client.
+_PACE = '0.05'
 _MIB = 1 << 20
 
 
@@ -66,7 +73,8 @@ class _Bench:
         return pathlib.Path(tempfile.mkdtemp(dir=self._scratch))
 
     def kill(self, server: drills.Server) -> None:
-        """Kill the primary's QEMU."""
+        """Kill the primary's QEMU, and what would tell Nova that it has stopped."""
+        self._cloud.host(_PRIMARY).kill_program(services.COMPUTE)
         pid = self._drill.pid(server, server.host)
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
@@ -129,6 +137,26 @@ class _Bench:
             self.mend()
         return doubles[-1] - doubles[0] if doubles else 0.0
 
+    def lose(self) -> float:
+        """Transactions per second while there is a backup ÷ before."""
+        drill = self._drill
+        with self.server('g2', **{'specreds:ready': 'tcp:5432'}) as server:
+            client = users.Postgres(self._cloud, self.directory(), server.address)
+            client.start('--payload', _PAYLOAD, '--interval', _PACE, '--timeout', '60')
+            drill.wait('the database to be used', lambda: client.acknowledged() > 0)
+            counts = [(time.monotonic(), client.acknowledged())]
+            time.sleep(_BEFORE)
+            counts.append((time.monotonic(), client.acknowledged()))
+            recovery = drill.start(server, _BACKUP)
+            drill.ready(recovery)
+            time.sleep(_BEFORE / 3)
+            counts.append((time.monotonic(), client.acknowledged()))
+            drill.abort(recovery)
+            summary = client.stop()
+        if summary['outages']:
+            raise RuntimeError(f'the client of the primary saw errors: {summary["outages"]}')
+        return _ratio(counts)
+
     def merge(self) -> float:
         """Transactions per second during the merge ÷ before."""
         drill = self._drill
@@ -150,10 +178,7 @@ class _Bench:
             counts.append((time.monotonic(), client.acknowledged()))
             client.stop()
             self.mend()
-        before, _adoption, during = (
-            (second[1] - first[1]) / (second[0] - first[0])
-            for first, second in itertools.pairwise(counts))
-        return during / before
+        return _ratio(counts)
 
     def _phase(self, recovery: drills.Recovery) -> str:
         return str(self._drill.status(recovery)['phase'])
@@ -165,11 +190,12 @@ def run(cloud: openstack_cloud.Cloud, tell: progress.Progress, rounds: int) -> d
     :param rounds: how often each is done; the merge half as often
     """
     merges = max(1, rounds // 2)
-    tell.section('nova', 2 * rounds + merges)
+    tell.section('nova', 2 * rounds + 2 * merges)
     drill = drills.Drill(cloud)
     wins: list[dict[str, float]] = []
     talkers: list[float] = []
     ratios: list[float] = []
+    primaries: list[float] = []
     with contextlib.closing(drill), tempfile.TemporaryDirectory(
             prefix='specreds-bench-') as scratch:
         bench = _Bench(drill, pathlib.Path(scratch))
@@ -179,6 +205,8 @@ def run(cloud: openstack_cloud.Cloud, tell: progress.Progress, rounds: int) -> d
             tell.step(f'a primary that is cut off, round {number + 1} of {rounds}')
             talkers.append(bench.talkers())
         for number in range(merges):
+            tell.step(f'a database with a backup, round {number + 1} of {merges}')
+            primaries.append(bench.lose())
             tell.step(f'a merge under a database, round {number + 1} of {merges}')
             ratios.append(bench.merge())
     measured: dict[str, Any] = {}
@@ -189,7 +217,18 @@ def run(cloud: openstack_cloud.Cloud, tell: progress.Progress, rounds: int) -> d
         win['frames_leaked_from_box'] for win in wins)
     measured |= stats.summary(talkers).entries('nova.two_talkers_median_s')
     measured['nova.two_talkers_s'] = max(talkers)
+    measured |= stats.summary(primaries).entries('nova.primary_throughput_ratio')
     return measured | stats.summary(ratios).entries('nova.merge_throughput_ratio')
+
+
+def _ratio(counts: Sequence[tuple[float, int]]) -> float:
+    """Give the rate in the last stretch ÷ that in the first one.
+
+    :param counts: moments in seconds, and how much had been done by then
+    """
+    rates = [(second[1] - first[1]) / (second[0] - first[0])
+             for first, second in itertools.pairwise(counts)]
+    return rates[-1] / rates[0]
 
 
 def _memory(drill: drills.Drill, recovery: drills.Recovery) -> float:

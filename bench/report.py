@@ -75,6 +75,8 @@ BARS = (
         at_most=1000),
     Bar('nova.promote_to_first_packet_ms', 'promotion, from RPC to first packet (ms)',
         at_most=300),
+    Bar('nova.primary_throughput_ratio',
+        "primary's transactions while there is a backup ÷ before", at_least=0.95),
     Bar('nova.merge_throughput_ratio', "guest's transactions during the merge ÷ before",
         at_least=0.8),
     Bar('nova.two_talkers_s', 'both guests of one address answer, longest time (s)', at_most=3),

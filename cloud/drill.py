@@ -100,18 +100,32 @@ class Drill:
                    flavor: str | None = None, sizes: tuple[int, ...] = (2,),
                    metadata: Mapping[str, str] | None = None, **more: Any) -> str:
         """The same without waiting; gives the server's id."""
+        placed = {} if host is None else {'host': host}
+        body = {'name': name, 'flavorRef': self._flavor(flavor or f'm1.{image}'), 'imageRef': '',
+                'block_device_mapping_v2': self.devices(image, sizes),
+                'networks': [{'uuid': self.network_id()}],
+                'metadata': dict(metadata or {}), **placed, **more}
+        made: dict[str, Any] = self.compute.post('/servers', json={'server': body}).json()
+        return str(made['server']['id'])
+
+    def devices(self, image: str, sizes: tuple[int, ...]) -> list[dict[str, Any]]:
+        """What a request to Nova has of a server's volumes; the first is made from an image.
+
+        :param sizes: in GiB
+        """
         devices: list[dict[str, Any]] = [
             {'boot_index': 0, 'source_type': 'image', 'uuid': self._image(image)},
             *({'boot_index': -1, 'source_type': 'blank'} for _ in sizes[1:])]
         for device, size in zip(devices, sizes, strict=True):
             device.update(destination_type='volume', volume_size=size,
                           delete_on_termination=True)
-        placed = {} if host is None else {'host': host}
-        body = {'name': name, 'flavorRef': self._flavor(flavor or f'm1.{image}'), 'imageRef': '',
-                'block_device_mapping_v2': devices, 'networks': [{'uuid': self._network()}],
-                'metadata': dict(metadata or {}), **placed, **more}
-        made: dict[str, Any] = self.compute.post('/servers', json={'server': body}).json()
-        return str(made['server']['id'])
+        return devices
+
+    def network_id(self) -> str:
+        """The network that the tenants' servers are on."""
+        [network] = self.network.get('/v2.0/networks', params={
+            'name': _NETWORK}).json()['networks']
+        return str(network['id'])
 
     def active(self, server_id: str, host: str | None = None) -> Server:
         """Wait until a server is active and no task is under way.
@@ -377,11 +391,6 @@ class Drill:
     def _flavor(self, name: str) -> str:
         flavors = self.compute.get('/flavors').json()['flavors']
         return str(next(flavor['id'] for flavor in flavors if flavor['name'] == name))
-
-    def _network(self) -> str:
-        [network] = self.network.get('/v2.0/networks', params={
-            'name': _NETWORK}).json()['networks']
-        return str(network['id'])
 
 
 def _argv(pid: int) -> list[str]:

@@ -135,13 +135,13 @@ class NovaTestCase(testtools.TestCase):
     def leftovers(self, recovery: drills.Recovery) -> list[str]:
         """What there is of a recovery's box, devices and files on its host."""
         host = self.host(recovery.host)
-        port = self.drill.ports(recovery.server)[0][:11]
+        ports = [port[:11] for port in self.drill.ports(recovery.server)]
         devices = host.run(['ip', '-o', 'link']).splitlines()
         bridges = host.run(['ovs-vsctl', '--timeout=10', 'list-br']).splitlines()
         spaces = host.run(['ip', 'netns', 'list']).splitlines()
         instance = host.files.instances / recovery.server.id
-        return [line for line in (*devices, *bridges) if port in line] + [
-            line for line in spaces if port in line] + (
+        return [line for line in (*devices, *bridges, *spaces)
+                if any(port in line for port in ports)] + (
             [str(instance)] if instance.exists() else [])
 
     # Others

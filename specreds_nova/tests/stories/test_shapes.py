@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers that are more than a disk and a port."""
+
+import xml.etree.ElementTree as ElementTree
+
+from specreds_nova.tests.cloud import base
+from specreds_nova.tests.stories import life
+
+
+class TestShapes(life.LifeTestCase):
+    """Their backups are as they are."""
+
+    def test_two_ports_a_scsi_disk_and_a_config_drive(self) -> None:
+        network = {'uuid': self.drill.network_id()}
+        devices = self.drill.devices('g1', (2, 1))
+        devices[1]['disk_bus'] = 'scsi'
+        server = self.boot(block_device_mapping_v2=devices, networks=[network, network],
+                           config_drive=True)
+        ports = self.drill.ports(server)
+        self.assertEqual(2, len(ports))
+        name = self.who(server)
+        primary = self._shape(server.id, base.PRIMARY)
+
+        dropped = self.begin(server)
+        self.assertEqual(primary, self._shape(server.id, base.BACKUP))
+        self.drill.abort(dropped)
+        self.assertNothingLeft(dropped)
+        self.assertEqual(name, self.who(server))
+
+        recovery = self.adopted(server=server)
+        self.wait_answer(server)
+        self.assertNotEqual(name, self.who(server))
+        self.drill.merged(recovery)
+        self.assertEqual(primary, self._shape(server.id, base.BACKUP))
+        self.assert_plain_and_durable(recovery)
+        # Bound to this host, each of them.
+        for port in ports:
+            found = self.drill.neutron.get(f'/v2.0/ports/{port}').json()['port']
+            self.assertEqual((base.BACKUP, 'ACTIVE'),
+                             (found['binding:host_id'], found['status']))
+
+    def _shape(self, server_id: str, host: str) -> dict[str, list[str | None]]:
+        """What the guest sees of itself: disks in their order, and addresses."""
+        xml = self.host(host).run(['virsh', '-q', '-c', 'qemu:///system', 'dumpxml', server_id])
+        domain = ElementTree.fromstring(xml)
+        disks = domain.findall('./devices/disk')
+        targets = [target for disk in disks for target in disk.findall('target')]
+        return {
+            'device': [disk.get('device') for disk in disks],
+            'serial': [disk.findtext('serial') for disk in disks],
+            'bus': [target.get('bus') for target in targets],
+            'target': [target.get('dev') for target in targets],
+            'mac': [mac.get('address')
+                    for mac in domain.iterfind('./devices/interface/mac')],
+            'machine': [os_type.get('machine') for os_type in domain.iterfind('./os/type')],
+            'uuid': [domain.findtext('uuid')],
+            'name': [domain.findtext('name')],
+        }
