@@ -155,6 +155,10 @@ class Ceph:
         """Stop a daemon in good order; it stays stopped."""
         self._supervisor.stop_daemon(name)
 
+    def signal_daemon(self, name: str, number: int) -> None:
+        """Send a signal to a daemon, such as one that makes it stand still."""
+        self._supervisor.signal_daemon(name, number)
+
     def kill_daemon(self, name: str) -> None:
         """Kill a daemon at once (SIGKILL); it stays dead."""
         self._supervisor.kill_daemon(name)

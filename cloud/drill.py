@@ -216,6 +216,10 @@ class Drill:
     def collapse(self, recovery: Recovery) -> str:
         """Make the backup durable and let Cinder decide for it; gives the outcome."""
         self.backups.harden({}, recovery.host, recovery.id)
+        return self.decide(recovery)
+
+    def decide(self, recovery: Recovery) -> str:
+        """Let Cinder decide for a backup that is durable; gives the outcome."""
         answer = self.volume.post(f'{self._path(recovery)}/collapse', json={'collapse': {
             'decision': 'promote', 'backup_durable': True}})
         return str(answer.json()['collapse']['outcome'])

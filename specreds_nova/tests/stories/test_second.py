@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Second failures: something dies while there is a backup, or when it is what counts."""
 
+from concurrent import futures
 import os
 import signal
-import threading
+import time
 
 from cloud import drill as drills
 from cloud.hosts import services
 from specreds_nova.tests.cloud import base
 from specreds_nova.tests.stories import life
+
+# More than the look at a primary takes with which a collapse begins.
+_LOOK_S = 3.0
 
 
 class TestSecondHost(life.LifeTestCase):
@@ -198,9 +202,22 @@ class TestLateDirty(life.LifeTestCase):
         client = base.Client(self, server)
         client.start()
         client.wait_more(50)
-        # It writes again so many seconds after the collapse began: first before the look.
-        tries = (self._late(server, tenths / 10) for tenths in range(1, 30))
-        recovery = next(one for one in tries if one is not None)
+        virsh = ['virsh', '-q', '-c', 'qemu:///system']
+        primary = self.host(base.PRIMARY)
+        primary.run([*virsh, 'suspend', server.id])
+        recovery = self.begin(server, ready=False)
+        self.drill.backups.harden({}, recovery.host, recovery.id)
+        # It is looked at without the monitor, but not fenced.
+        self._monitor(signal.SIGSTOP)
+        with futures.ThreadPoolExecutor() as pool:
+            collapse = pool.submit(self.drill.decide, recovery)
+            try:
+                time.sleep(_LOOK_S)
+                primary.run([*virsh, 'resume', server.id])
+                client.wait_more(10)
+            finally:
+                self._monitor(signal.SIGCONT)
+            self.assertEqual('late-dirty', collapse.result())
         self.drill.backups.abort({}, recovery.host, recovery.id)
         self.assertNothingLeft(recovery)
         # It is fenced, and its version is the one that counts: it has to be started again.
@@ -212,21 +229,5 @@ class TestLateDirty(life.LifeTestCase):
         found = client.verify()
         self.assertEqual(([], []), (found['missing'], found['wrong']))
 
-    def _late(self, server: drills.Server, seconds: float) -> drills.Recovery | None:
-        """Let a primary stand still until so long after the beginning of a collapse."""
-        virsh = ['virsh', '-q', '-c', 'qemu:///system']
-        primary = self.host(base.PRIMARY)
-        primary.run([*virsh, 'suspend', server.id])
-        recovery = self.begin(server, ready=False)
-        timer = threading.Timer(seconds, primary.run, [[*virsh, 'resume', server.id]])
-        timer.start()
-        try:
-            outcome = self.drill.collapse(recovery)
-        finally:
-            timer.join()
-        if outcome == 'late-dirty':
-            return recovery
-        self.assertEqual('dirty', outcome)
-        self.drill.backups.abort({}, recovery.host, recovery.id)
-        self.wait('the superposition to be gone', lambda: self.drill.state(recovery) is None)
-        return None
+    def _monitor(self, number: int) -> None:
+        self.cloud.ceph.signal_daemon('mon.a', number)
