@@ -126,7 +126,16 @@ def remove(cluster: ceph.Cluster, volume: records.Volume, fencing: fence.Fence |
             trace.change('overlay.empty', str(ref)):
         _empty(cluster, volume, progress)
     with trace.change('overlay.remove', str(ref)):
-        _remove(cluster, ref)
+        try:
+            _remove(cluster, ref)
+        except errors.OverlayBusy:
+            if fencing is None:
+                raise
+            # Such as a controller that was killed while it began to remove it: what it had sent
+            # last came to Ceph after it was asked who has the overlay open.
+            with contextlib.suppress(errors.VolumeGone):
+                fencing.close(volumes.clients(cluster, ref))
+            _remove(cluster, ref)
 
 
 @tenacity.retry(retry=tenacity.retry_if_exception_type((errors.OverlayBusy, errors.ClusterError))
