@@ -522,7 +522,23 @@ class Protocol:
         if record.state != records.ABORTING:
             record = self.store.swap(record, record.moved(records.ABORTING, outcome=outcome))
         self._unfence(record)
+        if self.settings.evict_backup:
+            self._evict(record)
         self._clean(record, progress, evict=self.settings.evict_backup)
+
+    def _evict(self, record: records.Record) -> None:
+        """Shut out a backup that has died, or hangs, from the volumes, too.
+
+        It has them open below its overlays, by clients of its own; as long as Ceph takes these
+        for alive, nobody could tell which host runs the primary. Nobody is shut out who is on a
+        host of the primary's.
+        """
+        backup = self._users([volume.overlay_ref for volume in record.volumes])
+        hosts = {address.host(client) for client in backup}
+        hosts -= {address.host(client) for client in record.clients}
+        if hosts and record.clients:
+            self.fence.close(client for client in self._users(
+                [volume.ref for volume in record.volumes]) if address.host(client) in hosts)
 
     def _unfence(self, record: records.Record) -> None:
         if record.outcome == records.ABORTED:

@@ -2,13 +2,16 @@
 """The life of a superposition, and that every kind of change after the cut is seen."""
 
 import json
+import signal
 import subprocess
 import time
+from unittest import mock
 
 import ddt
 import rbd
 
 from specreds_cinder import superposition as sp
+from specreds_cinder.superposition import address
 from specreds_cinder.superposition import qemu
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import volume as volumes
@@ -70,6 +73,27 @@ class LifeTest(protocol_base.ProtocolTestCase):
         self.assertEqual(0, primary.write(OBJECT))
         self.assertEqual(set(), primary.clients & self.fenced())
         self.assertRaises(sp.NotSuperposed, self.protocol.abort, record)
+
+    def test_abort_shuts_out_a_backup_that_hangs_on_another_host(self) -> None:
+        volume = self.make_volume()
+        primary = self.make_primary(volume)
+        record = self.superpose(volume)
+        backup = self.make_backup(record)
+        backup.signal(signal.SIGSTOP)
+        self.addCleanup(backup.kill)
+        both = volumes.clients(self.cluster, volume)
+        self.assertLess(primary.clients, both)
+        theirs = (both | volumes.clients(self.cluster, record.volumes[0].overlay_ref)
+                  ) - primary.clients
+        # All clients of this Ceph have the address of this machine.
+        with mock.patch.object(address, 'host', lambda client: (
+                'other' if client in theirs else 'this')):
+            self.protocol.abort(record)
+        self.assert_nothing_left(record)
+        self.assertEqual(primary.clients, volumes.clients(self.cluster, volume))
+        self.assertEqual(0, primary.write(OBJECT))
+        # So that it is clear who the primary is, and there can be another one at once.
+        self.assertEqual(primary.clients, self.superpose(volume).clients)
 
     def test_collapse_without_promotion_aborts(self) -> None:
         record = self.superpose(self.make_volume())

@@ -91,6 +91,7 @@ class NovaTestCase(testtools.TestCase):
 
     def who(self, server: drills.Server) -> str:
         """Which boot of a server's guest answers: each has a name of its own."""
+        self.wait_answer(server)
         return self.get(server, '/who')
 
     def heartbeat(self, server: drills.Server, seconds: float) -> dict[str, Any]:
