@@ -170,7 +170,7 @@ class Drill:
                   lambda: self._gone(self.compute, f'/servers/{server_id}'))
         for volume_id in attached:
             self.wait(f'volume {volume_id} to be gone',
-                      functools.partial(self._gone, self.volume, f'/volumes/{volume_id}'))
+                      functools.partial(self._deleted, volume_id))
 
     def pid(self, server: Server, host: str) -> int | None:
         """The process of a server's QEMU on a host, None if there is none."""
@@ -381,6 +381,17 @@ class Drill:
     @staticmethod
     def _gone(api: adapter.Adapter, path: str) -> bool:
         return api.get(path, raise_exc=False).status_code in _GONE
+
+    def _deleted(self, volume_id: str) -> bool:
+        """Tell whether a volume is gone, and have it deleted again if that has failed.
+
+        As it does as long as Ceph takes the client of a host that has died for alive.
+        """
+        path = f'/volumes/{volume_id}'
+        answer = self.volume.get(path, raise_exc=False)
+        if answer.status_code == 200 and answer.json()['volume']['status'] == 'available':
+            self.volume.delete(path, raise_exc=False)
+        return answer.status_code in _GONE
 
     def _attached(self, server_id: str) -> list[str]:
         """The ids of a server's volumes, by the names of their devices."""

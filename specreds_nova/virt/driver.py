@@ -37,6 +37,7 @@ from specreds_nova.virt import reconcile
 from specreds_nova.virt import site as sites
 from specreds_nova.virt import storage
 from specreds_nova.virt.afterwards import operations
+from specreds_nova.virt.box import vifs
 
 __all__ = ['SpeculativeLibvirtDriver']
 
@@ -171,6 +172,11 @@ class SpeculativeLibvirtDriver(guarded.GuardedLibvirtDriver):
             for device in readiness.devices(instance):
                 config.add_device(device)
         return config
+
+    def _hard_reboot(self, *args: Any, **kwargs: Any) -> Any:
+        # Also how a server is started that was stopped.
+        with vifs.restarting():
+            return super()._hard_reboot(*args, **kwargs)
 
     # Domains that are ended, and not by Nova
 

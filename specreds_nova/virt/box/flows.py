@@ -33,6 +33,11 @@ def opened() -> list[str]:
             f'priority=10,in_port={PATCH},actions=output:{GUEST}']
 
 
+def settled() -> list[str]:
+    """:returns: all flows of an open box in which nothing but the guest and the patch is left"""
+    return ['priority=10,actions=NORMAL']
+
+
 def bundle(flows: Iterable[str], frames: Iterable[bytes] = ()) -> str:
     """One atomic replacement of all flows by these, followed by frames sent through the patch.
 

@@ -6,8 +6,8 @@ and a restarted ovs-vswitchd has no flows. Its patch to the integration bridge c
 network service's agent looks for, so the agent wires that end like any port, security groups
 included, while the guest's own device stays out of the agent's sight.
 
-An open box is a wire. ``fail_mode=standalone`` is what keeps it one when ovs-vswitchd restarts;
-it also is how a box remembers that it is open.
+An open box is a wire, whatever number the guest's device has. ``fail_mode=standalone`` is what
+keeps it one when ovs-vswitchd restarts; it also is how a box remembers that it is open.
 """
 from collections.abc import Mapping
 import time
@@ -110,6 +110,8 @@ class Ovs(base.Mechanism):
         with self._switch.ovsdb.transaction(check_error=True) as txn:
             txn.add(self._switch.ovsdb.del_port(plan.service, plan.bridge, if_exists=True))
             txn.add(self._switch.ovsdb.db_set('Bridge', plan.bridge, ('fail_mode', _OPEN)))
+        # A guest that is started again may come as another port.
+        self._send(plan, flows.bundle(flows.settled()))
 
     def announce(self, plan: box_plan.Plan) -> None:
         self._send(plan, '\n'.join([*flows.packets_out(announce.frames(plan)), '']))

@@ -192,18 +192,20 @@ class Box:
                 vif['network']['bridge'] = box_plan.bridge_of(vif['id'])
         return network_model.NetworkInfo(adjusted)
 
-    def unplugged(self, network_info: Any) -> None:
+    def unplugged(self, network_info: Any) -> bool:
         """Remove the open boxes of ports whose guest is gone. Idempotent.
 
         A shut one is a backup's, and goes with :meth:`remove`.
+
+        :returns: whether there were any
         """
         boxed = [vif['id'] for vif in network_info if self._kept(vif['id'])]
-        if not boxed:
-            return
-        for box in self._mechanism.found():
-            if box.port in boxed and box.state is base.State.OPEN:
-                self._remove_local(box.port)
-                self._forget(box.port)
+        ended = [box.port for box in (self._mechanism.found() if boxed else ())
+                 if box.port in boxed and box.state is base.State.OPEN]
+        for port in ended:
+            self._remove_local(port)
+            self._forget(port)
+        return bool(ended)
 
     def vif_driver(self, host: Any) -> vifs.VIFDriver:
         """:returns: what Nova is to plug the ports of servers with

@@ -153,6 +153,9 @@ class TestOpen(_TestCase):
                           ('db_set', 'Bridge', self.plan.bridge)],
                          [command[:3] for command in commands])
         self.assertEqual(('fail_mode', 'standalone'), commands[1][3])
+        # A guest that is started again may be another port.
+        self.assertEqual('flow delete\nflow add priority=10,actions=NORMAL\n',
+                         self.sent.call_args.args[1])
 
     def test_wired(self) -> None:
         self.assertFalse(self.ovs.wired(self.plan))

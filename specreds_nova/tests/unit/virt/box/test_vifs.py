@@ -7,6 +7,8 @@ import testtools
 
 from specreds_nova.virt.box import vifs
 
+_VIF = {'id': 'aaaaaaaa-1111-4111-8111-111111111111'}
+
 
 class TestVIFDriver(testtools.TestCase):
 
@@ -17,7 +19,41 @@ class TestVIFDriver(testtools.TestCase):
         for name in ('plug', 'unplug', 'get_config'):
             nova = self.useFixture(fixtures.MockPatchObject(
                 libvirt_vif.LibvirtGenericVIFDriver, name)).mock
-            getattr(driver, name)(mock.sentinel.instance, mock.sentinel.vif)
+            getattr(driver, name)(mock.sentinel.instance, _VIF)
             nova.assert_called_once_with(mock.sentinel.instance, mock.sentinel.boxed)
-        box.through.assert_called_with([mock.sentinel.vif])
-        box.unplugged.assert_called_once_with([mock.sentinel.vif])
+        box.through.assert_called_with([_VIF])
+        box.unplugged.assert_called_once_with([_VIF])
+
+    def test_a_server_that_is_started_again_keeps_its_boxes(self) -> None:
+        box, driver = self._nova()
+        with vifs.restarting():
+            driver.unplug(mock.sentinel.instance, _VIF)
+            box.unplugged.assert_not_called()
+            driver.plug(mock.sentinel.instance, _VIF)
+        driver.unplug(mock.sentinel.instance, _VIF)
+        box.unplugged.assert_called_once_with([_VIF])
+
+    def test_a_port_that_lost_its_box_is_plugged_when_that_was_seen(self) -> None:
+        box, driver = self._nova()
+        slept: list[float] = []
+        clock = self.useFixture(fixtures.MockPatchObject(vifs, 'time')).mock
+        clock.monotonic.return_value = 100.0
+        clock.sleep = slept.append
+        box.unplugged.return_value = False
+        driver.unplug(mock.sentinel.instance, _VIF)
+        driver.plug(mock.sentinel.instance, _VIF)
+        self.assertEqual([], slept)
+        box.unplugged.return_value = True
+        driver.unplug(mock.sentinel.instance, _VIF)
+        clock.monotonic.return_value = 102.0
+        driver.plug(mock.sentinel.instance, _VIF)
+        driver.plug(mock.sentinel.instance, _VIF)
+        self.assertEqual([3.0], slept)
+
+    def _nova(self) -> tuple[mock.Mock, vifs.VIFDriver]:
+        """A driver without Nova's own part."""
+        for name in ('plug', 'unplug'):
+            self.useFixture(fixtures.MockPatchObject(libvirt_vif.LibvirtGenericVIFDriver, name))
+        box = mock.Mock()
+        box.through.return_value = [_VIF]
+        return box, vifs.VIFDriver(mock.sentinel.host, box)
