@@ -74,6 +74,10 @@ class Mechanism(abc.ABC):
         """Make an open box independent of this service. Idempotent."""
 
     @abc.abstractmethod
+    def release(self, plan: box_plan.Plan) -> None:
+        """Let go of the device of a guest that does not run. Idempotent."""
+
+    @abc.abstractmethod
     def announce(self, plan: box_plan.Plan) -> None:
         """Announce the guest of an open box once more."""
 

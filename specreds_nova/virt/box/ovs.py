@@ -10,6 +10,7 @@ An open box is a wire, whatever number the guest's device has. ``fail_mode=stand
 keeps it one when ovs-vswitchd restarts; it also is how a box remembers that it is open.
 """
 from collections.abc import Mapping
+import pathlib
 import time
 from typing import Any
 
@@ -112,6 +113,12 @@ class Ovs(base.Mechanism):
             txn.add(self._switch.ovsdb.db_set('Bridge', plan.bridge, ('fail_mode', _OPEN)))
         # A guest that is started again may come as another port.
         self._send(plan, flows.bundle(flows.settled()))
+
+    def release(self, plan: box_plan.Plan) -> None:
+        # As in serve: a switch in user space would go on with the device that is gone.
+        if not pathlib.Path('/sys/class/net', plan.tap).exists():
+            with self._switch.ovsdb.transaction(check_error=True) as txn:
+                txn.add(self._switch.ovsdb.del_port(plan.tap, plan.bridge, if_exists=True))
 
     def announce(self, plan: box_plan.Plan) -> None:
         self._send(plan, '\n'.join([*flows.packets_out(announce.frames(plan)), '']))

@@ -192,6 +192,13 @@ class Box:
                 vif['network']['bridge'] = box_plan.bridge_of(vif['id'])
         return network_model.NetworkInfo(adjusted)
 
+    def replugging(self, port: str) -> None:
+        """Have an open box ready for the device of a guest that is about to be started."""
+        plan = self._kept(port)
+        if plan and any(box.port == port and box.state is base.State.OPEN
+                        for box in self._mechanism.found()):
+            self._mechanism.release(plan)
+
     def unplugged(self, network_info: Any) -> bool:
         """Remove the open boxes of ports whose guest is gone. Idempotent.
 

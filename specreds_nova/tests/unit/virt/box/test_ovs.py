@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import contextlib
+import dataclasses
 from typing import Any
 from unittest import mock
 
@@ -156,6 +157,15 @@ class TestOpen(_TestCase):
         # A guest that is started again may be another port.
         self.assertEqual('flow delete\nflow add priority=10,actions=NORMAL\n',
                          self.sent.call_args.args[1])
+
+    def test_device_of_a_guest_that_is_off(self) -> None:
+        self.ovs.release(self.plan)
+        [commands] = self.database.transactions
+        self.assertEqual([('del_port', self.plan.tap, self.plan.bridge)],
+                         [command[:3] for command in commands])
+        # A guest that runs keeps its own.
+        self.ovs.release(dataclasses.replace(self.plan, tap='lo'))
+        self.assertEqual(1, len(self.database.transactions))
 
     def test_wired(self) -> None:
         self.assertFalse(self.ovs.wired(self.plan))

@@ -304,6 +304,15 @@ class TestAdopted(_TestCase):
         self.box.unplugged(self.instance.get_network_info())
         self.assertEqual(base.State.SHUT, self.mechanism.boxes[fakes.PORT].state)
 
+    def test_a_guest_that_is_started_again_is_plugged_anew(self) -> None:
+        self.box.replugging(fakes.PORT)
+        self.sealed()
+        self.box.replugging(fakes.PORT)
+        self.assertNotIn('release', self.mechanism.done)
+        self.opened()
+        self.box.replugging(fakes.PORT)
+        self.assertEqual(1, self.mechanism.done.count('release'))
+
 
 class TestProbe(_TestCase):
 
