@@ -101,7 +101,7 @@ class Drill:
                    metadata: Mapping[str, str] | None = None, **more: Any) -> str:
         """The same without waiting; gives the server's id."""
         placed = {} if host is None else {'host': host}
-        body = {'name': name, 'flavorRef': self._flavor(flavor or f'm1.{image}'), 'imageRef': '',
+        body = {'name': name, 'flavorRef': self.flavor_id(flavor or f'm1.{image}'), 'imageRef': '',
                 'block_device_mapping_v2': self.devices(image, sizes),
                 'networks': [{'uuid': self.network_id()}],
                 'metadata': dict(metadata or {}), **placed, **more}
@@ -126,6 +126,11 @@ class Drill:
         [network] = self.network.get('/v2.0/networks', params={
             'name': _NETWORK}).json()['networks']
         return str(network['id'])
+
+    def flavor_id(self, name: str) -> str:
+        """A flavour by its name."""
+        flavors = self.compute.get('/flavors').json()['flavors']
+        return str(next(flavor['id'] for flavor in flavors if flavor['name'] == name))
 
     def active(self, server_id: str, host: str | None = None) -> Server:
         """Wait until a server is active and no task is under way.
@@ -286,6 +291,11 @@ class Drill:
         """Tell whether Nova believes that a host's nova-compute is up."""
         return bool(self.service(host)['state'] == 'up')
 
+    def enable(self, host: str, enabled: bool = True) -> None:
+        """Let Nova start servers on a host, or not."""
+        self.compute.put(f'/os-services/{self.service(host)["id"]}', json={
+            'status': 'enabled' if enabled else 'disabled'})
+
     def reported(self, host: str) -> str:
         """When a host's nova-compute has reported to Nova."""
         return str(self.service(host)['updated_at'])
@@ -402,10 +412,6 @@ class Drill:
     def _image(self, name: str) -> str:
         [image] = self.image.get('/v2/images', params={'name': name}).json()['images']
         return str(image['id'])
-
-    def _flavor(self, name: str) -> str:
-        flavors = self.compute.get('/flavors').json()['flavors']
-        return str(next(flavor['id'] for flavor in flavors if flavor['name'] == name))
 
 
 def _argv(pid: int) -> list[str]:

@@ -19,7 +19,7 @@ from cloud.openstack import services
 # What the controller's services are called in Nova's list of hosts.
 HOST = 'controller'
 # Memory in MiB by flavour; each has one virtual CPU and no disk of its own.
-FLAVOURS = {'m1.g1': 128, 'm1.g2': 512}
+FLAVOURS = {'m1.g1': 128, 'm1.g2': 512, 'm1.large': 192}
 
 # Seconds in which the API answers, unless what it asks in turn has been lost.
 _TIMEOUT = 20.0
@@ -43,6 +43,8 @@ def common(settings: layout.Settings, passwords: Mapping[str, str]) -> private.C
             'ram_allocation_ratio': 1,
             'disk_allocation_ratio': 1000,
             'reserved_host_memory_mb': 0,
+            # To another host it takes ssh between them, which have none here.
+            'allow_resize_to_same_host': 'true',
             'debug': 'false',
         },
         'api': {'auth_strategy': 'keystone'},

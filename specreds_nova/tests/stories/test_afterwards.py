@@ -76,17 +76,20 @@ class TestBeforeTheMerge(life.LifeTestCase):
         self.assert_filled(recovery, MUCH)
         self.assert_plain_and_durable(recovery)
 
-    def test_cold_migration(self) -> None:
+    def test_resized(self) -> None:
         recovery = self.adopted(fill=MUCH)
         server = recovery.server
-        self.operate(server.id, 'migrate', {'host': base.OTHER})
+        self.drill.enable(base.OTHER, False)
+        self.addCleanup(self.drill.enable, base.OTHER)
+        self.operate(server.id, 'resize', {'flavorRef': self.drill.flavor_id('m1.large')})
         self.wait_status(server.id, 'VERIFY_RESIZE')
         self.operate(server.id, 'confirmResize')
         self.wait_status(server.id, 'ACTIVE')
         self.wait_answer(server)
-        self.wait('the merge on the new host', lambda: self.drill.state(recovery) is None)
-        self.assert_filled(recovery, MUCH, base.OTHER)
-        self.assert_plain_and_durable(recovery, base.OTHER)
+        self.assertEqual(['vda'], self.overlays(recovery))
+        self.wait_merged(recovery)
+        self.assert_filled(recovery, MUCH)
+        self.assert_plain_and_durable(recovery)
 
     def test_deleted(self) -> None:
         recovery = self.adopted(fill=MUCH)
