@@ -193,11 +193,19 @@ class Drill:
             'server_id': server.id, 'volume_ids': list(server.volumes), 'reason': reason}})
         return str(answer.json()['superposition']['id'])
 
+    def recovery(self, server: Server, host: str, superposition: str | None = None) -> Recovery:
+        """Have what it takes to start a server's backup on a host, and do not yet."""
+        return Recovery(str(uuid.uuid4()), server, superposition or self.superpose(server), host)
+
+    def begin(self, recovery: Recovery) -> dict[str, Any]:
+        """Start the backup of a recovery."""
+        return self.backups.start({}, recovery.host, recovery.id, recovery.server.id,
+                                  recovery.superposition)
+
     def start(self, server: Server, host: str, superposition: str | None = None) -> Recovery:
         """Start a server's backup on a host."""
-        recovery = Recovery(str(uuid.uuid4()), server, superposition or self.superpose(server),
-                            host)
-        self.backups.start({}, host, recovery.id, server.id, recovery.superposition)
+        recovery = self.recovery(server, host, superposition)
+        self.begin(recovery)
         return recovery
 
     def status(self, recovery: Recovery) -> dict[str, Any]:

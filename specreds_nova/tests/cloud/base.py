@@ -109,8 +109,9 @@ class NovaTestCase(testtools.TestCase):
     def begin(self, server: drills.Server, host: str = BACKUP, *, ready: bool = True
               ) -> drills.Recovery:
         """Superpose a server's volumes and start its backup."""
-        recovery = self.drill.start(server, host)
+        recovery = self.drill.recovery(server, host)
         self.addCleanup(self.end, recovery)
+        self.drill.begin(recovery)
         if ready:
             self.drill.ready(recovery)
         return recovery

@@ -28,6 +28,7 @@ class TestBeforeTheMerge(life.LifeTestCase):
         self.operate(server.id, 'os-migrateLive', {'host': base.OTHER,
                                                    'block_migration': 'auto'})
         self.assert_refused(server.id, 'live-migration')
+        self.wait_status(server.id, 'ACTIVE')
         self.drill.compute.delete(
             f'/servers/{server.id}/os-volume_attachments/{server.volumes[1]}')
         self.assert_refused(server.id, 'detach_volume')

@@ -8,6 +8,7 @@ import time
 
 from cloud import drill as drills
 from cloud.hosts import services
+from specreds_cinder import superposition as sp
 from specreds_nova.tests.cloud import base
 from specreds_nova.tests.stories import life
 
@@ -207,10 +208,17 @@ class TestLateDirty(life.LifeTestCase):
         primary.run([*virsh, 'suspend', server.id])
         recovery = self.begin(server, ready=False)
         self.drill.backups.harden({}, recovery.host, recovery.id)
-        # It is looked at without the monitor, but not fenced.
-        self._monitor(signal.SIGSTOP)
-        with futures.ThreadPoolExecutor() as pool:
+        # Without the monitor it is looked at, but not fenced.
+        volume = sp.VolumeRef('volumes', '', f'volume-{server.volumes[0]}')
+        with sp.Cluster(str(self.cloud.ceph.conf), 'cinder') as cluster, \
+                futures.ThreadPoolExecutor() as pool:
+            protocol = sp.Protocol(cluster)
+            self.assertEqual('superposed', protocol.find(volume).state)
             collapse = pool.submit(self.drill.decide, recovery)
+            # At once: within a tenth of a second it would be fenced.
+            while protocol.find(volume).state == 'superposed':
+                self.assertFalse(collapse.done())
+            self._monitor(signal.SIGSTOP)
             try:
                 time.sleep(_LOOK_S)
                 primary.run([*virsh, 'resume', server.id])

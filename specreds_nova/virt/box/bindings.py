@@ -64,9 +64,6 @@ class Bindings:
             return 'the network service does not know one of its ports any more'
         if port.get('trunk_details'):
             return f'port {port["id"]} is the parent of a trunk'
-        elsewhere = neutron.get_binding_profile(port).get(constants.MIGRATING_ATTR)
-        if elsewhere not in (None, self._host):
-            return f'port {port["id"]} is being migrated to {elsewhere}'
         return None
 
     def bind(self, context: Any, ports: Iterable[Mapping[str, Any]]) -> dict[str, Binding]:
@@ -80,6 +77,9 @@ class Bindings:
     def prepare(self, context: Any, ports: Sequence[Mapping[str, Any]]) -> bool:
         """Have this host's agent wire the ports before they are activated. Idempotent.
 
+        A port of a server of which Nova does nothing can be prepared for another host by nobody
+        but a backup there that was lost with its host: that is taken back.
+
         :returns: False if that must wait for the activation
         """
         client = _client(context)
@@ -90,7 +90,12 @@ class Bindings:
             return False
         for port in ports:
             profile = neutron.get_binding_profile(port)
-            if profile.get(constants.MIGRATING_ATTR) != self._host:
+            elsewhere = profile.get(constants.MIGRATING_ATTR)
+            if elsewhere not in (None, self._host):
+                LOG.warning('Port %s was prepared for a backup on %s, which was lost', port['id'],
+                            elsewhere)
+                _ignore_missing(client.delete_port_binding, port['id'], elsewhere)
+            if elsewhere != self._host:
                 _set_profile(client, port['id'], {**profile, constants.MIGRATING_ATTR: self._host})
         return True
 

@@ -113,10 +113,14 @@ class TestBindings(testtools.TestCase):
         self.assertIn('not know', str(self.bindings.refusal(None)))
         self.assertIn('trunk', str(self.bindings.refusal({
             **self.neutron.port, 'trunk_details': {'trunk_id': 'x'}})))
-        self.neutron.port['binding:profile'] = {'migrating_to': 'node3'}
-        self.assertIn('node3', str(self.bindings.refusal(self.neutron.port)))
-        self.neutron.port['binding:profile'] = {'migrating_to': HOST}
-        self.assertIsNone(self.bindings.refusal(self.neutron.port))
+
+    def test_a_backup_elsewhere_was_lost(self) -> None:
+        self.neutron.port['binding:profile'] = {'owner': 'x', 'migrating_to': 'node3'}
+        self.neutron.bindings['node3'] = 'INACTIVE'
+        self._prepared()
+        self.assertEqual({PRIMARY: 'ACTIVE', HOST: 'INACTIVE'}, self.neutron.bindings)
+        self.assertEqual({'owner': 'x', 'migrating_to': HOST},
+                         self.neutron.port['binding:profile'])
 
     def test_refused_by_neutron(self) -> None:
         self.neutron.create_port_binding = mock.Mock(  # type: ignore[method-assign]
