@@ -84,7 +84,14 @@ class _TestCase(testtools.TestCase):
         self.write = self.useFixture(fixtures.MockPatchObject(metadata, 'write')).mock
         self.instance = mock.Mock(uuid=fakes.SERVER)
         self.instance.get_network_info.return_value = network_model.NetworkInfo([fakes.vif()])
-        self.box = sealing.Box(mock.sentinel.driver)
+        self.box = self.made()
+
+    def made(self) -> sealing.Box:
+        """The boxes of a nova-compute that has just started."""
+        box = sealing.Box(mock.sentinel.driver)
+        # What it does in the background must not come to do it when the test is over.
+        self.addCleanup(box._workers.shutdown)
+        return box
 
     def sealed(self) -> Any:
         network = self.box.seal(mock.sentinel.context, self.instance, fakes.RECOVERY)
@@ -213,7 +220,7 @@ class TestRemove(_TestCase):
 class TestReconcile(_TestCase):
 
     def _after_a_restart(self) -> None:
-        self.box = sealing.Box(mock.sentinel.driver)
+        self.box = self.made()
         self.mechanism.done.clear()
 
     def test_a_box_that_is_well_is_left_alone(self) -> None:
