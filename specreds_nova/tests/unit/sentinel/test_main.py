@@ -25,7 +25,8 @@ class MainTestCase(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        scratch = tempfile.TemporaryDirectory()
+        # The thread that looks may end a moment later, and write how far it is.
+        scratch = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         self.addCleanup(scratch.cleanup)
         self.root = pathlib.Path(scratch.name)
         conf = self.root / 'nova.conf'
