@@ -1,13 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unit tests: no hypervisor, no network.
+"""More tests on that cloud, which only run by name for what they take: ``./run test stories``."""
 
-Nova's own test fixtures patch the whole process for eventlet when they are imported, unless they
-are told not to, which has to be before anything else is imported.
-"""
-
-import os
-
-from nova import monkey_patch
-
-os.environ['OS_NOVA_DISABLE_EVENTLET_PATCHING'] = '1'
-monkey_patch.patch()
+import specreds_nova.tests.cloud  # noqa: F401  before anything else, as it says

@@ -2,7 +2,7 @@
 """The merge of an adopted server: under load, and cut off by whatever may die."""
 
 from specreds_nova.tests.cloud import base
-from specreds_nova.tests.stories import life
+from specreds_nova.tests.cloud import life
 from specreds_nova.virt import switching
 
 _MIB = 1 << 20

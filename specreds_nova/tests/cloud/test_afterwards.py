@@ -7,7 +7,7 @@ import libvirt
 
 from cloud import drill as drills
 from specreds_nova.tests.cloud import base
-from specreds_nova.tests.stories import life
+from specreds_nova.tests.cloud import life
 from specreds_nova.virt import durable
 
 # So many MiB take so long to be merged that something can be tried meanwhile.

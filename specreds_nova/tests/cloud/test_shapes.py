@@ -4,7 +4,7 @@
 import xml.etree.ElementTree as ElementTree
 
 from specreds_nova.tests.cloud import base
-from specreds_nova.tests.stories import life
+from specreds_nova.tests.cloud import life
 
 
 class TestShapes(life.LifeTestCase):
