@@ -153,8 +153,8 @@ class _Bench:
             counts.append((time.monotonic(), client.acknowledged()))
             drill.abort(recovery)
             summary = client.stop()
-        if summary['outages']:
-            raise RuntimeError(f'the client of the primary saw errors: {summary["outages"]}')
+        if failed := [outage for outage in summary['outages'] if outage['errors']]:
+            raise RuntimeError(f'the client of the primary saw errors: {failed}')
         return _ratio(counts)
 
     def merge(self) -> float:
@@ -202,8 +202,10 @@ def run(cloud: openstack_cloud.Cloud, tell: progress.Progress, rounds: int) -> d
         for number in range(rounds):
             tell.step(f'a dead primary, round {number + 1} of {rounds}')
             wins.append(bench.win())
+            tell.say(', '.join(f'{key} {value:g}' for key, value in wins[-1].items()))
             tell.step(f'a primary that is cut off, round {number + 1} of {rounds}')
             talkers.append(bench.talkers())
+            tell.say(f'both talked for {talkers[-1]:.2f} s')
         for number in range(merges):
             tell.step(f'a database with a backup, round {number + 1} of {merges}')
             primaries.append(bench.lose())
