@@ -38,6 +38,8 @@ _PRIMARY, _BACKUP = 'cn1', 'cn2'
 # Seconds that the database is used before the merge begins.
 _BEFORE = 15.0
 _PAYLOAD = '4000'
+# So that the merge goes on for long after the adoption, which takes its share of the processors.
+_MERGED_PAYLOAD = '100000'
 # Seconds between two questions who has an address, and for which answers are awaited: of guests
 # without KVM on two processors.
 _ASK = 0.1
@@ -171,17 +173,18 @@ class _Bench:
             drill.ready(recovery)
             drill.promote(recovery)
             client = users.Postgres(self._cloud, self.directory(), server.address)
-            client.start('--payload', _PAYLOAD, '--interval', '0')
+            client.start('--payload', _MERGED_PAYLOAD, '--interval', '0')
             drill.wait('the database to be used', lambda: client.acknowledged() > 0)
             counts = [(time.monotonic(), client.acknowledged())]
             time.sleep(_BEFORE)
             counts.append((time.monotonic(), client.acknowledged()))
             drill.adopt(recovery)
-            drill.wait('the merge', lambda: self._phase(recovery) in ('merging', 'merged'))
+            # It began when the server was adopted.
             counts.append((time.monotonic(), client.acknowledged()))
-            drill.merged(recovery)
+            drill.wait('the end of the merge', lambda: self._phase(recovery) == 'merged')
             counts.append((time.monotonic(), client.acknowledged()))
             client.stop()
+            drill.merged(recovery)
             self.mend()
         return _ratio(counts)
 

@@ -94,14 +94,11 @@ class GuardedLibvirtDriver(driver.LibvirtDriver):
         return super().rescue(context, instance, network_info, image_meta, rescue_password,
                               block_device_info, share_info)
 
-    def destroy(self, context: Any, instance: Any, network_info: Any,
-                block_device_info: Any = None, destroy_disks: bool = True,
-                destroy_secrets: bool = True) -> Any:
+    def destroy(self, context: Any, instance: Any, *args: Any, **kwargs: Any) -> Any:
         """Remove a server from this host."""
-        super().destroy(context, instance, network_info, block_device_info, destroy_disks,
-                        destroy_secrets)
+        super().destroy(context, instance, *args, **kwargs)
         if self.afterwards is not None:
-            self.afterwards.after_destroy(instance, block_device_info)
+            self.afterwards.after_destroy(instance)
 
     # Refused, or put off, while a merge needs the disks as they are
 

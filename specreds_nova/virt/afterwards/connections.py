@@ -66,9 +66,15 @@ def superpositions(block_device_info: BlockDeviceInfo | None, *,
 
 def refresh_all(driver: Any, instance: Any) -> None:
     """Note for each volume of a server how it is connected now."""
+    refresh(driver, instance, noted(instance))
+
+
+def noted(instance: Any) -> BlockDeviceInfo:
+    """Read what Nova has noted of a server's volumes."""
     bdms = objects.BlockDeviceMappingList.get_by_instance_uuid(
         nova_context.get_admin_context(), instance.uuid)
-    refresh(driver, instance, virt_driver.get_block_device_info(instance, bdms))
+    info: BlockDeviceInfo = virt_driver.get_block_device_info(instance, bdms)
+    return info
 
 
 def superposition(instance: Any, volume_ids: Collection[str] | None = None) -> str | None:
@@ -76,10 +82,7 @@ def superposition(instance: Any, volume_ids: Collection[str] | None = None) -> s
 
     :param volume_ids: only look at these
     """
-    bdms = objects.BlockDeviceMappingList.get_by_instance_uuid(
-        nova_context.get_admin_context(), instance.uuid)
-    info = virt_driver.get_block_device_info(instance, bdms)
-    for device in virt_driver.block_device_info_get_mapping(info):
+    for device in virt_driver.block_device_info_get_mapping(noted(instance)):
         if volume_ids is None or device.volume_id in volume_ids:
             found = superposition_of(device['connection_info'])
             if found is not None:

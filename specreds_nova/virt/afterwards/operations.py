@@ -107,13 +107,13 @@ class Afterwards:
             instance.image_meta, block_device_info=block_device_info)
         self._driver._host.write_instance_config(xml)
 
-    def after_destroy(self, instance: Any, block_device_info: dict[str, Any] | None) -> None:
+    def after_destroy(self, instance: Any) -> None:
         """Have volumes merged that are to be deleted, which Cinder would refuse before."""
         if instance.task_state != task_states.DELETING:
             return
         try:
-            settling.settle(self._storage, instance.uuid,
-                            connections.superpositions(block_device_info, deleted=True))
+            settling.settle(self._storage, instance.uuid, connections.superpositions(
+                connections.noted(instance), deleted=True))
         except exception.BackupError as exc:
             LOG.warning('volumes of the server are kept: %s', exc, instance=instance)
 

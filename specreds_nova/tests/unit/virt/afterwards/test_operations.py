@@ -194,24 +194,31 @@ class OpenTest(OperationsTestCase):
         self.driver._host.write_instance_config.assert_not_called()
 
     def test_destroy(self) -> None:
-        self.device = data.Device(data.through('one'))
-        self.device['delete_on_termination'] = True
-        info = {'block_device_mapping': [self.device]}
+        self.deleted()
         # Also called where a server is only stopped, or has gone.
-        self.afterwards.after_destroy(self.instance, info)
+        self.instance.task_state = None
+        self.afterwards.after_destroy(self.instance)
         self.storage.merge.assert_not_called()
         self.instance.task_state = 'deleting'
         self.merged_after(2)
-        self.afterwards.after_destroy(self.instance, info)
+        self.afterwards.after_destroy(self.instance)
         self.storage.merge.assert_called_once_with('one', 'offline')
 
     def test_destroy_goes_on_without_a_merge(self) -> None:
+        self.deleted()
+        self.storage.state.side_effect = exception.SuperpositionUnknown('Cinder is down')
+        self.afterwards.after_destroy(self.instance)
+        self.storage.merge.assert_not_called()
+
+    def deleted(self) -> None:
+        """Let the server be deleted, with a volume that goes through an overlay."""
         self.device = data.Device(data.through('one'))
         self.device['delete_on_termination'] = True
         self.instance.task_state = 'deleting'
-        self.storage.state.side_effect = exception.SuperpositionUnknown('Cinder is down')
-        self.afterwards.after_destroy(self.instance, {'block_device_mapping': [self.device]})
-        self.storage.merge.assert_not_called()
+        patch = mock.patch.object(connections, 'noted', return_value={
+            'block_device_mapping': [self.device]})
+        patch.start()
+        self.addCleanup(patch.stop)
 
     def test_resume(self) -> None:
         # It was suspended to disk when its definition still had what its backup began with.
