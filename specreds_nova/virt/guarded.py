@@ -94,11 +94,10 @@ class GuardedLibvirtDriver(driver.LibvirtDriver):
         return super().rescue(context, instance, network_info, image_meta, rescue_password,
                               block_device_info, share_info)
 
-    def destroy(self, context: Any, instance: Any, *args: Any, **kwargs: Any) -> Any:
-        """Remove a server from this host."""
-        super().destroy(context, instance, *args, **kwargs)
+    def _cleanup(self, context: Any, instance: Any, *args: Any, **kwargs: Any) -> Any:
+        super()._cleanup(context, instance, *args, **kwargs)
         if self.afterwards is not None:
-            self.afterwards.after_destroy(instance)
+            self.afterwards.after_cleanup(instance)
 
     # Refused, or put off, while a merge needs the disks as they are
 

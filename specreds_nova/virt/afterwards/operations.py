@@ -107,7 +107,7 @@ class Afterwards:
             instance.image_meta, block_device_info=block_device_info)
         self._driver._host.write_instance_config(xml)
 
-    def after_destroy(self, instance: Any) -> None:
+    def after_cleanup(self, instance: Any) -> None:
         """Have volumes merged that are to be deleted, which Cinder would refuse before."""
         if instance.task_state != task_states.DELETING:
             return

@@ -193,21 +193,21 @@ class OpenTest(OperationsTestCase):
         self.afterwards.before_rescue(self.instance, [], self.info(data.PLAIN, data.PLAIN))
         self.driver._host.write_instance_config.assert_not_called()
 
-    def test_destroy(self) -> None:
+    def test_cleanup(self) -> None:
         self.deleted()
         # Also called where a server is only stopped, or has gone.
         self.instance.task_state = None
-        self.afterwards.after_destroy(self.instance)
+        self.afterwards.after_cleanup(self.instance)
         self.storage.merge.assert_not_called()
         self.instance.task_state = 'deleting'
         self.merged_after(2)
-        self.afterwards.after_destroy(self.instance)
+        self.afterwards.after_cleanup(self.instance)
         self.storage.merge.assert_called_once_with('one', 'offline')
 
-    def test_destroy_goes_on_without_a_merge(self) -> None:
+    def test_cleanup_goes_on_without_a_merge(self) -> None:
         self.deleted()
         self.storage.state.side_effect = exception.SuperpositionUnknown('Cinder is down')
-        self.afterwards.after_destroy(self.instance)
+        self.afterwards.after_cleanup(self.instance)
         self.storage.merge.assert_not_called()
 
     def deleted(self) -> None:
