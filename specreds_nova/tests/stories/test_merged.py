@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A server that was adopted and merged is one like any other, and as durable."""
+
+import libvirt
+
+from cloud import drill as drills
+from specreds_nova.tests.cloud import base
+from specreds_nova.tests.cloud import life
+from specreds_nova.virt import durable
+
+
+class TestAfterTheMerge(life.LifeTestCase):
+    """The server is one like any other, and as durable."""
+
+    def merged(self) -> drills.Recovery:
+        """A server that was merged a moment ago."""
+        recovery = self.adopted(fill=16)
+        self.wait_merged(recovery)
+        self.assert_plain_and_durable(recovery)
+        return recovery
+
+    def test_suspended_and_migrated(self) -> None:
+        recovery = self.merged()
+        server = recovery.server
+        name = self.who(server)
+        self.operate(server.id, 'suspend')
+        self.wait_status(server.id, 'SUSPENDED')
+        self.operate(server.id, 'resume')
+        self.wait_status(server.id, 'ACTIVE')
+        self.assert_plain_and_durable(recovery)
+        self.wait('the guest', lambda: self.who(server) == name)
+
+        self.operate(server.id, 'os-migrateLive', {'host': base.OTHER,
+                                                   'block_migration': 'auto'})
+        self.drill.active(server.id, base.OTHER)
+        self.assert_plain_and_durable(recovery, base.OTHER)
+        self.wait('the guest', lambda: self.who(server) == name)
+        self.assert_filled(recovery, 16, base.OTHER)
+
+    def test_live_migration_while_it_says_unsafe(self) -> None:
+        # The running domain's definition keeps what the backup began with.
+        recovery = self.merged()
+        with self.domain(recovery) as domain:
+            self.assertTrue(durable.speculative(
+                domain.XMLDesc(libvirt.VIR_DOMAIN_XML_MIGRATABLE)))
+        self.operate(recovery.server.id, 'os-migrateLive', {'host': base.OTHER,
+                                                            'block_migration': 'auto'})
+        self.drill.active(recovery.server.id, base.OTHER)
+        self.assert_plain_and_durable(recovery, base.OTHER)
+        with self.domain(recovery, base.OTHER) as domain:
+            self.assertFalse(durable.speculative(domain.XMLDesc(0)))
