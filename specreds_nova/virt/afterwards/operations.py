@@ -210,20 +210,12 @@ class Afterwards:
     def _refuse(self, instance: Any, done: str, found: str | None) -> None:
         if not self.through_overlay(instance):
             found = found or connections.superposition(instance)
-            if found is None or self._ended(instance, found):
+            # Only Nova's note may say that the server goes through overlays.
+            if found is None or settling.merged(self._storage, instance.uuid, found):
                 return
         raise errors.NotMerged(
             f'server {instance.uuid} cannot be {done} now: what its backup wrote is being merged '
             f'into its volumes{self._how_far(instance)}; try again when that is over')
-
-    def _ended(self, instance: Any, superposition_id: str) -> bool:
-        """Tell whether only Nova's note says that the server goes through overlays."""
-        try:
-            return self._storage.state(superposition_id) in switching.ENDED
-        except exception.BackupError as exc:
-            raise errors.VersionUnknown(
-                f'server {instance.uuid}: Cinder does not say whether superposition '
-                f'{superposition_id} is merged ({exc}); try again when it does') from exc
 
     def _how_far(self, instance: Any) -> str:
         told = self._merger.progress(instance.uuid)

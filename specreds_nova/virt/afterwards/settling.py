@@ -38,7 +38,7 @@ def settle(storage: merge.Storage, instance_uuid: str, superpositions: Iterable[
         LOG.info('server %s waits until what superposition %s has promoted is merged',
                  instance_uuid, superposition_id)
         asked = -_AGAIN_S
-        while not _merged(storage, instance_uuid, superposition_id):
+        while not merged(storage, instance_uuid, superposition_id):
             now = time.monotonic()
             if now > deadline:
                 raise errors.NotHere(
@@ -52,7 +52,11 @@ def settle(storage: merge.Storage, instance_uuid: str, superpositions: Iterable[
             time.sleep(_POLL_S)
 
 
-def _merged(storage: merge.Storage, instance_uuid: str, superposition_id: str) -> bool:
+def merged(storage: merge.Storage, instance_uuid: str, superposition_id: str) -> bool:
+    """Tell whether a server's volumes, and not its overlays, are what counts.
+
+    :raises VersionUnknown: Cinder does not say
+    """
     try:
         return storage.state(superposition_id) in switching.ENDED
     except exception.BackupError as exc:
