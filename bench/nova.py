@@ -13,7 +13,7 @@
     is paced: all hosts share the processors of one machine here, and what the backup takes of
     these is nothing that it would take from a primary.
 *merge*
-    what a PostgreSQL client gets done while its server's disk is merged, and before.
+    what a PostgreSQL client gets done while its server is adopted and merged, and before.
 """
 
 from collections.abc import Iterator, Sequence
@@ -160,7 +160,7 @@ class _Bench:
             counts.append((time.monotonic(), client.acknowledged()))
             drill.abort(recovery)
             summary = client.stop()
-        if failed := [outage for outage in summary['outages'] if outage['errors']]:
+        if failed := users.failed(summary):
             raise RuntimeError(f'the client of the primary saw errors: {failed}')
         return _ratio(counts)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Those who use servers, on the tenants' network: each a process that says what it sees."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 import json
 import os
 import pathlib
@@ -107,6 +107,11 @@ class Pinger(User):
         :param interval: seconds
         """
         self._start(['ping', address, '--kind', kind, '--interval', f'{interval:g}'])
+
+
+def failed(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The outages of a summary in which something failed, and was not only slow."""
+    return [outage for outage in summary['outages'] if outage['errors']]
 
 
 def _argv(words: Sequence[str]) -> list[str]:

@@ -84,8 +84,14 @@ class Host:
 
         :raises CloudError: libvirt does not answer
         """
-        return self.run(['virsh', '-q', '-c', 'qemu:///system', 'list', '--all', '--name']
-                        ).split()
+        return self.virsh('list', '--all', '--name').split()
+
+    def virsh(self, *words: str) -> str:
+        """Ask libvirt for something, and give what it says.
+
+        :raises CloudError: it fails
+        """
+        return self.run(['virsh', '-q', '-c', 'qemu:///system', *words])
 
     def path(self, inside: str | pathlib.Path) -> pathlib.Path:
         """Where the machine sees what the host sees at a path, such as a socket below /run.

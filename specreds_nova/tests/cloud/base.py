@@ -182,3 +182,8 @@ class Client(users.Postgres):
         """Wait until some more transactions have been acknowledged."""
         wanted = self.acknowledged() + count
         self._case.wait('acknowledged transactions', lambda: self.acknowledged() >= wanted)
+
+    def assert_nothing_lost(self) -> None:
+        """See that everything that was ever acknowledged is there, as it was written."""
+        found = self.verify()
+        self._case.assertEqual(([], []), (found['missing'], found['wrong']))

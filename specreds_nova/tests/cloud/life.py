@@ -36,7 +36,7 @@ class LifeTestCase(base.NovaTestCase):
         """
         server = server or self.boot(metadata={'specreds:ready': 'delay:1'})
         # What becomes of its host is not what counts here, only that the primary does not write.
-        self.host(server.host).run(['virsh', '-q', '-c', 'qemu:///system', 'suspend', server.id])
+        self.host(server.host).virsh('suspend', server.id)
         recovery = self.begin(server)
         if fill:
             self.fill(recovery, fill)
@@ -130,6 +130,12 @@ class LifeTestCase(base.NovaTestCase):
     def operate(self, server_id: str, action: str, body: Any = None) -> None:
         """Have Nova do something with a server that has been adopted."""
         self.drill.act(server_id, action, body)
+
+    def reboot(self, server: drills.Server, port: int) -> None:
+        """Have a server started anew, and wait until something listens on a port of it."""
+        self.operate(server.id, 'reboot', {'type': 'HARD'})
+        self.wait_status(server.id, 'ACTIVE')
+        self.wait_port(server, port)
 
     def wait_status(self, server_id: str, status: str) -> dict[str, Any]:
         """Wait until a server has a status, and no task is under way."""

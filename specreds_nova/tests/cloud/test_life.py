@@ -3,6 +3,7 @@
 
 from concurrent import futures
 
+from cloud import users
 from specreds_nova.tests.cloud import base
 
 
@@ -25,8 +26,7 @@ class TestWin(base.NovaTestCase):
         client.wait_more(50)
         summary = client.stop()
         self.assertNotEqual([], summary['outages'])
-        found = client.verify()
-        self.assertEqual(([], []), (found['missing'], found['wrong']))
+        client.assert_nothing_lost()
         self.assertEqual(base.BACKUP, adopted.host)
         self.assertEqual(pid, self.drill.pid(server, base.BACKUP))
 
@@ -110,9 +110,8 @@ class TestLose(base.NovaTestCase):
         self.drill.abort(recovery)
         client.wait_more(100)
         summary = client.stop()
-        self.assertEqual([], [outage for outage in summary['outages'] if outage['errors']])
-        found = client.verify()
-        self.assertEqual(([], []), (found['missing'], found['wrong']))
+        self.assertEqual([], users.failed(summary))
+        client.assert_nothing_lost()
         self.assertEqual(pid, self.drill.pid(server, base.PRIMARY))
         self.assertNothingLeft(recovery)
 

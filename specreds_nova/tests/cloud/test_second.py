@@ -67,8 +67,7 @@ class TestSecondHost(life.LifeTestCase):
         server = self._lost(recovery)
         client.wait_more(50)
         client.stop()
-        found = client.verify()
-        self.assertEqual(([], []), (found['missing'], found['wrong']))
+        client.assert_nothing_lost()
 
     def test_while_merging(self) -> None:
         recovery = self.adopted(fill=192)
@@ -119,9 +118,8 @@ class TestLateDirty(life.LifeTestCase):
         client = base.Client(self, server)
         client.start()
         client.wait_more(50)
-        virsh = ['virsh', '-q', '-c', 'qemu:///system']
         primary = self.host(base.PRIMARY)
-        primary.run([*virsh, 'suspend', server.id])
+        primary.virsh('suspend', server.id)
         recovery = self.begin(server, ready=False)
         self.drill.backups.harden({}, recovery.host, recovery.id)
         # Without the monitor it is looked at, but not fenced.
@@ -137,7 +135,7 @@ class TestLateDirty(life.LifeTestCase):
             self._monitor(signal.SIGSTOP)
             try:
                 time.sleep(_LOOK_S)
-                primary.run([*virsh, 'resume', server.id])
+                primary.virsh('resume', server.id)
                 client.wait_more(10)
             finally:
                 self._monitor(signal.SIGCONT)
@@ -145,13 +143,10 @@ class TestLateDirty(life.LifeTestCase):
         self.drill.backups.abort({}, recovery.host, recovery.id)
         self.assertNothingLeft(recovery)
         # It is fenced, and its version is the one that counts: it has to be started again.
-        self.operate(server.id, 'reboot', {'type': 'HARD'})
-        self.wait_status(server.id, 'ACTIVE')
-        self.wait_port(server, 5432)
+        self.reboot(server, 5432)
         client.wait_more(20)
         client.stop()
-        found = client.verify()
-        self.assertEqual(([], []), (found['missing'], found['wrong']))
+        client.assert_nothing_lost()
 
     def _monitor(self, number: int) -> None:
         self.cloud.ceph.signal_daemon('mon.a', number)

@@ -41,7 +41,7 @@ class TestShapes(life.LifeTestCase):
 
     def _shape(self, server_id: str, host: str) -> dict[str, list[str | None]]:
         """What the guest sees of itself: disks in their order, and addresses."""
-        xml = self.host(host).run(['virsh', '-q', '-c', 'qemu:///system', 'dumpxml', server_id])
+        xml = self.host(host).virsh('dumpxml', server_id)
         domain = ElementTree.fromstring(xml)
         disks = domain.findall('./devices/disk')
         targets = [target for disk in disks for target in disk.findall('target')]

@@ -25,13 +25,10 @@ class TestMerge(life.LifeTestCase):
         self.assertEqual('merged', told['state'])
         self.assertGreaterEqual(told['total'], 64 * _MIB)
         # Whatever was written through the overlays is in the volumes.
-        self.operate(server.id, 'reboot', {'type': 'HARD'})
-        self.wait_status(server.id, 'ACTIVE')
-        self.wait_port(server, 5432)
+        self.reboot(server, 5432)
         client.wait_more(20)
         client.stop()
-        found = client.verify()
-        self.assertEqual(([], []), (found['missing'], found['wrong']))
+        client.assert_nothing_lost()
         self.assert_plain_and_durable(recovery)
 
 
@@ -79,8 +76,7 @@ class TestCutOff(life.LifeTestCase):
         self.wait_copying(recovery)
         server = recovery.server
         pid = self.drill.pid(server, base.BACKUP)
-        self.host(base.BACKUP).run(['virsh', '-q', '-c', 'qemu:///system', 'destroy',
-                                    server.id])
+        self.host(base.BACKUP).virsh('destroy', server.id)
         self.wait_status(server.id, 'SHUTOFF')
         self.operate(server.id, 'os-start')
         self.wait_status(server.id, 'ACTIVE')
