@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packaging; what can be said in setup.cfg is said there."""
 
+import os
 import pathlib
 
 import setuptools
 
 
 class Distribution(setuptools.Distribution):
-    """Installs data files into site-packages: specreds.pth works nowhere else."""
+    """Installs specreds.pth into site-packages: it works nowhere else."""
 
     def get_command_class(self, command):
         """Give a command's class. (pbr drops those that are given as ``cmdclass``.)"""
@@ -15,13 +16,16 @@ class Distribution(setuptools.Distribution):
         if command != 'install_data':
             return found
 
-        class InstallBesidePackages(found):
+        class InstallData(found):
             def finalize_options(self):
                 super().finalize_options()
-                # A wheel has a directory for that, beside the one for other data.
-                self.install_dir = str(pathlib.Path(self.install_dir).parent / 'purelib')
+                # A wheel has a directory for packages, beside the one for other data.
+                packages = os.path.relpath(
+                    pathlib.Path(self.install_dir).parent / 'purelib', self.install_dir)
+                self.data_files = [(packages if place == '.' else place, names)
+                                   for place, names in self.data_files]
 
-        return InstallBesidePackages
+        return InstallData
 
     def has_data(self):
         """Tell an editable installation, which asks for this name, that there are data files."""

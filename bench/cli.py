@@ -14,15 +14,19 @@ from bench import collapse
 from bench import disk
 from bench import environment
 from bench import exports
+from bench import failover
 from bench import fio
 from bench import merge
 from bench import nova
 from bench import progress
 from bench import replay
 from bench import report
+from bench import scale
 from bench import soak
 from bench import superbench
 from bench import trace
+from bench.falsepositives import cli as falsepositives
+from bench.paper import cli as paper
 from cloud import commands
 from specreds_cinder.superposition import errors
 
@@ -33,7 +37,8 @@ _ON_CEPH = ('disk', 'super', 'collapse', 'merge', 'soak')
 _CINDER = 'cinder'
 _NOVA = 'nova'
 _HOSTS = 2
-_NAMES = (*_ON_CEPH, _CINDER, _NOVA)
+_FAILOVER = 'failover'
+_NAMES = (*_ON_CEPH, _CINDER, _NOVA, _FAILOVER)
 _FAILURES = (commands.CloudError, exports.ExportFailed, fio.FioFailed, trace.BadTrace,
              errors.SuperError, keystone_exceptions.ClientException, RuntimeError)
 Figures = dict[str, str | float]
@@ -43,6 +48,10 @@ def main() -> int:
     """:return: the exit status: 1 for an error, 0 even if a figure does not meet its bar"""
     args = _parser().parse_args()
     try:
+        if args.name == falsepositives.NAME:
+            return falsepositives.run(args)
+        if args.name == paper.NAME:
+            return paper.run(args, _FAILURES)
         return _run(args)
     except _FAILURES as error:
         print(f'error: {error}', file=sys.stderr)
@@ -76,6 +85,11 @@ def _parser() -> argparse.ArgumentParser:
         one = commands_.add_parser(name, parents=[shared])
         if name in ('soak', 'all'):
             soak.add_arguments(one)
+    falsepositives.add_arguments(
+        commands_.add_parser(falsepositives.NAME, help=falsepositives.HELP),
+        data / 'bench-figures')
+    paper.add_arguments(commands_.add_parser(paper.NAME, help=paper.HELP), data, _DEFAULT_PORT,
+                        os.environ.get('SPECREDS_TRACES'))
     return parser
 
 
@@ -117,6 +131,14 @@ def _run(args: argparse.Namespace) -> int:
         data = args.data.with_name(f'{args.data.name}-hosts')
         with environment.cloud(data, args.port, tell, args.keep, hosts=_HOSTS) as cloud:
             keep(_NOVA, nova.run(cloud, tell, rounds))
+    if _FAILOVER in names:
+        data = args.data.with_name(f'{args.data.name}-engines')
+        with environment.cloud(data, args.port, tell, args.keep, hosts=failover.HOSTS,
+                               engines=failover.ENGINES) as cloud:
+            keep(_FAILOVER, failover.run(cloud, tell, args.quick))
+        tell.say('60 servers of one simulated host')
+        keep('scale', scale.run())
+        names = (*names, *failover.MORE)
     print(report.table(figures, names))
     for key in report.missed(figures):
         print(f'bar missed: {key}')

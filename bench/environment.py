@@ -68,13 +68,14 @@ def cluster(data: pathlib.Path, port: int, progress: progress.Progress,
 
 @contextlib.contextmanager
 def cloud(data: pathlib.Path, port: int, progress: progress.Progress,
-          keep: bool, hosts: int) -> Iterator[openstack_cloud.Cloud]:
+          keep: bool, hosts: int, engines: int = 0) -> Iterator[openstack_cloud.Cloud]:
     """Have a new OpenStack while the context lasts. The parameters are those of `cluster`.
 
     :param hosts: number of compute hosts
+    :param engines: number of processes that recover servers
     """
     openstack_cloud.Cloud(data).wipe(progress.say)
-    own = openstack_cloud.Cloud(data, port=port, hosts=hosts)
+    own = openstack_cloud.Cloud(data, port=port, hosts=hosts, engines=engines)
     with _running(own, progress, keep, own.log_dir, own.openrc()):
         yield own
 

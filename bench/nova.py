@@ -13,7 +13,7 @@
     is paced: all hosts share the processors of one machine here, and what the backup takes of
     these is nothing that it would take from a primary.
 *merge*
-    what a PostgreSQL client gets done while its server is adopted and merged, and before.
+    what a PostgreSQL client gets done while its server is merged, and before it is adopted.
 """
 
 from collections.abc import Iterator, Sequence
@@ -147,7 +147,7 @@ class _Bench:
     def lose(self) -> float:
         """Transactions per second while there is a backup ÷ before."""
         drill = self._drill
-        with self.server('g2', **{'specreds:ready': 'tcp:5432'}) as server:
+        with self.server('g2', **drills.READY['g2']) as server:
             client = users.Postgres(self._cloud, self.directory(), server.address)
             client.start('--payload', _PAYLOAD, '--interval', _PACE, '--timeout', '60')
             drill.wait('the database to be used', lambda: client.acknowledged() > 0)
@@ -165,9 +165,9 @@ class _Bench:
         return _ratio(counts)
 
     def merge(self) -> float:
-        """Transactions per second while a server is adopted and merged ÷ before."""
+        """Transactions per second while a server is merged ÷ before."""
         drill = self._drill
-        with self.server('g2', **{'specreds:ready': 'tcp:5432'}) as server:
+        with self.server('g2', **drills.READY['g2']) as server:
             self.kill(server)
             recovery = drill.start(server, _BACKUP)
             drill.ready(recovery)
@@ -175,17 +175,18 @@ class _Bench:
             client = users.Postgres(self._cloud, self.directory(), server.address)
             client.start('--payload', _MERGED_PAYLOAD, '--interval', '0')
             drill.wait('the database to be used', lambda: client.acknowledged() > 0)
-            counts = [(time.monotonic(), client.acknowledged())]
+            began = time.time()
             time.sleep(_BEFORE)
-            counts.append((time.monotonic(), client.acknowledged()))
-            # The merge begins while Nova is still busy with the adoption.
+            before = began, time.time()
             drill.adopt(recovery)
             drill.wait('the end of the merge', lambda: self._phase(recovery) == 'merged')
-            counts.append((time.monotonic(), client.acknowledged()))
+            ended = time.time()
             client.stop()
+            took = drill.status(recovery)['merge']['timings_ms']['total'] / 1e3
+            done = list(client.ledger().values())
             drill.merged(recovery)
             self.mend()
-        return _ratio(counts)
+        return _rate(done, ended - took, ended) / _rate(done, *before)
 
     def _phase(self, recovery: drills.Recovery) -> str:
         return str(self._drill.status(recovery)['phase'])
@@ -228,6 +229,14 @@ def run(cloud: openstack_cloud.Cloud, tell: progress.Progress, rounds: int) -> d
     measured['nova.two_talkers_s'] = max(talkers)
     measured |= stats.summary(primaries).entries('nova.primary_throughput_ratio')
     return measured | stats.summary(ratios).entries('nova.merge_throughput_ratio')
+
+
+def _rate(done: Sequence[float], began: float, ended: float) -> float:
+    """Give how many were done per second in a stretch of time.
+
+    :param done: when each was
+    """
+    return sum(began <= moment < ended for moment in done) / (ended - began)
 
 
 def _ratio(counts: Sequence[tuple[float, int]]) -> float:

@@ -3,18 +3,14 @@
 
 from collections.abc import Iterable
 
+from specreds_nova import deployment
+
 ADMIN = {'mon': 'allow *', 'mgr': 'allow *', 'osd': 'allow *'}
 MON = {'mon': 'allow *'}
 MGR = {'mon': 'allow profile mgr', 'osd': 'allow *'}
 OSD = {'mon': 'allow profile osd', 'mgr': 'allow profile osd', 'osd': 'allow *'}
 
-# `profile rbd` lets a client read the maps (so the list of the blocklist, and the pools' settings)
-# and add entries of the form address/nonce to the blocklist. It does not let it take an entry
-# away, which ending a superposition without a promotion needs: the second grant allows that.
-# Nonce 0 is left out, because `address:0/0` is how Ceph spells a whole host: a host that an
-# administrator fenced stays fenced.
-CINDER_MON = ('profile rbd, allow command "osd blocklist" with blocklistop=rm '
-              'addr regex "^[^/]+/[1-9][0-9]*$"')
+CINDER_MON = deployment.CEPH_MON_CAPS
 
 
 def cinder(pools: Iterable[str], images: Iterable[str] = ()) -> dict[str, str]:

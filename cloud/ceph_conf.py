@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The configuration files of a one-machine Ceph."""
 
+from collections.abc import Mapping
+
 from cloud import layout
+from specreds_nova import deployment
 
 _COMMON = """\
 [global]
@@ -22,14 +25,12 @@ log file =
 admin socket =
 """
 
-# On a compute host a librbd client must leave the decision who is fenced to others: taking the
-# exclusive lock from a client that does not answer would blocklist it.
 _HYPERVISOR = _COMMON + """
 [client]
 keyring = {directory}/ceph.$name.keyring
 log file =
 admin socket =
-rbd blocklist on break lock = false
+{client}
 """
 
 _DAEMON = _COMMON + """\
@@ -64,8 +65,7 @@ mon max pg per osd = 2000
 mon osd reporter subtree level = osd
 # A fence waits for the monitors to commit, which they put off for up to a second (the default)
 # after their last commit.
-paxos propose interval = 0.1
-paxos min wait = 0.02
+{mon}
 mon osd min down reporters = {reporters}
 
 [mgr]
@@ -89,6 +89,10 @@ def _common(settings: layout.Settings) -> dict[str, object]:
             'ipv4': str(not settings.ipv6).lower(), 'ipv6': str(settings.ipv6).lower()}
 
 
+def _options(options: Mapping[str, deployment.Value]) -> str:
+    return '\n'.join(f'{name} = {value}' for name, value in options.items())
+
+
 def client(files: layout.Layout, settings: layout.Settings, entity: str) -> str:
     """The configuration of a client such as `client.cinder`."""
     return _CLIENT.format(**_common(settings), keyring=files.keyring(entity))
@@ -99,7 +103,8 @@ def hypervisor(settings: layout.Settings, directory: str) -> str:
 
     :param directory: where their keyrings are, as the host sees it
     """
-    return _HYPERVISOR.format(**_common(settings), directory=directory)
+    return _HYPERVISOR.format(**_common(settings), directory=directory,
+                              client=_options(deployment.hypervisor()['client']))
 
 
 def daemon(files: layout.Layout, settings: layout.Settings) -> str:
@@ -110,4 +115,5 @@ def daemon(files: layout.Layout, settings: layout.Settings) -> str:
         port_min=settings.port + layout.FIRST_DAEMON_PORT,
         port_max=settings.port + layout.PORTS - 1,
         root=files.root, run=files.run, log=files.log, size=size, min_size=max(size - 1, 1),
-        reporters=max(size - 1, 1), pg_num=settings.pg_num, osd_bytes=settings.osd_bytes)
+        mon=_options(deployment.monitors()['mon']), reporters=max(size - 1, 1),
+        pg_num=settings.pg_num, osd_bytes=settings.osd_bytes)

@@ -14,10 +14,12 @@ from keystoneauth1 import adapter
 from keystoneauth1 import exceptions as keystone_exceptions
 from oslo_config import cfg
 import oslo_messaging as messaging
+from oslo_utils import timeutils
 
 from cloud import commands
 from cloud.hosts import services
 from cloud.openstack import cloud as openstack_cloud
+from cloud.openstack import neutron
 from specreds_nova.virt import rpcapi
 
 # The newest at which an evacuated server is started again.
@@ -25,7 +27,11 @@ _COMPUTE_API = '2.94'
 _TIMEOUT = 120.0
 _POLL = 0.1
 _NETWORK = 'private'
+# What tells that a guest of each image serves. A PostgreSQL listens long before it does.
+READY = {'g1': {'specreds:ready': 'tcp:80'}, 'g2': {'specreds:ready': 'console:G2-READY'}}
 _GONE = (404, 410)
+# What Nova and Neutron leave out of their times.
+_UTC = 'Z'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,6 +191,10 @@ class Drill:
                 return pid
         return None
 
+    def running(self, server: Server) -> list[str]:
+        """The hosts that run, on which a server's QEMU does."""
+        return [host for host in self.cloud.hosts.running() if self.pid(server, host) is not None]
+
     # A recovery
 
     def superpose(self, server: Server, reason: str = 'drill') -> str:
@@ -304,17 +314,14 @@ class Drill:
         self.compute.put(f'/os-services/{self.service(host)["id"]}', json={
             'status': 'enabled' if enabled else 'disabled'})
 
-    def reported(self, host: str) -> str:
-        """When a host's nova-compute has reported to Nova."""
-        return str(self.service(host)['updated_at'])
-
-    def bring_up(self, host: str, before: str | None = None) -> None:
+    def bring_up(self, host: str) -> None:
         """Wait until Nova takes a host for up, even if it was told that it is down for certain.
 
-        :param before: when the host reported to Nova for the last time before it was started
+        By what the nova-compute says that runs there: what Nova has heard of an earlier one counts
+        for it, too, and a server that is booted before the new one is ready ends in error.
         """
         def up() -> bool:
-            if before == self.reported(host):
+            if not self._heard(host, services.COMPUTE, self.service(host)['updated_at']):
                 return False
             if self.compute_up(host):
                 return True
@@ -323,14 +330,30 @@ class Drill:
             return False
         self.wait(f'nova-compute on {host} to be up', up)
 
+    def networked(self, host: str) -> bool:
+        """Tell whether the network agent that runs on a host has told Neutron that it does."""
+        [agent] = self.network.get('/v2.0/agents', params={
+            'host': host, 'binary': neutron.AGENT}).json()['agents']
+        return bool(agent['alive']) and self._heard(host, services.AGENT,
+                                                    agent['heartbeat_timestamp'])
+
+    def _heard(self, host: str, name: str, when: str | None) -> bool:
+        """Tell whether a service of a host was heard since it was started, and runs.
+
+        :param when: it was heard last; None for never
+        """
+        return when is not None and any(
+            process.name == name and process.pid
+            and timeutils.parse_isotime(when + _UTC).timestamp() > process.started
+            for process in self.cloud.host(host).services)
+
     def restart_compute(self, host: str) -> None:
         """Start a host's nova-compute again and wait until it is up.
 
         It cleans up after what was evacuated from there when it starts, and at no other time.
         """
-        before = self.reported(host)
         self.cloud.host(host).restart(services.COMPUTE)
-        self.bring_up(host, before)
+        self.bring_up(host)
 
     def forced_down(self, host: str) -> bool:
         """Tell whether Nova was told that a host is down for certain."""

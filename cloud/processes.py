@@ -17,6 +17,7 @@ import xmlrpc.client
 from supervisor import xmlrpc as supervisor_xmlrpc
 
 from cloud import commands
+from cloud import shares
 
 _SUPERVISORD = """\
 [supervisord]
@@ -72,11 +73,15 @@ class Program:
 
 @dataclasses.dataclass(frozen=True)
 class Process:
-    """What supervisord says of one daemon."""
+    """What supervisord says of one daemon.
+
+    :param started: when it was, in seconds since the epoch; 0 if it never was
+    """
 
     name: str
     state: str
     pid: int
+    started: float = 0.0
 
 
 def _escaped(word: str) -> str:
@@ -157,6 +162,7 @@ class Supervisor:
                 raise commands.CloudError('supervisord did not start; '
                                           f'see {self._log}/supervisord.log')
             time.sleep(0.05)
+        shares.prefer(self._call('getPID'), shares.CONTROL)
 
     def reload(self) -> None:
         """Let a supervisord that runs know that its configuration has changed."""
@@ -175,7 +181,7 @@ class Supervisor:
         """All daemons, or none if supervisord is not running."""
         if not self.running():
             return []
-        return [Process(info['name'], info['statename'], info['pid'])
+        return [Process(info['name'], info['statename'], info['pid'], info['start'])
                 for info in self._call('getAllProcessInfo')]
 
     def process(self, name: str) -> Process:

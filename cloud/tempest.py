@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenStack's own tests of block storage (Tempest), with the plug-in and without it."""
+"""Tempest's tests on a cloud of their own: this project's, and OpenStack's."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 import contextlib
 import os
 import pathlib
@@ -12,6 +12,8 @@ import sys
 import time
 
 from cloud import commands
+from cloud import tempest_conf
+from cloud import tempest_page
 from cloud import tempest_results as results
 from cloud.openstack import cloud as clouds
 from cloud.openstack import files as private
@@ -19,48 +21,131 @@ from cloud.openstack import keystone
 from cloud.openstack import layout
 
 DEFAULT_PORT = 18400
-# There is no Glance: what needs images carries this tag, except for one test.
+# Where there is no Glance: what needs images carries this tag, except for one test.
 EXCLUDED = r'\[.*\bimage\b.*\]|\.VolumesExtendTest\.test_volume_extend\['
 
+_OWN = r'^tempest_plugin\.'
+_QUICK = r'^tempest_plugin\.(api|rbac)\.'
 _SMOKE = r'^tempest\.api\.volume\..*\[.*\bsmoke\b'
 _ALL = r'^tempest\.api\.volume\.'
+_SERVERS = (r'^tempest\.api\.compute\.(.*\[.*\bsmoke\b'
+            r'|servers\.test_server_actions\.ServerActions)')
 _TITLES = {False: 'with the plug-in', True: 'without the plug-in'}
-# Seconds that a volume may need until it is there, and a test until it ends.
-_BUILD_TIMEOUT = 90
-_TEST_TIMEOUT = 600
+_HOSTS = 3
+# Seconds that a test may need until it ends.
+_TEST_TIMEOUT = 1500
+_ROOT = pathlib.Path(__file__).parents[1]
 
 
 def add(areas: 'argparse._SubParsersAction[argparse.ArgumentParser]') -> None:
     """Add the command to the command line."""
     parser = areas.add_parser(
-        'tempest', help='the tests that OpenStack has for block storage, plug-in on and off',
-        description='Runs tests of tempest.api.volume on a cloud of their own, with the plug-in '
-                    'on and then with it off, and compares. The exit status is 1 if one fails, '
-                    'or if there is a difference.')
+        'tempest', help="Tempest's tests: this project's, and those of volumes and servers",
+        description="Runs this project's tests for Tempest, those of tempest.api.volume, and of "
+                    'what is done with servers in tempest.api.compute, on a cloud of their own '
+                    'with compute hosts and an engine. The exit status is 1 if one fails. '
+                    'results.html says what came of each; the *.subunit beside it, too.')
     parser.add_argument('--data', metavar='DIR',
                         help='directory for the cloud and the results (default: %(default)s)',
                         default=os.path.join(os.environ.get('SPECREDS_DATA', '.data'), 'tempest'))
     parser.add_argument('--port', type=int, default=DEFAULT_PORT,
                         help=f'first of the {layout.PORTS} ports that the cloud uses; those of '
                              'its Ceph follow (default: %(default)s)')
+    parser.add_argument('--cloud', metavar='DIR', type=pathlib.Path,
+                        help='data directory of a cloud with compute hosts and an engine that is '
+                             'up, to use instead of an own one; it is left as it is')
+    parser.add_argument('--compare', action='store_true',
+                        help='only those of tempest.api.volume, on a cloud without compute '
+                             'hosts, with the plug-in on and then with it off; a difference is '
+                             'a failure')
     which = parser.add_mutually_exclusive_group()
     which.add_argument('--all', action='store_true',
                        help='all tests of tempest.api.volume, which takes long (default: those '
                             'with the tag smoke)')
+    which.add_argument('--quick', action='store_true',
+                       help="only this project's tests of its APIs, which need no servers")
     which.add_argument('regex', nargs='?', metavar='REGEX', help='the tests whose name matches')
 
 
 def run(args: argparse.Namespace, progress: commands.Progress) -> int:
-    """Run the tests both ways and compare.
+    """Run the tests.
 
     :return: the exit status
     :raises CloudError: the cloud, or Tempest, does not work
     """
     root = pathlib.Path(args.data).absolute()
     root.mkdir(parents=True, exist_ok=True)
-    cloud = clouds.Cloud(root / 'cloud')
-    cloud.wipe(progress)
-    regex = selection(args)
+    if args.compare:
+        return _compare(args, root, progress)
+    if args.cloud is not None:
+        return _report(root, _run_sets(clouds.Cloud(args.cloud), root, selections(args),
+                                       progress))
+    clouds.Cloud(root / 'cloud').wipe(progress)
+    cloud = clouds.Cloud(root / 'cloud', port=args.port, hosts=_HOSTS, engines=1)
+    try:
+        progress('starting a cloud with compute hosts and an engine')
+        cloud.up(lambda line: progress(f'cloud: {line}'))
+        runs = _run_sets(cloud, root, selections(args), progress)
+    except BaseException:
+        cloud.down(progress)
+        raise
+    status = _report(root, runs)
+    # After a failure the logs are kept.
+    (cloud.down if status else cloud.wipe)(progress)
+    return status
+
+
+def selections(args: argparse.Namespace) -> dict[str, str]:
+    """The regular expressions for the tests that the command line asks for, by their titles."""
+    if args.regex:
+        return {'chosen': args.regex}
+    if args.quick:
+        return {'APIs of this project': _QUICK}
+    return {'this project': _OWN, 'volumes': selection(args), 'servers': _SERVERS}
+
+
+def selection(args: argparse.Namespace) -> str:
+    """The regular expression for the tests of volumes that the command line asks for."""
+    regex: str = args.regex or (_ALL if args.all else _SMOKE)
+    return regex
+
+
+def _run_sets(cloud: clouds.Cloud, root: pathlib.Path, sets: Mapping[str, str],
+              progress: commands.Progress) -> list[results.Run]:
+    """Run sets of tests on a cloud with compute hosts that is up.
+
+    :param sets: regular expressions by titles
+    """
+    furniture = tempest_conf.furnish(cloud)
+    runs = []
+    for title, regex in sets.items():
+        directory = _directory(root, title)
+        runs.append(_run(directory, tempest_conf.hosts(cloud, directory, furniture), title,
+                         ['--regex', regex], progress))
+    return runs
+
+
+def _report(root: pathlib.Path, runs: list[results.Run]) -> int:
+    """Write down and print what came of runs; gives the exit status."""
+    (root / 'results.txt').write_text(results.report(runs))
+    (root / 'results.html').write_text(tempest_page.page('Tempest', runs))
+    for line in results.table(runs):
+        print(line)
+    for run in runs:
+        for result in run.results:
+            if result.status == results.FAILED:
+                print(f'FAILED {result.name}: {result.reason}')
+    print(f'see {root}/results.html')
+    return 1 if any(run.count(results.FAILED) for run in runs) else 0
+
+
+def _compare(args: argparse.Namespace, root: pathlib.Path, progress: commands.Progress) -> int:
+    """Run the tests of volumes with the plug-in and without it, and compare.
+
+    :return: the exit status
+    :raises CloudError: the cloud, or Tempest, does not work
+    """
+    clouds.Cloud(root / 'cloud').wipe(progress)
     runs = []
     try:
         for plain, title in _TITLES.items():
@@ -68,26 +153,22 @@ def run(args: argparse.Namespace, progress: commands.Progress) -> int:
             progress(f'starting a cloud {title}')
             cloud.up(lambda line: progress(f'cloud: {line}'))
             _pretend_network(cloud)
-            runs.append(_run(cloud, root, title, regex, progress))
+            directory = _directory(root, title)
+            runs.append(_run(directory, tempest_conf.block_storage(cloud, directory), title,
+                             ['--exclude-regex', EXCLUDED, '--regex', selection(args)],
+                             progress))
     except BaseException:
         cloud.down(progress)
         raise
-    (root / 'results.txt').write_text(results.report(runs))
     different = results.differences(*runs)
-    good = not different and not any(run.count(results.FAILED) for run in runs)
+    status = _report(root, runs)
     # After a failure the logs are kept.
-    (cloud.wipe if good else cloud.down)(progress)
-    for line in (*results.table(runs), *different):
+    (cloud.down if different or status else cloud.wipe)(progress)
+    for line in different:
         print(line)
-    print('the same result both ways' if not different else
-          f'{len(different)} tests with a different result', f'; see {root}/results.txt', sep='')
-    return 0 if good else 1
-
-
-def selection(args: argparse.Namespace) -> str:
-    """The regular expression for the tests that the command line asks for."""
-    regex: str = args.regex or (_ALL if args.all else _SMOKE)
-    return regex
+    print(f'{len(different)} tests with a different result' if different else
+          'the same result both ways')
+    return 1 if different else status
 
 
 def _pretend_network(cloud: clouds.Cloud) -> None:
@@ -96,59 +177,22 @@ def _pretend_network(cloud: clouds.Cloud) -> None:
         'network', 'no-network', f'{cloud.settings.auth_url}/no-network')
 
 
-def conf(cloud: clouds.Cloud, directory: pathlib.Path) -> private.Conf:
-    """Everything in `tempest.conf`.
-
-    :param directory: for what Tempest writes
-    """
-    admin = cloud.environment('admin')
-    return {
-        'DEFAULT': {'log_file': directory / 'tempest.log'},
-        'oslo_concurrency': {'lock_path': directory / 'lock'},
-        'auth': {
-            'admin_username': admin['OS_USERNAME'],
-            'admin_password': admin['OS_PASSWORD'],
-            'admin_project_name': admin['OS_PROJECT_NAME'],
-            'admin_domain_name': 'Default',
-            # Each class of tests has projects and users of its own.
-            'use_dynamic_credentials': 'true',
-            'create_isolated_networks': 'false',
-        },
-        'identity': {'uri_v3': admin['OS_AUTH_URL'], 'auth_version': 'v3',
-                     'region': layout.REGION},
-        # Glance and Neutron are not there, but tests that use neither insist on them.
-        'service_available': {'cinder': 'true', 'glance': 'true', 'neutron': 'true',
-                              'nova': 'false', 'swift': 'false', 'horizon': 'false'},
-        'volume': {
-            'volume_type': cloud.backends[0].name,
-            'backend_names': ','.join(backend.name for backend in cloud.backends),
-            'storage_protocol': 'ceph',
-            'manage_snapshot_ref': 'source-name,snapshot-%s',
-            'min_microversion': '3.0',
-            'max_microversion': 'latest',
-            'build_timeout': _BUILD_TIMEOUT,
-        },
-        'volume-feature-enabled': {
-            'multi_backend': 'true' if len(cloud.backends) > 1 else 'false',
-            'manage_volume': 'true', 'manage_snapshot': 'true',
-            # There is no cinder-backup.
-            'backup': 'false',
-        },
-        'validation': {'run_validation': 'false'},
-    }
+def _directory(root: pathlib.Path, title: str) -> pathlib.Path:
+    directory = root / title.replace(' ', '-')
+    directory.mkdir(exist_ok=True)
+    return directory
 
 
-def _run(cloud: clouds.Cloud, root: pathlib.Path, title: str, regex: str,
+def _run(directory: pathlib.Path, conf: private.Conf, title: str, words: list[str],
          progress: commands.Progress) -> results.Run:
-    """Run the tests on a cloud that is up.
+    """Run tests on a cloud that is up.
 
+    :param directory: for what Tempest reads and writes
+    :param words: of Tempest's command line, which choose tests
     :raises CloudError: none matches, or Tempest itself failed
     """
-    name = title.replace(' ', '-')
-    directory = root / name
-    directory.mkdir(exist_ok=True)
     settings = directory / 'tempest.conf'
-    private.write(settings, private.ini(conf(cloud, directory)))
+    private.write(settings, private.ini(conf))
     log = directory / 'tempest.out'
     began = time.monotonic()
     count = 0
@@ -160,12 +204,12 @@ def _run(cloud: clouds.Cloud, root: pathlib.Path, title: str, regex: str,
         progress(f'{title}: {count:3} {result.status:7} {result.name}{reason}')
 
     progress(f'running the tests {title}')
-    with _tempest(['run', '--config-file', str(settings), '--serial', '--subunit',
-                   '--exclude-regex', EXCLUDED, '--regex', regex], directory, log) as process:
+    with _tempest(['run', '--config-file', str(settings), '--serial', '--subunit', *words],
+                  directory, log) as process:
         assert process.stdout
-        found = results.read(process.stdout, root / f'{name}.subunit', told)
+        found = results.read(process.stdout, directory.with_suffix('.subunit'), told)
     if not found:
-        raise commands.CloudError(f'Tempest ran no test that matches {regex}; see {log}')
+        raise commands.CloudError(f'Tempest ran no test that matches {words[-1]}; see {log}')
     return results.Run(title, found, time.monotonic() - began)
 
 
@@ -178,7 +222,7 @@ def _tempest(words: list[str], directory: pathlib.Path,
     with log.open('wb') as errors, subprocess.Popen(
             [str(layout.BIN / 'tempest'), *words], cwd=directory, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=errors, start_new_session=True,
-            env=inherited | {'PYTHON': sys.executable,
+            env=inherited | {'PYTHON': sys.executable, 'PYTHONPATH': str(_ROOT),
                              'OS_TEST_TIMEOUT': str(_TEST_TIMEOUT)}) as process:
         try:
             yield process

@@ -12,6 +12,7 @@ from typing import Any
 
 from cloud import commands
 from cloud import guests
+from cloud.guests.client import ledger
 from cloud.openstack import cloud as openstack_cloud
 
 _MODULE = 'cloud.guests.client'
@@ -81,6 +82,10 @@ class Postgres(User):
             return self._log.read_bytes().count(b'\n')
         except FileNotFoundError:
             return 0
+
+    def ledger(self) -> dict[int, float]:
+        """When each transaction was acknowledged, in seconds since the epoch."""
+        return ledger.read(self._log)
 
     def verify(self) -> dict[str, Any]:
         """Read everything back: which acknowledged transactions are missing, or wrong.

@@ -14,8 +14,9 @@ from cinder import coordination
 from cinder import exception
 from cinder import objects
 from cinder.db import api as db
-from cinder.db import models
 from oslo_utils import timeutils
+
+from specreds_cinder import releases
 
 # The key in a volume's admin metadata; its value is the superposition's id.
 KEY = 'superposition'
@@ -58,9 +59,9 @@ def put(volume_ids: Iterable[str], superposition: str) -> None:
 
     All at once: one after the other they would take longer than the superposition itself.
     """
-    note = models.VolumeAdminMetadata
+    note = releases.models.VolumeAdminMetadata
     wanted = set(volume_ids)
-    with db.main_context_manager.writer.using(context.get_admin_context()) as session:
+    with releases.main_context_manager.writer.using(context.get_admin_context()) as session:
         present = session.query(note).filter(
             note.volume_id.in_(wanted), note.key == KEY, note.deleted.is_(False)).all()
         for one in present:
@@ -71,8 +72,8 @@ def put(volume_ids: Iterable[str], superposition: str) -> None:
 
 def remove(volume_ids: Iterable[str], superposition: str) -> None:
     """Remove the notes that name a superposition; another one's stay."""
-    note = models.VolumeAdminMetadata
-    with db.main_context_manager.writer.using(context.get_admin_context()) as session:
+    note = releases.models.VolumeAdminMetadata
+    with releases.main_context_manager.writer.using(context.get_admin_context()) as session:
         session.query(note).filter(
             note.volume_id.in_(set(volume_ids)), note.key == KEY, note.value == superposition,
             note.deleted.is_(False)).update(
@@ -90,8 +91,8 @@ def on(host: str) -> dict[str, str]:
 def everywhere() -> dict[str, dict[str, str]]:
     """List all notes: by back end, and by cluster, what :func:`on` gives."""
     admin = context.get_admin_context()
-    with db.main_context_manager.reader.using(admin) as session:
-        note, volume = models.VolumeAdminMetadata, models.Volume
+    with releases.main_context_manager.reader.using(admin) as session:
+        note, volume = releases.models.VolumeAdminMetadata, releases.models.Volume
         found = session.query(note.volume_id, note.value, volume.host, volume.cluster_name).join(
             volume, volume.id == note.volume_id).filter(
             note.key == KEY, note.deleted.is_(False), volume.deleted.is_(False)).all()

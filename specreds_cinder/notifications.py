@@ -22,7 +22,8 @@ EVENTS = frozenset({
 })
 
 
-class SecondsField(fields.AutoTypedField[dict[str, float]]):
+# Without a subscript, which older releases do not take.
+class SecondsField(fields.AutoTypedField):  # type: ignore[type-arg]
     """Durations by name."""
 
     AUTO_TYPE = fields.Dict(fields.Float())

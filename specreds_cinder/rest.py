@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from cinder import context
 from cinder import exception as cinder_exception
 from cinder import objects
-from cinder.db import api as db
-from cinder.db import models
 
 from specreds_cinder import exception
 from specreds_cinder import hints
+from specreds_cinder import releases
 
 _STATUSES = ('available', 'in-use')
 _MIGRATED = (None, 'success', 'error', 'none', 'deleting')
@@ -67,8 +66,8 @@ def check(found: Sequence[objects.Volume]) -> None:
 
 def _under_way(volume_ids: Sequence[str]) -> list[str]:
     """Say what is under way with volumes that does not show in their own status."""
-    snapshot, clone = models.Snapshot, models.Volume
-    with db.main_context_manager.reader.using(context.get_admin_context()) as session:
+    snapshot, clone = releases.models.Snapshot, releases.models.Volume
+    with releases.main_context_manager.reader.using(context.get_admin_context()) as session:
         snapshots = session.query(snapshot.id, snapshot.status, snapshot.volume_id).filter(
             snapshot.volume_id.in_(volume_ids), snapshot.deleted.is_(False),
             snapshot.status.notin_(_SNAPSHOT_STATUSES)).all()

@@ -32,6 +32,12 @@ OPTIONS: list[cfg.Opt] = [
     cfg.FloatOpt('sentinel_interval', default=0.5, min=0.1, max=60.0,
                  help='Seconds between two looks of specreds-sentinel at the domains of its '
                       'host.'),
+    cfg.FloatOpt('heartbeat_interval', default=0.2, min=0.0, max=60.0,
+                 help='Seconds between two heartbeats that nova-compute sends to the engines; 0 '
+                      'for none: then its servers are not recovered when it fails.'),
+    cfg.FloatOpt('heartbeat_probe_interval', default=1.0, min=0.1, max=60.0,
+                 help='Seconds between two looks whether libvirt, and the pools that the clients '
+                      'of sentinel_clients may read, still answer.'),
 ]
 
 

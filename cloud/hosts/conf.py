@@ -16,7 +16,7 @@ from cloud.openstack import files as private
 from cloud.openstack import layout
 from cloud.openstack import neutron
 from cloud.openstack import nova
-from cloud.openstack import plugin
+from specreds_nova import deployment
 
 OVSDB = 'unix:/run/openvswitch/db.sock'
 PHYSICAL_BRIDGE = 'br-ph'
@@ -129,7 +129,7 @@ class Writer:
                 },
             },
             _privsep(_NOVA_PRIVSEP, files.nova_conf),
-            {} if settings.plain else plugin.NOVA)
+            {} if settings.plain else deployment.compute())
 
     def neutron(self) -> private.Conf:
         """Everything that the agent of Neutron reads."""

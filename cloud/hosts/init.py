@@ -12,6 +12,8 @@ import subprocess
 import sys
 from typing import Any
 
+from cloud import shares
+
 _RUN = pathlib.Path('/run')
 # What programs expect below /run; the rest they make themselves.
 _DIRECTORIES = ('lock', 'libvirt', 'openvswitch', 'netns')
@@ -57,6 +59,7 @@ def main(path: str) -> None:
     _connect(conf['addresses'])
     with open(os.devnull) as nothing:
         os.dup2(nothing.fileno(), 0)
+    shares.prefer('self', shares.HOST)
     argv = [sys.executable, '-m', 'supervisor.supervisord', '--nodaemon', '--silent',
             '-c', conf['supervisor']]
     os.execve(argv[0], argv, os.environ | {'TMPDIR': str(_TEMPORARY)})

@@ -5,12 +5,16 @@ from collections.abc import Iterable, Mapping
 
 from cloud.openstack import files as private
 from cloud.openstack import layout
+from specreds_nova import deployment
 
 PROJECT = 'service'
-# The services act for users, and prove to each other that they are services.
-ROLES = ('admin', 'service')
+# The services act for users, and prove to each other that they are services: all of them as the
+# engine does.
+ROLES = deployment.ROLES
 # Those that a cloud with compute hosts has beside Cinder.
 COMPUTE = ('placement', 'nova', 'glance', 'neutron')
+# And with engines.
+ENGINE = deployment.USER
 
 
 def account(settings: layout.Settings, passwords: Mapping[str, str],

@@ -15,9 +15,9 @@ from cloud.openstack import broker
 from cloud.openstack import database
 from cloud.openstack import files as private
 from cloud.openstack import layout
-from cloud.openstack import plugin
 from cloud.openstack import reported
 from cloud.openstack import services
+from specreds_nova import deployment
 
 # What the services are called in Cinder's list of hosts, and several that share a back end.
 HOST = 'controller'
@@ -67,7 +67,7 @@ def conf(files: layout.Layout, settings: layout.Settings, passwords: Mapping[str
     }
     return private.merged(core, accounts.sections(settings, passwords, 'cinder',
                                                   ('nova',) if settings.hosts else ()),
-                          _privsep(files), {} if settings.plain else plugin.CINDER,
+                          _privsep(files), {} if settings.plain else deployment.cinder(),
                           {backend.name: _backend(settings, backend) for backend in backends})
 
 
@@ -94,8 +94,10 @@ def pool(backend: layout.Backend) -> str:
 
 
 def _backend(settings: layout.Settings, backend: layout.Backend) -> dict[str, private.Value]:
+    driver = (deployment.PLAIN_VOLUME_DRIVER if settings.plain
+              else deployment.VOLUME_DRIVER)
     return {
-        'volume_driver': plugin.PLAIN_VOLUME_DRIVER if settings.plain else plugin.VOLUME_DRIVER,
+        'volume_driver': driver,
         'volume_backend_name': backend.name,
         'rbd_pool': backend.pool,
         'rbd_user': backend.user,

@@ -34,6 +34,9 @@ def add(areas: 'argparse._SubParsersAction[argparse.ArgumentParser]') -> None:
                     help='one more back end, rbd-shared, which two volume services share')
     up.add_argument('--plain', action=argparse.BooleanOptionalAction,
                     help='Cinder and Nova without the plug-ins of this project')
+    up.add_argument('--engines', type=int, metavar='N',
+                    help='number of processes of specreds-engine, where there are compute hosts '
+                         f'with the plug-in (default: {layout.DEFAULT_ENGINES})')
     actions.add_parser('status', parents=[shared],
                        help='say what each service does, and what is wrong')
     logs = actions.add_parser('logs', parents=[shared], help='show a log, or list the logs')
@@ -77,11 +80,13 @@ def run(args: argparse.Namespace, progress: commands.Progress) -> int:
 def _up(args: argparse.Namespace, progress: commands.Progress) -> int:
     extra = args.extra_backend and [layout.Backend.parse(text) for text in args.extra_backend]
     hosts = args.hosts
-    if hosts is None and layout.Layout(pathlib.Path(args.data)).load() is None:
-        hosts = layout.DEFAULT_HOSTS
+    engines = args.engines
+    if layout.Layout(pathlib.Path(args.data)).load() is None:
+        hosts = layout.DEFAULT_HOSTS if hosts is None else hosts
+        engines = layout.DEFAULT_ENGINES if engines is None else engines
     cloud = openstack_cloud.Cloud(args.data, port=args.port, backends=args.backends,
                                   extra_backends=extra, clustered=args.clustered,
-                                  plain=args.plain, hosts=hosts)
+                                  plain=args.plain, hosts=hosts, engines=engines)
     cloud.up(progress)
     progress(f'the cloud is up; to use it, type: . {cloud.openrc()}')
     print(f'openrc: {cloud.openrc()}', flush=True)

@@ -18,12 +18,15 @@ from cloud import directory
 from cloud import hosts as compute_hosts
 from cloud import processes
 from cloud.hosts import services as hosts_services
+from cloud.openstack import accounts
 from cloud.openstack import broker
 from cloud.openstack import cinder
 from cloud.openstack import compute
 from cloud.openstack import contents
 from cloud.openstack import credentials
 from cloud.openstack import database
+from cloud.openstack import engine
+from cloud.openstack import etcd
 from cloud.openstack import files as private
 from cloud.openstack import glance
 from cloud.openstack import keystone
@@ -54,6 +57,8 @@ class Cloud:
     :param clustered: one more back end on the cloud's own Ceph, with two volume services; may be
         changed by a later `up`
     :param plain: Cinder and Nova without the plug-in; may be changed by a later `up`
+    :param engines: number of processes of specreds-engine, where there are compute hosts with the
+        plug-in; may be changed by a later `up`
     :raises CloudError: a value is out of range, or differs from the cloud in the directory
     """
 
@@ -61,13 +66,14 @@ class Cloud:
                  backends: int | None = None,
                  extra_backends: Sequence[layout.Backend] | None = None,
                  clustered: bool | None = None, plain: bool | None = None,
-                 hosts: int | None = None) -> None:
+                 hosts: int | None = None, engines: int | None = None) -> None:
         self.files = layout.Layout(pathlib.Path(data_dir))
         fixed: dict[str, Any] = {name: value for name, value in (
             ('port', port), ('backends', backends), ('hosts', hosts)) if value is not None}
         free: dict[str, Any] = {name: value for name, value in (
             ('extra_backends', extra_backends and tuple(extra_backends)),
-            ('clustered', clustered), ('plain', plain)) if value is not None}
+            ('clustered', clustered), ('plain', plain), ('engines', engines))
+            if value is not None}
         saved = self.files.load()
         for name, value in fixed.items():
             if saved and getattr(saved, name) != value:
@@ -137,11 +143,15 @@ class Cloud:
                 tasks = functools.partial(self._submit, pool, progress)
                 store = tasks(self._start_storage)
                 queues = tasks(self._start_broker)
+                board = tasks(self._start_etcd)
                 self._start_database(progress)
                 tables = tasks(self._prepare_cinder)
                 identity = tasks(self._start_keystone)
                 others = [tasks(functools.partial(self._start_compute, name, [queues, identity]))
                           for name in compute.TABLES if self.settings.hosts]
+                if self.settings.engine_numbers:
+                    others.append(tasks(functools.partial(self._start_engines,
+                                                          [queues, identity, board])))
                 _all([tables, queues])
                 progress('starting Cinder')
                 self._start(services.CINDER_API, services.CINDER_SCHEDULER)
@@ -210,7 +220,12 @@ class Cloud:
     def _readiness(self) -> readiness.Readiness:
         return readiness.Readiness(self.settings, self._passwords, self._workers,
                                    list(map(cinder.pool, self.backends)), self.session,
-                                   self.hosts.running if self.settings.hosts else list)
+                                   self.hosts.running if self.settings.hosts else list,
+                                   self._stopped)
+
+    def _stopped(self) -> list[str]:
+        return [process.name for process in self._supervisor.processes()
+                if process.state == 'STOPPED']
 
     @property
     def programs(self) -> list[str]:
@@ -236,6 +251,10 @@ class Cloud:
         if not log.exists():
             raise commands.CloudError(f'{name} has never been started in {self.files.root}')
         return log
+
+    def pid(self, name: str) -> int:
+        """The process of a service; 0 if it does not run."""
+        return self._supervisor.process(name).pid
 
     def start_daemon(self, name: str) -> None:
         """Start a service that was stopped or killed; it may need seconds until it works."""
@@ -290,6 +309,8 @@ class Cloud:
                  *self._volume_services] if changed else []
         if self.settings.hosts:
             stale += compute.write(self.files, self.settings, self._passwords)
+        if self.settings.engine_numbers:
+            stale += engine.write(self.files, self.settings, self._passwords)
         self._supervisor.start(services.programs(self.files, self.settings, self.backends))
         self._supervisor.stop_daemons(stale)
 
@@ -314,6 +335,12 @@ class Cloud:
         self._start(services.PORT_MAPPER, services.BROKER)
         broker.wait(self.settings, self._passwords, self._supervisor.log_of(services.BROKER))
         progress('RabbitMQ is up')
+
+    def _start_etcd(self, progress: commands.Progress) -> None:
+        if self.settings.engine_numbers:
+            progress('starting etcd')
+            self._start(services.ETCD)
+            etcd.wait(self.settings, self._supervisor.log_of(services.ETCD))
 
     def _start_database(self, progress: commands.Progress) -> None:
         progress('starting MariaDB')
@@ -344,6 +371,19 @@ class Cloud:
         _all(needed)
         progress(f'starting {name.capitalize()}')
         self._start(*programs)
+
+    def _start_engines(self, needed: Sequence['futures.Future[None]'],
+                       progress: commands.Progress) -> None:
+        """Make the engines' tables, or bring them up to date, and start them.
+
+        :param needed: what they need
+        """
+        progress("making the engine's tables")
+        engine.prepare(self.files)
+        self._note(accounts.ENGINE)
+        _all(needed)
+        progress('starting the engine')
+        self._start(*services.engines(self.settings))
 
     def _seed(self, progress: commands.Progress) -> None:
         compute.seed(self.session(), progress)
@@ -390,7 +430,7 @@ class Cloud:
         with futures.ThreadPoolExecutor() as pool:
             store = pool.submit(self.ceph.down, lambda line: progress(f'ceph: {line}'))
             progress('stopping RabbitMQ and MariaDB')
-            self._supervisor.stop_daemons([services.BROKER, services.DATABASE])
+            self._supervisor.stop_daemons([services.BROKER, services.DATABASE, services.ETCD])
             self._supervisor.stop()
             store.result()
         if hosts:

@@ -14,7 +14,8 @@ from cloud.openstack import database
 from cloud.openstack import files as private
 from cloud.openstack import layout
 
-_SERVICES = (*database.ACCOUNTS, 'rabbitmq', 'cinder', *accounts.COMPUTE, 'cinder-key')
+_SERVICES = (*database.ACCOUNTS, 'rabbitmq', 'cinder', *accounts.COMPUTE, accounts.ENGINE,
+             'cinder-key')
 # The highest that the installed OpenStackClient and the services both know.
 _VOLUME_API = '3.70'
 _COMPUTE_API = '2.104'

@@ -19,7 +19,8 @@ from cloud.openstack import layout
 _SERVICES = {'keystone': ('keystone',), 'cinder': ('cinder',)}
 _COMPUTE = {'placement': ('placement',), 'nova': ('nova', 'nova_api', 'nova_cell0'),
             'glance': ('glance',), 'neutron': ('neutron',)}
-ACCOUNTS = tuple(f'mariadb-{service}' for service in (*_SERVICES, *_COMPUTE))
+_ENGINE = {'specreds': ('specreds',)}
+ACCOUNTS = tuple(f'mariadb-{service}' for service in (*_SERVICES, *_COMPUTE, *_ENGINE))
 _TIMEOUT = 60.0
 
 # What is committed survives a death of the server, not one of the machine: this saves waiting
@@ -42,7 +43,8 @@ character-set-server = utf8mb4
 
 def services(settings: layout.Settings) -> dict[str, tuple[str, ...]]:
     """The databases of each service that there is."""
-    return _SERVICES | (_COMPUTE if settings.hosts else {})
+    return (_SERVICES | (_COMPUTE if settings.hosts else {})
+            | (_ENGINE if settings.engine_numbers else {}))
 
 
 def url(settings: layout.Settings, service: str, passwords: Mapping[str, str],

@@ -18,6 +18,7 @@ from cloud.openstack import credentials
 from cloud.openstack import database
 from cloud.openstack import files as private
 from cloud.openstack import layout
+from specreds_nova import deployment
 
 _DOMAIN = 'default'
 _TIMEOUT = 120.0
@@ -87,6 +88,9 @@ def _catalogue(settings: layout.Settings) -> list[tuple[str, str, str]]:
                   ('compute', 'nova', settings.url(settings.nova_port, '/v2.1')),
                   ('image', 'glance', settings.url(settings.glance_port)),
                   ('network', 'neutron', settings.url(settings.neutron_port))]
+    if settings.engine_numbers:
+        known.append((deployment.SERVICE_TYPE, deployment.SERVICE_NAME,
+                      settings.url(settings.engine_port)))
     return known
 
 
@@ -107,7 +111,8 @@ class Seed:
 
     def run(self) -> None:
         """Make the services' users, the personas and the catalogue."""
-        for user in ('cinder', *(accounts.COMPUTE if self._settings.hosts else ())):
+        for user in ('cinder', *(accounts.COMPUTE if self._settings.hosts else ()),
+                     *((accounts.ENGINE,) if self._settings.engine_numbers else ())):
             for role in accounts.ROLES:
                 self._grant(user, accounts.PROJECT, role)
         for persona in credentials.PERSONAS.values():

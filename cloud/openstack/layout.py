@@ -27,6 +27,8 @@ PORTS = 100
 MAX_BACKENDS = 5
 DEFAULT_HOSTS = 3
 MAX_HOSTS = 8
+DEFAULT_ENGINES = 1
+MAX_ENGINES = 4
 # The longest path that is made below the data directory is that of a socket of Ceph.
 MAX_PATH = ceph_layout.MAX_PATH - len('/ceph')
 # The programs of the virtual environment that this runs in.
@@ -83,6 +85,7 @@ class Settings:
     :param extra_backends: back ends elsewhere
     :param clustered: one more back end on the cloud's own Ceph, with two volume services
     :param plain: Cinder and Nova without the plug-in
+    :param engines: number of processes of specreds-engine, where there are hosts with the plug-in
     :param secret_uuid: from which those of the back ends' keys are made
     """
 
@@ -92,6 +95,7 @@ class Settings:
     extra_backends: tuple[Backend, ...] = ()
     clustered: bool = False
     plain: bool = False
+    engines: int = 0
     secret_uuid: str = dataclasses.field(default_factory=lambda: str(uuid.uuid4()))
 
     def check(self, own: Iterable[Backend]) -> None:
@@ -106,6 +110,8 @@ class Settings:
             raise commands.CloudError(f'{self.backends} back ends: choose 1 to {MAX_BACKENDS}')
         if not 0 <= self.hosts <= MAX_HOSTS:
             raise commands.CloudError(f'{self.hosts} hosts: choose 0 to {MAX_HOSTS}')
+        if not 0 <= self.engines <= MAX_ENGINES:
+            raise commands.CloudError(f'{self.engines} engines: choose 0 to {MAX_ENGINES}')
         names = [name for backend in (*own, *self.extra_backends) for name in backend.instances]
         for name in names:
             if not _NAME.fullmatch(name):
@@ -117,6 +123,11 @@ class Settings:
     def host_names(self) -> list[str]:
         """What the compute hosts are called."""
         return [f'cn{number}' for number in range(1, self.hosts + 1)]
+
+    @property
+    def engine_numbers(self) -> range:
+        """What the engines are numbered by; empty where nobody recovers servers."""
+        return range(1, 1 + (self.engines if self.hosts and not self.plain else 0))
 
     @property
     def control(self) -> ipaddress.IPv4Network:
@@ -175,6 +186,11 @@ class Settings:
         return self.port + 5
 
     @property
+    def engine_port(self) -> int:
+        """TCP port of the engine's API."""
+        return self.port + 6
+
+    @property
     def database_port(self) -> int:
         """TCP port of MariaDB."""
         return self.port + 10
@@ -195,6 +211,23 @@ class Settings:
         return self.port + 13
 
     @property
+    def etcd_port(self) -> int:
+        """TCP port of etcd for its clients."""
+        return self.port + 14
+
+    @property
+    def etcd_peer_port(self) -> int:
+        """TCP port of etcd for others of its kind, of which there are none."""
+        return self.port + 15
+
+    def metrics_port(self, number: int) -> int:
+        """TCP port on which an engine tells its metrics.
+
+        :param number: of the engine
+        """
+        return self.port + 19 + number
+
+    @property
     def ceph_port(self) -> int:
         """First port of Ceph."""
         return self.port + PORTS
@@ -204,7 +237,10 @@ class Settings:
         """Every port that is listened on, except Ceph's."""
         compute = [self.placement_port, self.nova_port, self.glance_port, self.neutron_port]
         return [self.keystone_port, self.cinder_port, *(compute if self.hosts else []),
-                self.database_port, self.broker_port, self.erlang_port, self.epmd_port]
+                self.database_port, self.broker_port, self.erlang_port, self.epmd_port,
+                *([self.engine_port, self.etcd_port, self.etcd_peer_port,
+                   *map(self.metrics_port, self.engine_numbers)]
+                  if self.engine_numbers else [])]
 
     def url(self, port: int, path: str = '') -> str:
         """Where an API is."""
@@ -237,12 +273,14 @@ class Layout:
         self.ceph = self.root / 'ceph'
         self.database = self.root / 'mariadb'
         self.broker = self.root / 'rabbitmq'
+        self.etcd = self.root / 'etcd'
         self.cinder_conf = self.etc / 'cinder' / 'cinder.conf'
         self.keystone_conf = self.etc / 'keystone' / 'keystone.conf'
         self.placement_conf = self.etc / 'placement' / 'placement.conf'
         self.nova_conf = self.etc / 'nova' / 'nova.conf'
         self.glance_conf = self.etc / 'glance' / 'glance-api.conf'
         self.neutron_conf = self.etc / 'neutron' / 'neutron.conf'
+        self.engine_conf = self.etc / 'specreds' / 'specreds-engine.conf'
         self.hosts = self.root / 'hosts'
         self.database_conf = self.etc / 'mariadb.cnf'
         self.database_socket = self.run / 'mariadb.sock'
@@ -253,6 +291,10 @@ class Layout:
     def instance_conf(self, instance: str) -> pathlib.Path:
         """What one process of cinder-volume reads after `cinder.conf`."""
         return self.cinder_conf.with_name(f'{instance}.conf')
+
+    def one_engine_conf(self, number: int) -> pathlib.Path:
+        """What one engine reads after what all of them do."""
+        return self.engine_conf.with_name(f'engine-{number}.conf')
 
     def openrc(self, persona: str) -> pathlib.Path:
         """The shell variables of a persona."""

@@ -15,6 +15,8 @@ from cloud import commands
 from cloud import processes
 from cloud.openstack import broker
 from cloud.openstack import database
+from cloud.openstack import engine
+from cloud.openstack import etcd
 from cloud.openstack import layout
 from cloud.openstack import reported
 from cloud.openstack import services
@@ -63,6 +65,7 @@ class Probes:
         self._workers = {worker.name: worker for worker in workers}
         self._owners = owners
         self._ports = services.api_ports(settings)
+        self._engines = {services.engine(number): number for number in settings.engine_numbers}
 
     def check(self, name: str) -> Check:
         """Ask one service."""
@@ -92,8 +95,13 @@ class Probes:
             case services.BROKER:
                 broker.ping(self._settings, self._passwords)
                 return f'{self._settings.host}:{self._settings.broker_port}'
+            case services.ETCD:
+                etcd.ping(self._settings)
+                return f'{self._settings.host}:{self._settings.etcd_port}'
             case services.PORT_MAPPER:
                 return f'{layout.LOOPBACK}:{self._settings.epmd_port}'
+        if name in self._engines:
+            return engine.ping(self._settings, self._engines[name])
         if name in self._ports:
             return versions(self._settings.url(self._ports[name], '/'))
         return self._worker(self._workers[name]) if name in self._workers else 'running'

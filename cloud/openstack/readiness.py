@@ -12,6 +12,7 @@ from cloud import commands
 from cloud.openstack import broker
 from cloud.openstack import cinder
 from cloud.openstack import compute
+from cloud.openstack import engine
 from cloud.openstack import layout
 from cloud.openstack import probes
 from cloud.openstack import reported
@@ -68,18 +69,21 @@ class Readiness:
     :param pools: those of which Cinder's scheduler has to know
     :param session: makes one of the administrator
     :param hosts: gives the compute hosts that are on
+    :param stopped: gives the services that were stopped on purpose
     """
 
     def __init__(self, settings: layout.Settings, passwords: Mapping[str, str],
                  workers: Sequence[reported.Worker], pools: Sequence[str],
                  session: Callable[[], keystone_session.Session],
-                 hosts: Callable[[], list[str]]) -> None:
+                 hosts: Callable[[], list[str]],
+                 stopped: Callable[[], list[str]] = list) -> None:
         self._settings = settings
         self._passwords = passwords
         self._workers = workers
         self._pools = pools
         self._session = session
         self._hosts = hosts
+        self._stopped = stopped
 
     def revival(self, restart: Callable[[str], None]) -> Revival:
         """What helps agents that hang.
@@ -115,6 +119,8 @@ class Readiness:
             absent = set(self._pools) - set(cinder.Api(session).pools())
             if absent:
                 return f'the scheduler has not heard of {", ".join(sorted(absent))}'
+            if words := engine.missing(self._settings, self._stopped()):
+                return words
             return compute.missing(session, self._hosts()) if self._settings.hosts else ''
         except (OSError, amqp.AMQPError, keystone_exceptions.ClientException) as error:
             return str(error).split('\n')[0]

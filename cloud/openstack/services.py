@@ -7,6 +7,7 @@ import pathlib
 from cloud import processes
 from cloud.openstack import broker
 from cloud.openstack import database
+from cloud.openstack import etcd
 from cloud.openstack import layout
 
 DATABASE = 'mariadb'
@@ -23,6 +24,8 @@ GLANCE = 'glance'
 NEUTRON_API = 'neutron-api'
 NEUTRON_RPC = 'neutron-rpc-server'
 NEUTRON_PERIODIC = 'neutron-periodic-workers'
+ETCD = 'etcd'
+ENGINE_API = 'specreds-api'
 
 # By what changes when a configuration does.
 NOVA = (NOVA_API, NOVA_SCHEDULER, NOVA_CONDUCTOR)
@@ -37,12 +40,25 @@ def cinder_volume(instance: str) -> str:
     return f'cinder-volume-{instance}'
 
 
+def engine(number: int) -> str:
+    """The name of an engine."""
+    return f'specreds-engine-{number}'
+
+
+def engines(settings: layout.Settings) -> list[str]:
+    """The names of the engines, and of their API; none where nobody recovers servers."""
+    names = [engine(number) for number in settings.engine_numbers]
+    return [ENGINE_API, *names] if names else []
+
+
 def api_ports(settings: layout.Settings) -> dict[str, int]:
     """The ports of the APIs that there are."""
     block_storage = {KEYSTONE: settings.keystone_port, CINDER_API: settings.cinder_port}
     compute = {PLACEMENT: settings.placement_port, NOVA_API: settings.nova_port,
                GLANCE: settings.glance_port, NEUTRON_API: settings.neutron_port}
-    return block_storage | (compute if settings.hosts else {})
+    engine_api = {ENGINE_API: settings.engine_port}
+    return (block_storage | (compute if settings.hosts else {})
+            | (engine_api if settings.engine_numbers else {}))
 
 
 def programs(files: layout.Layout, settings: layout.Settings,
@@ -54,6 +70,7 @@ def programs(files: layout.Layout, settings: layout.Settings,
     return {
         DATABASE: database.program(files),
         **broker.programs(files, settings),
+        **({ETCD: etcd.program(files, settings)} if settings.engine_numbers else {}),
         KEYSTONE: _wsgi('keystone.wsgi.api', settings, settings.keystone_port, [],
                         {'OS_KEYSTONE_CONFIG_DIR': str(files.keystone_conf.parent)}),
         CINDER_API: _wsgi('cinder.wsgi.api', settings, settings.cinder_port,
@@ -61,6 +78,7 @@ def programs(files: layout.Layout, settings: layout.Settings,
         CINDER_SCHEDULER: _service('cinder-scheduler', files.cinder_conf),
         **volumes,
         **(_compute(files, settings) if settings.hosts else {}),
+        **(_engines(files, settings) if settings.engine_numbers else {}),
     }
 
 
@@ -82,6 +100,18 @@ def _compute(files: layout.Layout,
                            ['--config-file', str(files.neutron_conf)], {}),
         NEUTRON_RPC: _service('neutron-rpc-server', files.neutron_conf),
         NEUTRON_PERIODIC: _service('neutron-periodic-workers', files.neutron_conf),
+    }
+
+
+def _engines(files: layout.Layout,
+             settings: layout.Settings) -> dict[str, processes.Program]:
+    """What recovers servers, and its API."""
+    return {
+        ENGINE_API: _wsgi('specreds_nova.engine.api.wsgi', settings, settings.engine_port,
+                          ['--config-file', str(files.engine_conf)], {}),
+        **{engine(number): _service('specreds-engine', files.engine_conf,
+                                    files.one_engine_conf(number))
+           for number in settings.engine_numbers},
     }
 
 

@@ -7,6 +7,7 @@ The overlay stays as it is until the record says merged, so a merge that was cut
 from collections.abc import Callable
 import json
 import logging
+import os
 import re
 import selectors
 import subprocess
@@ -99,7 +100,8 @@ def _follow(out: IO[bytes], err: IO[bytes], stall_s: float,
         selector.register(err, selectors.EVENT_READ)
         while selector.get_map():
             for key, _mask in selector.select(1):
-                chunk = key.fileobj.read1(4096)  # type: ignore[union-attr]
+                # Not by the file: where threads are green it is one that cannot read a part.
+                chunk = os.read(key.fd, 4096)
                 if not chunk:
                     selector.unregister(key.fileobj)
                 elif key.fileobj is err:

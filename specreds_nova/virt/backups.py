@@ -34,6 +34,7 @@ class Backups:
         self._journal = site.journal
         self._undoing = sites.Undoing(site)
         self._watches = watches
+        watches.then = self._harden_early
         self._starter = starting.Starter(site)
 
     # For callers
@@ -201,8 +202,8 @@ class Backups:
         :raises UndoIncomplete: something is left; it is tried again
         """
         self._advance(record, journals.ABORTING)
-        record.error = why
         self._undo(record)
+        record.error = why
         self._advance(record, journals.ABORTED)
 
     def fail(self, record: journals.Record, why: str) -> None:
@@ -231,6 +232,15 @@ class Backups:
                     f'({exc}): do not promote it') from exc
         self._advance(record, journals.HARDENED)
 
+    def _harden_early(self, recovery_id: str) -> None:
+        """Harden a backup that is ready: who decides asks for it next."""
+        try:
+            self.harden(recovery_id)
+        except exception.BackupError as exc:
+            LOG.info('recovery %s is not hardened yet: %s', recovery_id, exc.format_message())
+        except Exception:
+            LOG.exception('recovery %s could not be hardened', recovery_id)
+
     def _release(self, record: journals.Record) -> None:
         """Release the claim; if Placement does not answer, another time."""
         try:
@@ -245,10 +255,13 @@ class Backups:
         try:
             self._undoing.undo(record)
         except exception.UndoIncomplete as exc:
-            record.error = exc.format_message()
+            why = exc.format_message()
+            if why != record.error:
+                # Whoever asks again and again need not read it each time.
+                LOG.error('of recovery %s something is left: %s; it is tried again',
+                          record.recovery_id, why)
+            record.error = why
             self._journal.save(record)
-            LOG.error('of recovery %s something is left: %s; it is tried again',
-                      record.recovery_id, record.error)
             raise
 
     def _fail(self, record: journals.Record, why: str) -> None:

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 from keystoneauth1 import exceptions
-from nova.scheduler import utils as scheduler_utils
 from nova.scheduler.client import report
 from oslo_log import log as logging
 
 from specreds_nova import exception
+from specreds_nova import releases
 
 LOG = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class Claims:
         :raises PlacementUnknown: Placement does not answer
         """
         # Only servers that boot from a volume have backups.
-        resources = scheduler_utils.resources_from_flavor_and_bfv(instance.flavor, is_bfv=True)
+        resources = releases.resources_from_flavor_and_bfv(instance.flavor, is_bfv=True)
         payload = {
             'allocations': {self._provider(): {'resources': resources}},
             'project_id': instance.project_id,

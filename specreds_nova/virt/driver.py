@@ -12,13 +12,13 @@ from typing import Any
 
 from nova import objects
 from nova import rpc
-from nova import thread_pool_factory
 import nova.conf
 from nova.virt import event as virtevent
 from oslo_log import log as logging
 
 from specreds_nova import conf
 from specreds_nova import exception
+from specreds_nova import releases
 from specreds_nova.virt import adoption
 from specreds_nova.virt import backups
 from specreds_nova.virt import box
@@ -28,14 +28,17 @@ from specreds_nova.virt import domains
 from specreds_nova.virt import eligibility
 from specreds_nova.virt import endpoint
 from specreds_nova.virt import guarded
+from specreds_nova.virt import heartbeat
 from specreds_nova.virt import journal as journals
 from specreds_nova.virt import launch
 from specreds_nova.virt import merge
 from specreds_nova.virt import protection
 from specreds_nova.virt import readiness
 from specreds_nova.virt import reconcile
+from specreds_nova.virt import returning
 from specreds_nova.virt import site as sites
 from specreds_nova.virt import storage
+from specreds_nova.virt import warming
 from specreds_nova.virt.afterwards import operations
 from specreds_nova.virt.box import vifs
 
@@ -59,6 +62,7 @@ class SpeculativeLibvirtDriver(guarded.GuardedLibvirtDriver):
         self._reconciler: reconcile.Reconciler | None = None
         self._periodic: reconcile.Periodic | None = None
         self._merger: Any = None
+        self._heartbeat: heartbeat.Heartbeat | None = None
 
     def init_host(self, host: str) -> None:
         """Also make this host's backups what they should be, and answer for them."""
@@ -86,14 +90,19 @@ class SpeculativeLibvirtDriver(guarded.GuardedLibvirtDriver):
         self._reconciler.find_lost()
         self._reconciler.give_back()
         rpc.add_extra_exmods(exception.__name__)
-        compute.additional_endpoints.append(endpoint.Endpoint(found))
-        self._periodic = reconcile.Periodic(self._reconciler)
+        compute.additional_endpoints.append(endpoint.Endpoint(
+            found, returning.Returning(compute, host)))
+        self._periodic = reconcile.Periodic(self._reconciler, warming.Warming(site))
         self._periodic.start()
+        self._heartbeat = heartbeat.of(CONF, host, self._uri(), self._overlooked)
+        self._heartbeat.start()
         LOG.info('servers can have backups on this host; %d recoveries are known here',
                  len(self._journal.records()))
 
     def cleanup_host(self, host: str) -> None:
         """Also stop to look after backups, which go on running."""
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
         if self._periodic is not None:
             self._periodic.stop()
             self._merger.stop()
@@ -139,7 +148,7 @@ class SpeculativeLibvirtDriver(guarded.GuardedLibvirtDriver):
             context, instance, bdms, detach_block_devices, attach_block_devices))
         if record is None:
             raise NotImplementedError()
-        thread_pool_factory.spawn(self._reconciler.await_adoption, record)
+        releases.spawn(self._reconciler.await_adoption, record)
 
     # Domains of servers that are protected, and of backups
 
@@ -205,6 +214,10 @@ class SpeculativeLibvirtDriver(guarded.GuardedLibvirtDriver):
         """Tell whether specreds-sentinel ended the domain, which it notes before it does."""
         return (_stopped(event)
                 and os.path.exists(_stale_note(event.get_instance_uuid())))
+
+    def _overlooked(self, uuid: str) -> bool:
+        """Tell whether the end of a domain is not that of its server."""
+        return uuid in self._journal.hidden() or os.path.exists(_stale_note(uuid))
 
     def _mark(self, instance: Any) -> domains.Mark | None:
         """Give the mark of a domain, which it keeps until what it wrote is merged."""

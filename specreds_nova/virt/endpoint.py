@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nova-compute answers over RPC: namespace ``specreds``, version 1.0.
+"""What nova-compute answers over RPC: namespace ``specreds``, version 1.1.
+
+1.1 added ``returned``.
 
 Topic ``compute``, exchange ``nova``, server is the host. Arguments and results are plain JSON.
 """
@@ -12,7 +14,7 @@ from oslo_utils import uuidutils
 from specreds_nova import exception
 
 NAMESPACE = 'specreds'
-VERSION = '1.0'
+VERSION = '1.1'
 
 _expected = messaging.expected_exceptions(*exception.EXPECTED)
 
@@ -21,12 +23,14 @@ class Endpoint:
     """Passes each call on to the backups of this host.
 
     :param backups: a backups.Backups
+    :param returning: a returning.Returning
     """
 
     target = messaging.Target(namespace=NAMESPACE, version=VERSION)
 
-    def __init__(self, backups: Any) -> None:
+    def __init__(self, backups: Any, returning: Any) -> None:
         self._backups = backups
+        self._returning = returning
 
     @_expected
     def check(self, ctxt: Any, instance_uuid: str) -> dict[str, Any]:
@@ -78,6 +82,12 @@ class Endpoint:
         """Forget a recovery that has ended."""
         del ctxt
         self._backups.cleanup(recovery_id)
+
+    @_expected
+    def returned(self, ctxt: Any) -> dict[str, Any]:
+        """Remove what was evacuated from this host while it was away."""
+        del ctxt
+        return dict(self._returning.clean())
 
 
 def _check_ids(**ids: Any) -> None:

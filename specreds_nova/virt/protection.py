@@ -8,15 +8,12 @@ from typing import Any
 
 from nova import exception as nova_exception
 import nova.conf
-from oslo_utils import strutils
 
 from specreds_nova import conf
+from specreds_nova import protected as rule
 
 CONF = nova.conf.CONF
 conf.register(CONF)
-
-# The first one that a server has counts. HA_Enabled is what Masakari's users set.
-METADATA_KEYS = ('specreds:protect', 'HA_Enabled')
 
 _applies: contextvars.ContextVar[bool] = contextvars.ContextVar('specreds_protected',
                                                                 default=False)
@@ -27,11 +24,7 @@ def protected(instance: Any) -> bool:
 
     :param instance: a nova.objects.Instance
     """
-    told = metadata(instance)
-    for key in METADATA_KEYS:
-        if key in told:
-            return bool(strutils.bool_from_string(told[key], default=False))
-    return bool(CONF.specreds.protect_by_default)
+    return rule.by_metadata(metadata(instance), CONF.specreds.protect_by_default)
 
 
 def metadata(instance: Any) -> dict[str, str]:

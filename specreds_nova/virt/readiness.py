@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which backups have said that their recovery is finished."""
 
+from collections.abc import Callable
 import threading
 from typing import Any
 
@@ -31,6 +32,7 @@ class Watches:
 
     :param launcher: finds their domains
     :param box: from where a guest can be reached while it is sealed off
+    :ivar then: called with the id of each recovery whose backup is found to be ready
     """
 
     def __init__(self, launcher: launch.Launcher, box: Any) -> None:
@@ -38,6 +40,7 @@ class Watches:
         self._box = box
         self._lock = threading.Lock()
         self._watches: dict[str, Any] = {}
+        self.then: Callable[[str], None] = lambda recovery_id: None
 
     def begin(self, record: journals.Record) -> None:
         """Watch a backup that runs. Nothing happens if it is watched already.
@@ -53,7 +56,8 @@ class Watches:
             guest = self._launcher.backup(record.recovery_id, record.instance_uuid)
             if instance is None or guest is None:
                 return
-            watch = ready.watch(ready.parse(instance), guest, self._box, record.recovery_id)
+            watch = ready.watch(ready.parse(instance), guest, self._box, record.recovery_id,
+                                then=lambda: self.then(record.recovery_id))
         except Exception as exc:
             LOG.exception('recovery %s cannot be watched for being ready', record.recovery_id)
             record.ready_detail = f'cannot be watched: {exc}'

@@ -5,7 +5,6 @@ Done when nova-compute starts, and every ``[specreds] reconcile_interval`` secon
 what Cinder says of the superposition; where it does not answer nothing is done.
 """
 
-from collections.abc import Callable
 import threading
 import time
 from typing import Any
@@ -22,6 +21,7 @@ from specreds_nova.virt import journal as journals
 from specreds_nova.virt import readiness
 from specreds_nova.virt import site as sites
 from specreds_nova.virt import storage as storages
+from specreds_nova.virt import warming
 
 CONF = nova.conf.CONF
 conf.register(CONF)
@@ -72,19 +72,6 @@ class Reconciler:
                 except Exception:
                     LOG.exception('the evacuation of server %s, which was cut off, cannot be '
                                   'given back', record.instance_uuid)
-
-    def warm_up(self) -> None:
-        """Find the other services before there is a hurry. Never raises."""
-        steps: list[Callable[[], Any]] = [
-            self._site.storage.warm_up,
-            lambda: self._site.claims.warm_up(sites.admin_context()),
-            self._site.driver._host.get_cpu_model_names,
-        ]
-        for step in steps:
-            try:
-                step()
-            except Exception as exc:
-                LOG.info('the first backup will take longer to start: %s', exc)
 
     def run(self) -> None:
         """Look at all backups once. Never raises."""
@@ -194,8 +181,9 @@ class Reconciler:
 class Periodic:
     """Runs the reconciler in a thread of its own; a green one where Nova's are."""
 
-    def __init__(self, reconciler: Reconciler) -> None:
+    def __init__(self, reconciler: Reconciler, warmed: warming.Warming) -> None:
         self._reconciler = reconciler
+        self._warming = warmed
         self._stopped = False
         self._due = threading.Event()
 
@@ -213,9 +201,9 @@ class Periodic:
         self._due.set()
 
     def _run(self) -> None:
-        self._reconciler.warm_up()
         while not self._stopped:
             self._due.clear()
+            self._warming.run()
             self._reconciler.run()
             self._due.wait(CONF.specreds.reconcile_interval)
 

@@ -15,6 +15,8 @@ Status = dict[str, Any]
 
 _EXCHANGE = 'nova'
 _TOPIC = 'compute'
+# What the oldest hosts know; whatever came later asks for its own version.
+_BASE = '1.0'
 
 
 class BackupsAPI:
@@ -32,7 +34,7 @@ class BackupsAPI:
     def __init__(self, transport: messaging.Transport,
                  serializer: messaging.Serializer | None = None, timeout: float = 60.0) -> None:
         target = messaging.Target(exchange=_EXCHANGE, topic=_TOPIC,
-                                  namespace=endpoint.NAMESPACE, version=endpoint.VERSION)
+                                  namespace=endpoint.NAMESPACE, version=_BASE)
         self._client = messaging.get_rpc_client(transport, target, timeout=timeout,
                                                 serializer=serializer)
 
@@ -70,6 +72,10 @@ class BackupsAPI:
     def cleanup(self, ctxt: Any, host: str, recovery_id: str) -> None:
         """Let a host forget a recovery that has ended."""
         self._call(ctxt, host, 'cleanup', recovery_id=recovery_id)
+
+    def returned(self, ctxt: Any, host: str) -> Status:
+        """Have a host that is back remove what was evacuated from it: ``clean``, ``left``."""
+        return Status(self._client.prepare(server=host, version='1.1').call(ctxt, 'returned'))
 
     def _call(self, ctxt: Any, host: str, method: str, **arguments: Any) -> Any:
         return self._client.prepare(server=host).call(ctxt, method, **arguments)

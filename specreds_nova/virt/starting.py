@@ -8,11 +8,13 @@ from typing import Any
 
 from nova import exception as nova_exception
 from nova import objects
-from nova import thread_pool_factory
 import nova.conf
+from nova.network import model as network_model
+from nova.network import neutron
 from oslo_log import log as logging
 
 from specreds_nova import exception
+from specreds_nova import releases
 from specreds_nova.virt import domains
 from specreds_nova.virt import journal as journals
 from specreds_nova.virt import launch
@@ -20,6 +22,10 @@ from specreds_nova.virt import site as sites
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
+
+# Seconds for which Neutron may take to bind a port anew, and between two looks.
+_BINDING = 5.0
+_POLL = 0.1
 
 
 def load(context: Any, instance_uuid: str) -> tuple[Any, Any]:
@@ -32,7 +38,25 @@ def load(context: Any, instance_uuid: str) -> tuple[Any, Any]:
     except nova_exception.InstanceNotFound as exc:
         raise exception.ServerNotEligible(
             f'there is no server {instance_uuid} in the cell of this host') from exc
+    _await_binding(context, instance)
     return instance, objects.BlockDeviceMappingList.get_by_instance_uuid(context, instance_uuid)
+
+
+def _await_binding(context: Any, instance: Any) -> None:
+    """Have Nova look at a server's ports again that it saw while they were bound anew.
+
+    Neutron binds a port of the primary's host anew, and shows it unbound for a moment, when a
+    binding's profile changes: as it does when a box is made, or removed.
+    """
+    until = time.monotonic() + _BINDING
+    while _unbound(instance) and time.monotonic() < until:
+        time.sleep(_POLL)
+        neutron.API().get_instance_nw_info(context, instance, force_refresh=True)
+
+
+def _unbound(instance: Any) -> bool:
+    return any(vif['type'] == network_model.VIF_TYPE_UNBOUND
+               for vif in instance.get_network_info())
 
 
 class Starter:
@@ -74,9 +98,9 @@ class Starter:
         connector = {'host': self._site.host, 'ip': CONF.my_block_storage_ip,
                      'multipath': False}
         asking = [
-            thread_pool_factory.spawn(_timed, record, 'connection', functools.partial(
+            releases.spawn(_timed, record, 'connection', functools.partial(
                 self._site.storage.connections, record.superposition_id, connector)),
-            thread_pool_factory.spawn(_timed, record, 'claim', functools.partial(
+            releases.spawn(_timed, record, 'claim', functools.partial(
                 self._site.claims.claim, context, record.recovery_id, instance)),
         ]
         try:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a client was told is written: a file that it only appends to, synced line by line."""
 
+import base64
 from collections.abc import Mapping
 import hashlib
 import os
@@ -11,10 +12,12 @@ import types
 def payload(client: str, number: int, length: int) -> str:
     """Give what a client's transaction writes: always the same for the same transaction.
 
+    It cannot be compressed, so that as much reaches the disk as was written.
+
     :param length: characters
     """
-    block = hashlib.sha256(f'{client}:{number}'.encode()).hexdigest()
-    return (block * (length // len(block) + 1))[:length]
+    random = hashlib.shake_256(f'{client}:{number}'.encode()).digest(length * 3 // 4 + 1)
+    return base64.b64encode(random).decode()[:length]
 
 
 def digest(text: str) -> str:

@@ -25,7 +25,6 @@ class SummaryTest(testtools.TestCase):
     def test_of_none(self) -> None:
         self.assertRaises(ValueError, stats.summary, [])
 
-    @hypothesis.settings(deadline=None)
     @hypothesis.given(strategies.lists(_POSITIVE, min_size=1))
     def test_median_lies_within_the_spread(self, values: list[float]) -> None:
         one = stats.summary(values)
@@ -50,7 +49,6 @@ class RatiosTest(testtools.TestCase):
 class HistogramTest(testtools.TestCase):
     """Distributions."""
 
-    @hypothesis.settings(deadline=None)
     @hypothesis.given(strategies.lists(_HISTOGRAM))
     def test_merging_loses_nothing(self, histograms: list[dict[int, int]]) -> None:
         merged = stats.merge_bins(histograms)
@@ -58,7 +56,6 @@ class HistogramTest(testtools.TestCase):
         for latency, count in merged.items():
             self.assertEqual(count, sum(one.get(latency, 0) for one in histograms))
 
-    @hypothesis.settings(deadline=None)
     @hypothesis.given(_HISTOGRAM.filter(bool))
     def test_cumulative_rises_to_one(self, histogram: dict[int, int]) -> None:
         latencies, shares = stats.cumulative(histogram)

@@ -26,9 +26,9 @@ from cloud.openstack import keystone
 from cloud.openstack import layout
 from cloud.openstack import neutron
 from cloud.openstack import nova
-from cloud.openstack import plugin
 from cloud.openstack import readiness
 from cloud.openstack import reported
+from specreds_nova import deployment
 
 
 class _Base(testtools.TestCase):
@@ -107,7 +107,7 @@ class ConfTest(_Base):
 
     def test_plug_in_is_one_driver(self) -> None:
         self.assertEqual('specreds.SpeculativeLibvirtDriver',
-                         plugin.NOVA['DEFAULT']['compute_driver'])
+                         deployment.compute()['DEFAULT']['compute_driver'])
 
     def test_glance_and_cinder_share_a_cluster(self) -> None:
         conf = glance.conf(self.files, self.settings, self.passwords)

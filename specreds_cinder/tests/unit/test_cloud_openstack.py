@@ -25,10 +25,10 @@ from cloud.openstack import credentials
 from cloud.openstack import files as private
 from cloud.openstack import keystone
 from cloud.openstack import layout
-from cloud.openstack import plugin
 from cloud.openstack import probes
 from cloud.openstack import reported
 from cloud.openstack import services
+from specreds_nova import deployment
 
 
 class _Base(testtools.TestCase):
@@ -155,16 +155,16 @@ class CinderConfTest(_Base):
 
     def test_plug_in(self) -> None:
         conf = self.parse(self.settings)
-        self.assertEqual(plugin.CINDER['DEFAULT']['osapi_volume_extension'],
+        self.assertEqual(deployment.cinder()['DEFAULT']['osapi_volume_extension'],
                          conf.osapi_volume_extension)
-        self.assertEqual({plugin.VOLUME_DRIVER}, {conf.rbd.volume_driver,
-                                                  conf.rbd2.volume_driver})
+        self.assertEqual({deployment.VOLUME_DRIVER}, {conf.rbd.volume_driver,
+                                                      conf.rbd2.volume_driver})
 
     def test_plain(self) -> None:
         conf = self.parse(layout.Settings(plain=True))
         self.assertIsNone(conf.volume_manager)
         self.assertIsNone(conf.osapi_volume_extension)
-        self.assertEqual(plugin.PLAIN_VOLUME_DRIVER, conf.rbd.volume_driver)
+        self.assertEqual(deployment.PLAIN_VOLUME_DRIVER, conf.rbd.volume_driver)
         self.assertNotIn('specreds_cinder', self.files.cinder_conf.read_text())
 
     def test_each_back_end_has_a_pool_and_a_user_of_its_own(self) -> None:

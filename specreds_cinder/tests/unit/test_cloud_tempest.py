@@ -5,18 +5,23 @@ import argparse
 import io
 import pathlib
 import re
+import shlex
 
 import ddt
 import fixtures
+from lxml import etree
 from oslo_config import cfg
 import subunit
 import testtools
 
 from cloud import tempest
+from cloud import tempest_conf
+from cloud import tempest_page
 from cloud import tempest_results as results
 from cloud.openstack import cloud
 from cloud.openstack import credentials
 from cloud.openstack import files as private
+from tempest_plugin import config
 
 
 class ReadTest(testtools.TestCase):
@@ -104,6 +109,14 @@ class CompareTest(testtools.TestCase):
         for line in ('on:', 'failed   c', 'x', 'y', 'skipped  b', 'why', 'off:', 'passed   c'):
             self.assertIn(line, lines)
 
+    def test_page(self) -> None:
+        wrong = results.Run('<hosts>', [results.Result('d', results.FAILED, 'a\n1 < 2')], 7)
+        page = tempest_page.page('all & more', [self.off, wrong])
+        for text in ('<title>all &amp; more</title>', '<h2>off</h2>', '<h2>&lt;hosts&gt;</h2>',
+                     '<summary>1 &lt; 2</summary>', '<pre>a\n1 &lt; 2</pre>'):
+            self.assertIn(text, page)
+        self.assertTrue(etree.HTML(page).findall('.//tr'))
+
 
 class ConfTest(testtools.TestCase):
 
@@ -112,7 +125,7 @@ class ConfTest(testtools.TestCase):
         made = cloud.Cloud(data / 'cloud', port=20000)
         credentials.create(made.files)
         path = data / 'tempest.conf'
-        private.write(path, private.ini(tempest.conf(made, data)))
+        private.write(path, private.ini(tempest_conf.block_storage(made, data)))
         conf = cfg.ConfigOpts()
         conf.register_opts([cfg.StrOpt('admin_password')], 'auth')
         conf.register_opts([cfg.ListOpt('backend_names'),
@@ -124,6 +137,27 @@ class ConfTest(testtools.TestCase):
         self.assertEqual(['source-name', 'snapshot-%s'], conf.volume.manage_snapshot_ref)
         self.assertEqual('http://127.0.0.1:20000/v3', conf.identity.uri_v3)
         self.assertEqual(0o600, path.stat().st_mode & 0o777)
+
+
+    def test_what_it_reads_of_a_cloud_with_hosts(self) -> None:
+        data = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        made = cloud.Cloud(data / 'a cloud', port=20000, hosts=3, engines=1)
+        credentials.create(made.files)
+        path = data / 'tempest.conf'
+        private.write(path, private.ini(tempest_conf.hosts(
+            made, data, {'g1': 'image-id', 'tempest.1': 'one', 'tempest.2': 'two'})))
+        conf = cfg.ConfigOpts()
+        conf.register_opts([cfg.BoolOpt('nova'), cfg.BoolOpt('specreds')], 'service_available')
+        conf.register_opts([cfg.StrOpt('image_ref'), cfg.StrOpt('flavor_ref_alt')], 'compute')
+        conf.register_group(config.GROUP)
+        conf.register_opts(config.OPTIONS, config.GROUP)
+        conf(args=[], default_config_files=[str(path)])
+        self.assertTrue(conf.service_available.nova and conf.service_available.specreds)
+        self.assertEqual(('image-id', 'two'),
+                         (conf.compute.image_ref, conf.compute.flavor_ref_alt))
+        self.assertEqual(
+            ['host', 'kill', '--data', str(data / 'a cloud'), '{host}'],
+            shlex.split(conf.specreds.host_kill_command)[-5:])
 
 
 @ddt.ddt
@@ -147,6 +181,28 @@ class SelectionTest(testtools.TestCase):
 
     def test_regex(self) -> None:
         self.assertEqual([self.extend], self.selected('VolumesExtend'))
+
+    def sets(self, *words: str) -> dict[str, list[str]]:
+        parser = argparse.ArgumentParser()
+        tempest.add(parser.add_subparsers())
+        names = [
+            self.get, self.extend, self.compute,
+            'tempest.api.compute.servers.test_server_actions.ServerActionsTestJSON.test_a[id-4]',
+            'tempest.api.compute.servers.test_other.OtherTest.test_a[id-5]',
+            'tempest_plugin.api.test_a.ATest.test_a[id-6]',
+            'tempest_plugin.scenario.test_a.ATest.test_a[id-7,slow]']
+        return {title: [name[-8:] for name in names if re.search(regex, name)]
+                for title, regex in tempest.selections(
+                    parser.parse_args(['tempest', *words])).items()}
+
+    def test_sets(self) -> None:
+        self.assertEqual({'this project': ['_a[id-6]', '-7,slow]'], 'volumes': ['1,smoke]'],
+                          'servers': ['3,smoke]', '_a[id-4]']}, self.sets())
+        self.assertEqual(['1,smoke]', 'ke[id-2]'], self.sets('--all')['volumes'])
+
+    def test_other_sets(self) -> None:
+        self.assertEqual({'APIs of this project': ['_a[id-6]']}, self.sets('--quick'))
+        self.assertEqual({'chosen': ['ke[id-2]']}, self.sets('VolumesExtend'))
 
     @ddt.data('tempest.api.volume.test_a.ATest.test_upload[id-1,image]',
               'tempest.api.volume.test_a.ATest.test_upload[id-1,image,smoke]',

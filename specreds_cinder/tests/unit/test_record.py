@@ -56,7 +56,6 @@ def make_record(**changes: Any) -> records.Record:
 
 class StoredTest(testtools.TestCase):
 
-    @hypothesis.settings(deadline=None)
     @hypothesis.given(_RECORDS)
     def test_read_as_written(self, record: records.Record) -> None:
         self.assertEqual(record, records.Record.load(record.dump(), record.version))

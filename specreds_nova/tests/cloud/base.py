@@ -2,6 +2,7 @@
 """What the tests on a cloud with compute hosts share: servers, recoveries, and who uses them."""
 
 from collections.abc import Callable, Mapping
+import functools
 import json
 import os
 import pathlib
@@ -23,8 +24,6 @@ _ENVIRONMENT = 'SPECREDS_TEST_CLOUD'
 PRIMARY = 'cn1'
 BACKUP = 'cn2'
 OTHER = 'cn3'
-# What tells that a backup of each image serves.
-_READY = {'g1': {'specreds:ready': 'tcp:80'}, 'g2': {'specreds:ready': 'tcp:5432'}}
 
 
 class NovaTestCase(testtools.TestCase):
@@ -61,23 +60,23 @@ class NovaTestCase(testtools.TestCase):
             if host.cuts or self.drill.forced_down(host.name):
                 astray.add(host.name)
             host.heal()
-        before = {}
         for host in self.cloud.hosts:
-            reported = self.drill.reported(host.name)
-            if services.COMPUTE in host.boot():
-                before[host.name] = reported
-            elif host.name in astray:
-                self.drill.restart_compute(host.name)
+            if services.COMPUTE not in host.boot() and host.name in astray:
+                host.restart(services.COMPUTE)
         for host in self.cloud.hosts:
-            self.drill.bring_up(host.name, before.get(host.name))
+            self.drill.bring_up(host.name)
+            # Without it no server gets its network there, whoever has booted the host.
+            self.wait(f'the network agent of {host.name} to be up',
+                      functools.partial(self.drill.networked, host.name))
 
     # Servers
 
     def boot(self, host: str = PRIMARY, *, image: str = 'g1',
              metadata: Mapping[str, str] | None = None, **more: Any) -> drills.Server:
         """Boot a server from a volume, and wait until its guest is on the network."""
+        ready = drills.READY[image] | dict(metadata or {})
         server_id = self.drill.boot_later(f'test-{uuid.uuid4().hex[:8]}', host, image=image,
-                                          metadata=_READY[image] | dict(metadata or {}), **more)
+                                          metadata=ready, **more)
         self.addCleanup(self.drill.delete, server_id)
         # First, or else Nova deletes a server of a host that is down without its host.
         self.addCleanup(self.mend)

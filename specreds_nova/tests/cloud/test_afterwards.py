@@ -73,41 +73,6 @@ class TestBeforeTheMerge(life.LifeTestCase):
         self.assert_filled(recovery, MUCH)
         self.assert_plain_and_durable(recovery)
 
-    def test_resized(self) -> None:
-        recovery = self.adopted(fill=MUCH)
-        server = recovery.server
-        self.drill.enable(base.OTHER, False)
-        self.addCleanup(self.drill.enable, base.OTHER)
-        self.operate(server.id, 'resize', {'flavorRef': self.drill.flavor_id('m1.large')})
-        self.wait_status(server.id, 'VERIFY_RESIZE')
-        self.operate(server.id, 'confirmResize')
-        self.wait_status(server.id, 'ACTIVE')
-        self.wait_answer(server)
-        self.assertEqual(['vda'], self.overlays(recovery))
-        self.wait_merged(recovery)
-        self.assert_filled(recovery, MUCH)
-        self.assert_plain_and_durable(recovery)
-
-    def test_deleted(self) -> None:
-        recovery = self.adopted(fill=MUCH)
-        # With its volumes, which Cinder keeps as long as they are not merged.
-        self.drill.delete(recovery.server.id)
-        self.assertIsNone(self.drill.pid(recovery.server, base.BACKUP))
-        self.assertIsNone(self.drill.state(recovery))
-
-    def test_shelved(self) -> None:
-        recovery = self.adopted(fill=MUCH)
-        server = recovery.server
-        self.operate(server.id, 'shelve')
-        self.wait_status(server.id, 'SHELVED_OFFLOADED')
-        # With no host in mind: where it starts, its volumes have to be merged.
-        self.operate(server.id, 'unshelve')
-        self.wait_status(server.id, 'ACTIVE')
-        self.wait_answer(server)
-        where = self.drill.active(server.id).host
-        self.assert_filled(recovery, MUCH, where)
-        self.assert_plain_and_durable(recovery, where)
-
     def test_host_that_was_wrongly_suspected(self) -> None:
         # It is alive, and does not know yet that its server's backup was promoted.
         recovery = self.promoted()

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The life of a backup, as the engine leads it: it wins, or it loses and nobody noticed."""
 
-from concurrent import futures
-
 from cloud import users
 from specreds_nova.tests.cloud import base
 
@@ -66,21 +64,6 @@ class TestWin(base.NovaTestCase):
         self.assertEqual([base.BACKUP], self.drill.bindings(server))
         self.assertEqual([self.drill.providers()[base.BACKUP]],
                          list(self.drill.allocations(server.id)))
-
-    def test_several_at_once(self) -> None:
-        with futures.ThreadPoolExecutor() as pool:
-            servers = list(pool.map(lambda _: self.boot(), range(3)))
-            names = {self.who(server) for server in servers}
-            self.host(base.PRIMARY).kill()
-            recoveries = list(pool.map(self.begin, servers, (base.BACKUP, base.OTHER,
-                                                             base.BACKUP)))
-            list(pool.map(self.drill.promote, recoveries))
-            self.drill.force_down(base.PRIMARY)
-            list(pool.map(lambda one: self.drill.evacuate(one.server, one.host), recoveries))
-            for server in servers:
-                self.wait_answer(server)
-                self.assertNotIn(self.who(server), names)
-            list(pool.map(self.drill.merged, recoveries))
 
     def _attachments(self, server_id: str) -> dict[str, dict[str, str]]:
         """How Cinder has the volumes of a server attached, by volume."""

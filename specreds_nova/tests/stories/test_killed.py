@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process dies while there is a backup."""
 
+import contextlib
 import os
 import signal
+import threading
+
+import oslo_messaging as messaging
 
 from cloud import drill as drills
 from cloud.hosts import services
@@ -75,6 +79,42 @@ class TestKilled(life.LifeTestCase):
         self.assertEqual(pid, self.drill.pid(self.server, base.BACKUP))
         self.drill.merged(recovery)
 
+    def test_nova_compute_while_it_starts_a_backup(self) -> None:
+        host = self.host(base.BACKUP)
+        recovery = self.drill.recovery(self.server, base.BACKUP)
+        self.addCleanup(self.end, recovery)
+        starting = threading.Thread(target=self._begin, args=(recovery,))
+        starting.start()
+        self.addCleanup(starting.join)
+        self.wait('the QEMU of the backup', lambda: self.drill.pid(self.server, base.BACKUP))
+        host.kill_program(services.COMPUTE)
+        host.boot()
+        # Its guest was never let out, and nobody was told that it runs.
+        self.wait('the backup to have failed', lambda: (
+            self.drill.status(recovery)['phase'] == 'failed'))
+        self.drill.drop(recovery)
+        self.assertNothingLeft(recovery)
+        self.assertEqual(self.name, self.who(self.server))
+        self.begin(self.server)
+
+    def test_nova_compute_while_it_adopts(self) -> None:
+        host = self.host(base.BACKUP)
+        recovery = self.promoted(server=self.server)
+        pid = self.drill.pid(self.server, base.BACKUP)
+        self.drill.force_down(base.PRIMARY)
+        self.drill.act(self.server.id, 'evacuate', {'host': base.BACKUP})
+        self.wait('the adoption to begin', lambda: self._adopting(recovery))
+        host.kill_program(services.COMPUTE)
+        host.boot()
+        self.drill.bring_up(base.BACKUP)
+        self.wait('the evacuation to have ended', lambda: self._task() is None)
+        # Nova may have written down that it had ended, right before; or else it is given back.
+        if self.drill.show(self.server.id)['OS-EXT-SRV-ATTR:host'] != base.BACKUP:
+            self.drill.evacuate(self.server, base.BACKUP)
+        self.assertEqual(pid, self.drill.pid(self.server, base.BACKUP))
+        self.assertNotEqual(self.name, self.who(self.server))
+        self.drill.merged(recovery)
+
     def test_services_of_the_primarys_host(self) -> None:
         host = self.host(base.PRIMARY)
         pid = self.drill.pid(self.server, base.PRIMARY)
@@ -86,6 +126,20 @@ class TestKilled(life.LifeTestCase):
         self.assertEqual(pid, self.drill.pid(self.server, base.PRIMARY))
         self.assertEqual(self.name, self.who(self.server))
         self.assertNothingLeft(recovery)
+
+    def _begin(self, recovery: drills.Recovery) -> None:
+        # Whoever asked hears nothing of a nova-compute that was killed.
+        with contextlib.suppress(messaging.MessagingTimeout):
+            self.drill.begin(recovery)
+
+    def _adopting(self, recovery: drills.Recovery) -> bool:
+        # Over too soon to be asked for.
+        journal = self.host(base.BACKUP).files.state / 'nova' / 'specreds'
+        return '"adopting": true' in (journal / f'{recovery.id}.json').read_text()
+
+    def _task(self) -> str | None:
+        task: str | None = self.drill.show(self.server.id)['OS-EXT-STS:task_state']
+        return task
 
     def _answers(self, recovery: drills.Recovery) -> bool:
         # What is asked of a nova-compute that is down waits for it.

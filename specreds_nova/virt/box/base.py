@@ -38,6 +38,10 @@ class Mechanism(abc.ABC):
     """
 
     @abc.abstractmethod
+    def warm_up(self) -> None:
+        """Have running what the first box would otherwise wait for."""
+
+    @abc.abstractmethod
     def refusal(self, vif_type: str, vnic_type: str, details: Mapping[str, Any]) -> str | None:
         """:returns: why a port with this binding cannot be held, or None"""
 

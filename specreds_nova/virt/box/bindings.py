@@ -53,6 +53,10 @@ class Bindings:
     def __init__(self, host: str) -> None:
         self._host = host
 
+    def warm_up(self, context: Any) -> None:
+        """Get a token, and find the network service."""
+        _client(context).list_ports(fields='id', limit=1)
+
     def ports(self, context: Any, instance_uuid: str) -> dict[str, Mapping[str, Any]]:
         """:returns: the server's ports by id, as the network service shows them"""
         found = _client(context).list_ports(device_id=instance_uuid)['ports']

@@ -20,6 +20,7 @@ from oslo_concurrency import processutils
 from oslo_config import cfg
 from oslo_log import log as logging
 from ovsdbapp import exceptions as ovsdb_exceptions
+from vif_plug_ovs import privsep as vif_privsep
 from vif_plug_ovs.ovsdb import ovsdb_lib
 
 from specreds_nova.virt.box import announce
@@ -57,6 +58,11 @@ class Ovs(base.Mechanism):
         self._switch = ovsdb_lib.BaseOVS(cfg.CONF.os_vif_ovs)
         # os-vif's own is made for other moments.
         self._switch.timeout = _TIMEOUT
+
+    def warm_up(self) -> None:
+        # os-vif starts it at the first port that it plugs, and says so if it runs already.
+        if vif_privsep.vif_plug.channel is None:
+            vif_privsep.vif_plug.start()
 
     def refusal(self, vif_type: str, vnic_type: str, details: Mapping[str, Any]) -> str | None:
         if vnic_type != network_model.VNIC_TYPE_NORMAL:

@@ -55,7 +55,15 @@ class Box:
         # had looked before.
         self._opened: set[str] = set()
         self._deciding = threading.Lock()
-        self._workers.submit(privileged.warm_up)
+
+    def warm_up_helpers(self) -> None:
+        """Have the processes run that switch and guests' devices are changed by."""
+        privileged.warm_up()
+        self._mechanism.warm_up()
+
+    def warm_up_network(self, context: Any) -> None:
+        """Get a token, and find the network service, before there is a hurry."""
+        self._bindings.warm_up(context)
 
     def reasons(self, context: Any, instance: Any) -> list[str]:
         """:returns: why the server cannot be sealed here, as far as can be told beforehand"""

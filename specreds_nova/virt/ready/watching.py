@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Waiting for a condition, beside everything else."""
+from collections.abc import Callable
 import threading
 import time
 from typing import Any
@@ -16,15 +17,17 @@ class Watch:
     """Looks at a backup until its condition holds, the time is over, or it is stopped.
 
     :param begun: when the backup was started, as time.monotonic() counts
+    :param then: called once when it holds, by the thread that looks
     """
 
     def __init__(self, condition: conditions.Condition, probe: probes.Probe,
-                 begun: float) -> None:
+                 begun: float, then: Callable[[], None] | None = None) -> None:
         self.ready = False
         self.detail = f'waiting for {condition}'
         self._condition = condition
         self._probe = probe
         self._begun = begun
+        self._then = then
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name='specreds-ready')
         self._thread.start()
@@ -66,13 +69,16 @@ class Watch:
     def _done(self, detail: str) -> None:
         self.detail = detail
         self.ready = True
+        if self._then is not None:
+            self._then()
 
 
 def watch(condition: conditions.Condition, guest: Any, box: Any, recovery_id: str,
-          begun: float | None = None) -> Watch:
+          begun: float | None = None, then: Callable[[], None] | None = None) -> Watch:
     """:param guest: nova.virt.libvirt.guest.Guest, running
     :param box: the boxes of this host
     :param begun: when the backup was started, as time.monotonic() counts; default: now
+    :param then: called once when it is ready, by a thread of the watch
     """
     return Watch(condition, probes.of(condition, guest, box, recovery_id),
-                 time.monotonic() if begun is None else begun)
+                 time.monotonic() if begun is None else begun, then)

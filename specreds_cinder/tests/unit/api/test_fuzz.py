@@ -41,7 +41,7 @@ _COLLAPSE = _nearly('collapse', decision=strategies.sampled_from(['promote', 'ab
                     backup_durable=strategies.booleans())
 _MERGE = _nearly('merge', step=strategies.sampled_from(['begin', 'end', 'offline']))
 _CONNECTION = strategies.fixed_dictionaries({}, optional={'connector': _JSON, 'more': _JSON})
-_SETTINGS = hypothesis.settings(max_examples=60, deadline=None, derandomize=True,
+_SETTINGS = hypothesis.settings(max_examples=60, derandomize=True,
                                 suppress_health_check=list(hypothesis.HealthCheck))
 
 

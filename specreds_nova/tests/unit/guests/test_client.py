@@ -5,6 +5,7 @@ import pathlib
 import tempfile
 import threading
 from unittest import mock
+import zlib
 
 import testtools
 
@@ -55,6 +56,7 @@ class DifferencesTestCase(testtools.TestCase):
 
     def test_payload(self) -> None:
         self.assertEqual(100, len(ledger.payload('a', 1, 100)))
+        self.assertLess(7000, len(zlib.compress(ledger.payload('a', 1, 10000).encode())))
         self.assertNotEqual(ledger.payload('a', 1, 100), ledger.payload('b', 1, 100))
 
 

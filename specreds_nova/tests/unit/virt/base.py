@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A compute host of which everything beyond our own code is played."""
 
+from collections.abc import Callable
 import types
 from typing import Any, cast
 from unittest import mock
@@ -29,6 +30,7 @@ class NoWatches:
 
     def __init__(self) -> None:
         self.watched: set[str] = set()
+        self.then: Callable[[str], None] = lambda recovery_id: None
 
     def begin(self, record: journals.Record) -> None:
         """Begin to watch."""

@@ -118,6 +118,19 @@ class DecideTest(base.TestCase):
         self.backups.harden(base.RECOVERY)
         self.assertEqual(2, self.harden.call_count)
 
+    def test_what_is_ready_is_hardened_at_once(self) -> None:
+        self.record(journals.RUNNING)
+        self.watches.then(base.RECOVERY)
+        self.assertEqual('hardened', self.phase())
+
+    def test_who_watches_does_not_fail_with_it(self) -> None:
+        self.record(journals.RUNNING)
+        for error in (durable.NotDurable('vda is not'), RuntimeError('anything')):
+            self.harden.side_effect = error
+            self.watches.then(base.RECOVERY)
+            self.assertEqual('running', self.phase())
+        self.watches.then('another')
+
     def test_not_durable(self) -> None:
         self.record(journals.RUNNING)
         self.harden.side_effect = durable.NotDurable('vda is not')

@@ -19,7 +19,7 @@ class ClaimsTest(base.TestCase):
         self.client = mock.Mock()
         self.replace('nova.scheduler.client.report.report_client_singleton', lambda: self.client)
         self.resources = self.replace(
-            'nova.scheduler.utils.resources_from_flavor_and_bfv',
+            'specreds_nova.releases.resources_from_flavor_and_bfv',
             mock.Mock(return_value={'VCPU': 1, 'MEMORY_MB': 128}))
         self.found = claims.Claims(lambda: 'provider')
         self.instance.flavor = mock.sentinel.flavor

@@ -80,7 +80,7 @@ class DriverTest(base.TestCase):
         self.adoption, self.reconciler, self.afterwards = mock.Mock(), mock.Mock(), mock.Mock()
         self.ours._adoption, self.ours._reconciler = self.adoption, self.reconciler
         self.ours.afterwards = self.afterwards
-        self.spawned = self.replace('nova.thread_pool_factory.spawn', mock.Mock())
+        self.spawned = self.replace('specreds_nova.releases.spawn', mock.Mock())
 
     def test_evacuation_without_a_backup_is_novas(self) -> None:
         self.ready()
@@ -180,6 +180,7 @@ class DriverTest(base.TestCase):
         self.replace('specreds_nova.virt.box.load', mock.Mock())
         self.replace('specreds_nova.virt.merge.Merger', mock.Mock())
         started = self.replace('specreds_nova.virt.reconcile.Periodic.start', mock.Mock())
+        heartbeat = self.replace('specreds_nova.virt.heartbeat.of', mock.Mock())
         self.record(journals.PROMOTED)
         self.guests = []
         self.ours._journal = journals.Journal(f'{self.state}/specreds')
@@ -189,6 +190,10 @@ class DriverTest(base.TestCase):
                          [record.recovery_id for record in self.ours._journal.records()])
         self.assertEqual('specreds', endpoint.target.namespace)
         started.assert_called_once()
+        heartbeat.return_value.start.assert_called_once_with()
+        self.theirs('cleanup_host')
+        self.ours.cleanup_host(base.HOST)
+        heartbeat.return_value.stop.assert_called_once_with()
 
     def test_init_host_elsewhere_than_in_nova_compute(self) -> None:
         self.theirs('init_host')

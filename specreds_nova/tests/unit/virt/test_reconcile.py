@@ -219,7 +219,8 @@ class PeriodicTest(base.TestCase):
         looks = queue.SimpleQueue[None]()
         reconciler = mock.Mock()
         reconciler.run.side_effect = lambda: looks.put(None)
-        periodic = reconcile.Periodic(reconciler)
+        warming = mock.Mock()
+        periodic = reconcile.Periodic(reconciler, warming)
         self.addCleanup(periodic.stop)
         periodic.start()
         # None of these takes the interval, which is half a minute.
@@ -227,3 +228,4 @@ class PeriodicTest(base.TestCase):
             looks.get(timeout=20)
             periodic.look()
         looks.get(timeout=20)
+        warming.run.assert_called()

@@ -27,9 +27,10 @@ class RpcTest(base.TestCase):
         transport = messaging.get_rpc_transport(
             conf, allowed_remote_exmods=rpcapi.ALLOWED_EXMODS)
         self.served = mock.Mock()
+        self.returning = mock.Mock()
         server = messaging.get_rpc_server(
             transport, messaging.Target(exchange='nova', topic='compute', server=base.HOST),
-            [endpoint.Endpoint(self.served)], executor='threading')
+            [endpoint.Endpoint(self.served, self.returning)], executor='threading')
         server.start()
         self.addCleanup(server.wait)
         self.addCleanup(server.stop)
@@ -39,7 +40,8 @@ class RpcTest(base.TestCase):
         ids = {'recovery_id': base.RECOVERY, 'instance_uuid': base.SERVER,
                'superposition_id': base.SUPERPOSITION}
         methods = [name for name, member in vars(rpcapi.BackupsAPI).items()
-                   if inspect.isfunction(member) and not name.startswith('_')]
+                   if inspect.isfunction(member) and not name.startswith('_')
+                   and name != 'returned']
         self.assertEqual(8, len(methods))
         for name in methods:
             getattr(self.served, name).return_value = {} if name != 'list' else [{'phase': 'x'}]
@@ -48,6 +50,11 @@ class RpcTest(base.TestCase):
                       if parameter in ids]
             method({}, base.HOST, *wanted)
             getattr(self.served, name).assert_called_once_with(*wanted)
+
+    def test_a_host_that_is_back_is_asked_to_clean_up(self) -> None:
+        self.returning.clean.return_value = {'clean': False, 'left': [base.SERVER]}
+        self.assertEqual({'clean': False, 'left': [base.SERVER]},
+                         self.api.returned({}, base.HOST))
 
     def test_errors_come_out_as_they_are(self) -> None:
         for kind in (exception.RecoveryConflict, exception.RecoveryNotFound,

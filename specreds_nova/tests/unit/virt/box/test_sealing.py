@@ -30,6 +30,9 @@ class FakeMechanism:
         self.plan: plans.Plan | None = None
         self.refused: str | None = None
 
+    def warm_up(self) -> None:
+        self.done.append('warm_up')
+
     def refusal(self, vif_type: str, vnic_type: str, details: Any) -> str | None:
         return self.refused
 
@@ -75,11 +78,10 @@ class _TestCase(testtools.TestCase):
         self.useFixture(fixtures.MockPatchObject(bindings, 'Bindings',
                                                  return_value=self.bindings))
         self.useFixture(fixtures.MockPatchObject(announce, 'REPEATS', ()))
-        self.useFixture(fixtures.MockPatchObject(privileged, 'warm_up'))
         self.privileged = {name: self.useFixture(
             fixtures.MockPatchObject(privileged, name)).mock for name in (
                 'start_services', 'start_responder', 'stop_services', 'namespace_runs',
-                'accepts_connection')}
+                'accepts_connection', 'warm_up')}
         self.privileged['namespace_runs'].return_value = ['dnsmasq', 'python']
         self.write = self.useFixture(fixtures.MockPatchObject(metadata, 'write')).mock
         self.instance = mock.Mock(uuid=fakes.SERVER)
@@ -103,6 +105,17 @@ class _TestCase(testtools.TestCase):
         self.sealed()
         self.box.open(mock.sentinel.context, self.instance, fakes.RECOVERY)
         self.mechanism.done.clear()
+
+
+class TestWarmUp(_TestCase):
+    """What runs, and is known, before there is a box."""
+
+    def test_all(self) -> None:
+        self.box.warm_up_helpers()
+        self.box.warm_up_network(mock.sentinel.context)
+        self.privileged['warm_up'].assert_called_once_with()
+        self.assertEqual(['warm_up'], self.mechanism.done)
+        self.bindings.warm_up.assert_called_once_with(mock.sentinel.context)
 
 
 class TestSeal(_TestCase):

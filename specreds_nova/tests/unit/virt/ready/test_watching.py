@@ -13,9 +13,10 @@ class TestWatch(testtools.TestCase):
 
     def _watch(self, *looks: Any, timeout: float = 60.0) -> watching.Watch:
         self.probe = mock.Mock(interval=0.001)
+        self.told = mock.Mock()
         self.probe.look.side_effect = [*looks] if looks else lambda: None
         watch = watching.Watch(conditions.Condition(conditions.Kind.TCP, '80', timeout),
-                               self.probe, time.monotonic())
+                               self.probe, time.monotonic(), self.told)
         self.addCleanup(watch.stop)
         return watch
 
@@ -24,6 +25,7 @@ class TestWatch(testtools.TestCase):
         self.assertTrue(watch.wait(30))
         self.assertTrue(watch.ready)
         self.assertRegex(watch.detail, r'^seen, after [\d.]+ s$')
+        self.told.assert_called_once_with()
         self.probe.close.assert_called_once_with()
 
     def test_until_the_time_is_over(self) -> None:
@@ -31,6 +33,7 @@ class TestWatch(testtools.TestCase):
         self.assertTrue(watch.wait(30))
         self.assertFalse(watch.ready)
         self.assertEqual('not ready within 0 s: tcp:80 does not hold', watch.detail)
+        self.told.assert_not_called()
 
     def test_until_it_is_stopped(self) -> None:
         watch = self._watch()

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""For how long nobody is served when a host dies, and what else can go wrong meanwhile.
+
+The accidents are those of the demo, on a cloud with three hosts and two engines:
+
+*failover*
+    a PostgreSQL's host is killed: recovered by the engine, and in turn, with no engine, evacuated
+    at once (the Oracle). Besides, the host of a small server is, which is up seconds after its
+    start: recovered by the engine, and once evacuated after 60 s.
+*false_suspicion*
+    the host is cut off from the control plane: once its guests hang a while, too; once they do
+    not, and the database's client is paced.
+*faults*
+    recoveries in the middle of which the engine, or what it needs, is killed; see
+    :mod:`bench.faults`.
+*detector*, *scale*
+    what simulated hosts show; see :mod:`bench.detector`.
+"""
+
+from collections.abc import Mapping, Sequence
+import contextlib
+import pathlib
+import sys
+import tempfile
+
+from bench import detector
+from bench import faults
+from bench import progress
+from bench import stats
+from cloud.demo import outcome
+from cloud.demo import scenarios
+from cloud.demo import screen as screens
+from cloud.demo import stage as stages
+from cloud.openstack import cloud as openstack_cloud
+
+HOSTS, ENGINES = 3, 2
+# What its keys begin with beside its own name.
+MORE = ('false_suspicion', 'faults', 'detector', 'scale')
+_QUICK_ROUNDS, _FULL_ROUNDS = 2, 5
+# Seconds that a database is used before its host dies, and before it is only suspected.
+_BEFORE, _PACED_BEFORE = 10.0, 15.0
+# Seconds that a small server is pinged before its host dies.
+_SHORT_BEFORE = 3.0
+_TIMEOUT = 60.0
+
+
+def run(cloud: openstack_cloud.Cloud, tell: progress.Progress, quick: bool) -> dict[str, float]:
+    """Measure on a cloud with compute hosts and engines, and give the figures for the JSON.
+
+    :param quick: fewer deaths; all faults
+    """
+    rounds = _QUICK_ROUNDS if quick else _FULL_ROUNDS
+    with tempfile.TemporaryDirectory(prefix='specreds-bench-') as scratch, contextlib.closing(
+            stages.Stage(cloud, pathlib.Path(scratch), screens.Screen(sys.stderr))) as stage:
+        stage.trusted()
+        tell.section('failover', 3 * rounds + 5)
+        measured = _deaths(stage, tell, rounds) | _suspicions(stage, tell) | _faults(stage, tell)
+        # A thousand hosts that are not there are not for these engines to hear of.
+        stage.engines(False)
+        return measured | detector.run(tell, cloud.rabbit_url, quick)
+
+
+def _deaths(stage: stages.Stage, tell: progress.Progress, rounds: int) -> dict[str, float]:
+    spec, oracle, short = [], [], []
+    for number in range(rounds):
+        tell.step(f'a death of a small server, and the engine, round {number + 1} of {rounds}')
+        short.append(_right(tell, scenarios.short(stage, _SHORT_BEFORE)))
+        tell.step(f'a death, and the engine, round {number + 1} of {rounds}')
+        spec.append(_right(tell, scenarios.speculative(stage, _BEFORE)))
+        stage.engines(False)
+        tell.step(f'a death, and the Oracle, round {number + 1} of {rounds}')
+        oracle.append(_right(tell, scenarios.timed(stage, _BEFORE, 0.0)))
+        if number + 1 == rounds:
+            tell.step(f'a death of a small server, and a timeout of {_TIMEOUT:g} s')
+            reds = _right(tell, scenarios.short(stage, _SHORT_BEFORE, _TIMEOUT))
+        stage.engines(True)
+    return figures(spec, oracle, short, reds)
+
+
+def _suspicions(stage: stages.Stage, tell: progress.Progress) -> dict[str, float]:
+    tell.step('a host that is only suspected, and whose guests hang a while')
+    hung = _right(tell, scenarios.suspicion(stage, _BEFORE))
+    tell.step('a host that is only suspected, and a paced client')
+    paced = _right(tell, scenarios.suspicion(stage, _PACED_BEFORE, hang=False))
+    return {'false_suspicion.errors': float(len(hung.errors) + len(paced.errors)),
+            'false_suspicion.lost': float(hung.lost + paced.lost),
+            'false_suspicion.longest_answer_s': hung.unavailable_s,
+            'false_suspicion.throughput_ratio': throughput(paced, _PACED_BEFORE)}
+
+
+def _faults(stage: stages.Stage, tell: progress.Progress) -> dict[str, float]:
+    tell.step('what recovers servers is killed, again and again')
+    found = faults.run(stage)
+    for words in found.wrong:
+        tell.say(f'WRONG: {words}')
+    tell.step('the broker is gone for a while, and nothing else')
+    return {'faults.correct_ratio': found.right / found.count, 'faults.count': found.count,
+            'faults.longest_s': found.longest_s,
+            'faults.broker_outage_backups': float(faults.broker_outage(stage))}
+
+
+def figures(spec: Sequence[outcome.Outcome], oracle: Sequence[outcome.Outcome],
+            short: Sequence[outcome.Outcome], reds: outcome.Outcome) -> dict[str, float]:
+    """Give the figures of deaths for the JSON.
+
+    :param spec: recovered by the engine, and in the same rounds by the `oracle`
+    :param short: a small server, recovered by the engine
+    :param reds: a small server, evacuated after a timeout of 60 s
+    """
+    times = [one.unavailable_s for one in spec]
+    short_times = [one.unavailable_s for one in short]
+    measured: dict[str, float] = {}
+    for key, values in (('spec_s', times), ('oracle_s', [one.unavailable_s for one in oracle]),
+                        ('short_s', short_times), ('reds60_s', [reds.unavailable_s]),
+                        ('overhead_s', [one.overhead_s for one in (*spec, *short)])):
+        measured |= stats.summary(values).entries(f'failover.{key}')
+    measured |= stats.ratios(times, [one.unavailable_s for one in oracle]).entries(
+        'failover.spec_over_oracle')
+    measured |= stats.summary([reds.unavailable_s / value for value in short_times]).entries(
+        'failover.reds60_over_spec')
+    for prefix, recovered in (('failover.', spec), ('failover.short.', short)):
+        measured |= {f'{prefix}{name}_s': stats.summary(values).median
+                     for name, values in _parts(recovered).items()}
+    measured['failover.lost'] = float(sum(one.lost for one in (*spec, *oracle)))
+    return measured
+
+
+def throughput(one: outcome.Outcome, before: float) -> float:
+    """Give transactions per second while there was a backup ÷ before.
+
+    :param before: for so many seconds before the accident
+    :raises RuntimeError: there was no backup
+    """
+    if not one.steps or one.settled is None:
+        raise RuntimeError('there was no backup')
+    began = one.steps[0].began
+    return (outcome.rate(one.done, began, one.settled)
+            / outcome.rate(one.done, one.event - before, one.event))
+
+
+def _parts(spec: Sequence[outcome.Outcome]) -> Mapping[str, list[float]]:
+    """Give the seconds of each phase, by its name."""
+    parts: dict[str, list[float]] = {}
+    for one in spec:
+        for phase in one.phases:
+            parts.setdefault(phase.name, []).append(phase.seconds)
+    return parts
+
+
+def _right(tell: progress.Progress, one: outcome.Outcome) -> outcome.Outcome:
+    """Insist on that a figure is that of something that went right.
+
+    :raises RuntimeError: it did not
+    """
+    tell.say(f'{one.name}: {one.unavailable_s:.2f} s, of it '
+             + ', '.join(f'{phase.name} {phase.seconds:.2f} s' for phase in one.phases))
+    if one.wrong:
+        raise RuntimeError(f'{one.name}: {"; ".join(one.wrong)}')
+    return one

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a way of recovery makes of a trace: how often it is wrong, and how long nobody is served.
+
+For one server on each host, by silence of length d (infinite for a host that is dead), with R for
+the seconds that a recovery takes:
+
+*a timeout T*
+    d ≤ T: d. Otherwise the server is fenced and recovered: T + R; a false positive if the host
+    would have answered again.
+*speculation*, with S for the seconds until a suspicion and R' for those until the backup is ready
+    d ≤ S: d. d ≤ S + R': the backup was started in vain, and the primary lives: d, and the
+    disturbance D that this is to it. Otherwise the backup is promoted: S + R'; a false positive if
+    the host would have answered again, and no more than that.
+*the Oracle*, who knows at once for how long a host will not answer
+    min(d, R).
+"""
+
+import bisect
+from collections.abc import Sequence
+import dataclasses
+
+from bench.falsepositives import trace as traces
+
+
+@dataclasses.dataclass(frozen=True)
+class Recovery:
+    """How long things take, in seconds.
+
+    :ivar detect: until speculation suspects a host
+    :ivar plain: from the decision until a server serves again, on its own disk (R)
+    :ivar speculative: the same on a superposed disk (R')
+    :ivar disturbance: seconds of service that a backup in vain costs its primary
+    """
+
+    plain: float
+    speculative: float
+    detect: float
+    disturbance: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What a way of recovery comes to.
+
+    :ivar suspicions: hosts that it suspected
+    :ivar acted: recoveries that it decided for
+    :ivar false: those of hosts that would have answered again
+    :ivar vain: backups that were started and dropped again
+    :ivar unavailable: seconds that nobody was served, in all
+    :ivar backup_seconds: for which there were two guests of one server
+    """
+
+    name: str
+    suspicions: int
+    acted: int
+    false: int
+    vain: int
+    unavailable: float
+    backup_seconds: float = 0.0
+
+    @property
+    def false_rate(self) -> float | None:
+        """Share of the recoveries that were wrong; None if there was none."""
+        return self.false / self.acted if self.acted else None
+
+
+def timeout(trace: traces.Trace, seconds: float, recovery: Recovery) -> Verdict:
+    """Evaluate recovery after a timeout.
+
+    :param seconds: the timeout
+    """
+    waited = bisect.bisect_right(trace.returned, seconds)
+    false = len(trace.returned) - waited
+    late = false + trace.dead
+    return Verdict(f'timeout {seconds:g} s', late, late, false, 0,
+                   trace.waited[waited] + late * (seconds + recovery.plain))
+
+
+def speculation(trace: traces.Trace, recovery: Recovery) -> Verdict:
+    """Evaluate speculative recovery."""
+    ready = recovery.detect + recovery.speculative
+    unnoticed = bisect.bisect_right(trace.returned, recovery.detect)
+    lived = bisect.bisect_right(trace.returned, ready)
+    vain, false = lived - unnoticed, len(trace.returned) - lived
+    late = false + trace.dead
+    return Verdict(
+        'speculation', vain + late, late, false, vain,
+        trace.waited[lived] + vain * recovery.disturbance + late * ready,
+        trace.waited[lived] - trace.waited[unnoticed] - vain * recovery.detect
+        + late * recovery.speculative)
+
+
+def oracle(trace: traces.Trace, recovery: Recovery) -> Verdict:
+    """Evaluate recovery by somebody who knows everything."""
+    waited = bisect.bisect_right(trace.returned, recovery.plain)
+    false = len(trace.returned) - waited
+    acted = false + trace.dead
+    return Verdict('Oracle', acted, acted, false, 0,
+                   trace.waited[waited] + acted * recovery.plain)
+
+
+def best_timeout(trace: traces.Trace, recovery: Recovery) -> float:
+    """Find the timeout with which nobody was served for the shortest time, in hindsight.
+
+    It is 0 or the length of a silence that ended: between two of these, waiting longer makes
+    nothing better.
+    """
+    return min((0.0, *trace.returned),
+               key=lambda seconds: timeout(trace, seconds, recovery).unavailable)
+
+
+def figures(trace: traces.Trace, verdicts: Sequence[Verdict], best: float) -> dict[str, float]:
+    """Give everything for the JSON."""
+    found: dict[str, float] = {
+        'falsepositives.silences': len(trace.silences),
+        'falsepositives.dead': trace.dead,
+        'falsepositives.best_timeout_s': best}
+    for one in verdicts:
+        key = 'falsepositives.' + one.name.removesuffix(' s').replace(' ', '_').lower()
+        found |= {f'{key}.suspicions': one.suspicions, f'{key}.recoveries': one.acted,
+                  f'{key}.false': one.false, f'{key}.unavailable_s': one.unavailable}
+        if one.false_rate is not None:
+            found[f'{key}.false_rate'] = one.false_rate
+        if one.name == 'speculation':
+            found |= {f'{key}.backups_in_vain': one.vain,
+                      f'{key}.backup_seconds': one.backup_seconds}
+        if trace.host_years:
+            found[f'{key}.unavailable_minutes_per_host_year'] = (
+                one.unavailable / 60 / trace.host_years)
+    return found

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What recovers servers fails in the middle of a recovery: that ends right, and only once.
+
+A small server's guest and nova-compute are killed, so that it has to be recovered. As soon as a
+step of that has begun, the engine that takes it is killed with -9; once for each step there is.
+Then, in the middle of the race, the broker, the database and the job board are killed and started
+again. The server goes from host to host: each is where the next recovery's primary dies.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent import futures
+import contextlib
+import dataclasses
+import functools
+import getpass
+import json
+import os
+import signal
+import time
+from typing import Any
+
+from keystoneauth1 import exceptions as keystone_exceptions
+import pymysql
+
+from cloud import commands
+from cloud import drill as drills
+from cloud.demo import recoveries
+from cloud.demo import stage as stages
+from cloud.hosts import services as host_services
+from cloud.openstack import services
+
+# Seconds between two writes of the guest, and between two looks at a recovery.
+_HEARTBEAT = '0.5'
+_POLL = 0.005
+# Seconds until a recovery has ended, whatever happens.
+_TIMEOUT = 300.0
+# Seconds without a broker, and after that until everything is as it was.
+_OUTAGE, _AFTER = 60.0, 20.0
+# What is killed and started again in the middle of the race.
+_SERVICES = (services.BROKER, services.DATABASE, services.ETCD)
+_RACE = 'race'
+
+
+@dataclasses.dataclass
+class Faults:
+    """What came of them.
+
+    :ivar longest_s: from the death of a primary until its server answered again
+    """
+
+    count: int = 0
+    right: int = 0
+    longest_s: float = 0.0
+    wrong: list[str] = dataclasses.field(default_factory=list)
+
+
+class _Injector:
+    """Does harm to one server, and to what recovers it.
+
+    :param server: of image g1
+    """
+
+    def __init__(self, stage: stages.Stage, server: drills.Server) -> None:
+        self.stage = stage
+        self._drill = stage.drill
+        self._cloud = stage.cloud
+        self._known: set[str] = set()
+        self.server = server
+
+    def round(self, harm: '_Harm') -> tuple[float, list[str]]:
+        """Have the server recovered, and do harm meanwhile.
+
+        :returns: seconds until it answered again, and what is not as it should be
+        """
+        lived = self._beats()
+        host = self._cloud.host(self.server.host)
+        pid = self._drill.pid(self.server, host.name)
+        assert pid is not None
+        host.kill_program(host_services.COMPUTE)
+        os.kill(pid, signal.SIGKILL)
+        event = time.monotonic()
+        with futures.ThreadPoolExecutor() as pool:
+            harmed = pool.submit(harm, self)
+            self.stage.answers(self.server)
+            took = time.monotonic() - event
+            harmed.result()
+        wrong = self._ended()
+        host.boot()
+        self._cloud.wait_ready()
+        self.stage.trusted()
+        self.server = self._drill.active(self.server.id)
+        wrong += self._guests(host.name)
+        beats = self._beats()
+        if beats < lived:
+            wrong.append(f'the guest had written {lived} times, and reads {beats}')
+        return took, wrong
+
+    def kill_engine(self, step: str) -> None:
+        """Kill the engine that takes a step, as soon as it has begun."""
+        engine = self.wait_step(step)
+        number = next(one for one in self._cloud.settings.engine_numbers
+                      if services.engine(one) in engine)
+        pid = self._cloud.pid(services.engine(number))
+        # supervisord starts it again, as systemd would.
+        os.kill(pid, signal.SIGKILL)
+
+    def restart(self, service: str) -> None:
+        """Kill a service in the middle of the race, and start it again."""
+        self.wait_step(_RACE)
+        self._cloud.kill_daemon(service)
+        self._cloud.start_daemon(service)
+
+    def wait_step(self, step: str) -> str:
+        """Wait until a step has begun; gives the engine that takes it."""
+        deadline = time.monotonic() + _TIMEOUT
+        while not (engine := self._engine(step)):
+            if time.monotonic() > deadline:
+                raise commands.CloudError(f'there is no step {step} after {_TIMEOUT:g} s')
+            time.sleep(_POLL)
+        return engine
+
+    def _engine(self, step: str) -> str:
+        # Not through the API: the shortest of the steps would be over before it has answered.
+        with pymysql.connect(unix_socket=str(self._cloud.files.database_socket),
+                             user=getpass.getuser(), database='specreds') as connection, \
+                connection.cursor() as cursor:
+            cursor.execute(
+                'SELECT s.engine, s.recovery FROM recovery_steps s JOIN recoveries r '
+                'ON r.id = s.recovery WHERE r.server = %s AND s.name = %s', (
+                    self.server.id, step))
+            return next((str(engine) for engine, recovery in cursor.fetchall()
+                         if recovery not in self._known), '')
+
+    def _ended(self) -> list[str]:
+        """Wait until everything about the recovery has ended; tell what is wrong with it."""
+        def over() -> list[recoveries.Recovery]:
+            try:
+                fresh = [self.stage.engine.recovery(one) for one in
+                         self.stage.engine.ids(self.server.id) if one not in self._known]
+            except keystone_exceptions.ClientException:
+                return []
+            return fresh if fresh and all(one.over for one in fresh) else []
+        found = self._drill.wait(f'the recovery of {self.server.name} to end', over, _TIMEOUT)
+        self._known |= {one.id for one in found}
+        wrong = [] if len(found) == 1 else [f'there were {len(found)} recoveries']
+        return wrong + [f'it ended {one.outcome}: {one.error}' for one in found
+                        if one.outcome != recoveries.RECOVERED]
+
+    def _guests(self, before: str) -> list[str]:
+        """Tell what is wrong with where the server's guest runs."""
+        running = self._drill.running(self.server)
+        if running == [self.server.host] and self.server.host != before:
+            return []
+        return [f'the guest runs on {running}; Nova says on {self.server.host}']
+
+    def _beats(self) -> int:
+        """How often the guest has written to its disk."""
+        answer: dict[str, Any] = json.loads(self.stage.get(self.server, '/cgi-bin/heartbeat'))
+        return int(answer['count'])
+
+
+_Harm = Callable[[_Injector], None]
+
+
+def run(stage: stages.Stage) -> Faults:
+    """Do all harm there is, one after the other."""
+    found = Faults()
+    todo: list[tuple[str, _Harm]] = [('nothing fails', lambda injector: None)]
+    while todo:
+        # A server of which a recovery has failed is of no more use.
+        with _server(stage) as injector:
+            while todo:
+                what, harm = todo.pop(0)
+                if not _one(injector, found, what, harm):
+                    break
+                if found.count == 1:
+                    todo += _harms(_steps(stage, injector.server))
+    return found
+
+
+def _one(injector: _Injector, found: Faults, what: str, harm: _Harm) -> bool:
+    """Do one harm, and note what came of it; gives whether that has come to its end."""
+    screen = injector.stage.screen
+    took, ended = 0.0, True
+    wrong: list[str] = []
+    with screen.busy(what):
+        try:
+            took, wrong = injector.round(harm)
+        except commands.CloudError as error:
+            wrong, ended = [str(error)], False
+    screen.say(f'served again after {took:.1f} s' if ended else 'it has come to no end')
+    for words in wrong:
+        screen.say(f'WRONG: {words}')
+    found.count += 1
+    found.right += not wrong
+    found.longest_s = max(found.longest_s, took)
+    found.wrong += [f'{what}: {words}' for words in wrong]
+    return ended
+
+
+def _harms(steps: Iterable[str]) -> list[tuple[str, _Harm]]:
+    """Give all harm there is: what to call it, and what does it."""
+    return [
+        *((f'an engine is killed when {step} has begun',
+           functools.partial(_Injector.kill_engine, step=step)) for step in steps),
+        *((f'{service} is killed in the middle of the race, and started again',
+           functools.partial(_Injector.restart, service=service)) for service in _SERVICES)]
+
+
+def broker_outage(stage: stages.Stage) -> int:
+    """Let the broker be gone for a while; gives how many backups were started."""
+    with _server(stage):
+        before = set(stage.engine.ids())
+        with stage.screen.busy(f'the broker is gone for {_OUTAGE:g} s'):
+            stage.cloud.stop_daemon(services.BROKER)
+            time.sleep(_OUTAGE)
+            stage.cloud.start_daemon(services.BROKER)
+        with stage.screen.busy('everything finds its way back'):
+            stage.cloud.wait_ready()
+            stage.trusted()
+            time.sleep(_AFTER)
+        return len(set(stage.engine.ids()) - before)
+
+
+@contextlib.contextmanager
+def _server(stage: stages.Stage) -> Iterator[_Injector]:
+    """Have a server that writes now and then."""
+    made: list[str] = []
+    try:
+        made.append(stage.drill.boot_later('faults', stages.HOME,
+                                           metadata=drills.READY['g1']))
+        server = stage.drill.active(made[0])
+        stage.answers(server)
+        stage.get(server, f'/cgi-bin/heartbeat?{_HEARTBEAT}')
+        yield _Injector(stage, server)
+    finally:
+        for host in stage.cloud.hosts:
+            host.boot()
+        stage.cloud.wait_ready()
+        for server_id in made:
+            stage.drill.delete(server_id)
+
+
+def _steps(stage: stages.Stage, server: drills.Server) -> list[str]:
+    """Give the steps of a recovery in which nothing failed, in order."""
+    found = stage.recovery(server)
+    assert found is not None
+    return list(dict.fromkeys(step.name for step in found.steps))

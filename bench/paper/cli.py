@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line of ``./run bench paper``."""
+
+import argparse
+from collections.abc import Callable
+import pathlib
+import subprocess
+import time
+from typing import Any
+
+import rados
+import rbd
+
+from bench import environment
+from bench import progress
+from bench import replay
+from bench import report
+from bench.falsepositives import analysis
+from bench.falsepositives import cli as falsepositives
+from bench.falsepositives import model
+from bench.falsepositives import picture
+from bench.paper import accidents
+from bench.paper import disk
+from bench.paper import figures as drawings
+from bench.paper import formula
+from bench.paper import page
+from bench.paper import results
+
+NAME = 'paper'
+HELP = "the paper's Figures 4 to 7 and its section 5.5, done again, as one report"
+_QUICK_ROUNDS, _FULL_ROUNDS = 3, 9
+_SAMPLE, _TIMEOUTS = 'paper', [1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 180.0]
+# Seconds, where they were not measured: the paper's long recovery, and a suspicion.
+_RECOVERY, _DETECT = 30.0, 0.8
+_TEXT = f"""\
+Measures what the paper's Figures 4 to 7 show, and writes a report: paper.html, with the figures in
+it and also as PNGs, and paper.json, which is written after each part. What fails is named in the
+report, and can be done again by itself:
+
+    ./run bench paper --quick --from .data/paper/paper.json
+
+measures only what is not in that file. Instead of a part, or beside it, any JSON of another
+benchmark (./run bench disk --json, …) or of the demo (failover.json) can be given.
+
+What it takes on two cores with --quick, about:
+     1 min  a Ceph, and its removal
+     4 min  Figures 4 and 5, objects of 64 KiB (with the trace {replay.NAME})
+     3 min  Figures 4 and 5, objects of 4 MiB
+     4 min  a cloud with three hosts, and its removal
+    14 min  Figures 6 and 7: six accidents (spec, oracle, clone with 40 s of load: 3 min each;
+            suspicion, reds5: 2 min, reds60: 3 min)
+   seconds  section 5.5, and the figures
+Without it, nine rounds instead of three, larger databases and two minutes of load: about an hour.
+The JSON tells what each part took (paper.cost.…).
+"""
+_EXAMPLES = """\
+examples:
+  ./run bench paper --quick --traces ~/specreds/trace
+  ./run bench paper --no-measure --from disk.json --from .data/demo-out/failover.json
+"""
+Keep = Callable[[dict[str, Any]], None]
+
+
+def add_arguments(parser: argparse.ArgumentParser, data: pathlib.Path, port: int,
+                  traces: str | None) -> None:
+    """Say what can be asked for.
+
+    :param data: where data goes by default
+    :param port: the first one, by default
+    :param traces: where the paper's recordings are, by default
+    """
+    parser.description, parser.epilog = _TEXT, _EXAMPLES
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument('--quick', action='store_true', help='within half an hour')
+    parser.add_argument('--from', type=pathlib.Path, action='append', default=[], metavar='FILE',
+                        dest='known', help='what has been measured already; may be repeated')
+    parser.add_argument('--no-measure', action='store_true',
+                        help='only write the report, of what is in the files')
+    parser.add_argument('--out', type=pathlib.Path, metavar='DIR', default=data / 'paper',
+                        help='where the report goes (default: %(default)s)')
+    parser.add_argument('--traces', type=pathlib.Path, metavar='DIR', default=traces,
+                        help="where the recordings of the paper's artifact are (its directory "
+                             'trace; default: $SPECREDS_TRACES, else */traces beside the '
+                             'checkout)')
+    parser.add_argument('--data', type=pathlib.Path, metavar='DIR', default=data / 'bench-paper',
+                        help='data directory of its own Ceph, wiped before and after; that of '
+                             'its cloud is beside it (default: %(default)s)')
+    parser.add_argument('--port', type=int, default=port,
+                        help='first of the 200 ports that are used (default: %(default)s)')
+    parser.add_argument('--keep', action='store_true',
+                        help='leave the Ceph and the cloud up afterwards')
+
+
+def run(args: argparse.Namespace, failures: tuple[type[Exception], ...]) -> int:
+    """Do what was asked for.
+
+    :param failures: which are told, and do not keep the other parts from being measured
+    :returns: the exit status: 1 if a part failed
+    """
+    failures = (*failures, OSError, subprocess.SubprocessError, rados.Error, rbd.Error)
+    known = results.load(args.known)
+    args.out.mkdir(parents=True, exist_ok=True)
+    tell = progress.Progress([NAME])
+
+    def keep(measured: dict[str, Any]) -> None:
+        known.update(measured)
+        report.write(args.out / 'paper.json', known)
+
+    if not args.no_measure:
+        known |= {key: value for key, value in environment.facts().items() if key not in known}
+        for key in [key for key in known if key.startswith('paper.failed.')]:
+            del known[key]
+        for name, measure in (('disk', _disk), ('cloud', _cloud)):
+            began = time.monotonic()
+            try:
+                if measure(args, known, tell, keep, failures):
+                    keep({f'paper.cost.{name}_s': round(time.monotonic() - began, 1)})
+            except failures as error:
+                tell.say(f'FAILED: {name}: {error}')
+                keep({f'paper.failed.{name}': str(error)})
+    keep({})
+    print(write(known, args.out))
+    tell.say(f'the report: {args.out / "paper.html"}')
+    failed = [key for key in known if key.startswith('paper.failed.')]
+    for key in failed:
+        print(f'{key}: {known[key]}')
+    return 1 if failed else 0
+
+
+def write(known: dict[str, Any], out: pathlib.Path) -> str:
+    """Draw the figures and write the report; gives the table of false positives.
+
+    :param known: what has been measured
+    """
+    drawn = drawings.draw(known, out)
+    trace = model.sample(_SAMPLE)
+    recovery = _recovery(known)
+    verdicts, best = falsepositives.evaluate(trace, recovery, _TIMEOUTS)
+    table = falsepositives.table(trace, verdicts)
+    drawn['falsepositives'] = out / 'falsepositives.png'
+    picture.draw(drawn['falsepositives'], trace, recovery, best)
+    known |= analysis.figures(trace, verdicts, best)
+    report.write(out / 'paper.json', known)
+    page.write(out / 'paper.html', known, drawn, table)
+    return table
+
+
+def _recovery(known: dict[str, Any]) -> analysis.Recovery:
+    """How long recoveries take: as measured end to end, or else what the paper says."""
+    detect = known.get('paper.accident.spec.detect_s', _DETECT)
+    found = formula.recoveries(known)
+    if found is None:
+        return analysis.Recovery(_RECOVERY, _RECOVERY, detect)
+    spec = known['paper.accident.spec.database_s']
+    return analysis.Recovery(found[0].rbd, max(0.0, spec - detect), detect)
+
+
+def _disk(args: argparse.Namespace, known: dict[str, Any], tell: progress.Progress, keep: Keep,
+          _failures: object) -> bool:
+    """Measure what is not known of Figures 4 and 5; tells whether there was anything."""
+    recorded = disk.recordings(args.traces, args.quick)
+    if not recorded:
+        tell.say('no trace of a recovery was found: Figure 5 is left out (see --traces)')
+    parts = disk.missing(known, recorded)
+    if not parts:
+        return False
+    rounds = _QUICK_ROUNDS if args.quick else _FULL_ROUNDS
+    with environment.cluster(args.data, args.port, tell, args.keep) as own, \
+            environment.environment(own, tell, args.quick, rounds, args.out) as env:
+        disk.run(env, recorded, parts, keep)
+    return True
+
+
+def _cloud(args: argparse.Namespace, known: dict[str, Any], tell: progress.Progress, keep: Keep,
+           failures: tuple[type[Exception], ...]) -> bool:
+    """Measure the accidents that are not known; tells whether there were any."""
+    names = accidents.missing(known)
+    if not names:
+        return False
+    data = args.data.with_name(f'{args.data.name}-cloud')
+    with environment.cloud(data, args.port, tell, args.keep, hosts=accidents.HOSTS,
+                           engines=accidents.ENGINES) as cloud:
+        accidents.run(cloud, tell, names, args.quick, keep, failures)
+    return True

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figure 6 as the paper has it: sums of timeouts and recoveries.
+
+REDS waits for its timeout and recovers on the volume itself; it takes a host that only stands
+still for dead. SpecREDS recovers at once, on a superposed disk or on an RBD clone; the Oracle, at
+once, too, on the volume itself. Where the primary comes back five seconds after the short timeout,
+both let it, and nobody was served until then.
+"""
+
+from collections.abc import Mapping
+import dataclasses
+
+LONG_TIMEOUT, SHORT_TIMEOUT, HEALED = 60.0, 5.0, 5.0
+REDS, CLONE, SPEC, ORACLE = 'REDS', 'SpecREDS (rbd-clone)', 'SpecREDS', 'Oracle'
+SERIES = (REDS, CLONE, SPEC, ORACLE)
+# The five places on the x axis, with the paper's numbers: timeout, recovery.
+GROUPS = ('(I) 60 s, long', '(II) 60 s, short', '(III) 5 s, long',
+          '(IV) 5 s, long, alive', '(V) 5 s, short')
+
+
+@dataclasses.dataclass(frozen=True)
+class Recovery:
+    """How long one recovery takes on each kind of disk, in seconds."""
+
+    rbd: float
+    super: float
+    clone: float | None = None
+
+
+def bars(long: Recovery, short: Recovery) -> dict[str, list[float]]:
+    """Give the seconds without service: by series, for each group.
+
+    A series of which a recovery is not known is left out.
+    """
+    found = {REDS: [LONG_TIMEOUT + long.rbd, LONG_TIMEOUT + short.rbd, SHORT_TIMEOUT + long.rbd,
+                    SHORT_TIMEOUT + long.rbd, SHORT_TIMEOUT + short.rbd]}
+    if long.clone is not None and short.clone is not None:
+        found[CLONE] = _without_timeout(long.clone, short.clone)
+    found[SPEC] = _without_timeout(long.super, short.super)
+    found[ORACLE] = _without_timeout(long.rbd, short.rbd)
+    return found
+
+
+def _without_timeout(long: float, short: float) -> list[float]:
+    return [long, short, long, SHORT_TIMEOUT + HEALED, short]
+
+
+def measured(figures: Mapping[str, float]) -> dict[str, list[float | None]]:
+    """Put what was measured where the paper has its sums; None is what was not.
+
+    The long recovery is the database's, the short one the small server's; both die in the same
+    accident. REDS with a timeout does the same to a host that lives as to one that is dead; the
+    Oracle lets it live, and where the backup is dropped its kind of disk does not matter.
+    """
+    def one(accident: str, server: str) -> float | None:
+        return figures.get(f'paper.accident.{accident}.{server}_s')
+
+    alive = one('suspicion', 'database')
+    found = {REDS: [one('reds60', 'database'), one('reds60', 'web'), one('reds5', 'database'),
+                    one('reds5', 'database'), one('reds5', 'web')]}
+    for series, accident in ((CLONE, 'clone'), (SPEC, 'spec'), (ORACLE, 'oracle')):
+        long, short = one(accident, 'database'), one(accident, 'web')
+        found[series] = [long, short, long, None if long is None else alive, short]
+    return {series: values for series, values in found.items()
+            if any(value is not None for value in values)}
+
+
+def recoveries(figures: Mapping[str, float]) -> tuple[Recovery, Recovery] | None:
+    """Give the long and the short recovery as they were measured end to end.
+
+    On a superposed disk it is what nobody was served for without what the engine took to suspect
+    the host, and to decide.
+
+    :returns: None if they were not
+    """
+    found = []
+    for server in ('database', 'web'):
+        oracle = figures.get(f'paper.accident.oracle.{server}_s')
+        spec = figures.get(f'paper.accident.spec.{server}_s')
+        if oracle is None or spec is None:
+            return None
+        overhead = figures.get('paper.accident.spec.overhead_s', 0.0)
+        found.append(Recovery(oracle, max(0.0, spec - overhead),
+                              figures.get(f'paper.accident.clone.{server}_s')))
+    return found[0], found[1]
+
+
+def replayed(figures: Mapping[str, float]) -> tuple[Recovery, Recovery] | None:
+    """Give the longest and the shortest recovery that was replayed, as the paper took them.
+
+    :returns: None if none was
+    """
+    found = []
+    for key in figures:
+        name, dot, end = key.removeprefix('paper.fig5.').partition('.')
+        if key.startswith('paper.fig5.') and dot and end == 'rbd_s':
+            found.append(Recovery(*(figures[f'paper.fig5.{name}.{kind}_s']
+                                    for kind in ('rbd', 'super', 'clone'))))
+    if not found:
+        return None
+    found.sort(key=lambda one: -one.rbd)
+    return found[0], found[-1]

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is measured already: JSON files of benchmarks, of the demo, and of earlier reports."""
+
+from collections.abc import Iterable, Mapping
+import json
+import pathlib
+from typing import Any
+
+
+class BadResults(RuntimeError):
+    """A file is not what a benchmark or the demo writes."""
+
+
+def load(paths: Iterable[pathlib.Path]) -> dict[str, Any]:
+    """Read files; of what is in several, the last one counts.
+
+    :raises BadResults: one of them is something else
+    """
+    known: dict[str, Any] = {}
+    for path in paths:
+        try:
+            found = json.loads(path.read_text())
+        except (OSError, ValueError) as error:
+            raise BadResults(f'{path} cannot be read: {error}') from None
+        if isinstance(found, dict) and all('.' in key for key in found):
+            known |= found
+        elif isinstance(found, list):
+            for one in found:
+                known |= _accident(one, path)
+        else:
+            raise BadResults(f'{path} is neither the JSON of a benchmark nor of the demo')
+    return known
+
+
+def _accident(one: Mapping[str, Any], path: pathlib.Path) -> dict[str, Any]:
+    """Take what the demo writes of one of its accidents."""
+    try:
+        key = f'paper.accident.{one["key"]}'
+        if one['wrong']:
+            return {f'paper.failed.{one["key"]}': '; '.join(one['wrong'])}
+        found = {f'{key}.database_s': one['unavailable_s'], f'{key}.lost': one['lost']}
+        if one['web_unavailable_s'] is not None:
+            found[f'{key}.web_s'] = one['web_unavailable_s']
+        if one['overhead_s']:
+            found[f'{key}.overhead_s'] = one['overhead_s']
+        return found | {f'{key}.{name}_s': ended - began
+                        for name, (began, ended) in one['phases'].items()}
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadResults(f'{path} is no failover.json of the demo: {error!r}') from None

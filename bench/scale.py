@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How soon the backups of a host with 60 servers are asked to start.
+
+The engine is whole: its dispatcher, board of jobs, conductor and flows, in real threads, on a
+MariaDB and an etcd of their own. Nova, Placement, Cinder and the hosts are simulated, with the
+latencies that the real ones have when one server asks: they do not become slower under load, so
+this is what the engine itself can do.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+import contextlib
+import dataclasses
+import os
+import pathlib
+import random
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from typing import Any
+import uuid
+
+import etcd3gw
+from oslo_config import cfg
+from oslo_db import options as db_options
+import pymysql
+import requests
+
+from cloud import commands
+from specreds_nova.engine import conductor as conductors
+from specreds_nova.engine import conf as engine_conf
+from specreds_nova.engine import flows
+from specreds_nova.engine import jobs
+from specreds_nova.engine import model
+from specreds_nova.engine.db import connection as db_connection
+from specreds_nova.engine.db import migration
+from specreds_nova.engine.db import store as stores
+from specreds_nova.engine.detection import conf as detection_conf
+from specreds_nova.engine.detection import gates
+from specreds_nova.engine.recovery import choices
+from specreds_nova.engine.recovery import dispatch
+from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.world import clock as clocks
+
+SERVERS = 60
+HOSTS = 6
+_TIMEOUT = 60.0
+_PAUSE = 0.1
+
+# Seconds, at least and at most, that calls take.
+_LIST = (0.15, 0.3)
+_NOVA = (0.03, 0.08)
+_SUPER = (0.08, 0.25)
+_START = (1.5, 3.0)
+_RPC = (0.005, 0.02)
+
+
+def run(servers: int = SERVERS) -> dict[str, float]:
+    """Measure, and give the figures for the JSON."""
+    with tempfile.TemporaryDirectory(prefix='specreds-scale-') as directory:
+        place = pathlib.Path(directory)
+        with _database(place) as url, _etcd(place) as port:
+            return {'scale.sixty_servers_s': round(_measure(servers, url, port), 3)}
+
+
+def _measure(servers: int, url: str, port: int) -> float:
+    conf = cfg.ConfigOpts()
+    engine_conf.register(conf)
+    conf.register_opts(db_options.database_opts, 'database')
+    conf([], default_config_files=[])
+    conf.set_override('connection', url, 'database')
+    conf.set_override('max_pool_size', 20, 'database')
+    conf.set_override('max_overflow', 200, 'database')
+    conf.set_override('jobboard_host', '127.0.0.1', 'engine')
+    conf.set_override('jobboard_port', port, 'engine')
+    migration.sync(db_connection.connect(conf))
+    stopping = threading.Event()
+    clock, cloud = clocks.Clock(stopping), _Cloud(servers)
+    store, board = stores.from_conf(conf), jobs.from_conf(conf)
+    world = runs.World(
+        clock=clock, compute=cloud, backups=cloud, volumes=cloud, suspects=cloud, store=store,
+        options=conf.engine,
+        choices=choices.Choices(clock, store, detection_conf.limits(conf.engine)),
+        stopping=stopping.is_set)
+    kept = flows.from_conf(conf)
+    conductor = conductors.Conductor(
+        world, board, kept, 'bench', conf.engine.slots, conf.engine.job_lease,
+        conf.engine.job_interval)
+
+    dispatcher = dispatch.Dispatcher(
+        world, lambda host, service: gates.Facts(host, known=HOSTS, service=service or {}),
+        detection_conf.host_gates(conf.engine), detection_conf.server_gates(conf.engine),
+        conductor, 'bench')
+    conductor.start()
+    try:
+        began = time.monotonic()
+        dispatcher.suspect('dead', ({'kind': 'silence', 'words': 'no beat for 0.8 s'},))
+        last = cloud.started(_TIMEOUT) - began
+    finally:
+        stopping.set()
+        conductor.stop(5.0)
+        kept.close()
+    return last
+
+
+@dataclasses.dataclass
+class _Cloud:
+    """Nova, Placement, Cinder and hosts that take their time."""
+
+    servers_there: int
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(1)
+        self._lock = threading.Lock()
+        self._asked: list[float] = []
+        self._all = threading.Event()
+        self._servers = [self._server(number) for number in range(self.servers_there)]
+
+    def started(self, timeout: float) -> float:
+        """Wait until all are asked for, and give when the last one was.
+
+        :raises CloudError: it was not, in time
+        """
+        if not self._all.wait(timeout):
+            raise commands.CloudError(
+                f'{len(self._asked)} of {self.servers_there} backups were asked for in '
+                f'{timeout:g} s')
+        return max(self._asked)
+
+    def _takes(self, between: tuple[float, float]) -> None:
+        time.sleep(self._random.uniform(*between))
+
+    @staticmethod
+    def _server(number: int) -> model.Server:
+        return model.Server(
+            id=str(uuid.uuid4()), name=f'vm{number}', project='p', host='dead', status='ACTIVE',
+            task=None, locked=False, zone='nova', flavor={'vcpus': 1, 'ram': 64, 'disk': 0},
+            volumes=(str(uuid.uuid4()),))
+
+    # Suspects
+
+    def suspected(self, host: str) -> bool:
+        """One is."""
+        return host == 'dead'
+
+    def healthy(self) -> list[str]:
+        """The others are."""
+        return [f'host{number}' for number in range(HOSTS)]
+
+    def beats(self, host: str) -> bool:
+        """The others do."""
+        return host != 'dead'
+
+    # Compute
+
+    def servers(self, host: str) -> list[model.Server]:
+        """Give all."""
+        self._takes(_LIST)
+        return self._servers
+
+    def server(self, server_id: str) -> model.Server | None:
+        """Give one."""
+        self._takes(_NOVA)
+        return next(one for one in self._servers if one.id == server_id)
+
+    def candidates(self, server: model.Server) -> list[str]:
+        """Give those that live."""
+        self._takes(_NOVA)
+        return self.healthy()
+
+    def service(self, host: str) -> Mapping[str, Any]:
+        """Say that it is up."""
+        self._takes(_NOVA)
+        return {'up': True, 'enabled': True, 'forced_down': False, 'updated': 0.0}
+
+    # Volumes
+
+    def superpose(self, server: model.Server, recovery_id: str, reason: str) -> str:
+        """Superpose."""
+        self._takes(_SUPER)
+        return str(uuid.uuid4())
+
+    def dirty(self, superposition_id: str) -> bool:
+        """It never is."""
+        self._takes(_NOVA)
+        return False
+
+    def state(self, superposition_id: str) -> str | None:
+        """It always is."""
+        self._takes(_NOVA)
+        return 'superposed'
+
+    # Backups
+
+    def start(self, host: str, recovery_id: str, server_id: str,
+              superposition_id: str) -> Mapping[str, Any]:
+        """Note when."""
+        with self._lock:
+            self._asked.append(time.monotonic())
+            if len(self._asked) >= self.servers_there:
+                self._all.set()
+        self._takes(_START)
+        return {'phase': 'running'}
+
+    def status(self, host: str, recovery_id: str) -> Mapping[str, Any]:
+        """It is not ready yet."""
+        self._takes(_RPC)
+        return {'phase': 'running', 'ready': False, 'domain': {'state': 'running'}}
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f'nobody asks for {name} before the backups have started')
+
+
+@contextlib.contextmanager
+def _database(place: pathlib.Path) -> Iterator[str]:
+    """Run a MariaDB; gives SQLAlchemy's URL of an empty database."""
+    data, where = place / 'mariadb', place / 'mariadb.sock'
+    user = ['--user=root'] if os.getuid() == 0 else []
+    commands.run(['mariadb-install-db', '--no-defaults', f'--datadir={data}', '--skip-test-db',
+                  '--auth-root-authentication-method=normal', *user], timeout=120)
+    with _running(['/usr/sbin/mariadbd', '--no-defaults', f'--datadir={data}',
+                   f'--socket={where}', '--skip-networking', '--max-connections=1024',
+                   '--innodb-flush-log-at-trx-commit=2', *user], place / 'mariadb.log'):
+        connection = _waited(lambda: pymysql.connect(unix_socket=str(where), user='root'),
+                             pymysql.Error)
+        with connection, connection.cursor() as cursor:
+            cursor.execute('CREATE DATABASE specreds CHARACTER SET utf8mb4')
+        yield f'mysql+pymysql://root@localhost/specreds?unix_socket={where}&charset=utf8mb4'
+
+
+@contextlib.contextmanager
+def _etcd(place: pathlib.Path) -> Iterator[int]:
+    """Run an etcd; gives its port."""
+    port, peers = _free_ports(2)
+    urls = [f'http://127.0.0.1:{port}', f'http://127.0.0.1:{peers}']
+    program = shutil.which('etcd')
+    if program is None:
+        raise commands.CloudError('there is no etcd: install etcd-server')
+    with _running([program, '--data-dir', str(place / 'etcd'),
+                   '--listen-client-urls', urls[0], '--advertise-client-urls', urls[0],
+                   '--listen-peer-urls', urls[1], '--initial-advertise-peer-urls', urls[1],
+                   '--initial-cluster', f'default={urls[1]}'], place / 'etcd.log'):
+        client = etcd3gw.Etcd3Client(host='127.0.0.1', port=port, api_path='/v3/')
+        _waited(lambda: client.get('/'), Exception)
+        yield port
+
+
+@contextlib.contextmanager
+def _running(argv: Sequence[str], log: pathlib.Path) -> Iterator[None]:
+    with log.open('wb') as output, subprocess.Popen(
+            argv, stdout=output, stderr=output) as process:
+        try:
+            yield
+        finally:
+            process.terminate()
+
+
+def _waited(ask: Any, failures: type[Exception]) -> Any:
+    until = time.monotonic() + _TIMEOUT
+    while True:
+        try:
+            return ask()
+        except (failures, requests.RequestException) as error:
+            if time.monotonic() > until:
+                raise commands.CloudError(f'it does not answer: {error}') from error
+        time.sleep(_PAUSE)
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        found = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in found:
+            one.bind(('127.0.0.1', 0))
+        return [int(one.getsockname()[1]) for one in found]

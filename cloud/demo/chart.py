@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What came of the accidents, in characters: a table, and who was served when."""
+
+from collections.abc import Sequence
+import textwrap
+
+from cloud.demo import outcome
+
+_WIDTH = 72
+# How each phase is drawn, and what it is called.
+LETTERS = {'timeout': 't', 'detect': 'd', 'dispatch': 'q', 'super': 's', 'start': 'b', 'race': 'r',
+           'collapse': 'c', 'promote': 'p', 'evacuate': 'e', 'answer': 'a'}
+WORDS = {
+    'timeout': 'waiting for the timeout', 'detect': 'until it is suspected',
+    'dispatch': 'until the recovery begins', 'super': 'superposition',
+    'start': 'start of the backup', 'race': 'boot and recovery of the guest',
+    'collapse': 'decision', 'promote': 'promotion',
+    'evacuate': "Nova's evacuation", 'answer': 'until the first answer'}
+_SERVED, _SILENT = '─', '·'
+
+
+def table(outcomes: Sequence[outcome.Outcome]) -> str:
+    """Show what each accident has cost."""
+    rows = [('scenario', 'unavailable', 'other server', 'acknowledged', 'lost', 'errors', '')]
+    for one in outcomes:
+        rows.append((one.name, f'{one.unavailable_s:.1f} s',
+                     '' if one.web_s is None else f'{one.web_s:.1f} s', f'{len(one.done):,}',
+                     str(one.lost), str(len(one.errors)) if one.key == 'suspicion' else '',
+                     'WRONG' if one.wrong else 'ok'))
+    return '\n'.join(_aligned(rows))
+
+
+def steps(one: outcome.Outcome) -> str:
+    """Show what the engine has spent its time on."""
+    rows = [('step', 'began', 'took', 'engine')]
+    for step in one.steps:
+        took = '' if step.ended is None else f'{step.ended - step.began:.2f} s'
+        rows.append((step.name, f'{step.began - one.event:+.2f} s', took, step.engine))
+    return '\n'.join(_aligned(rows))
+
+
+def timeline(outcomes: Sequence[outcome.Outcome]) -> str:
+    """Draw who was served when, all to one scale, from the accidents on."""
+    if not outcomes:
+        return ''
+    last = max(one.gap.ended - one.event for one in outcomes) * 1.05
+    width = max(len(one.name) for one in outcomes)
+    lines = [f'{one.name:{width}}  {_line(one, last)}  {one.unavailable_s:6.1f} s'
+             for one in outcomes]
+    scale = f'{"":{width}}  0{f"{last:.0f} s":>{_WIDTH - 1}}'
+    used = [name for name in outcome.PHASES
+            if any(phase.name == name for one in outcomes for phase in one.phases)]
+    legend = textwrap.wrap(f'{_SERVED} served; not served: ' + ', '.join(
+        f'{LETTERS[name]} {WORDS[name]}' for name in used), _WIDTH)
+    return '\n'.join([*lines, scale, *(f'{"":{width}}  {line}' for line in legend)])
+
+
+def _line(one: outcome.Outcome, last: float) -> str:
+    cells = []
+    for place in range(_WIDTH):
+        at = (place + 0.5) * last / _WIDTH
+        silent = one.gap.began <= one.event + at < one.gap.ended
+        phase = next((phase.name for phase in one.phases
+                      if phase.began <= at < phase.ended), '')
+        cells.append(LETTERS.get(phase, _SILENT) if silent else _SERVED)
+    return ''.join(cells)
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ['  '.join(cell.ljust(width) if place == 0 else cell.rjust(width)
+                       for place, (cell, width) in enumerate(zip(row, widths, strict=True)))
+             for row in rows]
+    return [lines[0], '  '.join('-' * width for width in widths), *lines[1:]]

@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The accidents: a host dies, or is only suspected; who does what about it, and what came of it.
+
+*speculative*
+    the host dies, and nobody does anything but the engine.
+*timed*
+    the host dies, and somebody evacuates its servers when a timeout is over, as REDS and Masakari
+    do. With no timeout at all this is the Oracle, who knows of the death at once.
+*short*
+    the same with a small server alone, which is only pinged, and which is up seconds after its
+    start: what remains is what recovering it costs.
+*suspicion*
+    the host is cut off from the control plane, and its guests hang for some seconds: it looks as
+    if it had died, and has not.
+"""
+
+from collections.abc import Mapping, Sequence
+from concurrent import futures
+import contextlib
+import json
+import os
+import signal
+import time
+from typing import Any
+
+import rados
+
+from cloud import commands
+from cloud import drill as drills
+from cloud import users
+from cloud.demo import outcome
+from cloud.demo import recoveries
+from cloud.demo import stage as stages
+
+# Seconds that a database is used after it serves again, before everything is read back.
+_AFTER = 5.0
+# Seconds for which guests go on hanging once their backups boot.
+_HANG = 2.0
+# A client that does not give up: slow answers are no errors.
+_PATIENT = ('--timeout', '60')
+# Seconds between two transactions of a paced client: all hosts share the processors of one
+# machine here, and what a backup takes of these is nothing that it would take from a primary.
+_PACE = '0.05'
+
+
+def speculative(stage: stages.Stage, before: float) -> outcome.Outcome:
+    """Let the host die, and the engine do what it does.
+
+    :param before: seconds that the database is used before
+    """
+    wrong: list[str] = []
+    with stage.servers() as pair:
+        stage.use(pair, before)
+        event = stage.kill()
+        with stage.screen.busy('the engine recovers both servers'):
+            served = stage.served(pair)
+        found, gap = _settle(stage, pair, event, wrong)
+        with stage.screen.busy('Nova learns of it, and the disks are merged'):
+            ended = [stage.ended(server) for server in pair.servers]
+        for server, recovery in zip(pair.servers, ended, strict=True):
+            wrong += _outcome(server, recovery, recoveries.RECOVERED)
+            wrong += _once(stage, server)
+            wrong += _elsewhere(stage, server)
+        _return(stage, wrong)
+        wrong += [f'{server.name} runs on {stages.HOME} again' for server in pair.servers
+                  if stage.drill.pid(server, stages.HOME) is not None]
+        return outcome.Outcome(
+            'spec', 'SpecREDS', event, gap, steps=ended[0].steps, settled=ended[0].ended,
+            wrong=tuple(wrong),
+            phases=outcome.phases(event, ended[0].suspected, ended[0].steps, served), **found)
+
+
+def timed(stage: stages.Stage, before: float, timeout: float) -> outcome.Outcome:
+    """Let the host die, and evacuate its servers a while later; no engine may run.
+
+    :param before: seconds that the database is used before
+    :param timeout: seconds from the death to its detection
+    """
+    wrong: list[str] = []
+    with stage.servers() as pair, contextlib.closing(_Fence(stage)) as fence:
+        stage.use(pair, before)
+        fence.look(pair.servers)
+        event = stage.kill()
+        if timeout:
+            with stage.screen.busy(f'nobody knows yet: the timeout is {timeout:g} s'):
+                time.sleep(max(0.0, event + timeout - time.time()))
+        detected = time.time() if timeout else event
+        with stage.screen.busy('the host is fenced and its servers are evacuated'):
+            evacuated = _evacuate(stage, fence, pair.servers)
+            served = stage.served(pair)
+        found, gap = _settle(stage, pair, event, wrong)
+        for server in pair.servers:
+            wrong += _elsewhere(stage, server)
+    phases = [outcome.Phase('timeout', 0.0, detected - event),
+              outcome.Phase('evacuate', detected - event, evacuated - event),
+              outcome.Phase('race', evacuated - event, max(evacuated, served) - event)]
+    key, name = (f'reds{timeout:g}', f'REDS, {timeout:g} s') if timeout else ('oracle', 'Oracle')
+    return outcome.Outcome(key, name, event, gap, wrong=tuple(wrong),
+                           phases=tuple(phase for phase in phases if phase.seconds > 0), **found)
+
+
+def short(stage: stages.Stage, before: float, timeout: float | None = None) -> outcome.Outcome:
+    """Let the host of a small server die.
+
+    :param before: seconds that it is pinged before
+    :param timeout: seconds after which it is evacuated, and no engine may run; None: the engine
+        recovers it
+    """
+    wrong: list[str] = []
+    recovered: recoveries.Recovery | None = None
+    with stage.small() as (server, pinger), contextlib.closing(_Fence(stage)) as fence:
+        time.sleep(before)
+        fence.look([server])
+        event = stage.kill()
+        if timeout is None:
+            with stage.screen.busy('the engine recovers the small server'):
+                # Nobody is asked before: that would take time from the guest that boots.
+                stage.pinged(pinger, event)
+                recovered = stage.ended(server)
+            wrong += _outcome(server, recovered, recoveries.RECOVERED) + _once(stage, server)
+        else:
+            with stage.screen.busy(f'it is evacuated after {timeout:g} s'):
+                time.sleep(max(0.0, event + timeout - time.time()))
+                _evacuate(stage, fence, [server])
+                stage.pinged(pinger, event)
+        gap = _outage(pinger.stop(), event)
+        wrong += _elsewhere(stage, server)
+        if gap is None:
+            raise commands.CloudError(f'{server.name} was answering all the time')
+    if recovered is None:
+        return outcome.Outcome(f'reds{timeout:g}', f'REDS, {timeout:g} s', event, gap,
+                               wrong=tuple(wrong))
+    return outcome.Outcome(
+        'spec', 'SpecREDS', event, gap, wrong=tuple(wrong), steps=recovered.steps,
+        phases=outcome.phases(event, recovered.suspected, recovered.steps, gap.ended))
+
+
+def suspicion(stage: stages.Stage, before: float, *, hang: bool = True) -> outcome.Outcome:
+    """Let the host look as if it were dead; it is not.
+
+    :param before: seconds that the database is used before
+    :param hang: its guests stand still until their backups have booted for a while; otherwise the
+        database's client is paced, and its throughput is of interest
+    """
+    wrong: list[str] = []
+    with stage.servers(*_PATIENT, *(() if hang else ('--interval', _PACE))) as pair:
+        stage.use(pair, before)
+        who = stage.get(pair.web, '/who')
+        pids = {server: stage.drill.pid(server, stages.HOME) for server in pair.servers}
+        event = time.time()
+        stage.home.cut(control=True)
+        stage.screen.say(f'{stages.HOME} is cut off from the control plane'
+                         + (', and its guests hang' if hang else ''))
+        with contextlib.ExitStack() as undo:
+            undo.callback(stage.home.heal)
+            if hang:
+                for pid in pids.values():
+                    _signal(pid, signal.SIGSTOP)
+                    undo.callback(_signal, pid, signal.SIGCONT)
+            with stage.screen.busy('the engine suspects it, and starts backups'):
+                for server in pair.servers:
+                    stage.begun(server)
+                if hang:
+                    time.sleep(_HANG)
+        stage.screen.say('the guests go on, and the host is connected again')
+        with stage.screen.busy('the primaries win, and the backups are removed'):
+            ended = [stage.ended(server) for server in pair.servers]
+            stage.trusted()
+        found, gap = _settle(stage, pair, event, wrong)
+        for server, recovery in zip(pair.servers, ended, strict=True):
+            wrong += _outcome(server, recovery, recoveries.PRIMARY)
+            shown = stage.drill.show(server.id)
+            if shown['OS-EXT-SRV-ATTR:host'] != stages.HOME or shown['status'] != 'ACTIVE':
+                wrong.append(f'{server.name} is {shown["status"]} on '
+                             f'{shown["OS-EXT-SRV-ATTR:host"]}')
+            if stage.drill.pid(server, stages.HOME) != pids[server]:
+                wrong.append(f'{server.name} is not the guest that it was')
+        if stage.get(pair.web, '/who') != who:
+            wrong.append(f'{pair.web.name} has booted')
+        wrong += [f'the client saw an error: {error}' for error in found['errors']]
+        return outcome.Outcome(
+            'suspicion', 'only suspected', event, gap, steps=ended[0].steps,
+            settled=ended[0].ended, wrong=tuple(wrong),
+            phases=(outcome.Phase('detect', 0.0, ended[0].suspected - event),), **found)
+
+
+class _Fence:
+    """Keeps the clients of servers from Ceph, so that nobody has to wait until their locks lapse.
+
+    The best that somebody who evacuates can do: Nova itself leaves it to the half minute after
+    which Ceph forgets a client that is dead.
+    """
+
+    def __init__(self, stage: stages.Stage) -> None:
+        self._backend = stage.cloud.backends[0]
+        self._clients: list[str] = []
+        # Connected in time: it is not to be waited for.
+        self._rados = rados.Rados(conffile=str(stage.cloud.ceph.admin_conf),
+                                  name='client.admin')
+        self._rados.connect(timeout=30)
+
+    def look(self, servers: Sequence[drills.Server]) -> None:
+        """Find the clients of servers that run."""
+        for server in servers:
+            for volume in server.volumes:
+                status: dict[str, Any] = json.loads(commands.run(
+                    ['rbd', '--conf', self._backend.conf, '--id', self._backend.user, 'status',
+                     f'{self._backend.pool}/volume-{volume}', '--format', 'json']))
+                self._clients += [watcher['address'] for watcher in status['watchers']]
+
+    def close(self) -> None:
+        """Keep them away; once they are, disconnect."""
+        for client in self._clients:
+            self._rados.mon_command(json.dumps({
+                'prefix': 'osd blocklist', 'blocklistop': 'add', 'addr': client}), b'')
+        self._clients.clear()
+        self._rados.shutdown()
+
+
+def _evacuate(stage: stages.Stage, fence: _Fence, servers: Sequence[drills.Server]) -> float:
+    """Fence the host and evacuate its servers; gives when Nova says that the first one runs."""
+    with futures.ThreadPoolExecutor() as pool:
+        fenced = pool.submit(fence.close)
+        stage.drill.force_down(stages.HOME)
+        for server in servers:
+            stage.drill.act(server.id, 'evacuate', {'host': stages.OTHER})
+        stage.drill.active(servers[0].id, stages.OTHER)
+        ended = time.time()
+        for server in servers[1:]:
+            stage.drill.active(server.id, stages.OTHER)
+        fenced.result()
+    return ended
+
+
+def _settle(stage: stages.Stage, pair: stages.Pair, event: float, wrong: list[str]
+            ) -> tuple[dict[str, Any], outcome.Gap]:
+    """Let the servers be used for a while, and find out what their users have seen."""
+    stage.use(pair, _AFTER)
+    summary, pings = stage.leave(pair)
+    done = tuple(sorted(pair.client.ledger().values()))
+    gap = outcome.longest(done, event)
+    with stage.screen.busy(f'{len(done):,} acknowledged transactions are read back'):
+        read = pair.client.verify()
+    lost = len(read['missing']) + len(read['wrong'])
+    if lost:
+        wrong.append(f'{lost} acknowledged transactions are lost or not what was written')
+    if pair.client.events('corrupt'):
+        wrong.append('the client has read something else than it had written')
+    stage.screen.say(f'not served for {gap.seconds:.2f} s; {lost} of {len(done):,} acknowledged '
+                     'transactions are lost')
+    errors = tuple(dict.fromkeys(error for outage in users.failed(summary)
+                                 for error in outage['errors']))
+    outage = _outage(pings, event)
+    return {'done': done, 'lost': lost, 'errors': errors,
+            'web_s': 0.0 if outage is None else outage.seconds}, gap
+
+
+def _outage(summary: Mapping[str, Any], event: float) -> outcome.Gap | None:
+    """Give the longest time without answers to pings since an accident."""
+    return max((outcome.Gap(float(outage['began']), float(outage['ended']))
+                for outage in summary['outages'] if outage['ended'] > event),
+               key=lambda gap: gap.seconds, default=None)
+
+
+def _return(stage: stages.Stage, wrong: list[str]) -> None:
+    """Let the host boot, and see that nobody has to do anything else."""
+    try:
+        stage.boot()
+        stage.trusted()
+    except commands.CloudError as error:
+        wrong.append(f'{stages.HOME} has not returned by itself: {error}')
+
+
+def _outcome(server: drills.Server, recovery: recoveries.Recovery, wanted: str) -> list[str]:
+    if recovery.outcome == wanted:
+        return []
+    return [f'the recovery of {server.name} ended {recovery.outcome}, not {wanted}: '
+            f'{recovery.error}']
+
+
+def _once(stage: stages.Stage, server: drills.Server) -> list[str]:
+    count = len(stage.engine.ids(server.id))
+    return [] if count == 1 else [f'{server.name} was recovered {count} times']
+
+
+def _elsewhere(stage: stages.Stage, server: drills.Server) -> list[str]:
+    """See that Nova knows where a server is, and that exactly one guest runs there."""
+    shown = stage.drill.show(server.id)
+    host = shown['OS-EXT-SRV-ATTR:host']
+    if host == stages.HOME or shown['status'] != 'ACTIVE':
+        return [f'{server.name} is {shown["status"]} on {host}']
+    running = stage.drill.running(server)
+    return [] if running == [host] else [f'{server.name} runs on {running}, Nova says {host}']
+
+
+def _signal(pid: int | None, number: int) -> None:
+    if pid is not None:
+        os.kill(pid, number)

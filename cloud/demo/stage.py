@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the accidents happen to: two servers on one host, and those who use them."""
+
+from collections.abc import Iterator
+import contextlib
+import dataclasses
+import pathlib
+import tempfile
+import time
+from typing import Any
+
+from keystoneauth1 import exceptions as keystone_exceptions
+
+from cloud import drill as drills
+from cloud import users
+from cloud.demo import recoveries
+from cloud.demo import screen as screens
+from cloud.hosts import host as one_host
+from cloud.openstack import cloud as openstack_cloud
+from cloud.openstack import services
+
+# Where the servers are, and where those that are evacuated by hand go.
+HOME, OTHER = 'cn1', 'cn2'
+# Seconds between two writes of the server that is not used for anything.
+_HEARTBEAT = 0.5
+# Seconds between two pings.
+_PING = 0.05
+# So many transactions tell that the database serves again.
+_ENOUGH = 20
+# Seconds: for a guest to boot and recover, and for a host to take work again.
+_TIMEOUT, _RETURN = 240.0, 240.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    """Two servers on one host, and who uses them.
+
+    :ivar web: says who it is, and writes now and then
+    """
+
+    database: drills.Server
+    web: drills.Server
+    client: users.Postgres
+    pinger: users.Pinger
+
+    @property
+    def servers(self) -> tuple[drills.Server, drills.Server]:
+        """Both."""
+        return self.database, self.web
+
+
+class Stage:
+    """A cloud with hosts, on which accidents happen.
+
+    :param cloud: one with hosts, which is up
+    :param scratch: for what clients say
+    :raises CloudError: whatever is asked for does not come to pass
+    """
+
+    def __init__(self, cloud: openstack_cloud.Cloud, scratch: pathlib.Path,
+                 screen: screens.Screen) -> None:
+        self.cloud = cloud
+        self.drill = drills.Drill(cloud)
+        self.screen = screen
+        self.engine = recoveries.Engine(cloud.session())
+        self._scratch = scratch
+        self._count = 0
+
+    def close(self) -> None:
+        """Disconnect."""
+        self.drill.close()
+
+    @property
+    def home(self) -> one_host.Host:
+        """The host that has accidents."""
+        return self.cloud.host(HOME)
+
+    # Servers
+
+    @contextlib.contextmanager
+    def servers(self, *options: str) -> Iterator[Pair]:
+        """Have two new servers that are used while the context lasts.
+
+        :param options: of the database's client
+        """
+        self._count += 1
+        made: list[str] = []
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._remove, made)
+            with self.screen.busy(f'two servers boot on {HOME}: a PostgreSQL, and a small one '
+                                  'that writes now and then'):
+                for image, name in (('g2', 'database'), ('g1', 'web')):
+                    made.append(self._boot(name, image))
+                database, web = map(self.drill.active, made)
+                pair = Pair(database, web, users.Postgres(self.cloud, self._directory(),
+                                                          database.address),
+                            users.Pinger(self.cloud, self._directory()))
+                for server in pair.servers:
+                    self.answers(server)
+                self.get(web, f'/cgi-bin/heartbeat?{_HEARTBEAT:g}')
+                undo.callback(self.leave, pair)
+                pair.client.start(*options)
+                pair.pinger.start(web.address, interval=_PING)
+                self.drill.wait('the database to be used',
+                                lambda: pair.client.acknowledged() > _ENOUGH, _TIMEOUT)
+            self.screen.state = lambda: self._state(pair)
+            undo.callback(setattr, self.screen, 'state', str)
+            yield pair
+
+    @contextlib.contextmanager
+    def small(self) -> Iterator[tuple[drills.Server, users.Pinger]]:
+        """Have one new server alone, which is up seconds after its start, and is pinged."""
+        self._count += 1
+        made: list[str] = []
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._remove, made)
+            with self.screen.busy(f'a small server boots on {HOME}'):
+                made.append(self._boot('small', 'g1'))
+                server = self.drill.active(made[0])
+                self.answers(server)
+            pinger = users.Pinger(self.cloud, self._directory())
+            undo.callback(pinger.stop)
+            pinger.start(server.address, interval=_PING)
+            yield server, pinger
+
+    def answers(self, server: drills.Server) -> None:
+        """Wait until a server's guest answers."""
+        self.drill.wait(f'{server.name} to answer',
+                        lambda: self.cloud.tenant.answers(server.address), _TIMEOUT)
+
+    def pinged(self, pinger: users.Pinger, event: float) -> None:
+        """Wait until there are answers again, after an accident."""
+        self.drill.wait('pings to be answered again', lambda: any(
+            outage['more']['ended'] > event for outage in pinger.events('outage')), _TIMEOUT)
+
+    def get(self, server: drills.Server, path: str) -> str:
+        """Ask the small server over HTTP, as a tenant."""
+        return self.cloud.tenant.run(['curl', '-sS', '--retry', '5', '--retry-connrefused',
+                                      '--max-time', '10',
+                                      f'http://{server.address}{path}']).strip()
+
+    def use(self, pair: Pair, seconds: float) -> None:
+        """Let the database be used for a while."""
+        with self.screen.busy(f'the database is used, {seconds:g} s'):
+            time.sleep(seconds)
+
+    def leave(self, pair: Pair) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Let nobody use the servers any more; gives what both users have seen."""
+        self.screen.state = lambda: self._state(pair, used=False)
+        return pair.client.stop(), pair.pinger.stop()
+
+    def served(self, pair: Pair) -> float:
+        """Wait until both servers serve again; gives since when the database does."""
+        known = pair.client.acknowledged()
+        self.drill.wait('the database to serve again', lambda: (
+            pair.client.acknowledged() >= known + _ENOUGH), _TIMEOUT)
+        served = sorted(pair.client.ledger().values())[known]
+        self.answers(pair.web)
+        return served
+
+    # The host
+
+    def kill(self) -> float:
+        """Switch the servers' host off at once; gives when."""
+        event = time.time()
+        self.home.kill()
+        self.screen.say(f'{HOME} is dead: every process on it was killed')
+        return event
+
+    def boot(self) -> None:
+        """Start the servers' host again, and wait until it takes work, without doing more."""
+        with self.screen.busy(f'{HOME} boots, is cleaned, and takes work again'):
+            self.home.boot()
+            self.cloud.wait_ready(_RETURN)
+
+    def mend(self) -> None:
+        """Let the servers' host take work again, whatever an operator has to do for that."""
+        self.home.heal()
+        self.home.boot()
+        self.drill.bring_up(HOME)
+        self.cloud.wait_ready(_RETURN)
+
+    # The engine
+
+    def engines(self, on: bool) -> None:
+        """Let the engines run, or not."""
+        for number in self.cloud.settings.engine_numbers:
+            name = services.engine(number)
+            if on:
+                self.cloud.start_daemon(name)
+            else:
+                self.cloud.stop_daemon(name)
+        if on:
+            self.cloud.wait_ready()
+            self.trusted()
+
+    def trusted(self) -> None:
+        """Wait until the engine has heard of all hosts, and suspects none."""
+        self.drill.wait('the engine to trust all hosts', self._all_trusted, _RETURN)
+
+    def recovery(self, server: drills.Server) -> recoveries.Recovery | None:
+        """The latest recovery of a server that is known of; None if there is none."""
+        try:
+            return self.engine.latest(server.id)
+        except keystone_exceptions.ClientException:
+            return None
+
+    def begun(self, server: drills.Server) -> None:
+        """Wait until the engine has started a backup, or has done with the server already."""
+        def found() -> bool:
+            recovery = self.recovery(server)
+            return recovery is not None and (recovery.over or recovery.begun('race'))
+        self.drill.wait(f'the engine to start a backup of {server.name}', found, _TIMEOUT)
+
+    def ended(self, server: drills.Server) -> recoveries.Recovery:
+        """Wait until the engine has done with a server, and give its recovery."""
+        def found() -> recoveries.Recovery | None:
+            recovery = self.recovery(server)
+            return recovery if recovery is not None and recovery.over else None
+        ended: recoveries.Recovery = self.drill.wait(
+            f'the recovery of {server.name} to end', found, _TIMEOUT)
+        return ended
+
+    def _all_trusted(self) -> bool:
+        try:
+            known = self.engine.hosts()
+        except keystone_exceptions.ClientException:
+            return False
+        return all(known.get(name) == recoveries.TRUSTED
+                   for name in self.cloud.settings.host_names)
+
+    # Common
+
+    def _boot(self, name: str, image: str) -> str:
+        return self.drill.boot_later(f'{name}-{self._count}', HOME, image=image,
+                                     metadata=drills.READY[image])
+
+    def _directory(self) -> pathlib.Path:
+        return pathlib.Path(tempfile.mkdtemp(dir=self._scratch))
+
+    def _remove(self, made: list[str]) -> None:
+        with self.screen.busy('the servers are removed'):
+            # First, or else Nova deletes a server of a host that is down without its host.
+            self.mend()
+            for server_id in made:
+                self.drill.delete(server_id)
+
+    def _state(self, pair: Pair, *, used: bool = True) -> str:
+        """How things are, in a line.
+
+        :param used: whether somebody uses the database
+        """
+        words = [f'{host.name} {host.state}' + (' (cut off)' if host.cuts else '')
+                 for host in self.cloud.hosts if host.state != one_host.RUNNING or host.cuts]
+        done = list(pair.client.ledger().values()) if used else []
+        if done:
+            silent = time.time() - done[-1]
+            words.append(f'database silent for {silent:.1f} s' if silent > 1 else
+                         f'{sum(moment > time.time() - 1 for moment in done)} transactions/s')
+        for server in pair.servers:
+            words += _recovery(server, self.recovery(server))
+        return ', '.join(words)
+
+
+def _recovery(server: drills.Server, recovery: recoveries.Recovery | None) -> list[str]:
+    """How far a recovery is."""
+    if recovery is None:
+        return []
+    if recovery.over:
+        return [f'{server.name}: {recovery.outcome}']
+    return [f'{server.name}: {recovery.steps[-1].name if recovery.steps else recovery.state}']

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The benchmark of failovers: what it makes of what came of accidents."""
+
+import testtools
+
+from bench import failover
+from bench import report
+from cloud.demo import outcome
+from cloud.demo import recoveries
+
+
+def _death(seconds: float, overhead: float = 0.0, lost: int = 0) -> outcome.Outcome:
+    phases = (outcome.Phase('detect', 0.0, overhead), outcome.Phase('race', overhead, seconds))
+    return outcome.Outcome('x', 'x', 0.0, outcome.Gap(0.0, seconds), lost=lost, phases=phases)
+
+
+class FiguresTest(testtools.TestCase):
+
+    def test_ratios_are_those_of_each_round(self) -> None:
+        spec = [_death(8.0, 2.0), _death(20.0, 4.0), _death(10.0, 3.0)]
+        oracle = [_death(10.0), _death(10.0), _death(10.0)]
+        short = [_death(5.0, 1.0), _death(8.0, 2.0), _death(4.0, 2.0)]
+        found = failover.figures(spec, oracle, short, _death(80.0))
+        self.assertEqual(1.0, found['failover.spec_over_oracle'])
+        self.assertEqual(3, found['failover.spec_over_oracle.n'])
+        self.assertEqual(16.0, found['failover.reds60_over_spec'])
+        self.assertEqual(2.0, found['failover.overhead_s'])
+        self.assertEqual(3.0, found['failover.detect_s'])
+        self.assertEqual(2.0, found['failover.short.detect_s'])
+        self.assertEqual(0, found['failover.lost'])
+
+    def test_what_anybody_has_lost_counts(self) -> None:
+        found = failover.figures([_death(1.0, lost=1)], [_death(1.0, lost=2)], [_death(1.0)],
+                                 _death(2.0))
+        self.assertEqual(['failover.reds60_over_spec', 'failover.lost'], report.missed(found))
+        self.assertEqual(3, found['failover.lost'])
+
+    def test_throughput(self) -> None:
+        steps = (recoveries.Step('super', 101.0, 102.0, 'e1'),)
+        one = outcome.Outcome(
+            'x', 'x', 100.0, outcome.Gap(99.0, 101.0), steps=steps, settled=103.0,
+            done=(90.0, 91.0, 92.0, 93.0, 101.5, 102.0, 104.0))
+        # Two in two seconds, after four in ten.
+        self.assertAlmostEqual(2.5, failover.throughput(one, 10.0))
+
+    def test_no_backup_no_throughput(self) -> None:
+        self.assertRaises(RuntimeError, failover.throughput, _death(1.0), 10.0)
+
+    def test_every_figure_of_the_table_is_shown(self) -> None:
+        shown = {bar.key.split('.')[0] for bar in report.BARS}
+        self.assertLessEqual({'failover', *failover.MORE} - {'detector'}, shown)

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A connection to RabbitMQ for beats alone.
+
+oslo.messaging's own waits where beats may not: for half a minute after an outage, and for a broker
+that hangs. What is on the bus, and where, is the same.
+"""
+
+from collections.abc import Iterator
+import contextlib
+import itertools
+from typing import Any
+from urllib import parse
+
+from kombu import connection as kombu
+import oslo_messaging as messaging
+
+from specreds_nova import beats
+
+EXCHANGE = f'{beats.TOPIC}_fanout'
+
+# Seconds that a broker may take to let somebody in, and to take a message.
+_CONNECT = 3.0
+_CONFIRM = 1.0
+# kombu has annotations for some of it only.
+_Connection: Any = kombu.Connection
+
+
+class Brokers:
+    """The brokers of a cluster, each tried in turn.
+
+    :param conf: the global configuration, in which oslo.messaging's options are registered
+    """
+
+    def __init__(self, conf: Any, url: messaging.TransportURL) -> None:
+        self._options = conf.oslo_messaging_rabbit
+        self._addresses = itertools.cycle([_address(url, host) for host in url.hosts])
+
+    @contextlib.contextmanager
+    def connected(self) -> Iterator[Any]:
+        """Have a connection to the next one, and the exchange declared.
+
+        :raises Exception: it cannot be had, or breaks; of whatever kind the libraries have for it
+        """
+        options = self._options
+        connection = _Connection(
+            next(self._addresses), ssl=self._ssl(), connect_timeout=_CONNECT, heartbeat=0,
+            login_method=options.rabbit_login_method)
+        try:
+            connection.connect()
+            # As oslo.messaging declares it.
+            connection.default_channel.exchange_declare(
+                EXCHANGE, 'fanout', auto_delete=True,
+                durable=options.rabbit_transient_quorum_queue)
+            yield connection
+        finally:
+            # Without a farewell, which might take for ever.
+            connection.collect()
+
+    def _ssl(self) -> Any:
+        options = self._options
+        if not options.ssl:
+            return False
+        wanted = {'keyfile': options.ssl_key_file, 'certfile': options.ssl_cert_file,
+                  'ca_certs': options.ssl_ca_file}
+        found = {name: value for name, value in wanted.items() if value}
+        if 'ca_certs' in found:
+            found['cert_reqs'] = 'required'
+        return found or True
+
+
+class Publisher:
+    """Sends one message after the other, each of which the broker has to confirm."""
+
+    def __init__(self, brokers: Brokers) -> None:
+        self._brokers = brokers
+        self._open = contextlib.ExitStack()
+        self._channel: Any = None
+
+    def cast(self, method: str, arguments: dict[str, Any]) -> None:
+        """Send.
+
+        :raises Exception: it may have got there, or not; of whatever kind the libraries have
+        """
+        try:
+            if self._channel is None:
+                self._channel = self._open.enter_context(
+                    self._brokers.connected()).default_channel
+            message = self._channel.prepare_message(
+                beats.wrap(method, arguments), content_type='application/json',
+                content_encoding='utf-8', properties={'delivery_mode': 1})
+            self._channel.basic_publish_confirm(message, exchange=EXCHANGE,
+                                                confirm_timeout=_CONFIRM)
+        except Exception:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Disconnect; what is sent next connects again."""
+        self._channel = None
+        self._open.close()
+
+
+def _address(url: messaging.TransportURL, host: messaging.TransportHost) -> str:
+    """Give what kombu calls the URL of one of the brokers."""
+    name = f'[{host.hostname}]' if ':' in (host.hostname or '') else host.hostname
+    return (f'amqp://{parse.quote(host.username or "guest", safe="")}:'
+            f'{parse.quote(host.password or "guest", safe="")}@{name or "localhost"}:'
+            f'{host.port or 5672}/{parse.quote(url.virtual_host or "", safe="")}')

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sends beats to all engines, and forgets those that cannot be sent."""
+
+import time
+from typing import Any, Protocol
+
+import oslo_messaging as messaging
+
+from specreds_nova import beats
+from specreds_nova.beats import rabbit
+
+# Seconds between two attempts while the broker is away: less than engines wait for hosts then.
+_AGAIN = 1.0
+
+
+class Bus(Protocol):
+    """What messages are sent by."""
+
+    def cast(self, method: str, arguments: dict[str, Any]) -> None:
+        """Send a message to all engines, or raise whatever is in the way of that."""
+
+    def close(self) -> None:
+        """Disconnect."""
+
+
+class Sender:
+    """Sends. For one thread, which also has to close it; it never raises.
+
+    :param conf: the global configuration, as oslo.messaging knows all of its options only there
+    """
+
+    def __init__(self, conf: Any) -> None:
+        self._conf = conf
+        self._bus: Bus | None = None
+        self._again = 0.0
+        self._error: Exception | None = None
+
+    def send(self, method: str, **arguments: Any) -> Exception | None:
+        """Send, or give why it could not be. A broker that is away is not tried each time."""
+        now = time.monotonic()
+        if self._error is not None and now < self._again:
+            return self._error
+        try:
+            self._bus = self._bus or of(self._conf)
+            self._bus.cast(method, arguments)
+        except Exception as error:
+            # Whatever it is that an outage brings up in the libraries beneath. It may be no more
+            # than a connection that broke: the next beat finds out.
+            self._again = time.monotonic() + (_AGAIN if self._error is not None else 0.0)
+            self._error = error
+        else:
+            self._error = None
+        return self._error
+
+    def close(self) -> None:
+        """Disconnect."""
+        if self._bus is not None:
+            self._bus.close()
+
+
+class _Oslo:
+    """By a client of oslo.messaging."""
+
+    def __init__(self, conf: Any) -> None:
+        self._transport = beats.transport(conf)
+        target = messaging.Target(exchange=beats.EXCHANGE, topic=beats.TOPIC,
+                                  namespace=beats.NAMESPACE, version=beats.VERSION, fanout=True)
+        # Nothing is sent twice: the next one is newer.
+        self._client = messaging.get_rpc_client(self._transport, target, retry=0)
+
+    def cast(self, method: str, arguments: dict[str, Any]) -> None:
+        """Send."""
+        self._client.cast({}, method, **arguments)
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._transport.cleanup()
+
+
+def of(conf: Any) -> Bus:
+    """Give what messages are sent by, for the broker that is configured; nothing is sent yet."""
+    url = beats.rabbit_url(conf)
+    return _Oslo(conf) if url is None else rabbit.Publisher(rabbit.Brokers(conf, url))

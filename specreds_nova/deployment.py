@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What turns SpecREDS on in an OpenStack: everything, and nothing else, in one place.
+
+The development cloud imports it. Others, such as the DevStack plug-in, read what ``python -m
+specreds_nova.deployment KIND [NAME=VALUE…]`` prints: a line for each option, with its section,
+its name and its values, and tabs between them. It needs no other package.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+import inspect
+import sys
+
+# A list is an option that is given several times.
+Value = str | Sequence[str]
+Conf = Mapping[str, Mapping[str, Value]]
+
+# Of the engine's API in the catalogue, and of the engine in Keystone. It acts for users, and
+# proves to other services that it is one.
+SERVICE_TYPE = 'speculative-recovery'
+SERVICE_NAME = 'specreds'
+USER = 'specreds'
+ROLES = ('admin', 'service')
+
+# What a back end has before, and with SpecREDS.
+PLAIN_VOLUME_DRIVER = 'cinder.volume.drivers.rbd.RBDDriver'
+VOLUME_DRIVER = 'specreds_cinder.driver.SuperRBDDriver'
+
+# `profile rbd` lets a client read the maps (so the list of the blocklist, and the pools' settings)
+# and add entries of the form address/nonce to the blocklist. It does not let it take an entry
+# away, which ending a superposition without a promotion needs: the second grant allows that.
+# Nonce 0 is left out, because `address:0/0` is how Ceph spells a whole host: a host that an
+# administrator fenced stays fenced.
+CEPH_MON_CAPS = ('profile rbd, allow command "osd blocklist" with blocklistop=rm '
+                 'addr regex "^[^/]+/[1-9][0-9]*$"')
+
+_CINDER: Conf = {
+    'DEFAULT': {
+        'volume_manager': 'specreds_cinder.manager.SuperVolumeManager',
+        'volume_api_class': 'specreds_cinder.api.guards.VolumeAPI',
+        'backup_api_class': 'specreds_cinder.api.guards.BackupAPI',
+        'transfer_api_class': 'specreds_cinder.api.guards.TransferAPI',
+        'group_api_class': 'specreds_cinder.api.guards.GroupAPI',
+        'osapi_volume_extension': ['cinder.api.contrib.standard_extensions',
+                                   'specreds_cinder.api.extension.Superpositions'],
+    },
+    # A back end that died is found and its work taken up sooner than the default has it.
+    'specreds': {'interval': '5'},
+}
+
+
+def cinder() -> Conf:
+    """Give what all services of Cinder have in ``cinder.conf``."""
+    return _CINDER
+
+
+def backend(name: str) -> Conf:
+    """Give what ``cinder.conf`` has for each back end that superposes.
+
+    :param name: of its section
+    """
+    return {name: {'volume_driver': VOLUME_DRIVER}}
+
+
+def compute() -> Conf:
+    """Give what ``nova-compute`` has in ``nova.conf``, on every host."""
+    return {'DEFAULT': {'compute_driver': 'specreds.SpeculativeLibvirtDriver'}}
+
+
+def engine(jobboard_host: str, jobboard_port: str, lock_path: str) -> Conf:
+    """Give what ``specreds-engine.conf`` has beside broker, database and account.
+
+    :param jobboard_host: where etcd is
+    :param jobboard_port: its port for clients
+    :param lock_path: a directory of the engine's own
+    """
+    return {
+        'keystone_authtoken': {'service_token_roles': 'service',
+                               'service_token_roles_required': 'true'},
+        'engine': {'jobboard_host': jobboard_host, 'jobboard_port': jobboard_port},
+        'oslo_concurrency': {'lock_path': lock_path},
+        'oslo_messaging_notifications': {'driver': 'messagingv2',
+                                         'topics': 'versioned_notifications'},
+    }
+
+
+def hypervisor() -> Conf:
+    """Give what ``ceph.conf`` has on compute hosts.
+
+    A client there must leave the decision who is fenced to others: taking the exclusive lock from
+    one that does not answer would blocklist it.
+
+    The rest is for backups. Their boot loaders read kernel and initrd in many small requests, one
+    after the other, each of which waits for the network. Ceph reads ahead, but its default cache
+    keeps nothing of that. Disks with Nova's own cache mode, `none`, have no such cache: for them
+    nothing changes.
+    """
+    return {'client': {'rbd blocklist on break lock': 'false',
+                       'rbd cache policy': 'writeback',
+                       'rbd readahead max bytes': '4194304'}}
+
+
+def monitors() -> Conf:
+    """Give what Ceph's monitors should have.
+
+    A fence waits for them to commit, which they put off for up to a second (the default) after
+    their last commit.
+    """
+    return {'mon': {'paxos propose interval': '0.1', 'paxos min wait': '0.02'}}
+
+
+def facts() -> Conf:
+    """Give what is in no file: of Keystone, of Ceph, and how Cinder is told apart without it."""
+    return {'facts': {'service_type': SERVICE_TYPE, 'service_name': SERVICE_NAME, 'user': USER,
+                      'roles': ROLES, 'plain_volume_driver': PLAIN_VOLUME_DRIVER,
+                      'ceph_mon_caps': CEPH_MON_CAPS}}
+
+
+_KINDS: Mapping[str, Callable[..., Conf]] = {
+    function.__name__: function
+    for function in (cinder, backend, compute, engine, hypervisor, monitors, facts)}
+
+
+def lines(conf: Conf) -> list[str]:
+    """Give a configuration for programs: section, option and values, with tabs between them."""
+    return ['\t'.join((section, name, *([value] if isinstance(value, str) else value)))
+            for section, options in conf.items() for name, value in options.items()]
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print a configuration.
+
+    :param argv: what it is for, and the parameters
+    :return: the exit status
+    """
+    kind, *words = argv or ['']
+    try:
+        function = _KINDS[kind]
+        parameters = inspect.signature(function).bind(
+            **dict(word.split('=', 1) for word in words))
+    except (KeyError, TypeError, ValueError):
+        usage = [' '.join((name, *(f'{parameter}=…' for parameter
+                                   in inspect.signature(function).parameters)))
+                 for name, function in _KINDS.items()]
+        print('usage: python -m specreds_nova.deployment', ' | '.join(usage), file=sys.stderr)
+        return 2
+    print('\n'.join(lines(function(**parameters.arguments))))
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))

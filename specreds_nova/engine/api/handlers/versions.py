@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which versions of the API there are; for everybody, so that clients find their way."""
+
+from http import HTTPStatus
+
+from specreds_nova.engine.api import call as api_call
+from specreds_nova.engine.api import microversions
+
+
+def index(call: api_call.Call) -> tuple[HTTPStatus, api_call.Body]:
+    """List them."""
+    return HTTPStatus.OK, {'versions': [_v1(call)]}
+
+
+def show(call: api_call.Call) -> tuple[HTTPStatus, api_call.Body]:
+    """Show the only one."""
+    return HTTPStatus.OK, {'version': _v1(call)}
+
+
+def _v1(call: api_call.Call) -> api_call.Body:
+    return {
+        'id': 'v1.0',
+        'status': 'CURRENT',
+        'min_version': microversions.VERSIONS[0],
+        'version': microversions.VERSIONS[-1],
+        'links': [{'rel': 'self', 'href': call.url('/v1')}],
+    }

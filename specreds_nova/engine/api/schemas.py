@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What requests may look like, as JSON schemas; bodies and queries alike."""
+
+from http import HTTPStatus
+from typing import Any
+
+import jsonschema
+
+from specreds_nova.engine import model
+from specreds_nova.engine.api import errors
+
+Schema = dict[str, Any]
+
+# What an error quotes of the request.
+_QUOTED = 200
+
+_UUID: Schema = {'type': 'string',
+                 'pattern': '^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\\Z'}
+_HOST: Schema = {'type': 'string', 'minLength': 1, 'maxLength': 255}
+_LIMIT: Schema = {'type': 'string', 'pattern': '^[0-9]{1,9}\\Z'}
+_REASON: Schema = {'type': 'string', 'minLength': 1, 'maxLength': 255}
+
+
+def _object(properties: Schema, **more: Any) -> Schema:
+    return {'type': 'object', 'properties': properties, 'additionalProperties': False, **more}
+
+
+def _actions(**actions: Schema) -> Schema:
+    """One of some actions: an object with exactly one of their names."""
+    return _object(actions, minProperties=1, maxProperties=1)
+
+
+NOTHING = _object({})
+
+RECOVERIES = _object({
+    'server': _UUID,
+    'host': _HOST,
+    'project': {'type': 'string', 'minLength': 1, 'maxLength': 255},
+    'state': {'enum': list(model.STATES)},
+    'outcome': {'enum': list(model.OUTCOMES)},
+    'limit': _LIMIT,
+    'marker': _UUID,
+})
+
+RECOVERY_ACTION = _actions(abort={'type': 'null'})
+
+HOSTS = _object({
+    'state': {'enum': list(model.HOST_STATES)},
+    'limit': _LIMIT,
+    'marker': _HOST,
+})
+
+HOST_ACTION = _actions(
+    suspect=_object({'reason': _REASON}, required=['reason']),
+    clear=_object({'reason': _REASON}, required=['reason']))
+
+
+def validate(schema: Schema, found: Any, what: str) -> None:
+    """Make sure that something meets a schema.
+
+    :param what: it is, for the error
+    :raises errors.Problem: it does not
+    """
+    # What is said first is about the outermost part.
+    wrong = min(jsonschema.Draft202012Validator(schema).iter_errors(found),
+                key=lambda error: (len(error.absolute_path), error.message), default=None)
+    if wrong is None:
+        return
+    where = '.'.join(str(part) for part in wrong.absolute_path)
+    words = wrong.message
+    if len(words) > _QUOTED:
+        words = f'{words[:_QUOTED]}…'
+    raise errors.Problem(HTTPStatus.BAD_REQUEST,
+                         f'the {what} is not as it should be{where and f", {where}"}: {words}')

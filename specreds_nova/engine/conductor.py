@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Works on recoveries: takes their jobs in order, as many at a time as there are slots."""
+
+from concurrent import futures
+import threading
+import time
+
+from oslo_log import log as logging
+
+from specreds_nova.engine import exception
+from specreds_nova.engine import flows as kept_flows
+from specreds_nova.engine import jobs
+from specreds_nova.engine import model
+from specreds_nova.engine.recovery import flow
+from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import working
+
+LOG = logging.getLogger(__name__)
+
+# Threads for each slot: a recovery whose server serves keeps one while its disks are merged.
+_THREADS = 4
+# Seconds in which jobs are gathered that are posted one after the other.
+_GATHER = 0.03
+# Times that claims are renewed before they would run out.
+_KEPT = 3
+
+
+class Conductor:
+    """Two threads of its own, one that takes jobs and one that keeps them; and one per recovery.
+
+    :param name: the engine's
+    :param lease: seconds for which claims hold
+    """
+
+    def __init__(self, world: runs.World, board: jobs.Board, flows: kept_flows.Flows, name: str,
+                 slots: int, lease: float, interval: float) -> None:
+        self._world = world
+        self._board = board
+        self._flows = flows
+        self._worker = working.Worker(world, flows.run, name)
+        self._slots = slots
+        self._lease = lease
+        self._interval = interval
+        self._pool = futures.ThreadPoolExecutor(_THREADS * slots, 'recovery')
+        self._lock = threading.Lock()
+        # Those that hold a slot, and all that are worked on here.
+        self._racing: set[str] = set()
+        self._running: set[str] = set()
+        # Jobs of theirs that were posted again, or claimed again.
+        self._also: dict[str, list[jobs.Posted]] = {}
+        self._wake = threading.Event()
+        self._stopped = threading.Event()
+        self._threads = [threading.Thread(target=self._take_all, name='conductor', daemon=True),
+                         threading.Thread(target=self._keep, name='claims', daemon=True)]
+        self._silent = False
+
+    def start(self) -> None:
+        """Begin."""
+        for thread in self._threads:
+            thread.start()
+
+    def wake(self) -> None:
+        """There is something to do."""
+        self._wake.set()
+
+    # For the dispatcher
+
+    def reserve(self, recovery_id: str) -> bool:
+        """Keep a slot for a recovery that is about to be made; False if there is none."""
+        try:
+            if self._stopped.is_set() or self._world.choices.full():
+                return False
+        except exception.Unreachable:
+            return False
+        with self._lock:
+            if len(self._racing) >= self._slots:
+                return False
+            self._running.add(recovery_id)
+            self._racing.add(recovery_id)
+        self._world.choices.enter(recovery_id)
+        return True
+
+    def release(self, recovery_id: str) -> None:
+        """It was not made."""
+        self._forget(recovery_id)
+
+    def begin(self, recovery: model.Recovery) -> None:
+        """Work on a recovery that was just made, if a slot was kept, or have others do it.
+
+        :raises exception.Unreachable: others cannot be told now
+        """
+        if recovery.epoch:
+            self._pool.submit(self._work, recovery.id, recovery)
+        else:
+            self.post(recovery)
+
+    def post(self, recovery: model.Recovery) -> None:
+        """Have a recovery worked on by whoever can.
+
+        :raises exception.Unreachable: nobody can be told now
+        """
+        self._board.post(recovery)
+        self._wake.set()
+
+    def serves(self, recovery_id: str) -> None:
+        """The server of a recovery serves again: somebody else may have its slot."""
+        with self._lock:
+            if recovery_id not in self._racing:
+                return
+            self._racing.discard(recovery_id)
+        self._wake.set()
+
+    def running(self) -> int:
+        """How many recoveries hold a slot."""
+        with self._lock:
+            return len(self._racing)
+
+    def stop(self, patience: float) -> bool:
+        """End; what is under way is left to other engines.
+
+        :param patience: seconds that a step may take to come to where it can be left
+        :returns: False if one did not
+        """
+        self._stopped.set()
+        self._wake.set()
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join(patience)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        until = time.monotonic() + patience
+        while (busy := self._busy()) and time.monotonic() < until:
+            time.sleep(_GATHER)
+        try:
+            self._board.close()
+        except exception.Unreachable as exc:
+            LOG.warning('the claims of this engine run out by themselves: %s', exc)
+        return not busy
+
+    def _busy(self) -> bool:
+        with self._lock:
+            return bool(self._running)
+
+    # Threads
+
+    def _take_all(self) -> None:
+        while not self._stopped.is_set():
+            if self._wake.wait(self._interval):
+                # More comes with the first.
+                self._stopped.wait(_GATHER)
+            self._wake.clear()
+            try:
+                self._take()
+            except exception.Unreachable as exc:
+                if not self._silent:
+                    LOG.warning('nothing new is begun: %s', exc)
+                self._silent = True
+            except Exception:
+                LOG.exception('jobs cannot be taken')
+            else:
+                self._silent = False
+
+    def _keep(self) -> None:
+        while not self._stopped.wait(self._lease / _KEPT):
+            try:
+                self._board.keep()
+            except Exception as exc:
+                LOG.warning('the claims of this engine may run out: %s', exc)
+
+    def _take(self) -> None:
+        """Take as many jobs as there are slots."""
+        if not self._free():
+            return
+        for posted in self._board.unclaimed():
+            if self._stopped.is_set() or not self._free() or self._world.choices.full():
+                return
+            with self._lock:
+                ours = posted.recovery in self._running
+                if not ours:
+                    self._running.add(posted.recovery)
+                    self._racing.add(posted.recovery)
+            claimed = False
+            try:
+                # Ours, too, if the lease has run out meanwhile.
+                claimed = self._board.claim(posted)
+            finally:
+                if not ours and not claimed:
+                    self._forget(posted.recovery)
+            if claimed and ours:
+                self._add(posted)
+            elif claimed:
+                self._world.choices.enter(posted.recovery)
+                self._pool.submit(self._work, posted.recovery, None, posted)
+
+    def _add(self, posted: jobs.Posted) -> None:
+        """Be done with a job when the others of its recovery are."""
+        with self._lock:
+            running = posted.recovery in self._running
+            if running:
+                self._also.setdefault(posted.recovery, []).append(posted)
+        if not running:
+            # It has just ended, or was left: whoever takes it finds out.
+            self._board.abandon(posted)
+
+    def _free(self) -> bool:
+        with self._lock:
+            return len(self._racing) < self._slots
+
+    def _forget(self, recovery_id: str) -> None:
+        self._world.choices.leave(recovery_id)
+        with self._lock:
+            self._running.discard(recovery_id)
+            self._racing.discard(recovery_id)
+        self._wake.set()
+
+    # A recovery
+
+    def _work(self, recovery_id: str, begun: model.Recovery | None,
+              posted: jobs.Posted | None = None) -> None:
+        """Bring a recovery to its end.
+
+        :param begun: as it was made here, if nobody has posted it yet
+        """
+        done = False
+        try:
+            if begun is not None:
+                posted = self._board.post(begun, ours=True)
+        except exception.Unreachable as exc:
+            LOG.warning('recovery %s: others do not know of it: %s', recovery_id, exc)
+        try:
+            self._worker.bring_to_end(recovery_id, begun)
+            done = True
+        except (exception.Superseded, runs.Interrupted, flow.Left) as exc:
+            LOG.info('recovery %s is left: %s', recovery_id, exc.__cause__ or exc)
+        except Exception:
+            LOG.exception('recovery %s cannot be gone on with here', recovery_id)
+        try:
+            if done:
+                self._flows.forget(recovery_id)
+            else:
+                self._flows.leave(recovery_id)
+            with self._lock:
+                mine = self._also.pop(recovery_id, [])
+            for one in [*([posted] if posted else []), *mine]:
+                (self._board.consume if done else self._board.abandon)(one)
+        except exception.Unreachable as exc:
+            LOG.warning('the job of recovery %s stays on the board: %s', recovery_id, exc)
+        finally:
+            self._forget(recovery_id)

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All options of ``specreds-engine.conf``: those of the process, and what its parts have."""
+
+import socket
+
+from oslo_config import cfg
+
+from specreds_nova.engine.api import conf as api_conf
+from specreds_nova.engine.detection import conf as detection_conf
+from specreds_nova.engine.detection import masakari
+from specreds_nova.engine.recovery import conf as recovery_conf
+from specreds_nova.engine.world import conf as world_conf
+
+GROUP = 'engine'
+
+_PROCESS: list[cfg.Opt] = [
+    cfg.StrOpt('name', default=socket.gethostname(), sample_default='its host name',
+               help='What this engine is called. No two of them may have the same name.'),
+    cfg.IntOpt('slots', default=100, min=1,
+               help='Recoveries that this engine works on at a time. Those whose server serves '
+                    'again do not count.'),
+    cfg.StrOpt('jobboard_host', default='localhost',
+               help='Host of etcd, where engines share their work.'),
+    cfg.PortOpt('jobboard_port', default=2379, help='Its port for clients.'),
+    cfg.StrOpt('jobboard_protocol', default='http', choices=['http', 'https'],
+               help='How it is spoken to.'),
+    cfg.StrOpt('jobboard_ca_cert', help='File with the certificates that are trusted, for https.'),
+    cfg.StrOpt('jobboard_cert', help="File with the engine's certificate, for https."),
+    cfg.StrOpt('jobboard_key', help='File with its key.'),
+    cfg.IntOpt('job_lease', default=4, min=2,
+               help='Seconds after which another engine takes over what a dead one was at.'),
+    cfg.FloatOpt('job_interval', default=0.5, min=0.05,
+                 help='Seconds between two looks for what other engines have left.'),
+    cfg.FloatOpt('janitor_interval', default=2.0, min=0.1,
+                 help='Seconds between two looks at hosts that are back, at recoveries that '
+                      'nobody works on, and at what operators say.'),
+    cfg.IntOpt('keep_recoveries', default=2592000, min=0,
+               help='Seconds for which recoveries that have ended are remembered.'),
+    cfg.StrOpt('metrics_host', default='0.0.0.0',
+               help='Address at which Prometheus gets the metrics of this engine.'),
+    cfg.PortOpt('metrics_port', default=9180, min=0, help='Port for that; 0 for none.'),
+]
+
+OPTIONS: list[cfg.Opt] = [*_PROCESS, *detection_conf.OPTIONS, *masakari.OPTIONS,
+                          *recovery_conf.OPTIONS, *world_conf.RPC]
+
+
+def register(conf: cfg.ConfigOpts) -> None:
+    """Make all options known. May be repeated."""
+    # A group of its own for each: they would share the values otherwise.
+    conf.register_group(cfg.OptGroup(GROUP, title='The engine'))
+    conf.register_opts(OPTIONS, GROUP)
+    api_conf.register(conf)
+    world_conf.register(conf)

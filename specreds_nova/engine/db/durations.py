@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long servers take until their backups are ready: what happened lately counts the most."""
+
+from collections.abc import Collection
+
+from oslo_db import exception as db_exception
+import sqlalchemy as sa
+
+from specreds_nova.engine.db import tables
+
+# Of the newest sample in the mean.
+WEIGHT = 0.3
+
+_T = tables.DURATIONS
+
+
+def get(connection: sa.Connection, servers: Collection[str]) -> dict[str, float]:
+    """Give the mean seconds by server, of those that are known."""
+    rows = connection.execute(
+        sa.select(_T.c.server, _T.c.seconds).where(_T.c.server.in_(servers)))
+    return {row.server: row.seconds for row in rows}
+
+
+def learn(connection: sa.Connection, server: str, seconds: float, now: float) -> None:
+    """Add a sample to the mean of a server."""
+    if _update(connection, server, seconds, now):
+        return
+    try:
+        with connection.begin_nested():
+            connection.execute(sa.insert(_T).values(
+                server=server, seconds=seconds, samples=1, updated=now))
+    except db_exception.DBDuplicateEntry:
+        _update(connection, server, seconds, now)
+
+
+def _update(connection: sa.Connection, server: str, seconds: float, now: float) -> bool:
+    changed = connection.execute(
+        sa.update(_T).where(_T.c.server == server)
+        .values(seconds=_T.c.seconds + WEIGHT * (seconds - _T.c.seconds),
+                samples=_T.c.samples + 1, updated=now))
+    return bool(changed.rowcount)

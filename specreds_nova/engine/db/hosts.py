@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts in the database: whoever writes one must have read it as it is."""
+
+from typing import Any
+
+from oslo_db import exception as db_exception
+import sqlalchemy as sa
+
+from specreds_nova.engine import exception
+from specreds_nova.engine import model
+from specreds_nova.engine.db import tables
+
+_T = tables.HOSTS
+_CHANGEABLE = frozenset({'state', 'since', 'why', 'word', 'word_reason', 'flaps'})
+
+
+def get(connection: sa.Connection, name: str) -> model.Host | None:
+    """Give a host that somebody has written down."""
+    row = connection.execute(sa.select(_T).where(_T.c.name == name)).one_or_none()
+    return _host(row) if row else None
+
+
+def get_all(connection: sa.Connection) -> list[model.Host]:
+    """Give all hosts, by name."""
+    return [_host(row) for row in connection.execute(sa.select(_T).order_by(_T.c.name))]
+
+
+def change(connection: sa.Connection, host: model.Host, values: dict[str, Any]
+           ) -> model.Host | None:
+    """Change a host that is as it was read; None if it is not any more.
+
+    :raises exception.Invalid: there is no such value of a host
+    """
+    unknown = values.keys() - _CHANGEABLE
+    if unknown:
+        raise exception.Invalid(f'a host has no {", ".join(sorted(unknown))} to change')
+    if 'why' in values:
+        values['why'] = [dict(one) for one in values['why']]
+    generation = host.generation + 1
+    if host.generation == 0:
+        row = {'state': host.state, 'since': host.since, 'why': [dict(one) for one in host.why],
+               'word': host.word, 'word_reason': host.word_reason, 'flaps': host.flaps}
+        try:
+            with connection.begin_nested():
+                connection.execute(sa.insert(_T).values(
+                    name=host.name, generation=generation, **{**row, **values}))
+        except db_exception.DBDuplicateEntry:
+            return None
+    else:
+        changed = connection.execute(
+            sa.update(_T).where(_T.c.name == host.name, _T.c.generation == host.generation)
+            .values(generation=generation, **values))
+        if changed.rowcount != 1:
+            return None
+    return get(connection, host.name)
+
+
+def _host(row: sa.Row[Any]) -> model.Host:
+    values = dict(row._mapping)
+    values['why'] = tuple(values['why'])
+    return model.Host(**values)

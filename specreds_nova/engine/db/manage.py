@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``specreds-engine-manage``: looks after the engine's database."""
+
+import argparse
+from collections.abc import Sequence
+import sys
+import time
+
+from oslo_config import cfg
+
+from specreds_nova.engine import exception
+from specreds_nova.engine.db import connection as db_connection
+from specreds_nova.engine.db import migration
+from specreds_nova.engine.db import store
+
+_DAY_S = 86400.0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run it; gives the exit status."""
+    conf = cfg.ConfigOpts()
+    conf.register_cli_opt(cfg.SubCommandOpt('area', title='areas', handler=_areas))
+    conf(sys.argv[1:] if argv is None else argv, project='specreds',
+         prog='specreds-engine-manage',
+         default_config_files=cfg.find_config_files('specreds', 'specreds-engine'),
+         default_config_dirs=cfg.find_config_dirs('specreds', 'specreds-engine'))
+    try:
+        conf.area.run(conf)
+    except exception.EngineError as error:
+        print(f'specreds-engine-manage: {error}', file=sys.stderr)
+        return 1
+    return 0
+
+
+def _areas(areas: 'argparse._SubParsersAction[argparse.ArgumentParser]') -> None:
+    database = areas.add_parser('db', help="the engine's database: [database] connection")
+    what = database.add_subparsers(metavar='COMMAND', required=True)
+    sync = what.add_parser(
+        'sync', help='make its tables, or bring them to the version of this release; before the '
+                     'engines of that release are started; may be repeated')
+    sync.set_defaults(run=_sync)
+    version = what.add_parser('version', help='print its version, and that of this release')
+    version.set_defaults(run=_version)
+    purge = what.add_parser('purge', help='forget recoveries that ended a while ago')
+    purge.add_argument('--older-than', type=_days, default=30.0, metavar='DAYS',
+                       help='how long they have to have ended (default: %(default)g)')
+    purge.set_defaults(run=_purge)
+
+
+def _days(text: str) -> float:
+    try:
+        days = float(text)
+    except ValueError:
+        days = -1.0
+    if not days >= 0:
+        raise argparse.ArgumentTypeError(f'"{text}" is no number of days')
+    return days
+
+
+def _sync(conf: cfg.ConfigOpts) -> None:
+    print(migration.sync(db_connection.connect(conf)))
+
+
+def _version(conf: cfg.ConfigOpts) -> None:
+    found = migration.version(db_connection.connect(conf))
+    print(f'{found or "none"} (of this release: {migration.newest()})')
+
+
+def _purge(conf: cfg.ConfigOpts) -> None:
+    gone = store.from_conf(conf).prune(time.time() - conf.area.older_than * _DAY_S)
+    print(f'{gone} forgotten')
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run by alembic: brings the connection that it was given to another version."""
+
+from alembic import context
+
+from specreds_nova.engine.db import tables
+
+context.configure(connection=context.config.attributes['connection'],
+                  target_metadata=tables.METADATA, render_as_batch=True)
+with context.begin_transaction():
+    context.run_migrations()

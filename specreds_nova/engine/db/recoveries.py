@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recoveries in the database: one per server that has not ended, changed by one engine at a time.
+
+Each change is a single conditional UPDATE whose row count tells whether it was done. An engine
+that took a recovery over has raised its epoch, so whatever its former one still tries fails.
+"""
+
+from typing import Any
+
+from oslo_db import exception as db_exception
+import sqlalchemy as sa
+
+from specreds_nova.engine import exception
+from specreds_nova.engine import model
+from specreds_nova.engine.db import tables
+
+_T = tables.RECOVERIES
+_ACTIVE = 1
+_CHANGEABLE = frozenset({'state', 'priority', 'expected', 'destination', 'superposition',
+                         'outcome', 'error', 'bytes', 'why'})
+# After the commit point they would be lies.
+_PRIMARY_LIVES = (model.PRIMARY, model.ABORTED)
+
+
+def create(connection: sa.Connection, recovery: model.Recovery, now: float) -> bool:
+    """Write a new recovery down, or find it written down; False if the server has another one.
+
+    :raises exception.Invalid: it has ended already
+    """
+    if recovery.state == model.ENDED:
+        raise exception.Invalid(f'recovery {recovery.id} cannot begin with its end')
+    columns = {column.name for column in _T.columns} - {'active', 'created', 'updated'}
+    row = {name: getattr(recovery, name) for name in columns}
+    row |= {'why': [dict(one) for one in recovery.why], 'active': _ACTIVE,
+            'created': recovery.created or now, 'updated': now}
+    try:
+        with connection.begin_nested():
+            connection.execute(sa.insert(_T).values(**row))
+    except db_exception.DBDuplicateEntry:
+        found = get(connection, recovery.id)
+        return found is not None and found.state != model.ENDED
+    return True
+
+
+def get(connection: sa.Connection, recovery_id: str) -> model.Recovery | None:
+    """Give a recovery, without its steps."""
+    row = connection.execute(sa.select(_T).where(_T.c.id == recovery_id)).one_or_none()
+    return _recovery(row) if row else None
+
+
+def active(connection: sa.Connection, host: str | None) -> list[model.Recovery]:
+    """Give those that have not ended, the oldest first."""
+    query = sa.select(_T).where(_T.c.active == _ACTIVE).order_by(_T.c.created, _T.c.id)
+    if host is not None:
+        query = query.where(_T.c.host == host)
+    return [_recovery(row) for row in connection.execute(query)]
+
+
+def page(connection: sa.Connection, filters: dict[str, str], limit: int | None,
+         marker: str | None) -> list[model.Recovery]:
+    """Give those that meet all filters, the newest first.
+
+    :param filters: values by column
+    :param marker: begin after the one with this id
+    :raises exception.Invalid: there is no such marker
+    """
+    query = sa.select(_T).where(*(_T.c[name] == value for name, value in filters.items()))
+    if marker is not None:
+        known = connection.execute(
+            sa.select(_T.c.id).where(_T.c.id == marker)).one_or_none()
+        if known is None:
+            raise exception.Invalid(
+                f'marker {marker} is the id of no recovery (any more): begin anew')
+        # The database compares with what it holds: a float need not survive a round trip.
+        at = sa.select(_T.c.created).where(_T.c.id == marker).scalar_subquery()
+        query = query.where(sa.or_(_T.c.created < at,
+                                   sa.and_(_T.c.created == at, _T.c.id < marker)))
+    query = query.order_by(_T.c.created.desc(), _T.c.id.desc()).limit(limit)
+    return [_recovery(row) for row in connection.execute(query)]
+
+
+def take_over(connection: sa.Connection, recovery_id: str, engine: str, now: float
+              ) -> model.Recovery:
+    """Raise the epoch of a recovery; one that has ended stays as it is.
+
+    :raises exception.NotFound: there is none
+    """
+    connection.execute(
+        sa.update(_T).where(_T.c.id == recovery_id, _T.c.active == _ACTIVE)
+        .values(epoch=_T.c.epoch + 1, engine=engine, updated=now))
+    found = get(connection, recovery_id)
+    if found is None:
+        raise exception.NotFound(f'there is no recovery {recovery_id}')
+    return found
+
+
+def change(connection: sa.Connection, recovery: model.Recovery, values: dict[str, Any],
+           now: float) -> model.Recovery:
+    """Change a recovery in its newest epoch. To end it twice in the same way is to end it once.
+
+    :raises exception.Superseded: another engine has taken it over
+    :raises exception.Ended: it has ended, otherwise than this would
+    :raises exception.Invalid: it would go back, or there is no such value
+    """
+    values = _checked(recovery, values)
+    meant = [_T.c.id == recovery.id, _T.c.epoch == recovery.epoch, _T.c.active == _ACTIVE]
+    if values.get('state') in model.BEFORE_COMMIT or values.get('outcome') in _PRIMARY_LIVES:
+        meant.append(_T.c.state.in_(model.BEFORE_COMMIT))
+    ending = {'active': None, 'ended': now} if values.get('state') == model.ENDED else {}
+    changed = connection.execute(
+        sa.update(_T).where(*meant).values(updated=now, **values, **ending)).rowcount
+    found = get(connection, recovery.id)
+    if changed == 1 and found is not None:
+        return found
+    if found is not None and found.epoch == recovery.epoch:
+        if found.state != model.ENDED:
+            raise exception.Invalid(
+                f'recovery {recovery.id} is {found.state}, past the commit point: it cannot '
+                f'become {values["state"]} {values.get("outcome") or ""}'.rstrip())
+        if values.get('state') == model.ENDED == found.state and all(
+                _row(found)[name] == value for name, value in values.items()):
+            return found
+    raise _lost(recovery, found)
+
+
+def hold(connection: sa.Connection, recovery: model.Recovery, *, ended: bool, now: float) -> None:
+    """Keep anybody from changing a recovery until the transaction ends.
+
+    :param ended: it may have ended
+    :raises exception.Superseded: another engine has taken it over
+    :raises exception.Ended: it has ended
+    """
+    meant = [_T.c.id == recovery.id, _T.c.epoch == recovery.epoch]
+    if not ended:
+        meant.append(_T.c.active == _ACTIVE)
+    if connection.execute(sa.update(_T).where(*meant).values(updated=now)).rowcount != 1:
+        raise _lost(recovery, get(connection, recovery.id))
+
+
+def request_abort(connection: sa.Connection, recovery_id: str, now: float) -> bool:
+    """Note that an operator wants one to end; False if it is past that, or there is none."""
+    changed = connection.execute(
+        sa.update(_T).where(_T.c.id == recovery_id, _T.c.state.in_(model.BEFORE_COMMIT))
+        .values(abort=True, updated=now))
+    return bool(changed.rowcount == 1)
+
+
+def prune(connection: sa.Connection, before: float, limit: int) -> int:
+    """Forget some of those that ended before a moment; gives how many."""
+    ids = list(connection.execute(
+        sa.select(_T.c.id).where(_T.c.ended < before).order_by(_T.c.ended).limit(limit))
+        .scalars())
+    if not ids:
+        return 0
+    connection.execute(sa.delete(tables.STEPS).where(tables.STEPS.c.recovery.in_(ids)))
+    return int(connection.execute(sa.delete(_T).where(_T.c.id.in_(ids))).rowcount)
+
+
+def _checked(recovery: model.Recovery, values: dict[str, Any]) -> dict[str, Any]:
+    unknown = values.keys() - _CHANGEABLE
+    if unknown:
+        raise exception.Invalid(f'a recovery has no {", ".join(sorted(unknown))} to change')
+    if values.get('state', recovery.state) not in model.STATES:
+        raise exception.Invalid(f'there is no state {values["state"]} of a recovery')
+    if (values.get('state') == model.ENDED) != (values.get('outcome') in model.OUTCOMES):
+        raise exception.Invalid(
+            f'recovery {recovery.id} ends with an outcome, and has none before: '
+            f'state {values.get("state")}, outcome {values.get("outcome")}')
+    if 'why' in values:
+        return {**values, 'why': [dict(one) for one in values['why']]}
+    return values
+
+
+def _lost(recovery: model.Recovery, found: model.Recovery | None) -> exception.Superseded:
+    if found is None:
+        return exception.Ended(f'recovery {recovery.id} has ended, and is forgotten')
+    if found.epoch != recovery.epoch:
+        return exception.Superseded(
+            f'recovery {recovery.id} is at epoch {found.epoch}, of engine {found.engine}: '
+            f'epoch {recovery.epoch} must not go on')
+    return exception.Ended(f'recovery {recovery.id} has ended: {found.outcome}')
+
+
+def _row(found: model.Recovery) -> dict[str, Any]:
+    return {**vars(found), 'why': [dict(one) for one in found.why]}
+
+
+def _recovery(row: sa.Row[Any]) -> model.Recovery:
+    values = dict(row._mapping)
+    del values['active']
+    values['why'] = tuple(values['why'])
+    return model.Recovery(**values)

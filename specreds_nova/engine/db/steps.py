@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The steps of recoveries in the database."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from specreds_nova.engine import model
+from specreds_nova.engine.db import recoveries
+from specreds_nova.engine.db import tables
+
+_T = tables.STEPS
+_SHOWN = (_T.c.name, _T.c.attempt, _T.c.engine, _T.c.began, _T.c.ended, _T.c.detail)
+
+
+def get(connection: sa.Connection, recovery_id: str) -> tuple[model.Step, ...]:
+    """Give the steps of a recovery in the order in which they began."""
+    rows = connection.execute(
+        sa.select(*_SHOWN).where(_T.c.recovery == recovery_id).order_by(_T.c.began, _T.c.id))
+    return tuple(model.Step(**row._mapping) for row in rows)
+
+
+def begin(connection: sa.Connection, recovery: model.Recovery, name: str, now: float) -> int:
+    """Note that a step begins; gives its attempt.
+
+    :raises exception.Superseded: this is not the newest epoch of the recovery, or it has ended
+    """
+    recoveries.hold(connection, recovery, ended=False, now=now)
+    before: int | None = connection.execute(
+        sa.select(sa.func.max(_T.c.attempt))
+        .where(_T.c.recovery == recovery.id, _T.c.name == name)).scalar_one()
+    attempt = (before or 0) + 1
+    connection.execute(sa.insert(_T).values(
+        recovery=recovery.id, name=name, attempt=attempt, engine=recovery.engine or '',
+        began=now, detail={}))
+    return attempt
+
+
+def end(connection: sa.Connection, recovery: model.Recovery, name: str, attempt: int,
+        detail: Mapping[str, Any], now: float) -> None:
+    """Note that a step has ended; if that is noted already, it stays as it is.
+
+    :raises exception.Superseded: this is not the newest epoch of the recovery
+    """
+    recoveries.hold(connection, recovery, ended=True, now=now)
+    connection.execute(
+        sa.update(_T).where(_T.c.recovery == recovery.id, _T.c.name == name,
+                            _T.c.attempt == attempt, _T.c.ended.is_(None))
+        .values(ended=now, detail=dict(detail)))

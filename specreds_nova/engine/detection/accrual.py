@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How suspicious the silence of one host is: an adaptive phi-accrual detector.
+
+phi is -log10 of the probability that a beat comes later still, if the gaps between beats are
+normally distributed as those seen lately. phi grows with the silence without bound; what is
+compared with a threshold on each look is not phi but the moment at which it gets there, which is
+known since the last beat.
+"""
+
+import dataclasses
+import functools
+import math
+import statistics
+
+# Beyond it the tail has no floating-point number of its own.
+_FAR = 30.0
+# Seconds of patience that make no difference.
+_NEGLIGIBLE = 1e-3
+_LN10 = math.log(10.0)
+_NORMAL = statistics.NormalDist()
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """How patient to be.
+
+    :ivar threshold: phi from which on a host is suspected
+    :ivar window: about how many of the latest gaps count
+    :ivar floor: least deviation of the gaps, as a share of the interval
+    :ivar clip: gaps count as this many intervals at most, so that a single pause changes little
+    :ivar longest: seconds of silence after which any host is suspected
+    :ivar reserve: how much longer than its longest pause a host may be silent that was suspected
+        and yet lived, as a factor
+    :ivar forgive: seconds after which half of that is forgotten
+    """
+
+    threshold: float = 8.0
+    window: int = 100
+    floor: float = 0.5
+    clip: float = 4.0
+    longest: float = 5.0
+    reserve: float = 1.25
+    forgive: float = 1800.0
+
+    @functools.cached_property
+    def sigmas(self) -> float:
+        """How many deviations after the mean phi is at the threshold."""
+        return -_NORMAL.inv_cdf(10.0 ** -self.threshold)
+
+    @functools.cached_property
+    def gain(self) -> float:
+        """How much a single gap counts."""
+        return 2.0 / (self.window + 1)
+
+
+class Accrual:
+    """The gaps between one host's beats. Every method takes constant time.
+
+    Times are seconds of a clock of the caller's choice, which never goes backwards.
+
+    :param now: when the first beat was heard
+    :param interval: seconds that the host says are between its beats
+    :ivar last: when the latest beat was heard
+    :ivar deadline: when the host is suspected, if no beat comes
+    :ivar margin: seconds that it is given beyond what its gaps say, as it was wrongly suspected
+    """
+
+    __slots__ = ('_interval', '_mean', '_settings', '_variance', 'deadline', 'last', 'margin')
+
+    def __init__(self, settings: Settings, now: float, interval: float) -> None:
+        self._settings = settings
+        self.margin = 0.0
+        self.begin(now, interval)
+
+    def begin(self, now: float, interval: float) -> None:
+        """Begin anew, as the host did; only its margin is kept."""
+        self._interval = interval
+        self._mean = interval
+        self._variance = 0.0
+        self.last = now
+        self._plan()
+
+    def heard(self, now: float, interval: float) -> None:
+        """A beat was heard."""
+        if interval != self._interval:
+            self.begin(now, interval)
+            return
+        settings = self._settings
+        gap = now - self.last
+        if now >= self.deadline:
+            self._lived(gap)
+        elif self.margin:
+            self._forgive(gap)
+        difference = min(gap, settings.clip * interval) - self._mean
+        step = settings.gain * difference
+        self._mean += step
+        self._variance = (1.0 - settings.gain) * (self._variance + difference * step)
+        self.last = now
+        self._plan()
+
+    def pretend(self, now: float) -> None:
+        """Take the host as heard now, without learning from it."""
+        self.last = now
+        self._plan()
+
+    def phi(self, now: float) -> float:
+        """How suspicious the silence is now: 0 or more, and more the longer it lasts."""
+        silence = now - self.last
+        if silence <= 0.0:
+            return 0.0
+        found = _improbability((silence - self.margin - self._mean) / self._deviation())
+        # So that a very uneven host is suspected in the end, too.
+        return max(found, self._settings.threshold * silence / self._longest())
+
+    def _lived(self, gap: float) -> None:
+        """It was suspected and lives: remember how late it was."""
+        # More patience than there is would not have helped.
+        if gap <= self._longest():
+            self.margin = max(self.margin, gap * self._settings.reserve - self._tolerance())
+
+    def _forgive(self, passed: float) -> None:
+        self.margin *= 0.5 ** (passed / self._settings.forgive)
+        if self.margin < _NEGLIGIBLE:
+            self.margin = 0.0
+
+    def _plan(self) -> None:
+        self.deadline = self.last + min(self._tolerance() + self.margin, self._longest())
+
+    def _tolerance(self) -> float:
+        return self._mean + self._settings.sigmas * self._deviation()
+
+    def _deviation(self) -> float:
+        return max(math.sqrt(self._variance), self._settings.floor * self._interval)
+
+    def _longest(self) -> float:
+        # A host that speaks rarely cannot be expected to have spoken.
+        return max(self._settings.longest, self._settings.clip * self._interval)
+
+
+def _improbability(sigmas: float) -> float:
+    """Give -log10 of the upper tail of the normal distribution."""
+    if sigmas <= _FAR:
+        return max(0.0, -math.log10(0.5 * math.erfc(sigmas / math.sqrt(2.0))))
+    # From below, so that it does not fall where the two meet.
+    square = sigmas * sigmas
+    tail = math.log(1.0 - 1.0 / square) - math.log(sigmas * math.sqrt(2.0 * math.pi))
+    return (0.5 * square - tail) / _LN10

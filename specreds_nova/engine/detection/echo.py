@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engine's own beats, which it hears itself: see :mod:`.listening`."""
+
+from typing import Any
+
+from oslo_log import log as logging
+
+from specreds_nova.beats import pulse
+from specreds_nova.beats import sending
+from specreds_nova.engine import ports
+
+LOG = logging.getLogger(__name__)
+
+
+class Echo(pulse.Pulse):
+    """The thread that sends them.
+
+    :param conf: the global configuration
+    :param engine: the name of this engine, another one than that of all others
+    """
+
+    def __init__(self, conf: Any, engine: str, clock: ports.Clock) -> None:
+        super().__init__('specreds-echo', conf.engine.echo_interval)
+        self._engine = engine
+        self._clock = clock
+        self._sender = sending.Sender(conf)
+        self._failing = False
+
+    def start(self) -> None:
+        """Begin, unless there are none."""
+        if self._interval:
+            super().start()
+
+    def beat(self) -> None:
+        """Send one."""
+        error = self._sender.send('echo', engine=self._engine, sent=self._clock.now())
+        if error is not None and not self._failing:
+            LOG.warning('the engine cannot send to itself: %s', error)
+        self._failing = error is not None
+
+    def end(self) -> None:
+        """Disconnect."""
+        self._sender.close()

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What speaks for it that a host has failed, and how much.
+
+Each kind has a weight; a host is suspected if the weights of what is known of it add up to 1.
+"""
+
+from collections.abc import Iterable, Mapping
+import dataclasses
+from typing import Any
+
+# Of hosts.
+SILENCE = 'silence'
+LIBVIRT = 'libvirt'
+STORAGE = 'storage'
+NOVA = 'nova'
+MASAKARI = 'masakari'
+OPERATOR = 'operator'
+# Of one server, never of its host.
+CRASH = 'crash'
+
+# What adds up to it is a suspicion.
+ENOUGH = 1.0
+# Weights are sums of decimal fractions.
+_ROUNDING = 1e-9
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """One kind of evidence.
+
+    :ivar weight: how much it counts; 1 decides alone, 0 does not count
+    :ivar words: what it says; ``{0}`` is what was measured or told
+    """
+
+    name: str
+    weight: float
+    words: str
+
+
+KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (
+    Kind(SILENCE, 1.0, 'no beat for {0:.2f} s'),
+    # Its servers go on without it.
+    Kind(LIBVIRT, 0.5, 'libvirt has not answered for {0:.0f} s'),
+    Kind(STORAGE, 1.0, 'its storage has not answered for {0:.0f} s'),
+    # A minute late, and also so if only the service has ended.
+    Kind(NOVA, 0.3, 'Nova takes its service for down: {0}'),
+    Kind(MASAKARI, 0.8, 'Masakari was notified: {0}'),
+    Kind(OPERATOR, 1.0, 'an operator says so: {0}'),
+    Kind(CRASH, 1.0, 'the domain of server {0} has crashed'),
+)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Evidence:
+    """Something that speaks for a failure.
+
+    :ivar share: how much of its kind's weight it has, from 0 to 1
+    :ivar at: seconds since the epoch
+    """
+
+    kind: str
+    words: str
+    at: float
+    share: float = 1.0
+
+    def told(self) -> Mapping[str, Any]:
+        """Give it as :class:`model.Host` keeps it: ``kind``, ``words``, ``at``."""
+        return {'kind': self.kind, 'words': self.words, 'at': self.at}
+
+
+def of(kind: str, measured: object, at: float, share: float = 1.0) -> Evidence:
+    """Make evidence of a kind.
+
+    :param measured: what the words of the kind are about
+    :raises KeyError: there is no such kind
+    """
+    return Evidence(kind, KINDS[kind].words.format(measured), at, share)
+
+
+class Scales:
+    """The weights.
+
+    :param weights: those that are other than :data:`KINDS` has them
+    :raises ValueError: there is no such kind, or a weight is negative
+    """
+
+    def __init__(self, weights: Mapping[str, float] | None = None) -> None:
+        self._weights = {kind.name: kind.weight for kind in KINDS.values()}
+        for name, weight in (weights or {}).items():
+            if name not in KINDS:
+                raise ValueError(f'there is no evidence of kind {name}, only '
+                                 f'{", ".join(sorted(KINDS))}')
+            if weight < 0:
+                raise ValueError(f'the weight of {name} is {weight}: it cannot be negative')
+            self._weights[name] = weight
+
+    def sum(self, found: Iterable[Evidence]) -> float:
+        """Give how much all of it weighs."""
+        return sum(self._weights[one.kind] * one.share for one in found)
+
+    def enough(self, found: Iterable[Evidence]) -> bool:
+        """Tell whether it is enough for a suspicion."""
+        return self.sum(found) >= ENOUGH - _ROUNDING

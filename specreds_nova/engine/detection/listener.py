@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hears the beats of all hosts, and the engine's own::
+
+    listener = listener.of(CONF, engine, monitor)
+    listener.start()
+    ...
+    listener.stop()
+
+From RabbitMQ it reads by itself, as oslo.messaging's server takes half a millisecond for a
+message; from any other broker by that server.
+"""
+
+from collections.abc import Mapping
+import threading
+import time
+from typing import Any, Protocol
+
+from oslo_log import log as logging
+import oslo_messaging as messaging
+from oslo_utils import uuidutils
+
+from specreds_nova import beats
+from specreds_nova.beats import rabbit
+from specreds_nova.engine.detection import frames
+from specreds_nova.engine.detection import monitor as monitors
+
+LOG = logging.getLogger(__name__)
+
+# What may wait for an engine that does not read; the oldest are dropped.
+_WAITING = 50_000
+# Seconds for which messages are collected: to read many at once is cheaper.
+_COLLECT = 0.01
+_CHUNK = 1 << 20
+# Seconds without any message, not even an own one, after which the connection is made anew.
+_SILENCE = 3.0
+_SILENCE_WITHOUT_ECHO = 60.0
+# Seconds until another attempt to connect.
+_AGAIN = 0.5
+
+
+class Listener(Protocol):
+    """Hears until it is stopped."""
+
+    def start(self) -> None:
+        """Begin; a broker that is away is not waited for."""
+
+    def stop(self) -> None:
+        """End."""
+
+
+class Ears:
+    """Takes what the bus delivers to the monitor. Never raises.
+
+    :param engine: the name of this engine
+    """
+
+    target = messaging.Target(namespace=beats.NAMESPACE, version=beats.VERSION)
+
+    def __init__(self, engine: str, monitor: monitors.Monitor) -> None:
+        self._engine = engine
+        self._monitor = monitor
+        self._complained = False
+
+    def beat(self, ctxt: Any, beat: Mapping[str, Any]) -> None:
+        """A host's beat."""
+        del ctxt
+        try:
+            found = beats.decode(beat)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            self.complain(error)
+        else:
+            self._monitor.heard(found)
+
+    def echo(self, ctxt: Any, engine: str, sent: float) -> None:
+        """An engine's own beat."""
+        del ctxt
+        if engine == self._engine:
+            self._monitor.echo(float(sent))
+
+    def hear(self, body: bytes) -> None:
+        """A message as oslo.messaging puts it on the bus."""
+        try:
+            method, arguments = beats.unwrap(body)
+            if method == 'beat':
+                told = arguments['beat']
+            elif method == 'echo':
+                self.echo(None, arguments['engine'], arguments['sent'])
+                return
+            else:
+                return
+        except (ValueError, TypeError, KeyError) as error:
+            self.complain(error)
+        else:
+            self.beat(None, told)
+
+    def complain(self, error: Exception) -> None:
+        """Something was heard that is none of it: said once, as there may be much of it."""
+        if not self._complained:
+            LOG.warning('something on the bus is no beat: %r', error)
+        self._complained = True
+
+
+class _Rpc:
+    """By oslo.messaging's server."""
+
+    def __init__(self, conf: Any, engine: str, ears: Ears) -> None:
+        self._transport = beats.transport(conf)
+        target = messaging.Target(exchange=beats.EXCHANGE, topic=beats.TOPIC, server=engine)
+        self._server = messaging.get_rpc_server(self._transport, target, [ears],
+                                                executor='threading')
+
+    def start(self) -> None:
+        """Begin."""
+        self._server.start()
+
+    def stop(self) -> None:
+        """End."""
+        self._server.stop()
+        self._server.wait()
+        self._transport.cleanup()
+
+
+class _Rabbit:
+    """By a thread of its own that reads from RabbitMQ.
+
+    :param url: of oslo.messaging's transport, whose options apply
+    """
+
+    def __init__(self, conf: Any, url: messaging.TransportURL, ears: Ears) -> None:
+        self._brokers = rabbit.Brokers(conf, url)
+        self._ears = ears
+        self._silence = _SILENCE if conf.engine.echo_interval else _SILENCE_WITHOUT_ECHO
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name='specreds-listener', daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End."""
+        self._stopped.set()
+        self._thread.join(self._silence)
+
+    def _run(self) -> None:
+        failing = False
+        while not self._stopped.is_set():
+            try:
+                with self._brokers.connected() as connection:
+                    self._consume(connection.default_channel)
+                    LOG.info('the heartbeats of all hosts are heard')
+                    failing = False
+                    self._read(connection.connection.sock)
+            except Exception as error:
+                # Whatever the libraries beneath make of a broker that is away.
+                if not failing:
+                    LOG.warning('the heartbeats are not heard, as the broker fails: %r', error)
+                failing = True
+                self._stopped.wait(_AGAIN)
+
+    def _consume(self, channel: Any) -> None:
+        queue = f'{rabbit.EXCHANGE}_{uuidutils.generate_uuid(dashed=False)}'
+        # Gone with the connection, so that nothing is collected for an engine that died.
+        channel.queue_declare(queue, exclusive=True, auto_delete=True,
+                              arguments={'x-max-length': _WAITING})
+        channel.queue_bind(queue, rabbit.EXCHANGE)
+        # An echo may come before the answer to this.
+        channel.basic_consume(queue, no_ack=True,
+                              callback=lambda message: self._ears.hear(message.body))
+
+    def _read(self, socket: Any) -> None:
+        """Read from a connection until it fails.
+
+        :raises frames.Closed, OSError: it fails
+        """
+        socket.settimeout(self._silence)
+        split = frames.Frames()
+        hear = self._ears.hear
+        while not self._stopped.is_set():
+            received = socket.recv(_CHUNK)
+            if not received:
+                raise frames.Closed('the broker has closed the connection')
+            for body in split.bodies(received):
+                hear(body)
+            time.sleep(_COLLECT)
+
+
+def of(conf: Any, engine: str, monitor: monitors.Monitor) -> Listener:
+    """Give the listener for the broker that is configured.
+
+    :param conf: the global configuration, as oslo.messaging knows all of its options only there
+    :param engine: the name of this engine, another one than that of all others
+    """
+    ears = Ears(engine, monitor)
+    url = beats.rabbit_url(conf)
+    return _Rpc(conf, engine, ears) if url is None else _Rabbit(conf, url, ears)
+

@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All hosts, as this engine hears them: which are suspected, and why.
+
+::
+
+    monitor = Monitor(clock, watcher, conf.monitor_settings(CONF.engine))
+    monitor.expect(names of the hosts that the store knows)
+    # listener's thread:  monitor.heard(beat), monitor.echo(sent)
+    # service's thread:   monitor.tick(), about every 0.05 s; the watcher is told within it
+    # and for a suspected host, as long as it is, before anything is done:
+    gates.reasons(monitor.facts(host, service))
+"""
+
+from collections.abc import Iterable, Mapping
+import dataclasses
+import threading
+from typing import Any, Protocol
+
+from oslo_log import log as logging
+
+from specreds_nova.engine import model
+from specreds_nova.engine import ports
+from specreds_nova.engine.detection import accrual
+from specreds_nova.engine.detection import evidence
+from specreds_nova.engine.detection import gates
+from specreds_nova.engine.detection import listening
+from specreds_nova.engine.detection import watched
+
+LOG = logging.getLogger(__name__)
+
+Why = tuple[Mapping[str, Any], ...]
+
+
+class Watcher(Protocol):
+    """Who is told of what changes, by the thread that ticks. It may ask the monitor."""
+
+    def appeared(self, host: str) -> None:
+        """A host was heard of for the first time since the engine's start."""
+
+    def doubted(self, host: str) -> None:
+        """A beat of a host is late: it may be suspected soon. To be returned from at once."""
+
+    def suspected(self, host: str, why: Why) -> None:
+        """A host is suspected from now on; the gates are still to be asked."""
+
+    def cleared(self, host: str) -> None:
+        """A host is not suspected any more."""
+
+    def crashed(self, host: str, server: str, why: Why) -> None:
+        """The domain of one server has crashed; its host is well."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """How to judge.
+
+    :ivar interval: seconds between the beats of a host that has not been heard yet
+    :ivar weights: of evidence that weighs other than by default
+    :ivar clear_beats: after so many beats in a row a host is not suspected any more
+    :ivar doubt: intervals of silence from which on a host counts as silent when too many are
+    :ivar together: seconds within which hosts fell silent that did so at once
+    """
+
+    detector: accrual.Settings = dataclasses.field(default_factory=accrual.Settings)
+    link: listening.Settings = dataclasses.field(default_factory=listening.Settings)
+    interval: float = 0.2
+    weights: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    clear_beats: int = 3
+    libvirt_patience: float = 10.0
+    storage_patience: float = 5.0
+    evidence_lifetime: float = 60.0
+    flap_period: float = 900.0
+    doubt: float = 2.2
+    together: float = 30.0
+
+
+class Monitor:
+    """Implements :class:`ports.Suspects`. Every method may be called by any thread.
+
+    :param clock: time; all of it
+    :param watcher: who is told of what changes
+    :raises ValueError: of the settings' weights, one is of no kind there is
+    """
+
+    def __init__(self, clock: ports.Clock, watcher: Watcher,
+                 settings: Settings | None = None) -> None:
+        self._clock = clock
+        self._watcher = watcher
+        self._settings = settings or Settings()
+        self._scales = evidence.Scales(self._settings.weights)
+        self._listening = listening.Listening(self._settings.link, clock.now())
+        self._lock = threading.Lock()
+        self._hosts: dict[str, watched.Watched] = {}
+        # What the watcher is to be told, in order.
+        self._news: list[tuple[str, tuple[Any, ...]]] = []
+
+    # What is heard
+
+    def heard(self, beat: model.Beat) -> None:
+        """Take a host's beat."""
+        now = self._clock.now()
+        at = self._listening.at(now)
+        with self._lock:
+            host = self._hosts.get(beat.host)
+            if host is None:
+                host = self._add(beat.host, at, beat.interval)
+            if host.beat is None:
+                self._news.append(('appeared', (beat.host,)))
+            if not host.hear(beat, at, now, self._listening.runs(now)):
+                return
+            if beat.ended or host.crashed:
+                self._ended(host, beat, now)
+            # Whatever is not the rule is weighed on the next tick.
+            if ((beat.libvirt_age or 0.0) > self._settings.libvirt_patience
+                    or (beat.storage_age or 0.0) > self._settings.storage_patience):
+                host.notable = True
+
+    def echo(self, sent: float) -> None:
+        """Take an own beat that came back through the broker.
+
+        :param sent: when it was sent
+        """
+        with self._lock:
+            self._resume(self._listening.echo(sent))
+
+    def expect(self, hosts: Iterable[str]) -> None:
+        """Watch hosts that have not been heard yet: such as have been by an engine before."""
+        at = self._listening.at(self._clock.now())
+        with self._lock:
+            for name in hosts:
+                if name not in self._hosts:
+                    self._add(name, at, self._settings.interval)
+
+    def forget(self, host: str) -> None:
+        """Do not watch a host any more, until it is heard."""
+        with self._lock:
+            self._hosts.pop(host, None)
+
+    def note(self, host: str, kind: str, measured: object, share: float = 1.0) -> None:
+        """Take evidence that others have of a host. It is forgotten unless it is repeated.
+
+        :param measured: what the words of the kind are about
+        :raises KeyError: there is no such kind
+        """
+        found = evidence.of(kind, measured, self._clock.now(), share)
+        at = self._listening.at(found.at)
+        with self._lock:
+            watched_host = self._hosts.get(host) or self._add(host, at, self._settings.interval)
+            watched_host.noted[kind] = found
+            watched_host.notable = True
+
+    def withdraw(self, host: str, kind: str) -> None:
+        """Forget evidence; nothing happens if there is none."""
+        with self._lock:
+            if host in self._hosts:
+                self._hosts[host].noted.pop(kind, None)
+
+    def word(self, host: str, word: str | None, reason: str = '') -> None:
+        """Take an operator's word, which decides alone. May be repeated.
+
+        :param word: ``suspect``, ``clear``, or None when it is taken back
+        """
+        at = self._listening.at(self._clock.now())
+        with self._lock:
+            known = self._hosts.get(host)
+            if known is None:
+                if word is None:
+                    return
+                known = self._add(host, at, self._settings.interval)
+            if (known.word, known.word_reason) != (word, reason):
+                known.word, known.word_reason, known.notable = word, reason, True
+
+    def tick(self) -> None:
+        """Judge all hosts, and tell the watcher of what has changed."""
+        now = self._clock.now()
+        with self._lock:
+            self._resume(self._listening.advance(now))
+            horizon = self._listening.horizon()
+            for host in self._hosts.values():
+                if host.accrual.deadline <= horizon or host.notable or host.suspected:
+                    self._judge(host, horizon, now)
+                elif (not host.doubted and host.beat is not None
+                      and self._silence(host, horizon) > self._settings.doubt):
+                    host.doubted = True
+                    self._news.append(('doubted', (host.name,)))
+            news, self._news = self._news, []
+        for name, arguments in news:
+            try:
+                getattr(self._watcher, name)(*arguments)
+            except Exception:
+                # The other hosts are not to suffer from it.
+                LOG.exception('%s: %s', name, arguments)
+
+    # What is asked
+
+    def suspected(self, host: str) -> bool:
+        """Tell whether a host is suspected, or was never heard: then it is not back."""
+        with self._lock:
+            found = self._hosts.get(host)
+            return found is None or found.suspected or (
+                found.beat is None and found.word != model.CLEAR)
+
+    def healthy(self) -> list[str]:
+        """Give the hosts that are heard and say that all is well with them."""
+        horizon = self._listening.horizon()
+        with self._lock:
+            return [host.name for host in self._hosts.values()
+                    if host.beat is not None and not host.suspected and not host.leaving
+                    and not self._doubtful(host, horizon)]
+
+    def trouble(self) -> str | None:
+        """Say why silence means nothing at the moment; None if it does."""
+        return self._listening.trouble(self._clock.now())
+
+    def look(self, host: str) -> watched.View | None:
+        """Give what is known of a host, if anything is."""
+        with self._lock:
+            found = self._hosts.get(host)
+            return None if found is None else self._view(found)
+
+    def number(self, host: str) -> int | None:
+        """Give the number of the latest beat of a host; None if there was none."""
+        with self._lock:
+            found = self._hosts.get(host)
+            return None if found is None or found.beat is None else found.number
+
+    def facts(self, host: str, service: Mapping[str, Any] | None = None) -> gates.Facts:
+        """Give what the gates look at.
+
+        :param service: as :meth:`ports.Compute.service` gives it; None if Nova does not answer
+        """
+        now = self._clock.now()
+        horizon = self._listening.horizon()
+        with self._lock:
+            found = self._hosts.get(host)
+            since = horizon if found is None else found.troubled_since()
+            silent, known = self._silent(since, horizon)
+            return gates.Facts(
+                host=host, trouble=self._listening.trouble(now), known=known,
+                silent=silent | {host}, word=found is not None and found.word == model.SUSPECT,
+                flaps=found.flapped(now - self._settings.flap_period) if found else 0,
+                service=service or {})
+
+    # The rest holds the lock
+
+    def _add(self, name: str, at: float, interval: float) -> watched.Watched:
+        host = watched.Watched(name, self._settings.detector, at, interval)
+        self._hosts[name] = host
+        return host
+
+    def _resume(self, latest: float | None) -> None:
+        """After a time in which nothing may have been heard, nobody was heard later than that."""
+        if latest is not None:
+            for host in self._hosts.values():
+                if host.accrual.last > latest:
+                    host.accrual.pretend(latest)
+
+    def _ended(self, host: watched.Watched, beat: model.Beat, now: float) -> None:
+        for server in host.ended(beat):
+            crash = evidence.of(evidence.CRASH, server, now)
+            if self._scales.enough([crash]):
+                self._news.append(('crashed', (host.name, server, (crash.told(),))))
+
+    def _judge(self, host: watched.Watched, horizon: float, now: float) -> None:
+        found = self._evidence(host, horizon, now)
+        host.notable = bool(found) or host.word is not None
+        if host.word != model.CLEAR and self._scales.enough(found):
+            if not host.suspected:
+                host.suspected, host.since = True, now
+                host.suspected_boot = host.boot
+                host.why = tuple(one.told() for one in found)
+                self._news.append(('suspected', (host.name, host.why)))
+        elif host.suspected and (host.calm >= self._settings.clear_beats or host.leaving
+                                 or host.word == model.CLEAR):
+            silent = any(one['kind'] == evidence.SILENCE for one in host.why)
+            if silent and host.boot == host.suspected_boot and not host.leaving:
+                host.flaps.append(now)
+            host.suspected, host.since, host.why = False, None, ()
+            self._news.append(('cleared', (host.name,)))
+
+    def _evidence(self, host: watched.Watched, horizon: float,
+                  now: float) -> list[evidence.Evidence]:
+        found = []
+        if host.word == model.SUSPECT:
+            found.append(evidence.of(evidence.OPERATOR, host.word_reason, now))
+        for kind, one in list(host.noted.items()):
+            if now - one.at > self._settings.evidence_lifetime:
+                del host.noted[kind]
+            else:
+                found.append(one)
+        found += [evidence.of(kind, age, now) for kind, age in self._ages(host)]
+        if not host.leaving:
+            silence = horizon - host.accrual.last
+            if horizon >= host.accrual.deadline:
+                found.insert(0, evidence.of(evidence.SILENCE, silence, now))
+            elif found and self._silence(host, horizon) > self._settings.doubt:
+                share = host.accrual.phi(horizon) / self._settings.detector.threshold
+                found.append(evidence.of(evidence.SILENCE, silence, now, min(share, 1.0)))
+        return found
+
+    def _ages(self, host: watched.Watched, share: float = 1.0) -> list[tuple[str, float]]:
+        """Give what the host said does not answer it, and for how long it had not.
+
+        :param share: of the patience that there is with it
+        """
+        beat = host.beat
+        if beat is None or beat.leaving:
+            return []
+        told = ((evidence.LIBVIRT, beat.libvirt_age, self._settings.libvirt_patience),
+                (evidence.STORAGE, beat.storage_age, self._settings.storage_patience))
+        return [(kind, age) for kind, age, patience in told
+                if age is not None and age > share * patience]
+
+    def _silence(self, host: watched.Watched, horizon: float) -> float:
+        """Give for how many intervals it has been silent."""
+        return (horizon - host.accrual.last) / host.interval
+
+    def _doubtful(self, host: watched.Watched, horizon: float) -> bool:
+        """Tell whether it may be about to be suspected."""
+        return (self._silence(host, horizon) > self._settings.doubt
+                or bool(self._ages(host, 0.5)))
+
+    def _silent(self, since: float, horizon: float) -> tuple[frozenset[str], int]:
+        """Give those that fell silent at about a moment, and how many hosts there are with them.
+
+        One that has been silent since long before is not part of what happens now.
+        """
+        silent, known = set(), 0
+        for host in self._hosts.values():
+            if host.leaving:
+                continue
+            if not host.suspected and not self._doubtful(host, horizon):
+                known += 1
+            elif abs(host.troubled_since() - since) <= self._settings.together:
+                known += 1
+                silent.add(host.name)
+        return frozenset(silent), known
+
+    def _view(self, host: watched.Watched) -> watched.View:
+        recent = self._clock.now() - self._settings.flap_period
+        return host.view(self._listening.horizon(), recent)

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why there is to be no backup of a server, and how many backups there may be at once.
+
+::
+
+    reasons = conf.server_gates(CONF.engine).reasons(server)
+    limits = conf.limits(CONF.engine)
+    full = limits.full(store.active()) or limits.host_full(destination, store.active())
+"""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from specreds_nova import protected
+from specreds_nova.engine import model
+
+# A recovery in one of them has a backup, or is about to have one.
+
+
+class Gate(Protocol):
+    """One reason to have no backup of a server."""
+
+    def reason(self, server: model.Server) -> str | None:
+        """Give it; None if the gate is open."""
+
+
+class Protection:
+    """The server's owner says so.
+
+    :param default: whether servers are protected whose metadata say nothing
+    """
+
+    def __init__(self, default: bool) -> None:
+        self._default = default
+
+    def reason(self, server: model.Server) -> str | None:
+        """Give where it is said."""
+        if protected.by_metadata(server.metadata, self._default):
+            return None
+        told = next((key for key in protected.METADATA_KEYS if key in server.metadata), None)
+        if told is None:
+            return 'it is not protected: its metadata do not say that it is to be'
+        return f'it is not protected: {told}={server.metadata[told]}'
+
+
+class State:
+    """The server does not run: it is paused, suspended, stopped, being built, in error...
+
+    :param states: in which there may be a backup, in small letters
+    """
+
+    def __init__(self, states: Iterable[str]) -> None:
+        self._states = frozenset(state.lower() for state in states)
+
+    def reason(self, server: model.Server) -> str | None:
+        """Give its state."""
+        if server.status.lower() in self._states:
+            return None
+        return f'it is {server.status}'
+
+
+class Busy:
+    """Nova is about to do something with the server: to migrate it, to reboot it...
+
+    :param allowed: whether there is a backup nevertheless
+    """
+
+    def __init__(self, allowed: bool) -> None:
+        self._allowed = allowed
+
+    def reason(self, server: model.Server) -> str | None:
+        """Give what is being done."""
+        if self._allowed or server.task is None:
+            return None
+        return f'Nova is at work on it: {server.task}'
+
+
+class Locked:
+    """The server is locked.
+
+    :param allowed: whether there is a backup nevertheless
+    """
+
+    def __init__(self, allowed: bool) -> None:
+        self._allowed = allowed
+
+    def reason(self, server: model.Server) -> str | None:
+        """Say so."""
+        return 'it is locked' if server.locked and not self._allowed else None
+
+
+class Volumes:
+    """The server is not only of volumes."""
+
+    def reason(self, server: model.Server) -> str | None:
+        """Say so."""
+        if not server.boots_from_volume or not server.volumes:
+            return 'it does not boot from a volume'
+        return None
+
+
+class Gates:
+    """All gates of servers.
+
+    :param gates: in the order in which their reasons are given
+    """
+
+    def __init__(self, gates: Iterable[Gate]) -> None:
+        self._gates = tuple(gates)
+
+    def reasons(self, server: model.Server) -> list[str]:
+        """Give the reasons of the gates that are shut; none if there may be a backup."""
+        found = (gate.reason(server) for gate in self._gates)
+        return [reason for reason in found if reason is not None]
+
+
+class Limits:
+    """How many backups there may be at once.
+
+    :param total: on all hosts; 0 for no limit
+    :param per_host: on one host; 0 for no limit
+    """
+
+    def __init__(self, total: int, per_host: int) -> None:
+        self._total = total
+        self._per_host = per_host
+
+    def full(self, active: Iterable[model.Recovery]) -> str | None:
+        """Say why another backup has to wait; None if it need not.
+
+        :param active: the recoveries that have not ended
+        """
+        count = sum(recovery.state in model.WITH_BACKUP for recovery in active)
+        if not self._total or count < self._total:
+            return None
+        return f'there are {count} backups already, of {self._total} at once'
+
+    def host_full(self, host: str, active: Iterable[model.Recovery]) -> str | None:
+        """Say why a host cannot take another backup; None if it can.
+
+        :param active: the recoveries that have not ended
+        """
+        count = sum(recovery.state in model.WITH_BACKUP and recovery.destination == host
+                    for recovery in active)
+        if not self._per_host or count < self._per_host:
+            return None
+        return f'{host} has {count} backups already, of {self._per_host} at once'

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known of one host: what it said, and what others say of it."""
+
+import collections
+from collections.abc import Mapping
+import dataclasses
+from typing import Any
+
+from specreds_nova.engine import model
+from specreds_nova.engine.detection import accrual
+from specreds_nova.engine.detection import evidence
+
+# Beats that come closer together than this share of the interval were held up on their way, and
+# may be of a host that has died since.
+_HELD_UP = 0.25
+
+
+@dataclasses.dataclass(frozen=True)
+class View:
+    """A host as this engine sees it at a moment.
+
+    :ivar heard: when its latest beat was heard, in seconds since the epoch; None for never
+    :ivar well: the same of the latest one while it was not suspected
+    :ivar silence: seconds of listening since then
+    :ivar phi: how suspicious that is
+    :ivar patience: seconds of silence after which it is suspected
+    :ivar suspected: whether it is, and ``since`` when, in seconds since the epoch
+    :ivar why: the evidence: kind, words, at
+    :ivar leaving: nova-compute was stopped in good order
+    :ivar word: what an operator said: ``suspect``, ``clear`` or None
+    :ivar flaps: how often it was wrongly suspected lately
+    """
+
+    host: str
+    heard: float | None
+    silence: float
+    phi: float
+    patience: float
+    suspected: bool
+    since: float | None
+    why: tuple[Mapping[str, Any], ...]
+    leaving: bool
+    word: str | None
+    flaps: int
+    libvirt_age: float | None
+    storage_age: float | None
+    well: float | None = None
+
+
+class Watched:
+    """A host. Not for use by several threads at once.
+
+    Moments ``at`` are those of the listening clock, ``now`` those of the world.
+
+    :param interval: seconds between its beats, unless it says otherwise
+    """
+
+    __slots__ = ('accrual', 'beat', 'boot', 'calm', 'crashed', 'doubted', 'flaps', 'heard',
+                 'interval', 'name', 'notable', 'noted', 'number', 'since', 'suspected',
+                 'suspected_boot', 'well', 'why', 'word', 'word_reason')
+
+    def __init__(self, name: str, settings: accrual.Settings, at: float, interval: float) -> None:
+        self.name = name
+        self.interval = interval
+        self.accrual = accrual.Accrual(settings, at, interval)
+        self.beat: model.Beat | None = None
+        self.boot: str | None = None
+        self.number = -1
+        self.heard: float | None = None
+        self.well: float | None = None
+        # How many beats in a row came about when they should.
+        self.calm = 0
+        # Whether it was told that it is silent.
+        self.doubted = False
+        # Whether there is something to be weighed beside silence.
+        self.notable = False
+        self.noted: dict[str, evidence.Evidence] = {}
+        self.word: str | None = None
+        self.word_reason = ''
+        self.suspected = False
+        self.suspected_boot: str | None = None
+        self.since: float | None = None
+        self.why: tuple[Mapping[str, Any], ...] = ()
+        self.flaps: collections.deque[float] = collections.deque(maxlen=100)
+        self.crashed: frozenset[str] = frozenset()
+
+    @property
+    def leaving(self) -> bool:
+        """It said goodbye."""
+        return self.beat is not None and self.beat.leaving
+
+    def hear(self, beat: model.Beat, at: float, now: float, learn: bool) -> bool:
+        """Take a beat; False if it is an old one.
+
+        :param learn: whether the time since the one before means anything
+        """
+        if beat.boot != self.boot:
+            self.boot = beat.boot
+            self.accrual.begin(at, beat.interval)
+            self.crashed = frozenset()
+            self.calm = 0
+        elif beat.number <= self.number:
+            return False
+        else:
+            if at >= self.accrual.deadline:
+                self.calm = 0
+            elif now - (self.heard or 0.0) >= _HELD_UP * beat.interval:
+                self.calm += 1
+            if learn:
+                self.accrual.heard(at, beat.interval)
+            else:
+                self.accrual.pretend(at)
+        self.number = beat.number
+        self.interval = beat.interval
+        self.beat = beat
+        self.heard = now
+        if not self.suspected:
+            self.well = now
+        self.doubted = False
+        return True
+
+    def ended(self, beat: model.Beat) -> list[str]:
+        """Give the servers of a beat of which nobody has heard yet that they crashed."""
+        new = [server for server in beat.ended if server not in self.crashed]
+        # What is not told any more is over: the next crash of the server is another one.
+        self.crashed = frozenset(beat.ended)
+        return new
+
+    def troubled_since(self) -> float:
+        """Give the moment since which it is silent."""
+        return self.accrual.last
+
+    def view(self, at: float, recent: float) -> View:
+        """Give it as it is at a moment.
+
+        :param recent: wrong suspicions of before that do not count, in seconds since the epoch
+        """
+        beat = self.beat
+        return View(
+            host=self.name, heard=self.heard, silence=max(0.0, at - self.accrual.last),
+            phi=0.0 if self.leaving else self.accrual.phi(at),
+            patience=self.accrual.deadline - self.accrual.last,
+            suspected=self.suspected, since=self.since, why=self.why, leaving=self.leaving,
+            word=self.word, flaps=self.flapped(recent),
+            libvirt_age=beat.libvirt_age if beat else None,
+            storage_age=beat.storage_age if beat else None, well=self.well)
+
+    def flapped(self, since: float) -> int:
+        """Give how often it was wrongly suspected since a moment."""
+        return sum(moment >= since for moment in self.flaps)

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Looks after what nobody else does: hosts that are back, jobs and superpositions that were lost.
+
+All engines do, at any time, so whatever is done here may be done twice.
+"""
+
+from collections.abc import Callable
+
+from oslo_log import log as logging
+
+from specreds_nova import exception as backup_errors
+from specreds_nova.engine import exception
+from specreds_nova.engine import model
+from specreds_nova.engine.recovery import dispatch
+from specreds_nova.engine.recovery import run as runs
+
+LOG = logging.getLogger(__name__)
+
+# Seconds that whoever has begun something has for it, before it is taken for lost.
+_GRACE = 5.0
+# Seconds between two looks at what does not happen often.
+_SELDOM = 60.0
+_PRUNING = 3600.0
+# Errors that only concern what is looked at.
+_PASSING = (exception.EngineError, backup_errors.BackupError)
+
+
+class Janitor:
+    """One look at everything at a time.
+
+    :param known: gives the recoveries of which there are jobs
+    :param post: has a recovery worked on
+    :param heed: takes an operator's word: host, word, reason
+    :param keep: seconds for which recoveries that have ended are remembered
+    """
+
+    def __init__(self, world: runs.World, dispatcher: dispatch.Dispatcher,
+                 known: Callable[[], set[str]], post: Callable[[model.Recovery], None],
+                 heed: Callable[[str, str | None, str], None], keep: float) -> None:
+        self._world = world
+        self._dispatcher = dispatcher
+        self._known = known
+        self._post = post
+        self._heed = heed
+        self._keep = keep
+        self._swept = self._pruned = float('-inf')
+
+    def look(self) -> None:
+        """Look at everything once; what fails now is done another time."""
+        try:
+            hosts = self._world.store.hosts()
+            active = self._world.store.active()
+        except exception.EngineError as exc:
+            LOG.warning('nothing is looked after: %s', exc)
+            return
+        self._each('the jobs', self._jobs, active)
+        for host in hosts:
+            mine = [one for one in active if one.host == host.name]
+            self._each(f'host {host.name}', self._host, host, mine)
+        now = self._world.clock.now()
+        if now - self._swept >= _SELDOM:
+            self._swept = now
+            self._each('superpositions', self._superpositions, active)
+        if now - self._pruned >= _PRUNING:
+            self._pruned = now
+            self._each('old recoveries', self._world.store.prune, now - self._keep)
+
+    @staticmethod
+    def _each(what: str, look: Callable[..., object], *arguments: object) -> None:
+        try:
+            look(*arguments)
+        except _PASSING as exc:
+            LOG.warning('%s: %s', what, exc)
+        except Exception:
+            LOG.exception('%s', what)
+
+    def _jobs(self, active: list[model.Recovery]) -> None:
+        """Post the recoveries again of which there is no job."""
+        now = self._world.clock.now()
+        old = [one for one in active if now - one.updated > _GRACE]
+        if not old:
+            return
+        known = self._known()
+        for one in old:
+            if one.id not in known:
+                LOG.info('recovery %s of server %s has no job: it is posted again', one.id,
+                         one.server)
+                self._post(one)
+
+    # Hosts
+
+    def _host(self, host: model.Host, mine: list[model.Recovery]) -> None:
+        self._heed(host.name, host.word, host.word_reason or '')
+        if host.word == model.CLEAR:
+            for one in mine:
+                if one.state in model.BEFORE_COMMIT and not one.abort:
+                    self._world.store.request_abort(one.id)
+        if host.state == model.TRUSTED:
+            self._word_done(host)
+        elif self._world.clock.now() - host.since >= _GRACE:
+            self._suspected(host, mine)
+
+    def _word_done(self, host: model.Host) -> None:
+        """Take a word back that has had its effect."""
+        if host.word == model.CLEAR and self._world.suspects.beats(host.name):
+            self._world.store.change_host(host, word=None, word_reason=None)
+
+    def _suspected(self, host: model.Host, mine: list[model.Recovery]) -> None:
+        before_end = [one for one in mine if one.state != model.MERGING]
+        back = (self._world.suspects.beats(host.name)
+                or not self._world.suspects.suspected(host.name))
+        if not back:
+            self._dispatcher.again(host)
+        elif not before_end:
+            self._trust(host)
+
+    def _trust(self, host: model.Host) -> None:
+        """End the suspicion of a host that is back, and on which nothing is under way."""
+        if host.state == model.FENCED and not self._clean(host):
+            return
+        # What an operator says begins one suspicion, not one after the other.
+        word = {} if host.word is None else {'word': None, 'word_reason': None}
+        changed = self._world.store.change_host(host, state=model.TRUSTED, why=(), **word)
+        if changed is not None:
+            LOG.info('host %s is trusted again', host.name)
+            self._world.observer.host('clear', changed)
+
+    def _clean(self, host: model.Host) -> bool:
+        """Have a host removed what is left there of servers that are elsewhere."""
+        found = self._world.backups.returned(host.name)
+        if not found.get('clean'):
+            LOG.info('host %s is not clean yet: %s', host.name, found.get('left'))
+            return False
+        if not self._world.compute.service(host.name).get('forced_down'):
+            return True
+        if not self._world.compute.force_down(host.name, False):
+            LOG.info('Nova does not take host %s back yet', host.name)
+            return False
+        return True
+
+    # Superpositions
+
+    def _superpositions(self, active: list[model.Recovery]) -> None:
+        """Drop those of recoveries that have ended: an engine that died may have asked for one."""
+        at_work = {one.id for one in active}
+        for superposition, recovery_id in self._world.volumes.ours().items():
+            if recovery_id in at_work:
+                continue
+            found = self._world.store.get(recovery_id)
+            if found is None or found.state == model.ENDED:
+                LOG.info('superposition %s is dropped: recovery %s has ended', superposition,
+                         recovery_id)
+                self._world.volumes.drop(superposition)

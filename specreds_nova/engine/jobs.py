@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The board of jobs, in etcd: which recoveries there are to be worked on, and who works on them.
+
+It is TaskFlow's, but for how often etcd is asked. TaskFlow's board has a lease for each claim,
+three requests to post a job and one to look at each; with many recoveries at once that takes
+longer than they do. Here an engine has one lease, so that everything that it had claimed is free
+at once when it has died, and one request posts a job, or looks at all of them. A claim keeps two
+engines from doing the same work; that neither of them can do harm if they try is the database's
+affair.
+"""
+
+from collections.abc import Callable
+import dataclasses
+import threading
+import time
+from typing import Any, TypeVar
+
+import etcd3gw
+from etcd3gw import exceptions as etcd_exceptions
+from etcd3gw import utils as etcd_utils
+from oslo_config import cfg
+from oslo_log import log as logging
+from oslo_serialization import jsonutils
+from oslo_utils import timeutils
+from oslo_utils import uuidutils
+import requests
+from requests import adapters
+from taskflow import exceptions as taskflow_exceptions
+from taskflow.jobs import base
+from taskflow.jobs.backends import impl_etcd
+
+from specreds_nova.engine import exception
+from specreds_nova.engine import model
+
+LOG = logging.getLogger(__name__)
+
+_T = TypeVar('_T')
+
+_PATH = 'specreds'
+_TIMEOUT = 2.0
+_CONNECTIONS = 64
+_API = '/v3/'
+
+
+@dataclasses.dataclass(frozen=True)
+class Posted:
+    """A job that nobody works on.
+
+    :ivar sequence: when it was posted, as compared with others
+    """
+
+    recovery: str
+    priority: int
+    expected: float | None
+    sequence: int
+    job: Any
+
+    @property
+    def order(self) -> tuple[float, ...]:
+        """What comes first is the least."""
+        expected = float('inf') if self.expected is None else self.expected
+        return (-self.priority, expected, self.sequence)
+
+
+class Board:
+    """The board. May be used by several threads.
+
+    Every method raises
+
+    :raises exception.Unreachable: etcd does not answer
+
+    :param client: of etcd
+    :param who: the engine's name
+    :param lease: seconds for which a claim holds if it is not renewed
+    """
+
+    def __init__(self, client: etcd3gw.Etcd3Client, who: str, lease: int) -> None:
+        self._board = _Board(client, who, lease)
+        self._who = who
+
+    def post(self, recovery: model.Recovery, *, ours: bool = False) -> Posted:
+        """Have a recovery worked on.
+
+        :param ours: claim it at once
+        """
+        job = _asked(lambda: self._board.put(recovery.id, {
+            'priority': recovery.priority, 'expected': recovery.expected}, ours))
+        return Posted(recovery.id, recovery.priority, recovery.expected, job.sequence, job)
+
+    def unclaimed(self) -> list[Posted]:
+        """Give the jobs that nobody works on, the most urgent first."""
+        found = _asked(lambda: self._board.look()[0])
+        return sorted((Posted(job.name, job.details.get('priority', 0),
+                              job.details.get('expected'), job.sequence, job) for job in found),
+                      key=lambda posted: posted.order)
+
+    def known(self) -> set[str]:
+        """Give the recoveries of which there are jobs, whoever works on them."""
+        return _asked(lambda: self._board.look()[1])
+
+    def claim(self, posted: Posted) -> bool:
+        """Work on a job; False if somebody else does, or it is done."""
+        return _asked(lambda: self._board.try_claim(posted.job))
+
+    def consume(self, posted: Posted) -> None:
+        """A job is done. Nothing happens if it is somebody else's by now."""
+        self._let_go(self._board.consume, posted)
+
+    def abandon(self, posted: Posted) -> None:
+        """Leave a job to others. Nothing happens if it is theirs already."""
+        self._let_go(self._board.abandon, posted)
+
+    def keep(self) -> None:
+        """Keep the claims: to be called several times within a lease."""
+        _asked(self._board.keep)
+
+    def close(self) -> None:
+        """Let all claims go."""
+        _asked(self._board.release)
+
+    def _let_go(self, how: Callable[[Any, str], None], posted: Posted) -> None:
+        try:
+            _asked(lambda: how(posted.job, self._who))
+        except (taskflow_exceptions.NotFound, taskflow_exceptions.JobFailure) as exc:
+            LOG.info('the job of recovery %s is not ours any more: %s', posted.recovery, exc)
+
+
+class _Board(impl_etcd.EtcdJobBoard):
+    """TaskFlow's board without its watch, which does not survive a restart of etcd."""
+
+    def __init__(self, client: etcd3gw.Etcd3Client, who: str, seconds: int) -> None:
+        super().__init__(_PATH, {'path': _PATH}, client=client)
+        self._who = who
+        self._seconds = seconds
+        self._lease: Any = None
+        self._lease_lock = threading.Lock()
+
+    def put(self, name: str, details: dict[str, Any], ours: bool) -> impl_etcd.EtcdJob:
+        """Post a job in one request: moments are in order as well as numbers are."""
+        sequence, job_id = time.time_ns() // 1000, uuidutils.generate_uuid()
+        told = base.format_posting(job_id, name, details=details,
+                                   created_on=timeutils.utcnow()) | {'sequence': sequence}
+        job = impl_etcd.EtcdJob(
+            self, name, self._client, self._create_path(
+                self._root_path, f'{self.JOB_PREFIX}{sequence}-{job_id}'),
+            uuid=job_id, details=details, sequence=sequence)
+        puts = [{'key': self._data(job), 'value': etcd_utils._encode(jsonutils.dumps(told))}]
+        if ours:
+            puts.append(self._lock_of(job))
+        self._client.transaction({'compare': [], 'failure': [],
+                                  'success': [{'request_put': put} for put in puts]})
+        return job
+
+    def look(self) -> tuple[list[impl_etcd.EtcdJob], set[str]]:
+        """Give the jobs that are not claimed, and the names of all."""
+        prefix = self._create_path(self._root_path, self.JOB_PREFIX)
+        data, locks = {}, set()
+        for value, metadata in self._client.get_prefix(prefix):
+            key = metadata['key'].decode()
+            if key.endswith(self.DATA_POSTFIX):
+                data[key.removesuffix(self.DATA_POSTFIX)] = jsonutils.loads(value)
+            elif key.endswith(self.LOCK_POSTFIX):
+                locks.add(key.removesuffix(self.LOCK_POSTFIX))
+        free = [impl_etcd.EtcdJob(self, one['name'], self._client, key, uuid=one['uuid'],
+                                  details=one.get('details') or {}, sequence=one['sequence'])
+                for key, one in data.items() if key not in locks]
+        return free, {one['name'] for one in data.values()}
+
+    def try_claim(self, job: impl_etcd.EtcdJob) -> bool:
+        """Claim a job that is there, and that nobody has claimed."""
+        lock = self._lock_of(job)
+        told = self._client.transaction({
+            'compare': [
+                {'key': lock['key'], 'target': 'CREATE', 'result': 'EQUAL', 'create_revision': 0},
+                {'key': self._data(job), 'target': 'CREATE', 'result': 'GREATER',
+                 'create_revision': 0}],
+            'success': [{'request_put': lock}], 'failure': []})
+        return bool(told.get('succeeded'))
+
+    def _data(self, job: impl_etcd.EtcdJob) -> str:
+        return str(etcd_utils._encode(job.key + self.DATA_POSTFIX))
+
+    def _lock_of(self, job: impl_etcd.EtcdJob) -> dict[str, Any]:
+        """Give what claims a job for as long as this engine lives."""
+        with self._lease_lock:
+            lease = self._lease or self._renew()
+        return {'key': str(etcd_utils._encode(job.key + self.LOCK_POSTFIX)), 'lease': lease.id,
+                'value': str(etcd_utils._encode(jsonutils.dumps(
+                    {'owner': self._who, 'lease_id': lease.id})))}
+
+    def keep(self) -> None:
+        """Renew the lease; if it has run out there is a new one, for new claims."""
+        with self._lease_lock:
+            if self._lease is None or self._lease.refresh() <= 0:
+                self._renew()
+
+    def release(self) -> None:
+        """End the lease, and with it all claims."""
+        with self._lease_lock:
+            lease, self._lease = self._lease, None
+        if lease is not None:
+            lease.revoke()
+
+    def _renew(self) -> Any:
+        self._lease = self._client.lease(ttl=self._seconds)
+        return self._lease
+
+
+def from_conf(conf: cfg.ConfigOpts) -> Board:
+    """Give the board of the configuration."""
+    options = conf.engine
+    session = requests.Session()
+    for scheme in ('http://', 'https://'):
+        session.mount(scheme, adapters.HTTPAdapter(
+            pool_connections=1, pool_maxsize=_CONNECTIONS))
+    if options.jobboard_ca_cert:
+        session.verify = options.jobboard_ca_cert
+    if options.jobboard_cert and options.jobboard_key:
+        session.cert = (options.jobboard_cert, options.jobboard_key)
+    client = etcd3gw.Etcd3Client(
+        host=options.jobboard_host, port=options.jobboard_port,
+        protocol=options.jobboard_protocol, timeout=_TIMEOUT, api_path=_API, session=session)
+    return Board(client, options.name, options.job_lease)
+
+
+def _asked(ask: Callable[[], _T]) -> _T:
+    try:
+        return ask()
+    except (etcd_exceptions.Etcd3Exception, requests.RequestException) as exc:
+        raise exception.Unreachable(f'etcd does not answer: {exc}') from exc

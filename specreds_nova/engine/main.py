@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``specreds-engine``: suspects hosts, and has their servers go on elsewhere."""
+
+from collections.abc import Sequence
+import os
+import signal
+import sys
+import threading
+
+from oslo_config import cfg
+from oslo_db import options as db_options
+from oslo_log import log as logging
+
+from specreds_nova.engine import conf as engine_conf
+from specreds_nova.engine import exception
+from specreds_nova.engine import service
+
+LOG = logging.getLogger(__name__)
+
+# Loggers of libraries that tell more than anybody wants to know.
+_QUIET = ['taskflow=WARN', 'keystoneauth=WARN', 'urllib3=WARN', 'etcd3gw=WARN',
+          'oslo_messaging=INFO', 'amqp=WARN', 'kombu=WARN', 'futurist=WARN', 'alembic=WARN',
+          'oslo_db.api=CRITICAL']
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run an engine until it is told to end; gives the exit status."""
+    conf = cfg.CONF
+    logging.register_options(conf)
+    logging.set_defaults(default_log_levels=[*logging.get_default_log_levels(), *_QUIET])
+    engine_conf.register(conf)
+    # Each recovery that is worked on may need a connection at the same moment.
+    conf.register_opts(db_options.database_opts, 'database')
+    db_options.set_defaults(conf, max_pool_size=20, max_overflow=200)
+    conf(sys.argv[1:] if argv is None else argv, project='specreds', prog='specreds-engine',
+         default_config_files=cfg.find_config_files('specreds', 'specreds-engine'),
+         default_config_dirs=cfg.find_config_dirs('specreds', 'specreds-engine'))
+    logging.setup(conf, 'specreds-engine')
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    try:
+        engine = service.Engine(conf)
+        engine.start()
+    except (exception.EngineError, OSError, ValueError) as exc:
+        print(f'specreds-engine: {exc}', file=sys.stderr)
+        return 1
+    ended.wait()
+    if not engine.stop():
+        # Whoever does not answer is not waited for: others go on with it already.
+        sys.stderr.flush()
+        os._exit(0)
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may do what with the engine's API: defaults that a policy file may change."""
+
+from oslo_policy import policy
+
+LIST_ALL = 'recovery:list:all_projects'
+LIST = 'recovery:list'
+SHOW = 'recovery:show'
+DETAILS = 'recovery:show:details'
+ABORT = 'recovery:abort'
+HOST_LIST = 'host:list'
+HOST_SHOW = 'host:show'
+SUSPECT = 'host:suspect'
+CLEAR = 'host:clear'
+PROTECTION = 'server:protection'
+PROTECTION_DETAILS = 'server:protection:details'
+
+# Services, such as another monitor of hosts, act for all projects.
+_ADMIN_OR_SERVICE = 'rule:specreds_admin_or_service'
+_READER = 'rule:specreds_reader'
+
+_RECOVERIES = '/v1/recoveries'
+_RECOVERY = f'{_RECOVERIES}/{{recovery_id}}'
+_HOSTS = '/v1/hosts'
+_HOST = f'{_HOSTS}/{{host}}'
+_PROTECTION = '/v1/servers/{server_id}/protection'
+
+
+def _rule(name: str, check: str, description: str,
+          *operations: tuple[str, str]) -> policy.DocumentedRuleDefault:
+    return policy.DocumentedRuleDefault(
+        name, check, description,
+        [{'method': method, 'path': path} for method, path in operations],
+        scope_types=['project'])
+
+
+_RULES: tuple[policy.RuleDefault, ...] = (
+    policy.RuleDefault('specreds_admin_or_service', 'role:admin or role:service',
+                       'Those who manage hosts.'),
+    policy.RuleDefault('specreds_reader',
+                       'rule:specreds_admin_or_service or '
+                       '(role:reader and project_id:%(project_id)s)',
+                       'Those, and readers of the project that a server is of.'),
+    _rule(LIST, _READER, 'List the recoveries of the servers of a project.',
+          ('GET', _RECOVERIES)),
+    _rule(LIST_ALL, _ADMIN_OR_SERVICE, 'List the recoveries of the servers of all projects.',
+          ('GET', _RECOVERIES)),
+    _rule(SHOW, _READER, 'Look at a recovery.', ('GET', _RECOVERY)),
+    _rule(DETAILS, _ADMIN_OR_SERVICE,
+          'See in a recovery which hosts and engines have to do with it, and why it began; and '
+          'choose recoveries by their host.', ('GET', _RECOVERIES), ('GET', _RECOVERY)),
+    _rule(ABORT, _ADMIN_OR_SERVICE, 'End a recovery in favour of the primary.',
+          ('POST', f'{_RECOVERY}/action')),
+    _rule(HOST_LIST, _ADMIN_OR_SERVICE, 'List hosts.', ('GET', _HOSTS)),
+    _rule(HOST_SHOW, _ADMIN_OR_SERVICE, 'Look at a host.', ('GET', _HOST)),
+    _rule(SUSPECT, _ADMIN_OR_SERVICE, 'Say that a host has failed.',
+          ('POST', f'{_HOST}/action')),
+    _rule(CLEAR, _ADMIN_OR_SERVICE, 'Say that a host has not failed.',
+          ('POST', f'{_HOST}/action')),
+    _rule(PROTECTION, _READER, 'Ask whether a server is protected.', ('GET', _PROTECTION)),
+    _rule(PROTECTION_DETAILS, _ADMIN_OR_SERVICE,
+          'See where a server is, and where its backup could be started.',
+          ('GET', _PROTECTION)),
+)
+
+
+def list_rules() -> list[policy.RuleDefault]:
+    """List the rules, for the entry point ``oslo.policy.policies``."""
+    return list(_RULES)

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator may set of recoveries, in group ``[engine]``; the defaults need no tuning."""
+
+from oslo_config import cfg
+
+PROMOTE = 'promote'
+EVACUATE = 'evacuate'
+
+OPTIONS: list[cfg.Opt] = [
+    # The race.
+    cfg.FloatOpt('status_interval', default=0.5, min=0.05,
+                 help='Seconds between two questions to the host of a backup whether it is '
+                      'ready. With many backups they become fewer.'),
+    cfg.FloatOpt('dirty_interval', default=2.0, min=0.1,
+                 help='Seconds between two questions to Cinder whether the primary has written, '
+                      'while the backup is not ready.'),
+    cfg.IntOpt('ready_timeout', default=300, min=1,
+               help='Seconds after which a backup that has not said that it is ready is late. '
+                    'Server metadata specreds:ready_timeout override it.'),
+    cfg.StrOpt('late_backup', default=PROMOTE, choices=[
+        (PROMOTE, 'it becomes the server: its application may be up although it did not say so'),
+        (EVACUATE, 'it is dropped, and the server is evacuated as Nova always did')],
+        help='What becomes of a backup that is late, while the host is still suspected.'),
+    # Other hosts.
+    cfg.IntOpt('max_attempts', default=4, min=1,
+               help='Backups of a server that are started one after the other, each on another '
+                    'host, before it is evacuated instead.'),
+    cfg.FloatOpt('destination_timeout', default=5.0, min=0.5,
+                 help='Seconds for which the host of a backup has to be silent, while others '
+                      'are heard, before the backup is given up.'),
+    cfg.FloatOpt('abort_timeout', default=30.0, min=1.0,
+                 help='Seconds within which the host of a backup that is dropped has to remove '
+                      'it. After that Cinder drops it nevertheless, and the host finds out.'),
+    # Without a backup.
+    cfg.FloatOpt('evacuate_after', default=60.0, min=0.0,
+                 help='Seconds for which a host has to be suspected before a server that can '
+                      'have no backup is fenced and evacuated.'),
+    cfg.BoolOpt('evacuate_unfenced', default=False,
+                help='Also evacuate servers whose volumes cannot be fenced. If the host lives, '
+                     'such a server runs twice, and its data are lost: only if something else '
+                     'fences hosts.'),
+    cfg.FloatOpt('evacuate_timeout', default=600.0, min=1.0,
+                 help='Seconds for which there may be no host with room for a server, before its '
+                      'recovery fails.'),
+    cfg.FloatOpt('adopt_patience', default=20.0, min=0.0,
+                 help='Seconds for which Nova does not adopt a server that serves again, as long '
+                      'as others of the same host race: its work would take time from them.'),
+    cfg.FloatOpt('adopt_timeout', default=1800.0, min=10.0,
+                 help='Seconds for which Nova may not come to an end with an evacuation, before '
+                      'the recovery fails.'),
+    # How often.
+    cfg.FloatOpt('again_after', default=60.0, min=1.0,
+                 help='Seconds after which there is another recovery of a server whose primary '
+                      'was found alive while its host is still suspected. Each time it is twice '
+                      'as long, up to an hour.'),
+]

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where there can be no backup: the primary is fenced, so that Nova can evacuate it as ever."""
+
+from specreds_nova.engine.recovery import deciding
+from specreds_nova.engine.recovery import preparing
+from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import verdict as verdicts
+
+_PAUSE = 1.0
+
+
+def fence(run: runs.Run, decided: verdicts.Verdict) -> verdicts.Verdict:
+    """Fence the primary, once its host has been suspected for long enough.
+
+    :raises Again: somebody decided meanwhile, and nobody knows how
+    """
+    if decided.kind not in (verdicts.EVACUATE, verdicts.MERGING):
+        return decided
+    if found := run.standing():
+        return deciding.decide(run, found)
+    with run.step('fence') as detail:
+        detail['why'] = decided.why
+        found = _wait(run) or _room(run) or _fence(run)
+        detail['outcome'] = found.kind
+        if found.why:
+            detail['reason'] = found.why
+    return found
+
+
+def _wait(run: runs.Run) -> verdicts.Verdict | None:
+    """Wait until nobody can say that it was too early."""
+    until = run.recovery.suspected + run.options.evacuate_after
+    while True:
+        run.fresh()
+        if found := run.spared():
+            return found
+        if run.now >= until:
+            return None
+        run.pause(min(_PAUSE, max(until - run.now, 0.0)))
+
+
+def _room(run: runs.Run) -> verdicts.Verdict | None:
+    """Wait until there is a host to evacuate to: nobody is fenced for nothing."""
+    until = run.now + run.options.evacuate_timeout
+    while True:
+        server = run.insist(run.world.compute.server, run.recovery.server)
+        if server is None:
+            return verdicts.Verdict(verdicts.ABORTED, 'the server is deleted')
+        if run.insist(run.world.compute.candidates, server):
+            return None
+        run.fresh()
+        if found := run.spared():
+            return found
+        if run.now >= until:
+            return verdicts.Verdict(
+                verdicts.FAILED, f'no host had room for it in {run.options.evacuate_timeout:g} s')
+        run.pause(_PAUSE)
+
+
+def _fence(run: runs.Run) -> verdicts.Verdict:
+    while True:
+        superposed = preparing.superpose(run)
+        if superposed.kind == verdicts.MERGING:
+            # Cinder fences whoever has the disks open before it merges them, and Nova waits.
+            deciding.commit(run)
+            return verdicts.Verdict(verdicts.PROMOTED, superposed.why)
+        if superposed.kind == verdicts.EVACUATE:
+            return _unfenced(run, superposed.why)
+        if superposed.kind != verdicts.STARTED:
+            return superposed
+        if run.recovery.superposition != superposed.why:
+            run.change(superposition=superposed.why)
+        run.fresh()
+        spared = run.spared()
+        found = deciding.decide(run, spared or verdicts.Verdict(verdicts.DECIDING))
+        if found.kind != verdicts.EVACUATE:
+            return found
+        run.pause(_PAUSE)
+
+
+def _unfenced(run: runs.Run, why: str) -> verdicts.Verdict:
+    """It cannot be fenced: whether that is somebody else's affair is for the operator to say."""
+    if not run.options.evacuate_unfenced:
+        return verdicts.Verdict(verdicts.FAILED, f'it could not be fenced: {why}')
+    run.fresh()
+    if found := run.spared():
+        return found
+    deciding.commit(run)
+    return verdicts.Verdict(verdicts.PROMOTED, f'evacuated without a fence: {why}')

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The race: until the backup is ready, or the primary is found to live."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from oslo_log import log as logging
+
+from specreds_nova import exception as backup_errors
+from specreds_nova.engine import exception
+from specreds_nova.engine.recovery import conf
+from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import starting
+from specreds_nova.engine.recovery import verdict as verdicts
+
+LOG = logging.getLogger(__name__)
+
+# Seconds between two looks at what operators say.
+_LOOK = 1.0
+# Seconds between two looks whether Nova still knows the server where it was.
+_SELDOM = 10.0
+# Seconds by which status_interval grows with each recovery that races.
+_SHARE = 0.005
+# Phases of a backup, as its host tells them.
+_RUNS = ('running', 'hardened')
+_DECIDED = ('promoted', 'adopted', 'merging', 'merged')
+_ALIVE = ('running', 'paused')
+# Looks in a row at which the domain is not there before it is lost.
+_MISSING = 3
+
+
+def race(run: runs.Run, started: verdicts.Verdict) -> verdicts.Verdict:
+    """Wait until it is clear who wins."""
+    if started.kind != verdicts.STARTED:
+        return started
+    if run.recovery.destination is None or run.recovery.superposition is None:
+        return verdicts.Verdict(verdicts.AGAIN, 'nothing is left of its backup')
+    with run.step('race') as detail:
+        found = _Race(run).wait()
+        detail.update(won=found.kind, why=found.why)
+    return found
+
+
+class _Race:
+    """What is looked at again and again, each at its own pace."""
+
+    def __init__(self, run: runs.Run) -> None:
+        self._run = run
+        self._host = str(run.recovery.destination)
+        self._backup = starting.backup_id(run)
+        self._began = _began(run)
+        self._looked = run.now
+        self._swept = run.now
+        self._asked = run.now
+        self._silence = runs.Silence(run, self._host)
+        self._missing = 0
+        server = run.server()
+        self._timeout = runs.metadata_seconds(
+            server.metadata if server else {}, 'specreds:ready_timeout',
+            run.options.ready_timeout)
+
+    def wait(self) -> verdicts.Verdict:
+        """Look until there is something to tell."""
+        run = self._run
+        interval = run.options.status_interval + _SHARE * run.world.choices.count()
+        while True:
+            found = self._primary() or self._status() or self._late() or self._elsewhere()
+            if found is not None:
+                return found
+            run.pause(interval)
+
+    def _primary(self) -> verdicts.Verdict | None:
+        run = self._run
+        if run.now - self._looked >= _LOOK:
+            self._looked = run.now
+            run.fresh()
+        if found := run.over():
+            return found
+        if run.now - self._swept < run.options.dirty_interval:
+            return None
+        self._swept = run.now
+        superposition = str(run.recovery.superposition)
+        try:
+            if run.world.volumes.dirty(superposition):
+                return verdicts.Verdict(verdicts.PRIMARY, 'it has written')
+        except exception.Unreachable:
+            return None
+        except exception.Refused as exc:
+            state = run.insist(run.world.volumes.state, superposition)
+            if state is None:
+                return verdicts.Verdict(verdicts.AGAIN, f'its superposition is gone: {exc}')
+            if state in runs.DECIDED:
+                return verdicts.Verdict(verdicts.DECIDING, f'its superposition is {state}')
+        return None
+
+    def _status(self) -> verdicts.Verdict | None:
+        run = self._run
+        why = f'{self._host} is silent'
+        if not run.silent(self._host):
+            try:
+                status = run.world.backups.status(self._host, self._backup)
+            except exception.Unreachable as exc:
+                why = str(exc)
+            except backup_errors.BackupError as exc:
+                return verdicts.Verdict(verdicts.AGAIN, exc.format_message())
+            else:
+                self._silence.ends()
+                return self._judge(status)
+        return verdicts.Verdict(verdicts.AGAIN, why) if self._silence.lasts() else None
+
+    def _judge(self, status: Mapping[str, Any]) -> verdicts.Verdict | None:
+        phase = status['phase']
+        if phase in _DECIDED:
+            return verdicts.Verdict(verdicts.DECIDING, f'its backup is {phase}')
+        if phase not in _RUNS:
+            return verdicts.Verdict(verdicts.AGAIN,
+                                    f'its backup is {phase}: {status.get("error")}')
+        domain = status.get('domain') or {}
+        self._missing = 0 if domain.get('state') in _ALIVE else self._missing + 1
+        if self._missing >= _MISSING:
+            return verdicts.Verdict(verdicts.AGAIN, 'its backup does not run any more')
+        if not status['ready']:
+            return None
+        run = self._run
+        if self._missing == 0:
+            run.insist(run.world.store.learn, run.recovery.server, run.now - self._began)
+            return verdicts.Verdict(verdicts.READY, str(status.get('ready_detail') or ''))
+        return None
+
+    def _elsewhere(self) -> verdicts.Verdict | None:
+        """Tell whether somebody has deleted or moved the server meanwhile."""
+        run = self._run
+        if run.now - self._asked < _SELDOM:
+            return None
+        self._asked = run.now
+        try:
+            server = run.world.compute.server(run.recovery.server)
+        except exception.Unreachable:
+            return None
+        if server is None:
+            return verdicts.Verdict(verdicts.ABORTED, 'the server is deleted')
+        if server.host != run.recovery.host:
+            return verdicts.Verdict(verdicts.ABORTED, f'the server is on {server.host} now')
+        return None
+
+    def _late(self) -> verdicts.Verdict | None:
+        if self._run.now - self._began < self._timeout:
+            return None
+        why = f'its backup was not ready in {self._timeout:g} s'
+        LOG.warning('recovery %s: %s', self._run.id, why)
+        if self._run.options.late_backup == conf.PROMOTE:
+            return verdicts.Verdict(verdicts.READY, why)
+        return verdicts.Verdict(verdicts.EVACUATE, why)
+
+
+def _began(run: runs.Run) -> float:
+    """Since when the backup runs."""
+    ended = [step.ended for step in run.recovery.steps
+             if step.name == runs.START and step.ended is not None]
+    return ended[-1] if ended else run.now

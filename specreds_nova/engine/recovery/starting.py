@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The start of the backup, on another host if one cannot have it."""
+
+from typing import Any
+import uuid
+
+from specreds_nova import exception as backup_errors
+from specreds_nova.engine import exception
+from specreds_nova.engine import model
+from specreds_nova.engine.recovery import preparing
+from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import verdict as verdicts
+
+# Seconds that a host that is heard may take for it.
+_PATIENCE = 120.0
+_PAUSE = 0.5
+
+
+def backup_id(run: runs.Run) -> str:
+    """Name the backup for its host: the first one as the recovery, each other one anew.
+
+    A host takes an id once, and the first one may still have a claim in that name.
+    """
+    number = len(run.chosen())
+    if number <= 1:
+        return run.id
+    return str(uuid.uuid5(uuid.UUID(run.id), str(number)))
+
+
+def start(run: runs.Run, placed: verdicts.Verdict,
+          superposed: verdicts.Verdict) -> verdicts.Verdict:
+    """Have the backup started."""
+    _note(run, placed, superposed)
+    for told in (superposed, placed):
+        if told.kind != verdicts.STARTED:
+            return told
+    while True:
+        run.glance()
+        if found := run.over():
+            return found
+        recovery = run.recovery
+        if recovery.superposition is None:
+            return verdicts.Verdict(verdicts.AGAIN, 'its superposition is gone')
+        with run.step(runs.START) as detail:
+            detail.update(host=recovery.destination, backup=backup_id(run))
+            found = _on(run, str(recovery.destination), str(recovery.superposition))
+            if found is not None:
+                detail['error'] = found.why
+        if found is None:
+            return verdicts.Verdict(verdicts.STARTED)
+        if found.kind != _ELSEWHERE:
+            return found
+        # Nothing was begun there, so nobody else has the disks open.
+        run.change(destination=None)
+        placed = preparing.choose(run)
+        _note(run, placed, superposed)
+        if placed.kind != verdicts.STARTED:
+            return placed
+
+
+def _note(run: runs.Run, placed: verdicts.Verdict, superposed: verdicts.Verdict) -> None:
+    """Note what was found out, before anything depends on it.
+
+    What is known already is newer, if what was told was kept for a while.
+    """
+    values: dict[str, Any] = {}
+    if placed.kind == verdicts.STARTED and run.recovery.destination is None:
+        values.update(destination=placed.why, state=model.RACING)
+    if (superposed.kind == verdicts.STARTED and run.recovery.superposition is None
+            and run.superposition() == superposed.why):
+        values['superposition'] = superposed.why
+    if values:
+        run.change(**values)
+
+
+_ELSEWHERE = 'elsewhere'
+
+
+def _on(run: runs.Run, host: str, superposition: str) -> verdicts.Verdict | None:
+    """Have it started on a host; None if it runs."""
+    began, silence = run.now, runs.Silence(run, host)
+    while True:
+        try:
+            run.world.backups.start(host, backup_id(run), run.recovery.server, superposition)
+            return None
+        except backup_errors.ServerNotEligible as exc:
+            return verdicts.Verdict(_ELSEWHERE, exc.format_message())
+        except backup_errors.BackupError as exc:
+            # Something of it may be left there.
+            return verdicts.Verdict(verdicts.AGAIN, exc.format_message())
+        except exception.Unreachable as exc:
+            if silence.lasts() or run.now - began > _PATIENCE:
+                return verdicts.Verdict(verdicts.AGAIN, str(exc))
+        if found := run.over():
+            return found
+        run.pause(_PAUSE)

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One engine: what hears hosts, what acts on them, and what works on recoveries."""
+
+from collections.abc import Callable
+import queue
+import threading
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from specreds_nova.engine import conductor as conductors
+from specreds_nova.engine import exception
+from specreds_nova.engine import flows
+from specreds_nova.engine import janitor as janitors
+from specreds_nova.engine import jobs
+from specreds_nova.engine import metrics as counted
+from specreds_nova.engine import model
+from specreds_nova.engine import notify
+from specreds_nova.engine import telling
+from specreds_nova.engine.db import store as stores
+from specreds_nova.engine.detection import conf as detection_conf
+from specreds_nova.engine.detection import echo
+from specreds_nova.engine.detection import evidence
+from specreds_nova.engine.detection import listener
+from specreds_nova.engine.detection import masakari
+from specreds_nova.engine.detection import monitor as monitors
+from specreds_nova.engine.recovery import ahead
+from specreds_nova.engine.recovery import choices
+from specreds_nova.engine.recovery import crashes
+from specreds_nova.engine.recovery import dispatch
+from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.world import clock as clocks
+from specreds_nova.engine.world import connect
+from specreds_nova.engine.world import suspects
+
+LOG = logging.getLogger(__name__)
+
+# Seconds between two looks of the detector, and between two at hosts that a gate holds up.
+_TICK = 0.05
+_HELD = 0.25
+# Seconds between two questions to each of the other services: they forget after 300 s, by default,
+# that a token is good (token_cache_time of keystonemiddleware).
+_WARM = 120.0
+# Seconds in which everything has to have ended after it was asked to.
+_PATIENCE = 5.0
+
+_STOP = object()
+
+
+class Engine:
+    """Everything together.
+
+    :param conf: the global configuration, with the options of :mod:`specreds_nova.engine.conf`
+    :raises exception.EngineError: what it takes to begin is not there
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        options = conf.engine
+        self._stopping = threading.Event()
+        self._clock = clocks.Clock(self._stopping)
+        self._metrics = counted.Metrics()
+        self._watcher = telling.Watcher(self._metrics)
+        self._observer = telling.Observer(self._metrics, notify.from_conf(conf, options.name))
+        self._monitor = monitors.Monitor(self._clock, self._watcher,
+                                         detection_conf.monitor_settings(options))
+        self._listener = listener.of(conf, options.name, self._monitor)
+        self._masakari = masakari.Listener(conf, options.name, self._monitor, self._clock)
+        self._echo = echo.Echo(conf, options.name, self._clock)
+        self._cloud = connect.Cloud(conf)
+        self._store = stores.from_conf(conf)
+        self._flows = flows.from_conf(conf)
+        self._board = jobs.from_conf(conf)
+        world = runs.World(
+            clock=self._clock, compute=self._cloud.compute, backups=self._cloud.backups,
+            volumes=self._cloud.volumes, suspects=suspects.Suspects(self._monitor),
+            store=self._store, options=options,
+            choices=choices.Choices(self._clock, self._store, detection_conf.limits(options)),
+            stopping=self._stopping.is_set, observer=self._observer)
+        self._ahead = ahead.Ahead(self._cloud.compute, self._clock)
+        self._watcher.doubt = self._ahead.doubt
+        self._conductor = conductors.Conductor(
+            world, self._board, self._flows, options.name, options.slots, options.job_lease,
+            options.job_interval)
+        self._observer.freed = self._conductor.serves
+        self._dispatcher = dispatch.Dispatcher(
+            world, self._monitor.facts, detection_conf.host_gates(options),
+            detection_conf.server_gates(options), self._conductor, options.name,
+            detection_conf.crash_gates(options), self._ahead)
+        self._crashes = crashes.Crashes(self._dispatcher.crashed, self._clock)
+        self._watcher.crash = self._crashes.tell
+        self._janitor = janitors.Janitor(
+            world, self._dispatcher, self._board.known, self._conductor.post,
+            self._monitor.word,
+            options.keep_recoveries)
+        self._options = options
+        self._threads: list[threading.Thread] = []
+
+    def start(self) -> None:
+        """Begin."""
+        self._cloud.warm_up()
+        self._monitor.expect(host.name for host in self._store.hosts())
+        if self._options.metrics_port:
+            self._metrics.serve(self._options.metrics_port, self._options.metrics_host)
+        self._listener.start()
+        self._masakari.start()
+        self._echo.start()
+        self._conductor.start()
+        self._crashes.start()
+        self._begin('detector', self._tick)
+        self._begin('dispatcher', self._dispatch)
+        self._begin('janitor', self._look_after)
+        self._begin('warmer', self._keep_warm)
+        LOG.info('engine %s is up', self._options.name)
+
+    def stop(self) -> bool:
+        """End, and leave what is under way to others; False if something waits for an answer."""
+        LOG.info('engine %s ends', self._options.name)
+        self._stopping.set()
+        self._watcher.news.put(_STOP)
+        self._crashes.stop(_PATIENCE)
+        calm = self._conductor.stop(_PATIENCE)
+        self._echo.stop(_PATIENCE)
+        self._listener.stop()
+        self._masakari.stop(_PATIENCE)
+        for thread in self._threads:
+            thread.join(_PATIENCE)
+        self._ahead.close()
+        self._flows.close()
+        self._cloud.close()
+        return calm
+
+    def _begin(self, name: str, target: Callable[[], None]) -> None:
+        thread = threading.Thread(target=target, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    # Threads
+
+    def _tick(self) -> None:
+        while not self._stopping.wait(_TICK):
+            self._monitor.tick()
+
+    def _keep_warm(self) -> None:
+        """Have the other services know our token when it matters."""
+        while not self._stopping.wait(_WARM):
+            self._cloud.warm_up()
+
+    def _dispatch(self) -> None:
+        """Act on what the detector tells, and again on what a gate holds up."""
+        held: dict[str, list[str]] = {}
+        while not self._stopping.is_set():
+            try:
+                news = self._watcher.news.get(timeout=_HELD if held else None)
+            except queue.Empty:
+                news = None
+            if news is _STOP:
+                return
+            if isinstance(news, telling.Appeared):
+                self._write_down(news.host)
+                continue
+            for name in [news] if news else list(held):
+                self._act(name, held)
+
+    def _write_down(self, name: str) -> None:
+        """Have engines know a host that are started after it has died."""
+        try:
+            found = self._store.host(name)
+            if found.generation == 0:
+                self._store.change_host(found)
+        except exception.EngineError as exc:
+            LOG.warning('host %s is not written down: %s', name, exc)
+
+    def _act(self, name: str, held: dict[str, list[str]]) -> None:
+        """Act on one host.
+
+        :param held: why nothing is done about which hosts
+        """
+        found = self._monitor.look(name)
+        if found is None or not found.suspected:
+            held.pop(name, None)
+            return
+        try:
+            # An operator who says that it has failed does not say it once more.
+            well = found.well if found.word is None else None
+            reasons = self._dispatcher.suspect(name, found.why, found.heard, well)
+        except exception.EngineError as exc:
+            reasons = [str(exc)]
+        except Exception:
+            LOG.exception('host %s', name)
+            reasons = ['something unforeseen']
+        if reasons and held.get(name) != reasons:
+            LOG.warning('nothing is done about host %s: %s', name, '; '.join(reasons))
+        if reasons:
+            held[name] = reasons
+        else:
+            held.pop(name, None)
+
+    def _look_after(self) -> None:
+        while not self._stopping.wait(self._options.janitor_interval):
+            self._janitor.look()
+            self._count()
+            self._ask_nova()
+
+    def _ask_nova(self) -> None:
+        """Have the detector know which services Nova takes for down."""
+        try:
+            services = self._cloud.compute.services()
+        except exception.EngineError:
+            return
+        for name, service in services.items():
+            if self._monitor.look(name) is None:
+                continue
+            down = (service['state'] == 'down' and service['status'] == 'enabled'
+                    and not service.get('forced_down'))
+            if down:
+                self._monitor.note(name, evidence.NOVA, service.get('updated_at'))
+            else:
+                self._monitor.withdraw(name, evidence.NOVA)
+
+    def _count(self) -> None:
+        try:
+            hosts = [host.state for host in self._store.hosts()]
+            active = [one.state for one in self._store.active()]
+        except exception.EngineError:
+            return
+        self._metrics.hosts({state: hosts.count(state) for state in hosts})
+        self._metrics.active({state: active.count(state) for state in active})
+        self._metrics.backups(active.count(model.RACING))

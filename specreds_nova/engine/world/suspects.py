@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What this engine hears of the hosts: :class:`specreds_nova.engine.ports.Suspects`."""
+
+from specreds_nova.engine.detection import evidence
+from specreds_nova.engine.detection import monitor as monitors
+
+# Seconds for which libvirt or the storage of a host that is well may not answer.
+_STALL = 3.0
+
+
+class Suspects:
+    """The monitor, and whether a host would be well if no operator had said anything."""
+
+    def __init__(self, monitor: monitors.Monitor) -> None:
+        self._monitor = monitor
+
+    def suspected(self, host: str) -> bool:
+        """Tell whether a host is suspected, or was never heard."""
+        return self._monitor.suspected(host)
+
+    def healthy(self) -> list[str]:
+        """Give the hosts that say that all is well with them."""
+        return self._monitor.healthy()
+
+    def beats(self, host: str) -> bool:
+        """Tell whether a host is heard and says that all is well, whatever an operator says."""
+        found = self._monitor.look(host)
+        if found is None or found.heard is None or found.leaving:
+            return False
+        if found.suspected and {one['kind'] for one in found.why} != {evidence.OPERATOR}:
+            return False
+        stalls = (found.libvirt_age or 0.0, found.storage_age or 0.0)
+        return found.silence < found.patience and max(stalls) < _STALL

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engine's REST API, as the commands use it."""
+
+from collections.abc import Iterator, Mapping
+import contextlib
+from typing import Any
+from urllib import parse
+
+from keystoneauth1 import adapter
+from keystoneauth1 import exceptions as auth_exceptions
+from osc_lib import exceptions
+
+SERVICE_TYPE = 'speculative-recovery'
+
+_HEADERS = {'OpenStack-API-Version': 'speculative 1.0'}
+Thing = dict[str, Any]
+
+
+class Client:
+    """What the API offers.
+
+    All methods raise ``osc_lib.exceptions.CommandError`` with the API's own words.
+
+    :param session: of keystoneauth
+    """
+
+    def __init__(self, session: Any, interface: str | None = None,
+                 region_name: str | None = None) -> None:
+        self._api = adapter.Adapter(
+            session, service_type=SERVICE_TYPE, version='1', interface=interface,
+            region_name=region_name, additional_headers=_HEADERS)
+
+    def recoveries(self, filters: Mapping[str, Any], limit: int | None = None,
+                   marker: str | None = None) -> Iterator[Thing]:
+        """List those that meet all filters, the newest first."""
+        return self._pages('recoveries', 'id', filters, limit, marker)
+
+    def recovery(self, recovery_id: str) -> Thing:
+        """Show one, with its steps."""
+        return dict(self._call('GET', f'/recoveries/{_part(recovery_id)}')['recovery'])
+
+    def abort(self, recovery_id: str) -> Thing:
+        """Have one end in favour of the primary."""
+        answer = self._call('POST', f'/recoveries/{_part(recovery_id)}/action',
+                            json={'abort': None})
+        return dict(answer['recovery'])
+
+    def hosts(self, filters: Mapping[str, Any]) -> Iterator[Thing]:
+        """List hosts by name."""
+        return self._pages('hosts', 'name', filters, None, None)
+
+    def host(self, name: str) -> Thing:
+        """Show one."""
+        return dict(self._call('GET', f'/hosts/{_part(name)}')['host'])
+
+    def say(self, name: str, action: str, **said: Any) -> Thing:
+        """Say something of a host: ``suspect`` or ``clear``."""
+        answer = self._call('POST', f'/hosts/{_part(name)}/action', json={action: said})
+        return dict(answer['host'])
+
+    def protection(self, server_id: str) -> Thing:
+        """Ask whether a server is protected."""
+        return dict(self._call('GET', f'/servers/{_part(server_id)}/protection')['protection'])
+
+    def _pages(self, name: str, key: str, filters: Mapping[str, Any], limit: int | None,
+               marker: str | None) -> Iterator[Thing]:
+        left = limit
+        while left is None or left > 0:
+            query = dict(filters)
+            if left is not None:
+                query['limit'] = left
+            if marker is not None:
+                query['marker'] = marker
+            answer = self._call('GET', f'/{name}', params=query)
+            page = answer[name]
+            yield from page[:left]
+            if not page or not answer.get(f'{name}_links'):
+                return
+            marker = page[-1][key]
+            left = None if left is None else left - len(page)
+
+    def _call(self, method: str, path: str, **request: Any) -> Any:
+        with _words():
+            return self._api.request(path, method, **request).json()
+
+
+def _part(text: str) -> str:
+    """Make a text a part of a path.
+
+    :raises osc_lib.exceptions.CommandError: it is empty
+    """
+    if not text:
+        raise exceptions.CommandError('an empty name names nothing')
+    return parse.quote(text, safe='')
+
+
+@contextlib.contextmanager
+def _words() -> Iterator[None]:
+    """Let errors be words.
+
+    :raises osc_lib.exceptions.CommandError: something went wrong
+    """
+    try:
+        yield
+    except (auth_exceptions.EndpointNotFound, auth_exceptions.CatalogException) as error:
+        raise exceptions.CommandError(
+            f'this cloud has no speculative recovery: there is no service of type {SERVICE_TYPE} '
+            f'in its catalogue, for this region and interface') from error
+    except auth_exceptions.HttpError as error:
+        raise exceptions.CommandError(_said(error)) from error
+    except auth_exceptions.ClientException as error:
+        raise exceptions.CommandError(str(error)) from error
+
+
+def _said(error: Any) -> str:
+    """Give what the API said; what an operator has to look into names the request."""
+    try:
+        words = str(error.response.json()['error']['message'])
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return str(error)
+    if error.http_status >= 500 and error.request_id:
+        words += f' (HTTP {error.http_status}, request {error.request_id})'
+    return words

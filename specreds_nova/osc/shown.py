@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How recoveries and hosts are shown: bare values for programs, lines and bars for people."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cliff import columns
+from osc_lib.cli import format_columns
+
+from specreds_nova.osc import timeline
+
+_RECOVERY = ('id', 'server_id', 'server_name', 'project_id', 'state', 'outcome', 'error',
+             'host', 'destination', 'superposition_id', 'why', 'priority', 'expected_seconds',
+             'abort_requested', 'merged_bytes', 'engine', 'epoch', 'suspected_at', 'created_at',
+             'updated_at', 'ended_at', 'steps')
+_HOST = ('name', 'state', 'since', 'why', 'word', 'word_reason', 'flaps', 'recoveries')
+_PROTECTION = ('server_id', 'project_id', 'protected', 'reasons', 'volumes', 'host',
+               'destinations')
+
+RECOVERIES = {
+    'id': 'ID',
+    'server_name': 'Server Name',
+    'host': 'Host',
+    'destination': 'Destination',
+    'state': 'State',
+    'outcome': 'Outcome',
+    'suspected_at': 'Suspected At',
+}
+RECOVERIES_LONG = {
+    **RECOVERIES,
+    'server_id': 'Server ID',
+    'project_id': 'Project ID',
+    'engine': 'Engine',
+    'priority': 'Priority',
+    'ended_at': 'Ended At',
+    'error': 'Error',
+}
+HOSTS = {
+    'name': 'Name',
+    'state': 'State',
+    'since': 'Since',
+    'why': 'Why',
+    'word': "Operator's Word",
+    'flaps': 'Flaps',
+}
+
+
+class Evidence(columns.FormattableColumn[list[dict[str, Any]]]):
+    """Why a host is suspected, shown to people one per line."""
+
+    def human_readable(self) -> str:
+        """Give the words."""
+        return '\n'.join(str(one.get('words', one.get('kind'))) for one in self._value)
+
+
+class Timeline(columns.FormattableColumn[list[dict[str, Any]]]):
+    """Steps, shown to people as bars."""
+
+    def human_readable(self) -> str:
+        """Draw them."""
+        return timeline.text(self._value)
+
+
+class Recoveries(columns.FormattableColumn[list[dict[str, Any]]]):
+    """Recoveries, shown to people one per line."""
+
+    def human_readable(self) -> str:
+        """Name them."""
+        return '\n'.join(f'{one["id"]} ({one["server_name"]}, {one["state"]})'
+                         for one in self._value)
+
+
+class Volumes(columns.FormattableColumn[dict[str, list[str]]]):
+    """Volumes and why they cannot be superposed, shown to people one per line."""
+
+    def human_readable(self) -> str:
+        """Say of each what is wrong with it."""
+        return '\n'.join(f'{volume}: {"; ".join(reasons) or "ok"}'
+                         for volume, reasons in self._value.items())
+
+
+_FORMATS: dict[str, type[columns.FormattableColumn[Any]]] = {
+    'destinations': format_columns.ListColumn,
+    'reasons': format_columns.ListColumn,
+    'recoveries': Recoveries,
+    'steps': Timeline,
+    'volumes': Volumes,
+    'why': Evidence,
+}
+
+
+def recovery(found: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    """Give the columns and values that show a recovery; what the caller may not see has none."""
+    return _one(found, _RECOVERY)
+
+
+def host(found: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    """Give the columns and values that show a host."""
+    return _one(found, _HOST)
+
+
+def protection(found: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    """Give the columns and values that show whether a server is protected."""
+    return _one(found, _PROTECTION)
+
+
+def row(found: Mapping[str, Any], fields: Mapping[str, str]) -> tuple[Any, ...]:
+    """Give the values of a row."""
+    return tuple(_value(found, field) for field in fields)
+
+
+def _one(found: Mapping[str, Any], fields: tuple[str, ...]
+         ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    present = tuple(field for field in fields if field in found)
+    return present, tuple(_value(found, field) for field in present)
+
+
+def _value(found: Mapping[str, Any], field: str) -> Any:
+    value = found.get(field)
+    return _FORMATS[field](value) if field in _FORMATS and value is not None else value

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether Ceph lets Cinder's user do what a superposition needs. Changes nothing in Ceph."""
+
+from collections.abc import Iterator
+
+from specreds_cinder.superposition import cluster as ceph
+from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import fence
+from specreds_nova.status import cinder
+from specreds_nova.status import files
+from specreds_nova.status import findings
+
+_TIMEOUT_S = 5.0
+# Of a network that is kept for documentation: nobody has it, so taking it off the blocklist
+# changes nothing, but is only done for whoever may.
+_NOBODY = '192.0.2.1:0/1'
+
+
+def capabilities(config: files.Files) -> Iterator[findings.Finding]:
+    """Check the users of all back ends that have the driver."""
+    for name in cinder.backends(config):
+        user = config.get(name, 'rbd_user')
+        conffile = config.get(name, 'rbd_ceph_conf')
+        pool = config.get(name, 'rbd_pool', 'rbd')
+        if not user or not conffile:
+            yield findings.failure(f'{config}: set [{name}] rbd_user and rbd_ceph_conf')
+            continue
+        try:
+            with ceph.Cluster(conffile, user, _TIMEOUT_S) as cluster:
+                yield from _pool(cluster, name, pool)
+                guard = fence.Fence(cluster, 600)
+                guard.remaining()
+                guard.open([_NOBODY])
+        except errors.SuperError as error:
+            yield findings.failure(f'back end {name}: {error}')
+
+
+def _pool(cluster: ceph.Cluster, backend: str, wanted: str) -> Iterator[findings.Finding]:
+    found = next((pool for pool in cluster.pools().values() if pool.name == wanted), None)
+    if found is None:
+        yield findings.failure(f'back end {backend}: Ceph has no pool {wanted}')
+    elif found.cache_tier:
+        yield findings.failure(f'back end {backend}: pool {wanted} has a cache tier: its volumes '
+                               'cannot be superposed')

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether Cinder's services on this host have the whole of the plug-in, or nothing of it."""
+
+from collections.abc import Iterator
+
+from specreds_cinder import conf as cinder_conf
+from specreds_nova import deployment
+from specreds_nova.status import files
+from specreds_nova.status import findings
+from specreds_nova.status import options
+
+DRIVER = deployment.VOLUME_DRIVER
+_WANTED = deployment.cinder()['DEFAULT']
+_EXTENSIONS = 'osapi_volume_extension'
+# The manager, and what else has to be ours.
+_CLASSES = {name: str(value) for name, value in _WANTED.items() if name != _EXTENSIONS}
+_OURS = 'specreds_cinder.'
+_DAY_S = 86400
+
+
+def backends(config: files.Files) -> list[str]:
+    """Give the back ends that have the driver."""
+    return [name for name in config.words('DEFAULT', 'enabled_backends')
+            if config.get(name, 'volume_driver') == DRIVER]
+
+
+def in_use(config: files.Files) -> bool:
+    """Tell whether anything of the plug-in is turned on."""
+    return bool(backends(config)) or any(
+        value.startswith(_OURS) for name in _WANTED for value in config.all('DEFAULT', name))
+
+
+def settings(config: files.Files) -> Iterator[findings.Finding]:
+    """Check that all parts are turned on, or none."""
+    if not in_use(config):
+        return
+    for name, wanted in _CLASSES.items():
+        if config.get('DEFAULT', name) != wanted:
+            yield findings.failure(f'{config}: set [DEFAULT] {name} = {wanted}: nothing else '
+                                   'keeps superposed volumes from being changed')
+    for wanted in _WANTED[_EXTENSIONS]:
+        if wanted not in config.all('DEFAULT', _EXTENSIONS):
+            yield findings.failure(f'{config}: [DEFAULT] {_EXTENSIONS} = {wanted} is missing')
+    if not backends(config):
+        yield findings.warning(f'{config}: no enabled back end has volume_driver = {DRIVER}, so '
+                               'no volume can be superposed; fine where only the API runs')
+    if not config.get('coordination', 'backend_url'):
+        yield findings.warning(f'{config}: [coordination] backend_url is not set: needed as soon '
+                               "as Cinder's services run on more than one host")
+    yield from options.judge(config, cinder_conf.GROUP.name, cinder_conf.OPTIONS)
+    expiry = config.get(cinder_conf.GROUP.name, 'fence_expiry')
+    if expiry.isdigit() and int(expiry) <= 2 * _DAY_S:
+        yield findings.warning(f'{config}: [specreds] fence_expiry = {expiry} is not longer than '
+                               'twice sentinel_fenced_for_good of nova.conf (86400): '
+                               'specreds-sentinel takes such fences for passing ones')

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``specreds-status``: tells before an upgrade, or after an installation, what is not right yet.
+
+It looks at the configuration of whichever services this host has, asks the engine's database, etcd
+and Ceph, and changes nothing.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+import pathlib
+import sys
+
+from oslo_config import cfg
+from oslo_upgradecheck import common_checks
+from oslo_upgradecheck import upgradecheck
+
+from specreds_nova.engine import conf as engine_conf
+from specreds_nova.engine.db import connection
+from specreds_nova.status import ceph
+from specreds_nova.status import cinder
+from specreds_nova.status import engine
+from specreds_nova.status import files
+from specreds_nova.status import findings
+from specreds_nova.status import nova
+
+_NOVA = '/etc/nova/nova.conf'
+_CINDER = '/etc/cinder/cinder.conf'
+
+_OPTIONS: list[cfg.Opt] = [
+    cfg.StrOpt('nova-conf', metavar='FILE',
+               help=f'Configuration of nova-compute; {_NOVA} if that is there.'),
+    cfg.StrOpt('cinder-conf', metavar='FILE',
+               help=f"Configuration of Cinder's services; {_CINDER} if that is there."),
+]
+
+
+class Checks(upgradecheck.UpgradeCommands):
+    """The checks of all parts. What this host does not have is fine, and says so."""
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._conf = conf
+
+    def engine_options(self) -> upgradecheck.Result:
+        """Check the engine's configuration."""
+        return self._of_engine(lambda: engine.settings(self._engine_files()))
+
+    def engine_database(self) -> upgradecheck.Result:
+        """Check the engine's database."""
+        return self._of_engine(lambda: engine.database(self._conf))
+
+    def engine_jobboard(self) -> upgradecheck.Result:
+        """Check etcd."""
+        return self._of_engine(lambda: engine.jobboard(self._conf))
+
+    def engine_policies(self) -> upgradecheck.Result:
+        """Check the policies of the engine's API."""
+        return self._of_engine(lambda: engine.rules(self._conf))
+
+    def engine_policy_format(self) -> upgradecheck.Result:
+        """Check that the policies are not JSON, which will not be read any more."""
+        return common_checks.check_policy_json(self, self._conf)
+
+    def cinder_options(self) -> upgradecheck.Result:
+        """Check the configuration of Cinder's services."""
+        return self._of_cinder(cinder.settings)
+
+    def cinder_capabilities(self) -> upgradecheck.Result:
+        """Check what Ceph lets Cinder do."""
+        return self._of_cinder(ceph.capabilities)
+
+    def nova_options(self) -> upgradecheck.Result:
+        """Check the configuration of nova-compute, and of the sentinel beside it."""
+        def look(config: files.Files) -> Iterator[findings.Finding]:
+            other = self._engine_files() if self._conf.config_file else None
+            return nova.settings(config, other)
+        return self._of_file(
+            self._path('nova_conf', _NOVA), 'nova-compute is not on this host', nova.in_use,
+            ': servers of this host have no backups, and it can have none', look)
+
+    _upgrade_checks = (
+        ('Engine: configuration', engine_options),
+        ('Engine: database', engine_database),
+        ('Engine: jobboard', engine_jobboard),
+        ('Engine: policies', engine_policies),
+        ('Engine: format of the policies', engine_policy_format),
+        ('Cinder: configuration', cinder_options),
+        ('Cinder: capabilities in Ceph', cinder_capabilities),
+        ('Nova: configuration', nova_options),
+    )
+
+    def _of_engine(self, look: Callable[[], Iterator[findings.Finding]]) -> upgradecheck.Result:
+        if not self._conf.config_file:
+            return findings.result([], 'an engine is not on this host')
+        try:
+            return findings.result(look(), 'fine')
+        except files.Unreadable as error:
+            return findings.result([findings.failure(str(error))], '')
+        except cfg.ConfigFileValueError as error:
+            return findings.result([findings.failure(f'the configuration: {error}')], '')
+
+    def _of_cinder(self, look: Callable[[files.Files], Iterator[findings.Finding]]
+                   ) -> upgradecheck.Result:
+        return self._of_file(self._path('cinder_conf', _CINDER), 'Cinder is not on this host',
+                             cinder.in_use, '', look)
+
+    @staticmethod
+    def _of_file(path: str | None, absent: str, in_use: Callable[[files.Files], bool], unused: str,
+                 look: Callable[[files.Files], Iterator[findings.Finding]]
+                 ) -> upgradecheck.Result:
+        """Look at what one file configures.
+
+        :param absent: what is said if there is none
+        :param unused: what that means is said if it does not use the plug-in
+        """
+        if path is None:
+            return findings.result([], absent)
+        try:
+            config = files.read([path])
+            if not in_use(config):
+                return findings.result([], f'{path} does not use the plug-in{unused}')
+            return findings.result(look(config), 'fine')
+        except files.Unreadable as error:
+            return findings.result([findings.failure(str(error))], '')
+
+    def _engine_files(self) -> files.Files:
+        return files.read(self._conf.config_file)
+
+    def _path(self, option: str, default: str) -> str | None:
+        """Give a file that was named, or the usual one if it is there."""
+        named: str | None = self._conf[option]
+        return named or (default if pathlib.Path(default).exists() else None)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run it; gives the exit status: 0 fine, 1 worth a look, 2 not possible, 255 a mistake."""
+    conf = cfg.ConfigOpts()
+    conf.register_cli_opts(_OPTIONS)
+    engine_conf.register(conf)
+    connection.register(conf)
+    checks = Checks(conf)
+    return int(upgradecheck.main(
+        conf, 'specreds', checks, list(sys.argv[1:] if argv is None else argv),
+        cfg.find_config_files('specreds', 'specreds-engine')))
+
+
+if __name__ == '__main__':
+    sys.exit(main())

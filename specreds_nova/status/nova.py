@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether nova-compute and specreds-sentinel on this host can do their part."""
+
+from collections.abc import Iterator
+import pathlib
+import site
+import sys
+
+from specreds_nova import alias
+from specreds_nova import conf as nova_conf
+from specreds_nova import deployment
+from specreds_nova.sentinel import conf as sentinel_conf
+from specreds_nova.status import files
+from specreds_nova.status import findings
+from specreds_nova.status import options
+
+DRIVER = deployment.compute()['DEFAULT']['compute_driver']
+_GROUP = nova_conf.GROUP.name
+_HOOK = 'specreds.pth'
+_CEPH = '/etc/ceph/ceph.conf'
+_LOCK_OPTION = 'rbd_blocklist_on_break_lock'
+
+
+def in_use(config: files.Files) -> bool:
+    """Tell whether the plug-in's driver is chosen."""
+    return config.get('DEFAULT', 'compute_driver') == DRIVER
+
+
+def settings(config: files.Files, engine: files.Files | None) -> Iterator[findings.Finding]:
+    """Check what backups need, and that the engine of this host, if any, means the same."""
+    if not in_use(config):
+        return
+    if not _hooked():
+        yield findings.failure(f'{_HOOK} is not beside the package, so Nova does not find '
+                               f'{alias.ALIAS}: install the package again')
+    if not config.get('DEFAULT', 'transport_url'):
+        yield findings.failure(f'{config}: set [DEFAULT] transport_url')
+    if not config.get('cinder', 'auth_type'):
+        yield findings.failure(f'{config}: set [cinder] auth_type and the rest: as whom Cinder is '
+                               'asked for the second version of volumes; the role service is '
+                               'needed')
+    yield from options.judge(config, _GROUP, [*nova_conf.OPTIONS, *sentinel_conf.OPTIONS])
+    if _number(config.get(_GROUP, 'heartbeat_interval', '0.2')) == 0:
+        yield findings.warning(f'{config}: [specreds] heartbeat_interval is 0: servers of this '
+                               'host are not recovered when it fails')
+    if engine is not None:
+        here, there = (_true(each.get(section, 'protect_by_default', 'true'))
+                       for each, section in ((config, _GROUP), (engine, 'engine')))
+        if here != there:
+            yield findings.failure(f'protect_by_default is {here} in {config} and {there} in '
+                                   f'{engine}: it has to be the same')
+    yield from ceph_conf(config.get(_GROUP, 'sentinel_ceph_conf', _CEPH))
+
+
+def ceph_conf(path: str) -> Iterator[findings.Finding]:
+    """Check that a backup does not fence anybody on its own."""
+    if not pathlib.Path(path).exists():
+        yield findings.failure(f'{path} is not there: specreds-sentinel needs it')
+        return
+    import rados
+    try:
+        set_to = rados.Rados(conffile=path, rados_id='none').conf_get(_LOCK_OPTION)
+    except rados.Error as error:
+        yield findings.failure(f'{path} cannot be read: {error}')
+        return
+    if set_to != 'false':
+        yield findings.warning(f'{path}: set {_LOCK_OPTION} = false in section client, so that a '
+                               'backup fences nobody on its own')
+
+
+def _hooked() -> bool:
+    """Tell whether Python, when it starts, makes the driver's name known."""
+    return any(pathlib.Path(place, _HOOK).exists() for place in
+               [*site.getsitepackages(), site.getusersitepackages(), *sys.path])
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _true(text: str) -> bool:
+    return text.strip().lower() in ('true', '1', 'yes', 'on')

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of the engines share."""
+
+import functools
+import json
+import subprocess
+from typing import Any
+
+from keystoneauth1 import exceptions as keystone_exceptions
+
+from cloud import drill as drills
+from cloud.demo import recoveries
+from cloud.openstack import layout
+from specreds_nova.tests.cloud import base
+
+_TIMEOUT = 240.0
+# A backup that is not ready before this can be met on its way.
+SLOW = {'specreds:ready': 'delay:10'}
+
+
+class EngineTestCase(base.NovaTestCase):
+    """Nobody but the engines does anything about the hosts' accidents."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        if not self.cloud.settings.engine_numbers:
+            self.skipTest('the cloud has no engines; bring it up with --engines 2')
+        self.engine = recoveries.Engine(self.cloud.session())
+        self.trusted()
+
+    def trusted(self) -> None:
+        """Wait until the engines trust all hosts, and Nova takes all of them for up."""
+        self.wait('all hosts to be trusted', self._all_trusted, _TIMEOUT)
+        for host in self.cloud.hosts:
+            self.wait(f'{host.name} to be up', functools.partial(self._up, host.name))
+
+    def begun(self, server: drills.Server, step: str = 'race') -> recoveries.Recovery:
+        """Wait until a step of a server's recovery has begun."""
+        def found() -> recoveries.Recovery | None:
+            recovery = self.engine.latest(server.id)
+            return recovery if recovery is not None and recovery.begun(step) else None
+        begun: recoveries.Recovery = self.wait(f'{step} of {server.name}', found, _TIMEOUT)
+        return begun
+
+    def ended(self, server: drills.Server, outcome: str) -> recoveries.Recovery:
+        """Wait until a server's recovery has ended, as it should."""
+        def found() -> recoveries.Recovery | None:
+            recovery = self.engine.latest(server.id)
+            return recovery if recovery is not None and recovery.over else None
+        recovery: recoveries.Recovery = self.wait(
+            f'the recovery of {server.name} to end', found, _TIMEOUT)
+        self.assertEqual(outcome, recovery.outcome, recovery.error or '')
+        return recovery
+
+    def assertRecovered(self, server: drills.Server) -> drills.Server:
+        """See that a server serves on another host, once, and that nobody believes otherwise."""
+        recovery = self.ended(server, recoveries.RECOVERED)
+        self.assertEqual([recovery.id], self.engine.ids(server.id))
+        here = self.drill.active(server.id, recovery.destination)
+        self.wait_answer(here)
+        self.assertNotEqual(server.host, here.host)
+        self.assertEqual([here.host], self.drill.running(server))
+        provider = self.drill.providers()[here.host]
+        self.assertIn(provider, self.drill.allocations(server.id))
+        self.assertNotIn(provider, self.drill.allocations(recovery.id))
+        self.assertEqual([here.host], self.drill.bindings(server))
+        return here
+
+    def assertUnnoticed(self, server: drills.Server, who: str) -> None:
+        """See that a server is the guest that it was, and that nothing of a backup is left."""
+        self.assertEqual(who, self.who(server))
+        shown = self.drill.show(server.id)
+        self.assertEqual(('ACTIVE', server.host),
+                         (shown['status'], shown['OS-EXT-SRV-ATTR:host']))
+        self.wait('all backups to be gone',
+                  lambda: self.drill.running(server) == [server.host])
+        self.assertEqual([server.host], self.drill.bindings(server))
+
+    def openstack(self, *words: str, code: int = 0) -> Any:
+        """What `openstack speculative …` says, as the administrator.
+
+        :param code: the exit status that it has to have
+        """
+        done = subprocess.run(
+            [str(layout.BIN / 'openstack'), 'speculative', *words, '-f', 'json'], check=False,
+            capture_output=True, text=True, timeout=60, env=self.cloud.environment())
+        self.assertEqual(code, done.returncode, done.stderr)
+        return json.loads(done.stdout)
+
+    def _up(self, host: str) -> bool:
+        return self.drill.compute_up(host) and not self.drill.forced_down(host)
+
+    def _all_trusted(self) -> bool:
+        try:
+            known = self.engine.hosts()
+        except keystone_exceptions.ClientException:
+            return False
+        return known == dict.fromkeys(self.cloud.settings.host_names, recoveries.TRUSTED)

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tests of stories have in common."""
+
+from collections.abc import Callable
+from typing import Any
+
+from oslo_log import log as logging
+import testtools
+
+from specreds_nova.engine.recovery import flow
+from specreds_nova.tests.simulation import ends
+from specreds_nova.tests.simulation import story
+
+_LOUD = ('specreds_nova.engine', 'taskflow')
+
+
+class StoryTest(testtools.TestCase):
+    """Plays stories."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        for name in _LOUD:
+            logger = logging.getLogger(name).logger
+            self.addCleanup(logger.setLevel, logger.level)
+            logger.setLevel(100)
+
+    def play(self, name: str, seed: int, faults: ends.Faults | None = None,
+             attempt: Callable[..., Any] = flow.attempt, *,
+             any_outcome: bool = False) -> story.Ending:
+        """Play one, and see that nothing is wrong in the end.
+
+        :param any_outcome: as long as the server is where it should be
+        """
+        told = story.load(name)
+        if any_outcome:
+            for expected in told['expect'].values():
+                expected.pop('outcome', None)
+        ending = story.Story(told, seed, faults, attempt).run()
+        self.assertEqual(
+            [], ending.wrong, f'{name}, seed {seed}, {faults}: {ending.outcomes}')
+        return ending

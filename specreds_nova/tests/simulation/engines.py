@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Engines as simulated processes: their own dispatcher, janitor and worker, on a fake board."""
+
+from collections.abc import Callable
+from typing import Any
+
+from oslo_config import cfg
+
+from specreds_nova.engine import conf as engine_conf
+from specreds_nova.engine import exception
+from specreds_nova.engine import janitor
+from specreds_nova.engine import model
+from specreds_nova.engine.detection import conf as detection_conf
+from specreds_nova.engine.detection import gates
+from specreds_nova.engine.recovery import choices
+from specreds_nova.engine.recovery import dispatch
+from specreds_nova.engine.recovery import flow
+from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import working
+from specreds_nova.tests.simulation import cloud as clouds
+from specreds_nova.tests.simulation import ends
+from specreds_nova.tests.simulation import hub as hubs
+from specreds_nova.tests.simulation import store as stores
+
+_LEASE = 4.0
+_WHY = ({'kind': 'silence'},)
+# Seconds for which hosts tell of a crash, and after which nobody tries to do anything any more.
+_TOLD = 10.0
+_GIVEN_UP = 60.0
+
+
+def options(**values: Any) -> Any:
+    """Give the options of ``[engine]``, with their defaults but for some."""
+    conf = cfg.ConfigOpts()
+    engine_conf.register(conf)
+    conf([], default_config_files=[])
+    for name, value in values.items():
+        conf.set_override(name, value, 'engine')
+    # Reading them takes long.
+    return _Options({option.name.replace('-', '_'): conf.engine[option.dest]
+                     for option in engine_conf.OPTIONS})
+
+
+class _Options:
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.__dict__.update(values)
+
+
+class Board:
+    """The board of jobs: a claim is free a while after its engine has died."""
+
+    def __init__(self, hub: hubs.Hub) -> None:
+        self._hub = hub
+        self.jobs: dict[str, model.Recovery] = {}
+        self._claims: dict[str, tuple[str, float]] = {}
+        self.away = False
+
+    def post(self, recovery: model.Recovery) -> None:
+        """Post a job."""
+        self._answer()
+        self.jobs[recovery.id] = recovery
+
+    def known(self) -> set[str]:
+        """Give all."""
+        self._answer()
+        return set(self.jobs)
+
+    def claim(self, engine: str) -> str | None:
+        """Claim the most urgent one that is free."""
+        self._answer()
+        for recovery_id, _ in sorted(self.jobs.items(), key=lambda one: -one[1].priority):
+            holder = self._claims.get(recovery_id)
+            if holder is not None and self._hub.now() - holder[1] < _LEASE:
+                continue
+            self._claims[recovery_id] = (engine, self._hub.now())
+            return recovery_id
+        return None
+
+    def hold(self, recovery_id: str, engine: str) -> None:
+        """Claim one."""
+        self._claims[recovery_id] = (engine, self._hub.now())
+
+    def keep(self, engine: str) -> None:
+        """Keep an engine's claims."""
+        for recovery_id, (holder, _) in self._claims.items():
+            if holder == engine:
+                self._claims[recovery_id] = (engine, self._hub.now())
+
+    def let_go(self, recovery_id: str, engine: str, *, done: bool) -> None:
+        """Be done with a job, or leave it to others, unless it is theirs already."""
+        if self._claims.get(recovery_id, ('', 0.0))[0] != engine:
+            return
+        del self._claims[recovery_id]
+        if done:
+            self.jobs.pop(recovery_id, None)
+
+    def _answer(self) -> None:
+        if self.away:
+            raise exception.Unreachable('the board is away')
+
+
+class Engine:
+    """A process."""
+
+    def __init__(self, name: str, hub: hubs.Hub, cloud: clouds.Cloud, store: stores.Store,
+                 board: Board, settings: Any, faults: ends.Faults, watch: Any,
+                 attempt: Callable[[runs.Run], object]) -> None:
+        self.name = name
+        self._hub = hub
+        self._cloud = cloud
+        self._board = board
+        hub.strict.add(name)
+        self.line = ends.Line(hub, cloud, faults)
+        self.suspects = ends.Suspects(hub, cloud)
+        clock = ends.Clock(hub)
+        kept: Any = ends.Store(self.line, store)
+        world = runs.World(
+            clock=clock, compute=ends.Compute(self.line, cloud),
+            backups=ends.Backups(self.line, hub, cloud),
+            volumes=ends.Volumes(self.line, hub, cloud, watch(self)), suspects=self.suspects,
+            store=kept, options=settings,
+            choices=choices.Choices(clock, kept, detection_conf.limits(settings)))
+        self._world = world
+        self._worker = working.Worker(world, attempt, name)
+        self._dispatcher = dispatch.Dispatcher(
+            world, lambda host, service: gates.Facts(host, known=9, service=service or {}),
+            detection_conf.host_gates(settings), detection_conf.server_gates(settings),
+            self, name, detection_conf.crash_gates(settings))
+        self._janitor = janitor.Janitor(
+            world, self._dispatcher, board.known, board.post,
+            self._heed, 1e9)
+        for act in (self._dispatch, self._crashes, self._conduct, self._look_after, self._keep):
+            hub.spawn(name, act, hub.random.uniform(0.0, 0.2))
+
+    # What the dispatcher has of a conductor
+
+    def reserve(self, recovery_id: str) -> bool:
+        """Work on it here, or not."""
+        del recovery_id
+        return self._hub.random.random() < 0.5
+
+    def release(self, recovery_id: str) -> None:
+        """It was not made."""
+
+    def begin(self, recovery: model.Recovery) -> None:
+        """Post it, and work on it if it is ours."""
+        if recovery.epoch == 0:
+            self._board.post(recovery)
+            return
+        try:
+            self._board.post(recovery)
+            self._board.hold(recovery.id, self.name)
+        except exception.Unreachable:
+            pass
+        self._begin(recovery.id, recovery)
+
+    def _heed(self, host: str, word: str | None, reason: str) -> None:
+        del reason
+        self._cloud.hosts[host].word = word == model.SUSPECT
+
+    def _dispatch(self) -> None:
+        told: set[str] = set()
+        while True:
+            self._hub.sleep(0.05)
+            for host in self._cloud.hosts:
+                if not self.suspects.seems_dead(host):
+                    told.discard(host)
+                elif host not in told:
+                    try:
+                        heard = self.suspects.heard(host)
+                        well = None if self._cloud.hosts[host].word else heard
+                        if not self._dispatcher.suspect(host, _WHY, heard, well):
+                            told.add(host)
+                    except exception.Unreachable:
+                        self._hub.sleep(0.2)
+
+    def _crashes(self) -> None:
+        """Hear of crashes for as long as hosts tell of them, and act as the service does."""
+        heard: dict[tuple[str, str, float], float] = {}
+        while True:
+            self._hub.sleep(0.2)
+            now = self._hub.now()
+            for crash in self._cloud.crashes:
+                host, server, at = crash
+                if crash not in heard and now - at < _TOLD and (
+                        self._cloud.hosts[host].beats):
+                    heard[crash] = now + _GIVEN_UP
+            for crash, until in list(heard.items()):
+                host, server, _ = crash
+                if now >= until:
+                    continue
+                try:
+                    if self._dispatcher.crashed(host, server, (
+                            {'kind': 'crash', 'words': '', 'at': until - _GIVEN_UP},)) is None:
+                        heard[crash] = 0.0
+                except exception.Unreachable:
+                    continue
+
+    def _conduct(self) -> None:
+        while True:
+            self._hub.sleep(0.2)
+            try:
+                while (recovery_id := self._board.claim(self.name)) is not None:
+                    self._begin(recovery_id)
+            except exception.Unreachable:
+                continue
+
+    def _begin(self, recovery_id: str, begun: model.Recovery | None = None) -> None:
+        def work() -> None:
+            done = False
+            try:
+                self._worker.bring_to_end(recovery_id, begun)
+                done = True
+            except (exception.Superseded, flow.Left):
+                done = False
+            self._world.choices.leave(recovery_id)
+            self._board.let_go(recovery_id, self.name, done=done)
+        self._world.choices.enter(recovery_id)
+        self._hub.spawn(self.name, work)
+
+    def _look_after(self) -> None:
+        while True:
+            self._hub.sleep(self._world.options.janitor_interval)
+            self._janitor.look()
+
+    def _keep(self) -> None:
+        while True:
+            self._board.keep(self.name)
+            self._hub.sleep(_LEASE / 3)

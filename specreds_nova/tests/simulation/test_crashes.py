@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An engine is killed at any of its calls, before or after it has its effect; another goes on."""
+
+from collections.abc import Iterator
+import pathlib
+import random
+import tempfile
+from typing import Any
+
+import ddt
+from taskflow.persistence import backends
+
+from specreds_nova.engine import flows
+from specreds_nova.engine import notebook
+from specreds_nova.tests.simulation import base
+from specreds_nova.tests.simulation import ends
+
+# What is asked again and again, so that being killed at each of them tells nothing new.
+_DULL = ('store.hosts', 'store.active', 'cinder.ours', 'store.prune', 'host.status',
+         'cinder.written', 'nova.service')
+_STORIES = {'host_dies': 3, 'silent_and_idle': 4, 'stalled_primary': 5, 'late_dirty': 2,
+            'late_dirty_and_back': 5, 'destination_dies': 9, 'no_plugin_elsewhere': 4,
+            'primary_returns_late': 3, 'crashed': 2, 'host_reboots': 7, 'never_ready_evacuate': 4}
+
+
+class _Lagging(notebook.Notebook):
+    """Writes down what it notes, but not always, and at once."""
+
+    def __init__(self, backend: Any, seed: int) -> None:
+        super().__init__(backend)
+        self._random = random.Random(seed)
+
+    def _note(self, recovery_id: str) -> None:
+        super()._note(recovery_id)
+        if self._random.random() < 0.3:
+            self.write(late=0.0)
+
+    def open(self, recovery_id: str, *, known: bool) -> Any:
+        """Know what is in the database only, as any other process does."""
+        with self._lock:
+            self._books.pop(recovery_id, None)
+        return super().open(recovery_id, known=known)
+
+
+@ddt.ddt
+class CrashesTest(base.StoryTest):
+    """Whatever is cut off is gone on with."""
+
+    @ddt.idata(sorted(_STORIES))
+    def test_killed_at(self, name: str) -> None:
+        seed = _STORIES[name]
+        calls = self.play(name, seed).calls
+        at = [number for number, call in enumerate(calls, 1) if call not in _DULL]
+        # One engine of two has done it, or both have done a part.
+        for number in at[::max(1, len(at) // 24)]:
+            for after in (False, True):
+                self.play(name, seed, ends.Faults(kill_at=number, after=after),
+                          any_outcome=True)
+
+    @ddt.data('late_dirty', 'silent_and_idle', 'late_dirty_and_back')
+    def test_killed_at_the_decision(self, name: str) -> None:
+        played = 0
+        for seed in range(12):
+            calls = self.play(name, seed).calls
+            for number, call in enumerate(calls, 1):
+                if call == 'cinder.collapse':
+                    played += 1
+                    for after in (False, True):
+                        self.play(name, seed, ends.Faults(kill_at=number, after=after),
+                                  any_outcome=True)
+        self.assertGreater(played, 0)
+
+    def test_killed_in_a_flow_of_taskflow(self) -> None:
+        for number, kept in self._flows():
+            self.play('host_dies', 3, ends.Faults(kill_at=number, after=bool(number % 2)),
+                      kept.run)
+
+    def _flows(self) -> Iterator[tuple[int, flows.Flows]]:
+        """Give calls to be killed at, each with a database of its own."""
+        calls = self.play('host_dies', 3).calls
+        at = [number for number, call in enumerate(calls, 1) if call not in _DULL]
+        with tempfile.TemporaryDirectory() as directory:
+            for number in at[::max(1, len(at) // 10)]:
+                path = pathlib.Path(directory) / f'{number}.sqlite'
+                backend = backends.fetch({'connection': f'sqlite:///{path}',
+                                          'checkin_yield': False})
+                flows.prepare(backend)
+                kept = flows.Flows(_Lagging(backend, number), 0)
+                yield number, kept
+                kept.close()

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Beats as they are on the bus."""
+
+import json
+
+import hypothesis
+from hypothesis import strategies as st
+import testtools
+
+from specreds_nova import beats
+from specreds_nova.engine import model
+
+_ages = st.none() | st.floats(0.0, 1e6)
+_beats = st.builds(
+    model.Beat, host=st.text(min_size=1), boot=st.text(min_size=1), number=st.integers(0),
+    interval=st.floats(0.01, 3599), libvirt_age=_ages, storage_age=_ages,
+    ended=st.lists(st.text()).map(tuple), leaving=st.booleans())
+
+
+class BeatsTest(testtools.TestCase):
+    """What a host says is what an engine hears."""
+
+    @hypothesis.given(_beats)
+    def test_round_trip(self, beat: model.Beat) -> None:
+        self.assertEqual(beat, beats.decode(json.loads(json.dumps(beats.encode(beat)))))
+
+    def test_what_goes_without_saying_is_not_said(self) -> None:
+        self.assertEqual({'host': 'cn1', 'boot': 'b', 'number': 0, 'interval': 0.2},
+                         beats.encode(model.Beat('cn1', 'b', 0, 0.2)))

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the bus is used, and what becomes of it when the broker is away."""
+
+import json
+from typing import Any
+from unittest import mock
+
+import fixtures
+from oslo_config import cfg
+from oslo_config import fixture as config_fixture
+from oslo_messaging import conffixture
+from oslo_messaging._drivers import common
+import testtools
+
+from specreds_nova import beats
+from specreds_nova.beats import rabbit
+from specreds_nova.beats import sending
+
+
+class SenderTest(testtools.TestCase):
+    """A sender on a bus that may be away."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.bus = mock.Mock()
+        self.made = mock.Mock(return_value=self.bus)
+        self.useFixture(fixtures.MonkeyPatch('specreds_nova.beats.sending.of', self.made))
+        self.now = 0.0
+        self.useFixture(fixtures.MonkeyPatch('time.monotonic', lambda: self.now))
+        self.sender = sending.Sender(None)
+
+    def test_sends(self) -> None:
+        self.assertIsNone(self.sender.send('beat', beat={}))
+        self.bus.cast.assert_called_once_with('beat', {'beat': {}})
+        self.sender.close()
+        self.bus.close.assert_called_once_with()
+
+    def test_nothing_is_made_before_it_is_needed(self) -> None:
+        self.sender.close()
+        self.made.assert_not_called()
+
+    def test_broker_that_is_away_is_tried_now_and_then(self) -> None:
+        self.bus.cast.side_effect = OSError('refused')
+        for _ in range(12):
+            self.now += 0.25
+            self.assertIsNotNone(self.sender.send('beat', beat={}))
+        # At 0.25, 0.5, 1.5 and 2.5 s.
+        self.assertEqual(4, self.bus.cast.call_count)
+        self.bus.cast.side_effect = None
+        self.now += 1.0
+        self.assertIsNone(self.sender.send('beat', beat={}))
+        self.assertIsNone(self.sender.send('beat', beat={}))
+
+    def test_connection_that_broke_costs_one_beat(self) -> None:
+        self.sender.send('beat', beat={})
+        self.bus.cast.side_effect = OSError('reset')
+        self.assertIsNotNone(self.sender.send('beat', beat={}))
+        self.bus.cast.side_effect = None
+        self.assertIsNone(self.sender.send('beat', beat={}))
+
+    def test_configuration_that_does_not_work(self) -> None:
+        self.made.side_effect = ValueError('no such transport')
+        self.assertIsNotNone(self.sender.send('beat', beat={}))
+        self.now += 2.0
+        self.made.side_effect = None
+        self.assertIsNone(self.sender.send('beat', beat={}))
+
+
+class RabbitTest(testtools.TestCase):
+    """Connections to a cluster of two brokers."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.conf = self.useFixture(config_fixture.Config(cfg.CONF))
+        self.url = self.useFixture(conffixture.ConfFixture(cfg.CONF))
+        self.url.transport_url = 'rabbit://us%40er:se%2Fcret@b1:5673,guest:guest@b2:5672/here'
+        self.connections: list[mock.Mock] = []
+        self.made: Any = self.useFixture(fixtures.MockPatchObject(
+            rabbit, '_Connection', side_effect=self.connect)).mock
+
+    def connect(self, *_arguments: Any, **_more: Any) -> mock.Mock:
+        self.connections.append(mock.Mock())
+        return self.connections[-1]
+
+    def addresses(self) -> list[str]:
+        return [call.args[0] for call in self.made.call_args_list]
+
+    def test_each_is_tried_in_turn(self) -> None:
+        bus = sending.of(cfg.CONF)
+        self.assertEqual([], self.addresses())
+        for _ in range(3):
+            bus.cast('beat', {'beat': {}})
+            channel = self.connections[-1].default_channel
+            channel.basic_publish_confirm.side_effect = OSError('reset')
+            self.assertRaises(OSError, bus.cast, 'beat', {'beat': {}})
+            self.connections[-1].collect.assert_called_once_with()
+        first, second = ('amqp://us%40er:se%2Fcret@b1:5673/here', 'amqp://guest:guest@b2:5672/here')
+        self.assertEqual([first, second, first], self.addresses())
+
+    def test_cannot_connect(self) -> None:
+        bus = sending.of(cfg.CONF)
+        with mock.patch.object(rabbit.Brokers, 'connected', side_effect=OSError('refused')):
+            self.assertRaises(OSError, bus.cast, 'beat', {})
+        bus.cast('beat', {})
+        self.assertEqual(1, len(self.connections))
+
+    def test_broker_has_to_confirm(self) -> None:
+        sending.of(cfg.CONF).cast('beat', {'beat': {'host': 'cn1'}})
+        channel = self.connections[0].default_channel
+        [call] = channel.basic_publish_confirm.call_args_list
+        self.assertEqual('specreds-heartbeats_fanout', call.kwargs['exchange'])
+        self.assertGreater(call.kwargs['confirm_timeout'], 0)
+        self.assertEqual(('beat', {'beat': {'host': 'cn1'}}),
+                         beats.unwrap(channel.prepare_message.call_args.args[0]))
+
+    def test_tls(self) -> None:
+        self.conf.config(ssl=True, ssl_ca_file='/ca.pem', group='oslo_messaging_rabbit')
+        sending.of(cfg.CONF).cast('beat', {})
+        self.assertEqual({'ca_certs': '/ca.pem', 'cert_reqs': 'required'},
+                         self.made.call_args.kwargs['ssl'])
+
+    def test_address_of_version_6(self) -> None:
+        self.url.transport_url = 'rabbit://a:b@[fd00::1]'
+        sending.of(cfg.CONF).cast('beat', {})
+        self.assertEqual(['amqp://a:b@[fd00::1]:5672/'], self.addresses())
+
+    def test_understood_by_servers_of_oslo_messaging(self) -> None:
+        """As far as it matters it is what its own clients put on the bus."""
+        sent = common.deserialize_msg(json.loads(beats.wrap('beat', {'beat': 1})))
+        self.assertEqual({'method': 'beat', 'args': {'beat': 1}, 'namespace': beats.NAMESPACE,
+                          'version': beats.VERSION}, sent)
+
+    def test_any_other_bus(self) -> None:
+        self.url.transport_url = 'fake://'
+        bus = sending.of(cfg.CONF)
+        self.assertNotIsInstance(bus, rabbit.Publisher)
+        self.assertIsNone(beats.rabbit_url(cfg.CONF))
+        bus.cast('beat', {'beat': {}})
+        bus.close()

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is read out of a client's log and an engine's steps."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+import testtools
+
+from cloud import commands
+from cloud.demo import outcome
+from cloud.demo import recoveries
+
+_EVENT = 100.0
+
+
+def _step(name: str, began: float, ended: float | None) -> recoveries.Step:
+    return recoveries.Step(name, _EVENT + began, ended and _EVENT + ended, 'e1')
+
+
+class GapTest(testtools.TestCase):
+
+    def test_begins_with_the_last_answer_before(self) -> None:
+        gap = outcome.longest([98.0, 99.9, 108.0, 108.1], _EVENT)
+        self.assertEqual((99.9, 108.0), (gap.began, gap.ended))
+
+    def test_answers_that_were_under_way_do_not_count(self) -> None:
+        gap = outcome.longest([99.9, 100.1, 100.2, 108.0], _EVENT)
+        self.assertEqual((100.2, 108.0), (gap.began, gap.ended))
+
+    def test_a_gap_before_does_not_matter(self) -> None:
+        gap = outcome.longest([10.0, 99.0, 101.0, 101.5], _EVENT)
+        self.assertEqual(2.0, gap.seconds)
+
+    def test_nothing_after_the_end_matters(self) -> None:
+        gap = outcome.longest([99.0, 101.0, 200.0], _EVENT, until=150.0)
+        self.assertEqual(2.0, gap.seconds)
+
+    def test_nobody_answers(self) -> None:
+        for done, word in (([], 'before'), ([99.0], 'after'), ([101.0], 'before')):
+            error = self.assertRaises(commands.CloudError, outcome.longest, done, _EVENT)
+            self.assertIn(word, str(error))
+
+    @given(st.lists(st.floats(0, 200, allow_nan=False), unique=True, min_size=2),
+           st.floats(0, 200, allow_nan=False))
+    def test_nobody_was_answered_within(self, moments: list[float], event: float) -> None:
+        done = sorted(moments)
+        if done[0] > event or done[-1] <= event:
+            return
+        gap = outcome.longest(done, event)
+        self.assertFalse([moment for moment in done if gap.began < moment < gap.ended])
+        self.assertGreaterEqual(gap.ended, event)
+
+    def test_rate(self) -> None:
+        self.assertEqual(1.5, outcome.rate([1.0, 2.0, 2.5, 3.0], 1.0, 3.0))
+
+
+class PhasesTest(testtools.TestCase):
+
+    def phases(self, steps: list[recoveries.Step], served: float
+               ) -> list[tuple[str, float, float]]:
+        return [(phase.name, phase.began, phase.ended) for phase in outcome.phases(
+            _EVENT, _EVENT + 1.0, steps, _EVENT + served)]
+
+    def test_one_after_the_other(self) -> None:
+        steps = [_step('destination', 1.125, 1.25), _step('super', 1.125, 1.5),
+                 _step('start', 1.75, 2.0), _step('race', 2.0, 8.0), _step('harden', 8.0, 8.25),
+                 _step('collapse', 8.375, 8.5), _step('promote', 8.5, 8.75),
+                 _step('evacuate', 8.75, 15.0)]
+        self.assertEqual(
+            [('detect', 0.0, 1.0), ('dispatch', 1.0, 1.125), ('super', 1.125, 1.5),
+             ('start', 1.5, 2.0),
+             ('race', 2.0, 8.0), ('collapse', 8.0, 8.5), ('promote', 8.5, 8.75),
+             ('answer', 8.75, 9.0)], self.phases(steps, 9.0))
+
+    def test_a_step_that_was_taken_over_counts_from_its_first_attempt(self) -> None:
+        steps = [_step('super', 1.0, None), _step('super', 3.0, 3.5), _step('super', 1.5, 2.0)]
+        self.assertIn(('super', 1.5, 3.5), self.phases(steps, 9.0))
+
+    def test_nothing_after_the_first_answer(self) -> None:
+        steps = [_step('promote', 2.0, 4.0)]
+        self.assertEqual([('detect', 0.0, 1.0), ('dispatch', 1.0, 2.0), ('promote', 2.0, 3.0),
+                          ('answer', 3.0, 3.0)],
+                         self.phases(steps, 3.0))
+
+    def test_overhead_is_all_but_the_guest(self) -> None:
+        steps = [_step('super', 1.0, 1.5), _step('start', 1.5, 2.5), _step('race', 2.5, 8.0),
+                 _step('collapse', 8.0, 8.5), _step('promote', 8.5, 8.75)]
+        one = outcome.Outcome('spec', 'SpecREDS', _EVENT, outcome.Gap(_EVENT, _EVENT + 9), (
+            outcome.phases(_EVENT, _EVENT + 1, steps, _EVENT + 9)))
+        self.assertEqual(1.0 + 0.5 + 0.5 + 0.25, one.overhead_s)
+        facts = one.facts()
+        self.assertEqual(9.0, facts['unavailable_s'])
+        self.assertEqual([0.0, 1.0], facts['phases']['detect'])

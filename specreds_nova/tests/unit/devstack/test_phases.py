@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each phase of DevStack does on which node, and what it refuses."""
+
+import pathlib
+import re
+import tempfile
+
+import ddt
+import testtools
+
+from specreds_nova.tests.unit.devstack import stack
+
+_COMPUTE = 'n-cpu,c-vol,q-agt,placement-client'
+_SERVICES = {'specreds-engine', 'specreds-api', 'specreds-sentinel'}
+
+
+class _Base(testtools.TestCase):
+
+    def make(self, **localrc: str) -> stack.Stack:
+        place = tempfile.TemporaryDirectory()
+        self.addCleanup(place.cleanup)
+        return stack.Stack(pathlib.Path(place.name), **localrc)
+
+    def between(self, node: stack.Stack, phase: str) -> list[list[str]]:
+        """What was called in a phase."""
+        found: list[list[str]] = []
+        current = ''
+        for call in node.calls:
+            if call[0] == 'phase:':
+                current = call[1]
+            elif current == phase:
+                found.append(call)
+        return found
+
+
+class AllInOneTest(_Base):
+
+    def test_life(self) -> None:
+        node = self.make(LIBVIRT_GROUP='libvirt')
+        node.run(*stack.STACK, 'unstack', 'clean')
+
+        services, agent, mechanism, plugins = node.choices
+        self.assertEqual(_SERVICES, services & _SERVICES)
+        self.assertEqual(('openvswitch', 'openvswitch'), (agent, mechanism))
+        self.assertLessEqual({'q-agt', 'q-dhcp', 'q-l3', 'q-meta', 'etcd3'}, services)
+        self.assertEqual([], [name for name in services
+                              if name.startswith(('ovn', 'ovs', 'q-ovn'))])
+        self.assertEqual(str(stack.REPOSITORY), plugins)
+
+        self.assertEqual([], self.between(node, 'pre-install'))
+        install, = (call for call in self.between(node, 'install') if call[0] == 'pip')
+        self.assertEqual(['-e', str(stack.REPOSITORY)], install[-2:])
+        database = [call for call in self.between(node, 'post-config')
+                    if call[0] in ('mysql', 'specreds-engine-manage')]
+        self.assertEqual(['CREATE DATABASE specreds CHARACTER SET utf8;', 'sync'],
+                         [call[-1] for call in database[1:]])
+
+        # The API answers before anybody looks whether all is well.
+        extra = [call[0] for call in self.between(node, 'extra')]
+        self.assertEqual(['curl', 'specreds-status'],
+                         [name for name in extra if name in ('curl', 'specreds-status')])
+        for service in _SERVICES:
+            start = node.unit(service)['ExecStart'][0]
+            self.assertTrue(start.startswith(
+                f'{node.root}/bin/{"uwsgi" if service == "specreds-api" else service} '), start)
+        self.assertEqual(['libvirt'], node.unit('specreds-sentinel')['Group'])
+        for service in ('specreds-engine', 'specreds-sentinel'):
+            self.assertEqual(['always'], node.unit(service)['Restart'])
+
+        stopped = [call[-1] for call in self.between(node, 'unstack')
+                   if call[:2] == ['systemctl', 'stop']]
+        self.assertEqual([f'devstack@specreds-{name}.service'
+                          for name in ('engine', 'api', 'sentinel')], stopped)
+        self.assertFalse(node.engine_conf.parent.exists())
+        self.assertFalse((node.root / 'opt' / 'data' / 'specreds').exists())
+        self.assertEqual([], list((node.etc / 'apache').iterdir()))
+
+
+class ComputeNodeTest(_Base):
+
+    def test_only_its_part(self) -> None:
+        node = self.make(ENABLED_SERVICES=_COMPUTE, REMOTE_CEPH='True')
+        node.run(*stack.STACK)
+        self.assertEqual({'specreds-sentinel'}, node.choices.services & _SERVICES)
+        self.assertNotIn('q-l3', node.choices.services)
+        self.assertEqual({}, node.unit('specreds-engine'))
+        self.assertNotEqual({}, node.unit('specreds-sentinel'))
+        self.assertFalse(node.engine_conf.exists())
+        self.assertEqual('specreds.SpeculativeLibvirtDriver', stack.read(
+            node.nova_conf.with_name('nova-cpu.conf'))['DEFAULT']['compute_driver'][0])
+        # The Ceph, the catalogue and the database are somebody else's.
+        self.assertEqual([], [call for call in node.calls
+                              if call[0] in ('ceph', 'openstack', 'mysql')])
+
+
+@ddt.ddt
+class SampleTest(_Base):
+
+    @ddt.data(('all-in-one', _SERVICES), ('controller', _SERVICES),
+              ('compute', {'specreds-sentinel'}))
+    @ddt.unpack
+    def test_sample(self, name: str, services: set[str]) -> None:
+        text = (stack.REPOSITORY / 'devstack' / 'samples' / f'{name}.conf').read_text()
+        node = self.make(sample=text.partition('[[local|localrc]]')[2])
+        node.run('pre-install', 'post-config')
+        self.assertEqual(services, node.choices.services & _SERVICES)
+        self.assertEqual('openvswitch', node.choices.agent)
+        if 'specreds-engine' in services:
+            self.assertIn(':secret@', stack.read(node.engine_conf)['database']['connection'][0])
+
+
+class DocumentationTest(testtools.TestCase):
+
+    def test_all_settings(self) -> None:
+        names = set(re.findall(r'^ *(SPECREDS_[A-Z_]+)=', (
+            stack.REPOSITORY / 'devstack' / 'settings').read_text(), re.MULTILINE))
+        text = (stack.REPOSITORY / 'doc' / 'source' / 'devstack.rst').read_text()
+        self.assertIn('SPECREDS_CONF', names)
+        self.assertEqual([], sorted(name for name in names if not re.search(rf'\b{name}\b', text)))
+
+
+class ChoicesTest(_Base):
+
+    def test_of_the_user(self) -> None:
+        node = self.make(SPECREDS_PROTECT_BY_DEFAULT='False', SPECREDS_HEARTBEAT_INTERVAL='0.5',
+                         SPECREDS_SETUP_CEPH='False', SPECREDS_VERIFY='False',
+                         SPECREDS_ETCD_HOST='etcd.example.org', CELLSV2_SETUP='singleconductor',
+                         SPECREDS_TEMPEST_DESTRUCTIVE='True',
+                         SPECREDS_TEMPEST_KILL_COMMAND='ssh {host} sudo halt -f -p',
+                         TEMPEST_PLUGINS='/opt/stack/other')
+        node.run(*stack.STACK)
+        nova = stack.read(node.nova_conf)['specreds']
+        engine = stack.read(node.engine_conf)
+        # It has to be the same on both sides.
+        self.assertEqual(['False'], nova['protect_by_default'])
+        self.assertEqual(['False'], engine['engine']['protect_by_default'])
+        self.assertEqual(['0.5'], nova['heartbeat_interval'])
+        self.assertEqual(['etcd.example.org'], engine['engine']['jobboard_host'])
+        self.assertTrue(engine['DEFAULT']['transport_url'][0].endswith(':5672/'))
+        self.assertEqual([], node.calls_of('ceph'))
+        self.assertEqual([], node.calls_of('specreds-status'))
+        tempest = stack.read(node.tempest_conf)['specreds']
+        self.assertEqual(['ssh {host} sudo halt -f -p'], tempest['host_kill_command'])
+        self.assertEqual(['True'], tempest['destructive'])
+        self.assertEqual(f'/opt/stack/other {stack.REPOSITORY}', node.choices.tempest_plugins)
+
+
+class RefusalTest(_Base):
+
+    def assert_refused(self, words: str, **localrc: str) -> None:
+        node = self.make(**localrc)
+        error = self.assertRaises(stack.Failed, node.run, 'pre-install', 'install')
+        self.assertIn(words, str(error))
+        self.assertEqual([], node.calls_of('pip'))
+
+    def test_no_ceph(self) -> None:
+        self.assert_refused('enable devstack-plugin-ceph',
+                            CINDER_ENABLED_BACKENDS='lvm:lvmdriver-1')
+
+    def test_no_key_to_volumes(self) -> None:
+        self.assert_refused('ENABLE_CEPH_NOVA=True', ENABLE_CEPH_NOVA='False')
+
+    def test_other_hypervisors(self) -> None:
+        self.assert_refused('VIRT_DRIVER=libvirt', VIRT_DRIVER='fake')
+
+    def test_ovn(self) -> None:
+        self.assert_refused('Open vSwitch', Q_AGENT='ovn')

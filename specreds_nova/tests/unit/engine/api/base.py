@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The API over a store in memory, asked by callers with roles."""
+
+import json
+from typing import Any
+
+from oslo_config import cfg
+import webob
+
+from specreds_nova.engine import exception
+from specreds_nova.engine import model
+from specreds_nova.engine.api import application
+from specreds_nova.engine.api import deploy
+from specreds_nova.engine.api import protection
+from specreds_nova.tests.unit.engine.db import base as db_base
+
+ADMIN = {'X-User-Id': 'u1', 'X-Project-Id': 'admins', 'X-Roles': 'admin,member,reader'}
+SERVICE = {'X-User-Id': 'u2', 'X-Project-Id': 'services', 'X-Roles': 'service'}
+READER = {'X-User-Id': 'u3', 'X-Project-Id': 'p1', 'X-Roles': 'reader'}
+STRANGER = {'X-User-Id': 'u4', 'X-Project-Id': 'p2', 'X-Roles': 'member,reader'}
+
+ID = '5d0c7c1f-8a3e-4b42-9f3e-0d5b1c2f3e01'
+SERVER = '9c1e6c6a-5a0f-4f0b-9a2e-0d5b1c2f3e04'
+VOLUME = '0f9c2c7e-8a77-4e4b-b6d0-0a9a4b6c9d01'
+WHY = ({'kind': 'silence', 'words': 'no heartbeat for 0.9 s', 'at': 999.5},)
+
+
+class FakeProtection:
+    """Knows one server.
+
+    :ivar error: what it raises instead of an answer
+    """
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+
+    def check(self, server_id: str) -> protection.Answer:
+        """Tell whether a server is protected."""
+        if self.error is not None:
+            raise self.error
+        if server_id != SERVER:
+            raise exception.NotFound('Nova says no')
+        return {'project': 'p1', 'host': 'node1', 'protected': False,
+                'reasons': ['the server is locked'],
+                'volumes': {VOLUME: ['the volume is encrypted']},
+                'destinations': ['node2', 'node3']}
+
+
+class APITest(db_base.StoreTest):
+    """Asks the API."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.protection = FakeProtection()
+        conf = cfg.ConfigOpts()
+        conf([], default_config_files=[])
+        self.app = application.Application(
+            deploy.services(conf, self.store, self.protection))
+
+    def ask(self, method: str, path: str, body: Any = None, *, who: dict[str, str] = ADMIN,
+            status: int = 200, headers: dict[str, str] | None = None) -> Any:
+        """Ask for something, as somebody; gives the body of the answer."""
+        request = webob.Request.blank(
+            path, method=method, headers={**who, **(headers or {})},
+            body=b'' if body is None else
+            body if isinstance(body, bytes) else json.dumps(body).encode())
+        response = request.get_response(self.app)
+        self.assertEqual((status, 'application/json'),
+                         (response.status_int, response.content_type), response.text)
+        return response.json
+
+    def refused(self, method: str, path: str, status: int, body: Any = None, *,
+                who: dict[str, str] = ADMIN) -> str:
+        """Ask for something that is refused; gives the words."""
+        error = self.ask(method, path, body, who=who, status=status)['error']
+        self.assertEqual({'code', 'title', 'message'}, set(error))
+        self.assertEqual(status, error['code'])
+        return str(error['message'])
+
+    def story(self) -> model.Recovery:
+        """Have a recovery that is racing, after some steps."""
+        recovery = self.created(id=ID, server=SERVER, why=WHY, priority=10, expected=2.5)
+        recovery = self.store.change(recovery, state=model.RACING, destination='node2')
+        self.clock.time = 1000.25
+        attempt = self.store.begin_step(recovery, 'super')
+        self.clock.time = 1000.375
+        self.store.end_step(recovery, 'super', attempt, {'volumes': 2})
+        self.store.begin_step(recovery, 'start')
+        return recovery

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A database that does not answer, for a moment or for longer."""
+
+from typing import Any
+
+import ddt
+from oslo_config import cfg
+from oslo_db import exception as db_exception
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy import exc
+import testtools
+
+from specreds_nova.engine import exception
+from specreds_nova.engine import model
+from specreds_nova.engine.db import connection
+from specreds_nova.engine.db import migration
+from specreds_nova.engine.db import store
+from specreds_nova.tests.unit.engine.db import base
+
+
+@ddt.ddt
+class TroubleTest(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        conf = cfg.ConfigOpts()
+        connection.register(conf)
+        conf([], default_config_files=[])
+        conf.set_override('connection', 'sqlite://', 'database')
+        engine = connection.connect(conf)
+        migration.sync(engine)
+        self.store = store.Store(engine, base.Clock().now)
+        self.troubles: list[Exception] = []
+        self.committed = False
+        event.listen(engine, 'before_cursor_execute', self._before)
+        event.listen(engine, 'commit', self._commit)
+
+    def _before(self, *_args: Any) -> None:
+        if self.troubles and not self.committed:
+            raise self.troubles.pop()
+
+    def _commit(self, connected: sa.Connection) -> None:
+        if self.troubles and self.committed:
+            # It is done, and nobody learns of it.
+            connected.connection.commit()
+            raise self.troubles.pop()
+
+    @ddt.data(db_exception.DBConnectionError('no'), db_exception.DBDeadlock('no'))
+    def test_for_a_moment(self, trouble: Exception) -> None:
+        self.troubles = [trouble, trouble]
+        self.assertEqual(model.Host('node1', generation=1, since=1000.0),
+                         self.store.see('node1'))
+        self.assertEqual([], self.troubles)
+
+    @ddt.data(db_exception.DBConnectionError('no'), db_exception.DBDeadlock('no'),
+              db_exception.DBError(exc.OperationalError('', None, Exception('no'))))
+    def test_for_longer(self, trouble: Exception) -> None:
+        self.troubles = [trouble] * 100
+        self.assertRaises(exception.Unreachable, self.store.hosts)
+
+    def test_a_fault_is_no_silence(self) -> None:
+        self.troubles = [db_exception.DBError(ValueError('no'))]
+        self.assertRaises(db_exception.DBError, self.store.hosts)
+
+    def test_lost_while_it_committed(self) -> None:
+        recovery = base.make_recovery()
+        self.committed = True
+        self.troubles = [db_exception.DBConnectionError('no')]
+        self.assertTrue(self.store.create(recovery))
+        taken = self.store.take_over(recovery.id, 'engine1')
+        self.troubles = [db_exception.DBConnectionError('no')]
+        ended = self.store.change(taken, state=model.ENDED, outcome=model.PRIMARY)
+        self.assertEqual([], self.troubles)
+        self.assertEqual(ended, self.store.get(recovery.id))

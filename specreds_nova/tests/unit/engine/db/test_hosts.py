@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What engines and operators write down of hosts."""
+
+from specreds_nova.engine import exception
+from specreds_nova.engine import model
+from specreds_nova.tests.unit.engine.db import base
+
+_WHY = ({'kind': 'heartbeat', 'words': 'silent for 0.9 s', 'time': 999.5},)
+
+
+class HostsTest(base.StoreTest):
+
+    def test_an_unknown_host_is_trusted(self) -> None:
+        self.assertEqual(model.Host('node1'), self.store.host('node1'))
+        self.assertEqual([], self.store.hosts())
+
+    def test_a_change_is_seen_by_all(self) -> None:
+        changed = self.store.change_host(self.store.host('node1'), state=model.SUSPECTED,
+                                         why=_WHY, flaps=1)
+        self.assertEqual(
+            model.Host('node1', model.SUSPECTED, generation=1, since=1000.0, why=_WHY, flaps=1),
+            changed)
+        self.assertEqual(changed, self.store.host('node1'))
+        self.assertEqual([changed], self.store.hosts())
+
+    def test_hosts_are_listed_by_name(self) -> None:
+        for name in ('node2', 'Node1', 'node1'):
+            self.store.say(name, model.CLEAR, None)
+        self.assertEqual(['Node1', 'node1', 'node2'], [host.name for host in self.store.hosts()])
+
+    def test_of_two_engines_one_changes_a_new_host(self) -> None:
+        seen = self.store.host('node1')
+        self.assertIsNotNone(self.store.change_host(seen, state=model.SUSPECTED))
+        self.assertIsNone(self.store.change_host(seen, state=model.FENCED))
+        self.assertEqual(model.SUSPECTED, self.store.host('node1').state)
+
+    def test_of_two_engines_one_changes_a_known_host(self) -> None:
+        seen = self.store.say('node1', model.CLEAR, None)
+        self.assertIsNotNone(self.store.change_host(seen, state=model.SUSPECTED))
+        self.assertIsNone(self.store.change_host(seen, state=model.FENCED))
+        self.assertEqual(model.SUSPECTED, self.store.host('node1').state)
+
+    def test_since_is_when_the_state_changed(self) -> None:
+        suspected = self.store.change_host(model.Host('node1'), state=model.SUSPECTED)
+        assert suspected is not None
+        self.clock.time += 5
+        flapping = self.store.change_host(suspected, state=model.SUSPECTED, flaps=2)
+        assert flapping is not None
+        self.assertEqual((1000.0, 2), (flapping.since, flapping.flaps))
+        trusted = self.store.change_host(flapping, state=model.TRUSTED, why=())
+        assert trusted is not None
+        self.assertEqual((1005.0, ()), (trusted.since, trusted.why))
+
+    def test_an_operators_word_stands_beside_what_engines_write(self) -> None:
+        seen = self.store.change_host(model.Host('node1'), state=model.SUSPECTED)
+        assert seen is not None
+        said = self.store.say('node1', model.SUSPECT, 'it smokes')
+        self.assertEqual((model.SUSPECTED, model.SUSPECT, 'it smokes'),
+                         (said.state, said.word, said.word_reason))
+        self.assertIsNone(self.store.change_host(seen, state=model.TRUSTED))
+        self.assertIsNone(self.store.say('node1', None, None).word)
+
+    def test_a_host_that_was_heard_of(self) -> None:
+        seen = self.store.see('node1')
+        self.assertEqual(model.Host('node1', generation=1, since=1000.0), seen)
+        self.clock.time += 5
+        self.assertEqual(seen, self.store.see('node1'))
+        self.assertEqual([seen], self.store.hosts())
+
+    def test_nonsense(self) -> None:
+        self.assertRaises(exception.Invalid, self.store.change_host, model.Host('node1'),
+                          name='node2')

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables as migrations make them, and the command that has them made."""
+
+import contextlib
+import io
+import pathlib
+
+from alembic import autogenerate
+from alembic import migration as alembic_migration
+import fixtures
+from oslo_config import cfg
+import testtools
+
+from specreds_nova.engine import model
+from specreds_nova.engine.db import connection
+from specreds_nova.engine.db import manage
+from specreds_nova.engine.db import migration
+from specreds_nova.engine.db import store
+from specreds_nova.engine.db import tables
+from specreds_nova.tests.unit.engine.db import base
+
+
+class ManageTest(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.place = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        self.url = f'sqlite:///{self.place}/engine.db'
+        self.file = self.place / 'engine.conf'
+        self.file.write_text(f'[database]\nconnection = {self.url}\n')
+        self.conf = cfg.ConfigOpts()
+        connection.register(self.conf)
+        self.conf(['--config-file', str(self.file)])
+
+    def run_db(self, *words: str, status: int = 0) -> str:
+        """Run ``specreds-engine-manage db WORDS``; gives what it printed."""
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            self.assertEqual(status, manage.main(
+                ['--config-file', str(self.file), 'db', *words]), printed.getvalue())
+        return printed.getvalue()
+
+    def test_sync_may_be_repeated(self) -> None:
+        self.assertIn('none', self.run_db('version'))
+        for _ in range(2):
+            self.assertEqual(migration.newest(), self.run_db('sync').strip())
+        self.assertEqual(f'{migration.newest()} (of this release: {migration.newest()})',
+                         self.run_db('version').strip())
+
+    def test_migrations_make_the_tables_that_the_store_works_on(self) -> None:
+        self.run_db('sync')
+        with connection.connect(self.conf).connect() as connected:
+            context = alembic_migration.MigrationContext.configure(connected)
+            self.assertEqual([], autogenerate.compare_metadata(context, tables.METADATA))
+
+    def test_purge(self) -> None:
+        self.run_db('sync')
+        # Long ago.
+        found = store.Store(connection.connect(self.conf), base.Clock().now)
+        recovery = base.make_recovery()
+        found.create(recovery)
+        found.change(found.take_over(recovery.id, 'engine1'), state=model.ENDED,
+                     outcome=model.PRIMARY)
+        self.assertIn('0 forgotten', self.run_db('purge', '--older-than', '100000000'))
+        self.assertIn('1 forgotten', self.run_db('purge'))
+        self.assertIsNone(found.get(recovery.id))
+
+    def test_a_database_that_is_not_there(self) -> None:
+        self.file.write_text('[database]\nconnection = sqlite:////nowhere/engine.db\n'
+                             'max_retries = 1\nretry_interval = 0\n')
+        self.assertIn('does not answer', self.run_db('sync', status=1))
+
+    def test_no_database(self) -> None:
+        self.file.write_text('')
+        self.assertIn('set [database] connection', self.run_db('sync', status=1))

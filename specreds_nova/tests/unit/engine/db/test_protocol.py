@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several engines on one store, in any order: what must hold after each thing that they do."""
+
+import dataclasses
+
+from hypothesis import settings
+from hypothesis import stateful
+from hypothesis import strategies
+import testtools
+
+from specreds_nova.engine import exception
+from specreds_nova.engine import model
+from specreds_nova.tests.unit.engine.db import base
+
+_ENGINES = strategies.sampled_from(('engine1', 'engine2', 'engine3'))
+_SERVERS = strategies.sampled_from(('vm1', 'vm2'))
+_STATES = strategies.sampled_from((model.QUEUED, model.RACING, model.COMMITTED, model.MERGING))
+_BEFORE_COMMIT = (model.QUEUED, model.RACING)
+
+
+class Engines(stateful.RuleBasedStateMachine):
+    """Engines that create, take over, change and end recoveries, and an operator.
+
+    An engine goes on with whatever it has read of a recovery, however old that is.
+    """
+
+    held = stateful.Bundle('held')
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = base.Clock()
+        self.store = base.make_store(self.clock)
+        # What was last known to be in the store, by id.
+        self.known: dict[str, model.Recovery] = {}
+
+    @stateful.rule(target=held, server=_SERVERS, engine=_ENGINES)
+    def create(self, server: str, engine: str) -> stateful.MultipleResults[model.Recovery]:
+        """An engine begins a recovery, and works on it."""
+        recovery = base.make_recovery(server=server)
+        expected = all(one.server != server or one.state == model.ENDED
+                       for one in self.known.values())
+        assert self.store.create(recovery) is expected
+        if not expected:
+            assert self.store.get(recovery.id) is None
+            return stateful.multiple()
+        return stateful.multiple(self._taken(recovery.id, engine))
+
+    @stateful.rule(target=held, recovery=held, engine=_ENGINES)
+    def take_over(self, recovery: model.Recovery, engine: str) -> model.Recovery:
+        """Another engine goes on with it, or the same."""
+        before = self.known[recovery.id]
+        taken = self._taken(recovery.id, engine)
+        if before.state == model.ENDED:
+            assert taken == before
+        else:
+            assert taken.epoch > before.epoch
+        return taken
+
+    @stateful.rule(recovery=held, state=_STATES, destination=_SERVERS)
+    def change(self, recovery: model.Recovery, state: str, destination: str) -> None:
+        """An engine writes down how far it is."""
+        now = self.known[recovery.id]
+        current = now.epoch == recovery.epoch and now.state != model.ENDED
+        back = state in _BEFORE_COMMIT and now.state not in _BEFORE_COMMIT
+        try:
+            changed = self.store.change(recovery, state=state, destination=destination)
+        except exception.Superseded:
+            assert not current
+        except exception.Invalid:
+            assert current and back
+        else:
+            assert current and not back
+            self.known[recovery.id] = changed
+
+    @stateful.rule(recovery=held, outcome=strategies.sampled_from(model.OUTCOMES))
+    def end(self, recovery: model.Recovery, outcome: str) -> None:
+        """An engine ends it."""
+        now = self.known[recovery.id]
+        lie = (outcome in (model.PRIMARY, model.ABORTED)
+               and now.state in (model.COMMITTED, model.MERGING))
+        try:
+            ended = self.store.change(recovery, state=model.ENDED, outcome=outcome)
+        except exception.Ended:
+            assert now.state == model.ENDED
+        except exception.Superseded:
+            assert now.epoch != recovery.epoch
+        except exception.Invalid:
+            assert lie
+        else:
+            assert now.epoch == recovery.epoch and not lie
+            if now.state == model.ENDED:
+                assert ended == now
+            self.known[recovery.id] = ended
+
+    @stateful.rule(recovery=held)
+    def step(self, recovery: model.Recovery) -> None:
+        """An engine does a step."""
+        now = self.known[recovery.id]
+        current = now.epoch == recovery.epoch and now.state != model.ENDED
+        try:
+            attempt = self.store.begin_step(recovery, 'super')
+            self.store.end_step(recovery, 'super', attempt, {'epoch': recovery.epoch})
+        except exception.Superseded:
+            assert not current
+        else:
+            assert current
+            self._read(recovery.id)
+
+    @stateful.rule(recovery=held)
+    def abort(self, recovery: model.Recovery) -> None:
+        """An operator wants it to end."""
+        asked = self.store.request_abort(recovery.id)
+        assert asked is (self.known[recovery.id].state in _BEFORE_COMMIT)
+        self._read(recovery.id)
+
+    @stateful.rule()
+    def wait(self) -> None:
+        """Time passes."""
+        self.clock.time += 1
+
+    @stateful.invariant()
+    def never_two_of_a_server(self) -> None:
+        """A server has one recovery at most that has not ended."""
+        servers = [one.server for one in self.store.active()]
+        assert len(servers) == len(set(servers))
+
+    @stateful.invariant()
+    def nothing_else_changed(self) -> None:
+        """What is in the store is what those have written who were allowed to."""
+        for recovery_id, known in self.known.items():
+            found = self.store.get(recovery_id)
+            assert found is not None
+            assert dataclasses.replace(found, steps=()) == known
+            epochs = [one.detail['epoch'] for one in found.steps]
+            assert epochs == sorted(epochs)
+            assert [one.attempt for one in found.steps] == list(range(1, len(epochs) + 1))
+
+    def _taken(self, recovery_id: str, engine: str) -> model.Recovery:
+        taken = self.store.take_over(recovery_id, engine)
+        self.known[recovery_id] = taken
+        return taken
+
+    def _read(self, recovery_id: str) -> None:
+        found = self.store.get(recovery_id)
+        assert found is not None
+        self.known[recovery_id] = dataclasses.replace(found, steps=())
+
+
+class ProtocolTest(testtools.TestCase):
+
+    def test_engines_interleaved(self) -> None:
+        stateful.run_state_machine_as_test(
+            Engines, settings=settings(max_examples=40, stateful_step_count=30,
+                                       derandomize=True))

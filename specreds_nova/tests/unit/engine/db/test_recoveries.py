@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recoveries in the store: who may change them, and in which order they are found."""
+
+import dataclasses
+
+import ddt
+
+from specreds_nova.engine import exception
+from specreds_nova.engine import model
+from specreds_nova.tests.unit.engine.db import base
+
+
+@ddt.ddt
+class RecoveriesTest(base.StoreTest):
+
+    def test_what_is_written_is_read(self) -> None:
+        recovery = base.make_recovery(priority=3, expected=2.5)
+        self.assertTrue(self.store.create(recovery))
+        self.assertEqual(dataclasses.replace(recovery, created=1000.0, updated=1000.0),
+                         self.store.get(recovery.id))
+
+    def test_none(self) -> None:
+        self.assertIsNone(self.store.get('no'))
+        self.assertRaises(exception.NotFound, self.store.take_over, 'no', 'engine1')
+        self.assertFalse(self.store.request_abort('no'))
+
+    def test_one_per_server_that_has_not_ended(self) -> None:
+        first = self.created()
+        second = base.make_recovery(server=first.server)
+        self.assertFalse(self.store.create(second))
+        self.assertIsNone(self.store.get(second.id))
+        self.end(first)
+        self.assertTrue(self.store.create(second))
+        self.assertEqual([second.id], [one.id for one in self.store.active()])
+
+    def test_creation_may_be_repeated(self) -> None:
+        recovery = base.make_recovery()
+        self.assertTrue(self.store.create(recovery))
+        self.assertTrue(self.store.create(recovery))
+        self.end(self.store.take_over(recovery.id, 'engine1'))
+        self.assertFalse(self.store.create(recovery))
+
+    def test_nothing_begins_with_its_end(self) -> None:
+        self.assertRaises(exception.Invalid, self.store.create,
+                          base.make_recovery(state=model.ENDED))
+
+    def test_change(self) -> None:
+        recovery = self.created()
+        self.clock.time += 1
+        changed = self.store.change(recovery, state=model.RACING, destination='node2',
+                                    superposition='s1')
+        self.assertEqual(
+            dataclasses.replace(recovery, state=model.RACING, destination='node2',
+                                superposition='s1', updated=1001.0), changed)
+        self.assertEqual(changed, self.store.get(recovery.id))
+
+    def test_who_is_superseded_changes_nothing(self) -> None:
+        former = self.created()
+        attempt = self.store.begin_step(former, 'super')
+        newer = self.store.take_over(former.id, 'engine2')
+        self.assertEqual((former.epoch + 1, 'engine2'), (newer.epoch, newer.engine))
+        self.assertRaises(exception.Superseded, self.store.change, former, state=model.RACING)
+        self.assertRaises(exception.Superseded, self.end, former)
+        self.assertRaises(exception.Superseded, self.store.begin_step, former, 'super')
+        self.assertRaises(exception.Superseded, self.store.end_step, former, 'super', attempt, {})
+        found = self.store.get(former.id)
+        assert found is not None
+        self.assertEqual(newer, dataclasses.replace(found, steps=()))
+        self.assertIsNone(found.steps[0].ended)
+
+    def test_an_engine_supersedes_itself(self) -> None:
+        former = self.created()
+        self.store.take_over(former.id, 'engine1')
+        self.assertRaises(exception.Superseded, self.store.change, former, state=model.RACING)
+
+    def test_the_end(self) -> None:
+        recovery = self.created()
+        self.clock.time += 7
+        ended = self.end(recovery)
+        self.assertEqual((model.ENDED, model.RECOVERED, 1007.0),
+                         (ended.state, ended.outcome, ended.ended))
+        self.assertEqual([], self.store.active())
+
+    def test_the_end_is_final(self) -> None:
+        recovery = self.created()
+        ended = self.end(recovery)
+        self.assertEqual(ended, self.end(recovery))
+        self.assertRaises(exception.Ended, self.end, recovery, model.FAILED)
+        self.assertRaises(exception.Ended, self.store.change, recovery, destination='node3')
+        self.assertRaises(exception.Ended, self.store.begin_step, recovery, 'late')
+        self.assertEqual(ended, self.store.take_over(recovery.id, 'engine2'))
+        self.assertFalse(self.store.request_abort(recovery.id))
+        self.assertEqual(ended, self.store.get(recovery.id))
+
+    @ddt.data({'state': model.QUEUED}, {'state': model.RACING},
+              {'state': model.ENDED, 'outcome': model.PRIMARY},
+              {'state': model.ENDED, 'outcome': model.ABORTED})
+    def test_no_way_back_from_the_commit_point(self, values: dict[str, str]) -> None:
+        recovery = self.created()
+        for state in (model.COMMITTED, model.MERGING):
+            reached = self.store.change(recovery, state=state)
+            self.assertRaises(exception.Invalid, self.store.change, recovery, **values)
+            self.assertEqual(reached, self.store.get(recovery.id))
+
+    @ddt.data({'state': 'strange'}, {'colour': 'red'}, {'state': model.ENDED},
+              {'outcome': model.PRIMARY}, {'state': model.ENDED, 'outcome': 'strange'},
+              {'epoch': 7})
+    def test_nonsense(self, values: dict[str, object]) -> None:
+        self.assertRaises(exception.Invalid, self.store.change, self.created(), **values)
+
+    def test_an_abort_is_asked_for_before_the_commit_point(self) -> None:
+        recovery = self.created()
+        self.assertTrue(self.store.request_abort(recovery.id))
+        self.assertTrue(self.store.request_abort(recovery.id))
+        found = self.store.get(recovery.id)
+        assert found is not None
+        self.assertTrue(found.abort)
+        self.store.change(recovery, state=model.COMMITTED)
+        self.assertFalse(self.store.request_abort(recovery.id))
+
+    def test_active(self) -> None:
+        first = self.created(host='node1')
+        self.clock.time += 1
+        second = self.created(host='node2')
+        self.assertEqual([first, second], self.store.active())
+        self.assertEqual([second], self.store.active('node2'))
+
+    def test_prune(self) -> None:
+        old, young, running = self.created(), self.created(), self.created()
+        self.store.begin_step(old, 'super')
+        self.end(old)
+        self.clock.time += 100
+        self.end(young)
+        self.assertEqual(1, self.store.prune(1050.0))
+        self.assertEqual(0, self.store.prune(1050.0))
+        self.assertIsNone(self.store.get(old.id))
+        self.assertRaises(exception.Ended, self.store.change, old, destination='node2')
+        self.assertIsNotNone(self.store.get(young.id))
+        self.assertIsNotNone(self.store.get(running.id))
+
+
+@ddt.ddt
+class PagesTest(base.StoreTest):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.recoveries = []
+        for number in range(6):
+            # Some of them at the very same time.
+            self.clock.time = 1000.1 + number // 2 / 3
+            self.recoveries.append(self.created(host=f'node{number % 2}', project=f'p{number}'))
+        self.end(self.recoveries[0], model.PRIMARY)
+        self.order = [one.id for one in sorted(
+            self.recoveries, key=lambda one: (one.created, one.id), reverse=True)]
+
+    def test_the_newest_first(self) -> None:
+        self.assertEqual(self.order, [one.id for one in self.store.recoveries({})])
+
+    @ddt.data(1, 2, 4, 6)
+    def test_page_by_page(self, limit: int) -> None:
+        seen: list[str] = []
+        marker = None
+        while found := self.store.recoveries({}, limit, marker):
+            self.assertLessEqual(len(found), limit)
+            seen += [one.id for one in found]
+            marker = seen[-1]
+        self.assertEqual(self.order, seen)
+
+    def test_filters(self) -> None:
+        first = self.recoveries[0]
+        for filters in ({'server': first.server}, {'outcome': model.PRIMARY},
+                        {'state': model.ENDED, 'host': 'node0'}, {'project': 'p0'}):
+            self.assertEqual([first.id], [one.id for one in self.store.recoveries(filters)])
+        self.assertEqual([], self.store.recoveries({'state': model.ENDED, 'host': 'node1'}))
+
+    def test_nonsense(self) -> None:
+        self.assertRaises(exception.Invalid, self.store.recoveries, {}, 1, 'no')
+        self.assertRaises(exception.Invalid, self.store.recoveries, {'colour': 'red'})
+
+
+class StepsTest(base.StoreTest):
+
+    def test_steps_are_told_in_order(self) -> None:
+        recovery = self.created()
+        self.assertEqual(1, self.store.begin_step(recovery, 'destination'))
+        self.assertEqual(1, self.store.begin_step(recovery, 'super'))
+        self.clock.time += 1
+        self.store.end_step(recovery, 'super', 1, {'ms': 12})
+        newer = self.store.take_over(recovery.id, 'engine2')
+        self.assertEqual(2, self.store.begin_step(newer, 'destination'))
+        found = self.store.get(recovery.id)
+        assert found is not None
+        self.assertEqual((
+            model.Step('destination', 1, 'engine1', 1000.0),
+            model.Step('super', 1, 'engine1', 1000.0, 1001.0, {'ms': 12}),
+            model.Step('destination', 2, 'engine2', 1001.0)), found.steps)
+
+    def test_the_first_end_of_a_step_counts(self) -> None:
+        recovery = self.created()
+        self.store.begin_step(recovery, 'super')
+        self.store.end_step(recovery, 'super', 1, {'ms': 12})
+        self.clock.time += 1
+        self.store.end_step(recovery, 'super', 1, {'ms': 99})
+        found = self.store.get(recovery.id)
+        assert found is not None
+        self.assertEqual((1000.0, {'ms': 12}), (found.steps[0].ended, found.steps[0].detail))
+
+    def test_the_step_that_ends_a_recovery_ends(self) -> None:
+        recovery = self.created()
+        self.store.begin_step(recovery, 'merge')
+        self.end(recovery)
+        self.store.end_step(recovery, 'merge', 1, {})
+        found = self.store.get(recovery.id)
+        assert found is not None
+        self.assertEqual(1000.0, found.steps[0].ended)
+
+
+class DurationsTest(base.StoreTest):
+
+    def test_what_happened_lately_counts_the_most(self) -> None:
+        self.store.learn('vm1', 10.0)
+        self.store.learn('vm2', 3.0)
+        self.assertEqual({'vm1': 10.0}, self.store.expected(['vm1', 'vm9']))
+        self.store.learn('vm1', 20.0)
+        self.assertEqual({'vm1': 13.0, 'vm2': 3.0}, self.store.expected(iter(['vm1', 'vm2'])))
+        for _ in range(30):
+            self.store.learn('vm1', 5.0)
+        self.assertAlmostEqual(5.0, self.store.expected(['vm1'])['vm1'], places=2)
+
+    def test_many_servers_at_once(self) -> None:
+        self.store.learn('vm1199', 1.0)
+        self.assertEqual({'vm1199': 1.0},
+                         self.store.expected(f'vm{number}' for number in range(1200)))

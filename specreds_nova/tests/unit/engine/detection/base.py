@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cloud in simulated time: hosts that beat, a broker that may be away, and one monitor."""
+
+from collections.abc import Mapping
+import dataclasses
+from typing import Any
+
+import testtools
+
+from specreds_nova.engine import model
+from specreds_nova.engine.detection import gates
+from specreds_nova.engine.detection import monitor
+
+INTERVAL = 0.2
+_ECHO = 0.1
+_TICK = 0.05
+_STEP = 0.01
+
+
+class Clock:
+    """Time that only passes when it is told to."""
+
+    def __init__(self, now: float = 1000.0) -> None:
+        self.time = now
+
+    def now(self) -> float:
+        """The moment."""
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        self.time += seconds
+
+
+class Witness:
+    """Remembers what it is told, and when."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.told: list[tuple[float, str, tuple[Any, ...]]] = []
+
+    def appeared(self, host: str) -> None:
+        """A host was heard of."""
+        self._note('appeared', host)
+
+    def doubted(self, host: str) -> None:
+        """A host is late."""
+        self._note('doubted', host)
+
+    def suspected(self, host: str, why: tuple[Mapping[str, Any], ...]) -> None:
+        """A host is suspected."""
+        self._note('suspected', host, why)
+
+    def cleared(self, host: str) -> None:
+        """A host is not suspected any more."""
+        self._note('cleared', host)
+
+    def crashed(self, host: str, server: str, why: tuple[Mapping[str, Any], ...]) -> None:
+        """A server has crashed."""
+        self._note('crashed', host, server, why)
+
+    def names(self, name: str) -> list[str]:
+        """The hosts of which something was told, in order."""
+        return [arguments[0] for _, told, arguments in self.told if told == name]
+
+    def _note(self, name: str, *arguments: Any) -> None:
+        self.told.append((self._clock.now(), name, arguments))
+
+
+@dataclasses.dataclass
+class Node:
+    """A host that beats."""
+
+    name: str
+    offset: float
+    boot: str = 'b1'
+    number: int = 0
+    alive: bool = True
+    more: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    def beat(self, **more: Any) -> model.Beat:
+        """The next beat."""
+        beat = model.Beat(self.name, self.boot, self.number, INTERVAL, **{**self.more, **more})
+        self.number += 1
+        return beat
+
+
+class CloudTestCase(testtools.TestCase):
+    """With some hosts, which the engine has heard for a while.
+
+    ``settings`` of the monitor may be others in a subclass.
+    """
+
+    hosts = 5
+    settings = monitor.Settings()
+
+    def setUp(self) -> None:
+        """Let all begin."""
+        super().setUp()
+        self.begin()
+
+    def begin(self) -> None:
+        """Build everything anew."""
+        self.clock = Clock()
+        self.witness = Witness(self.clock)
+        self.monitor = monitor.Monitor(self.clock, self.witness, self.settings)
+        self.nodes = {f'cn{number}': Node(f'cn{number}', 0.037 * number)
+                      for number in range(1, self.hosts + 1)}
+        self.broker = True
+        # While the engine stands still, what is sent to it waits.
+        self.frozen = False
+        self._waiting: list[model.Beat | float] = []
+        self._count = 0
+        self.run_for(10)
+
+    def run_for(self, seconds: float) -> None:
+        """Let time pass, and everything happen that happens by itself."""
+        for _ in range(round(seconds / _STEP)):
+            self._count += 1
+            self.clock.time = 1000.0 + self._count * _STEP
+            for node in self.nodes.values():
+                if node.alive and self._due(INTERVAL, node.offset):
+                    self._send(node.beat())
+            if not self.frozen:
+                if self.settings.link.echo and self._due(_ECHO):
+                    self._send(self.clock.time)
+                self._deliver()
+                if self._due(_TICK):
+                    self.monitor.tick()
+
+    def suspected(self) -> set[str]:
+        """The hosts that are suspected, of those there are."""
+        return {name for name in self.nodes if self.monitor.suspected(name)}
+
+    def gate(self, host: str, service: Mapping[str, Any] | None = None) -> list[str]:
+        """Why nothing is done about a host."""
+        return gates.Gates((gates.Link(), gates.TooMany(0.5, 2), gates.Flapping(3))).reasons(
+            self.monitor.facts(host, service))
+
+    def _due(self, interval: float, offset: float = 0.0) -> bool:
+        return (self._count - round(offset / _STEP)) % round(interval / _STEP) == 0
+
+    def _send(self, what: model.Beat | float) -> None:
+        if self.broker:
+            self._waiting.append(what)
+
+    def _deliver(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for what in waiting:
+            if isinstance(what, model.Beat):
+                self.monitor.heard(what)
+            else:
+                self.monitor.echo(what)

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The detector of a single host: what holds for whatever a host does."""
+
+import dataclasses
+import math
+
+import hypothesis
+from hypothesis import strategies as st
+import testtools
+
+from specreds_nova.engine.detection import accrual
+
+_INTERVAL = 0.2
+_SETTINGS = accrual.Settings()
+
+_gaps = st.lists(st.floats(0.0, 20.0), max_size=60)
+_seconds = st.floats(0.0, 1e6)
+
+
+def _after(gaps: list[float], settings: accrual.Settings = _SETTINGS) -> accrual.Accrual:
+    """A host that beat with those gaps between its beats, the first one at 0."""
+    found, now = accrual.Accrual(settings, 0.0, _INTERVAL), 0.0
+    for gap in gaps:
+        now += gap
+        found.heard(now, _INTERVAL)
+    return found
+
+
+class PropertiesTest(testtools.TestCase):
+    """For any history of beats."""
+
+    @hypothesis.given(_gaps, _seconds, _seconds)
+    def test_phi_grows_with_silence(self, gaps: list[float], one: float, other: float) -> None:
+        found = _after(gaps)
+        earlier, later = sorted((one, other))
+        self.assertLessEqual(found.phi(found.last + earlier), found.phi(found.last + later))
+
+    @hypothesis.given(_gaps)
+    def test_phi_is_nought_at_a_beat(self, gaps: list[float]) -> None:
+        found = _after(gaps)
+        self.assertEqual(0.0, found.phi(found.last))
+
+    @hypothesis.given(_gaps)
+    def test_suspects_in_the_end(self, gaps: list[float]) -> None:
+        found = _after(gaps)
+        self.assertLessEqual(found.deadline, found.last + _SETTINGS.longest)
+        self.assertGreaterEqual(found.phi(found.last + _SETTINGS.longest + 1e-6),
+                                _SETTINGS.threshold)
+
+    @hypothesis.given(_gaps, st.floats(0.001, 6.0))
+    def test_deadline_is_where_phi_is_at_the_threshold(self, gaps: list[float],
+                                                       silence: float) -> None:
+        found = _after(gaps)
+        now = found.last + silence
+        hypothesis.assume(abs(now - found.deadline) > 1e-6)
+        self.assertEqual(now >= found.deadline, found.phi(now) >= _SETTINGS.threshold)
+
+    @hypothesis.given(st.lists(st.floats(0.0, 2 * _INTERVAL), max_size=400))
+    def test_never_suspects_while_one_beat_in_two_comes(self, gaps: list[float]) -> None:
+        found, now = accrual.Accrual(_SETTINGS, 0.0, _INTERVAL), 0.0
+        for gap in gaps:
+            now += gap
+            self.assertLess(now, found.deadline)
+            found.heard(now, _INTERVAL)
+
+    @hypothesis.given(st.floats(0.01, 10.0), st.floats(0.01, 10.0))
+    def test_scales_with_the_interval(self, one: float, other: float) -> None:
+        patient = dataclasses.replace(_SETTINGS, longest=1000.0)
+        tolerances = [accrual.Accrual(patient, 0.0, interval).deadline / interval
+                      for interval in (one, other)]
+        self.assertAlmostEqual(tolerances[0], tolerances[1])
+
+
+class HistoryTest(testtools.TestCase):
+    """What a host's past changes."""
+
+    def patience(self, gaps: list[float]) -> float:
+        found = _after(gaps)
+        return found.deadline - found.last
+
+    def test_even_beats(self) -> None:
+        patience = self.patience([_INTERVAL] * 200)
+        self.assertTrue(2 * _INTERVAL < patience < 0.8, patience)
+
+    def test_uneven_beats_make_it_patient(self) -> None:
+        self.assertLess(self.patience([_INTERVAL] * 200), self.patience([0.02, 0.5] * 100))
+
+    def test_one_pause_changes_little(self) -> None:
+        calm = self.patience([_INTERVAL] * 200)
+        self.assertLess(self.patience([_INTERVAL] * 200 + [0.7] + [_INTERVAL] * 5), 1.25 * calm)
+
+    def test_evenness_is_learned_again(self) -> None:
+        calm = self.patience([_INTERVAL] * 200)
+        self.assertAlmostEqual(calm, self.patience([0.02, 0.5] * 100 + [_INTERVAL] * 2000),
+                               places=2)
+
+    def test_wrong_suspicion_makes_it_patient(self) -> None:
+        late = 1.5
+        found = _after([_INTERVAL] * 200 + [late])
+        self.assertGreater(found.deadline, found.last + late)
+        # Another host that was silent for longer than anyone is waited for.
+        away = _after([_INTERVAL] * 200 + [3600.0])
+        self.assertLess(away.deadline, away.last + late)
+
+    def test_wrong_suspicion_is_forgiven(self) -> None:
+        found = _after([_INTERVAL] * 200 + [1.5])
+        margin, now = found.margin, found.last
+        for _ in range(math.ceil(_SETTINGS.forgive / _INTERVAL)):
+            now += _INTERVAL
+            found.heard(now, _INTERVAL)
+        self.assertAlmostEqual(margin / 2, found.margin, places=3)
+        for _ in range(20 * math.ceil(_SETTINGS.forgive / _INTERVAL)):
+            now += _INTERVAL
+            found.heard(now, _INTERVAL)
+        self.assertEqual(0.0, found.margin)
+
+    def test_another_interval_begins_anew(self) -> None:
+        found = _after([0.02, 0.5] * 100)
+        found.heard(found.last + 1.0, 1.0)
+        fresh = accrual.Accrual(_SETTINGS, found.last, 1.0)
+        self.assertEqual(fresh.deadline, found.deadline)

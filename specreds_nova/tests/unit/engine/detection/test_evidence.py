@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What weighs how much."""
+
+import testtools
+
+from specreds_nova.engine.detection import evidence
+
+
+class ScalesTest(testtools.TestCase):
+    """The weights, as they are by default and otherwise."""
+
+    def enough(self, *kinds: str, **weights: float) -> bool:
+        found = [evidence.of(kind, 1.0, 0.0) for kind in kinds]
+        return evidence.Scales(weights).enough(found)
+
+    def test_what_decides_alone(self) -> None:
+        alone = {kind for kind in evidence.KINDS if self.enough(kind)}
+        self.assertEqual({evidence.SILENCE, evidence.STORAGE, evidence.OPERATOR, evidence.CRASH},
+                         alone)
+
+    def test_what_decides_together(self) -> None:
+        self.assertTrue(self.enough(evidence.LIBVIRT, evidence.MASAKARI))
+        self.assertFalse(self.enough(evidence.LIBVIRT, evidence.NOVA))
+        self.assertTrue(self.enough(evidence.MASAKARI, evidence.NOVA))
+
+    def test_half_of_a_kind(self) -> None:
+        silence = evidence.of(evidence.SILENCE, 0.5, 0.0, share=0.5)
+        self.assertFalse(evidence.Scales().enough([silence]))
+        self.assertTrue(evidence.Scales().enough(
+            [silence, evidence.of(evidence.LIBVIRT, 20, 0.0)]))
+
+    def test_weights_may_be_others(self) -> None:
+        self.assertTrue(self.enough(evidence.LIBVIRT, libvirt=1.0))
+        self.assertFalse(self.enough(evidence.STORAGE, storage=0.0))
+
+    def test_weights_that_make_no_sense(self) -> None:
+        for weights in ({'weather': 1.0}, {'nova': -1.0}):
+            self.assertRaises(ValueError, evidence.Scales, weights)
+
+    def test_words(self) -> None:
+        told = evidence.of(evidence.SILENCE, 0.8, 1234.5).told()
+        self.assertEqual({'kind': 'silence', 'words': 'no beat for 0.80 s', 'at': 1234.5}, told)
+        for kind in evidence.KINDS:
+            self.assertNotIn('{', evidence.of(kind, 3.0, 0.0).words)

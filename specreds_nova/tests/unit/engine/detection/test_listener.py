@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is heard on the bus gets to the monitor, whatever else is on it."""
+
+import contextlib
+import socket
+import struct
+import threading
+from typing import Any, cast
+from unittest import mock
+
+from oslo_config import cfg
+from oslo_config import fixture as config_fixture
+from oslo_messaging import conffixture
+import testtools
+
+from specreds_nova import beats
+from specreds_nova.beats import rabbit
+from specreds_nova.beats import sending
+from specreds_nova.engine import model
+from specreds_nova.engine.detection import conf
+from specreds_nova.engine.detection import echo
+from specreds_nova.engine.detection import listener
+
+_BEAT = model.Beat('cn1', 'b1', 7, 0.2, libvirt_age=0.1, ended=('s1',))
+_PATIENCE = 30.0
+
+
+def _on_bus(method: str, **arguments: Any) -> bytes:
+    return beats.wrap(method, arguments)
+
+
+class Monitor:
+    """Remembers what it is told."""
+
+    def __init__(self) -> None:
+        self.beats: list[model.Beat] = []
+        self.echoes: list[float] = []
+        self.told = threading.Condition()
+
+    def heard(self, beat: model.Beat) -> None:
+        """Take a beat."""
+        with self.told:
+            self.beats.append(beat)
+            self.told.notify_all()
+
+    def echo(self, sent: float) -> None:
+        """Take an echo."""
+        with self.told:
+            self.echoes.append(sent)
+            self.told.notify_all()
+
+    def wait(self, enough: Any, patience: float = _PATIENCE) -> None:
+        """Wait for something."""
+        with self.told:
+            if not self.told.wait_for(enough, patience):
+                raise AssertionError(f'only {self.beats}, {self.echoes}')
+
+
+class EarsTest(testtools.TestCase):
+    """Single messages."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.monitor = Monitor()
+        self.ears = listener.Ears('e1', cast(Any, self.monitor))
+
+    def test_beat(self) -> None:
+        self.ears.hear(_on_bus('beat', beat=beats.encode(_BEAT)))
+        self.assertEqual([_BEAT], self.monitor.beats)
+
+    def test_beat_of_a_newer_host(self) -> None:
+        self.ears.hear(_on_bus('beat', beat={**beats.encode(_BEAT), 'weather': 'fine'}))
+        self.assertEqual([_BEAT], self.monitor.beats)
+
+    def test_beat_of_an_older_host(self) -> None:
+        self.ears.hear(_on_bus('beat', beat={'host': 'cn1', 'boot': 'b', 'number': 0,
+                                             'interval': 0.2}))
+        self.assertEqual([model.Beat('cn1', 'b', 0, 0.2)], self.monitor.beats)
+
+    def test_echo(self) -> None:
+        self.ears.hear(_on_bus('echo', engine='e1', sent=12.5))
+        self.ears.hear(_on_bus('echo', engine='e2', sent=13.5))
+        self.assertEqual([12.5], self.monitor.echoes)
+
+    def test_anything_else(self) -> None:
+        told = beats.encode(_BEAT)
+        for body in (b'', b'\xff\xfe', b'[]', b'{}', b'null', _on_bus('beat'), _on_bus('other'),
+                     _on_bus('beat', beat=None), _on_bus('beat', beat=[]),
+                     _on_bus('beat', beat={}), _on_bus('echo', engine='e1'),
+                     _on_bus('echo', engine='e1', sent='x'),
+                     *(_on_bus('beat', beat={**told, **wrong}) for wrong in (
+                         {'interval': 0}, {'interval': 'x'}, {'host': 3}, {'number': 'x'},
+                         {'boot': None}, {'ended': 5}))):
+            self.ears.hear(body)
+        self.assertEqual(([], []), (self.monitor.beats, self.monitor.echoes))
+
+
+class BusTest(testtools.TestCase):
+    """By oslo.messaging's own bus."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.conf = self.useFixture(config_fixture.Config(cfg.CONF))
+        self.useFixture(conffixture.ConfFixture(cfg.CONF)).transport_url = 'fake://'
+        self.conf.register_opts(conf.OPTIONS, 'engine')
+        self.conf.config(echo_interval=0.01, group='engine')
+        self.monitor = Monitor()
+        heard = listener.of(cfg.CONF, 'e1', cast(Any, self.monitor))
+        heard.start()
+        self.addCleanup(heard.stop)
+
+    def test_beat(self) -> None:
+        sender = sending.Sender(cfg.CONF)
+        self.addCleanup(sender.close)
+        # This bus drops what comes before its server's thread has asked for the first time.
+        for _ in range(int(_PATIENCE)):
+            self.assertIsNone(sender.send('beat', beat=beats.encode(_BEAT)))
+            with contextlib.suppress(AssertionError):
+                self.monitor.wait(lambda: self.monitor.beats, 1.0)
+                break
+        self.assertEqual({_BEAT}, set(self.monitor.beats))
+
+    def test_echo(self) -> None:
+        clock = mock.Mock()
+        clock.now.return_value = 99.5
+        own = echo.Echo(cfg.CONF, 'e1', clock)
+        own.start()
+        self.addCleanup(own.stop, 1.0)
+        self.monitor.wait(lambda: 99.5 in self.monitor.echoes)
+
+    def test_without_echo(self) -> None:
+        self.conf.config(echo_interval=0.0, group='engine')
+        own = echo.Echo(cfg.CONF, 'e1', mock.Mock())
+        own.start()
+        own.stop(1.0)
+        self.assertEqual([], self.monitor.echoes)
+
+
+class RabbitTest(testtools.TestCase):
+    """The listener for RabbitMQ, with a socket that stands for the broker."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.conf = self.useFixture(config_fixture.Config(cfg.CONF))
+        self.useFixture(conffixture.ConfFixture(cfg.CONF)).transport_url = (
+            'rabbit://guest:guest@b1:5672/')
+        self.conf.register_opts(conf.OPTIONS, 'engine')
+        self.monitor = Monitor()
+        self.brokers: list[socket.socket] = []
+        self.connections: list[mock.Mock] = []
+        made = mock.patch.object(rabbit, '_Connection', side_effect=self.connect)
+        self.made = made.start()
+        self.addCleanup(made.stop)
+
+    def connect(self, *_arguments: Any, **_more: Any) -> Any:
+        engine, broker = socket.socketpair()
+        self.addCleanup(engine.close)
+        self.addCleanup(broker.close)
+        connection = mock.Mock()
+        connection.connection.sock = engine
+        connection.collect.side_effect = engine.close
+        with self.monitor.told:
+            self.brokers.append(broker)
+            self.connections.append(connection)
+            self.monitor.told.notify_all()
+        return connection
+
+    def listen(self) -> None:
+        heard = listener.of(cfg.CONF, 'e1', cast(Any, self.monitor))
+        heard.start()
+
+        def stop() -> None:
+            for broker in self.brokers:
+                broker.close()
+            heard.stop()
+
+        self.addCleanup(stop)
+
+    def deliver(self, body: bytes) -> None:
+        for kind, payload in ((1, struct.pack('>HH', 60, 60)), (2, b'x'), (3, body)):
+            self.brokers[-1].sendall(
+                struct.pack('>BHI', kind, 1, len(payload)) + payload + b'\xce')
+
+    def test_hears(self) -> None:
+        self.listen()
+        self.monitor.wait(lambda: self.brokers)
+        channel = self.connections[0].default_channel
+        self.deliver(_on_bus('beat', beat=beats.encode(_BEAT)))
+        self.monitor.wait(lambda: self.monitor.beats == [_BEAT])
+        self.assertTrue(channel.basic_consume.call_args.kwargs['no_ack'])
+        self.assertTrue(channel.queue_declare.call_args.kwargs['exclusive'])
+        # What came while the consumer was being declared.
+        channel.basic_consume.call_args.kwargs['callback'](
+            mock.Mock(body=_on_bus('echo', engine='e1', sent=3.0)))
+        self.assertEqual([3.0], self.monitor.echoes)
+
+    def test_connects_again(self) -> None:
+        with mock.patch.object(listener, '_AGAIN', 0.01):
+            self.listen()
+            self.monitor.wait(lambda: len(self.brokers) == 1)
+            self.brokers[0].close()
+            self.monitor.wait(lambda: len(self.brokers) == 2)
+            self.deliver(_on_bus('beat', beat=beats.encode(_BEAT)))
+            self.monitor.wait(lambda: self.monitor.beats == [_BEAT])
+        self.connections[0].collect.assert_called_once_with()

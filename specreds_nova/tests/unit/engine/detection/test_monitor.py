@@ -1,0 +1,366 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All hosts, in simulated time."""
+
+import dataclasses
+
+import hypothesis
+from hypothesis import strategies as st
+
+from specreds_nova.engine import model
+from specreds_nova.engine.detection import evidence
+from specreds_nova.engine.detection import listening
+from specreds_nova.engine.detection import monitor
+from specreds_nova.tests.unit.engine.detection import base
+
+
+class SilenceTest(base.CloudTestCase):
+    """Hosts that die, and hosts that do not."""
+
+    def test_all_is_well(self) -> None:
+        self.run_for(30)
+        self.assertEqual(sorted(self.nodes), sorted(self.monitor.healthy()))
+        self.assertEqual(sorted(self.nodes), sorted(self.witness.names('appeared')))
+        self.assertEqual([], self.witness.names('suspected'))
+
+    def test_dead_host_is_suspected_within_a_second(self) -> None:
+        self.nodes['cn2'].alive = False
+        self.run_for(1)
+        self.assertEqual({'cn2'}, self.suspected())
+        [(_, _, (host, why))] = [told for told in self.witness.told if told[1] == 'suspected']
+        self.assertEqual('cn2', host)
+        self.assertEqual([evidence.SILENCE], [one['kind'] for one in why])
+        self.assertNotIn('cn2', self.monitor.healthy())
+        self.assertEqual([], self.gate('cn2'))
+
+    def test_host_that_is_late_is_doubted_first(self) -> None:
+        node = self.nodes['cn2']
+        for _ in range(2):
+            node.alive = False
+            self.run_for(0.65)
+            self.assertEqual([], self.witness.names('suspected'))
+            node.alive = True
+            self.run_for(3)
+        self.assertEqual(['cn2', 'cn2'], self.witness.names('doubted'))
+        node.alive = False
+        self.run_for(5)
+        self.assertEqual(['cn2'] * 3, self.witness.names('doubted'))
+        told = [name for _, name, _ in self.witness.told if name != 'appeared']
+        self.assertEqual(['doubted', 'suspected'], told[-2:])
+
+    def test_when_it_was_well(self) -> None:
+        node = self.nodes['cn2']
+        node.alive = False
+        self.run_for(2)
+        node.alive = True
+        self.run_for(0.3)
+        view = self.monitor.look('cn2')
+        assert view is not None and view.well is not None and view.heard is not None
+        self.assertTrue(view.suspected)
+        self.assertGreater(view.heard - view.well, 1.9)
+        self.run_for(2)
+        view = self.monitor.look('cn2')
+        assert view is not None
+        self.assertEqual(view.heard, view.well)
+
+    def test_host_that_comes_back_is_cleared(self) -> None:
+        node = self.nodes['cn2']
+        node.alive = False
+        self.run_for(2)
+        node.alive = True
+        self.run_for(0.3)
+        self.assertEqual({'cn2'}, self.suspected())
+        self.run_for(1)
+        self.assertEqual(set(), self.suspected())
+        self.assertEqual(['cn2'], self.witness.names('cleared'))
+        view = self.monitor.look('cn2')
+        assert view is not None
+        self.assertEqual(1, view.flaps)
+
+    def test_beats_that_were_held_up_do_not_clear(self) -> None:
+        node = self.nodes['cn2']
+        node.alive = False
+        self.run_for(2)
+        for _ in range(10):
+            self.monitor.heard(node.beat())
+        self.run_for(0.1)
+        self.assertEqual({'cn2'}, self.suspected())
+
+    def test_restarted_host_did_not_flap(self) -> None:
+        node = self.nodes['cn2']
+        node.alive = False
+        self.run_for(2)
+        node.alive, node.boot, node.number = True, 'b2', 0
+        self.run_for(2)
+        self.assertEqual(set(), self.suspected())
+        view = self.monitor.look('cn2')
+        assert view is not None
+        self.assertEqual(0, view.flaps)
+
+    def test_goodbye(self) -> None:
+        node = self.nodes['cn2']
+        node.alive = False
+        self.monitor.heard(node.beat(leaving=True))
+        self.run_for(600)
+        self.assertEqual(set(), self.suspected())
+        self.assertNotIn('cn2', self.monitor.healthy())
+        node.alive, node.boot, node.number = True, 'b2', 0
+        self.run_for(1)
+        self.assertIn('cn2', self.monitor.healthy())
+        node.alive = False
+        self.run_for(1)
+        self.assertEqual({'cn2'}, self.suspected())
+
+    def test_old_beats_are_not_heard(self) -> None:
+        node = self.nodes['cn2']
+        node.alive = False
+        old = dataclasses.replace(node.beat(), number=3)
+        for _ in range(20):
+            self.monitor.heard(old)
+            self.run_for(0.05)
+        self.assertEqual({'cn2'}, self.suspected())
+
+    def test_host_that_was_never_heard(self) -> None:
+        self.assertTrue(self.monitor.suspected('cn9'))
+        self.assertIsNone(self.monitor.look('cn9'))
+        self.monitor.expect(['cn9', 'cn1'])
+        self.run_for(1)
+        self.assertEqual(['cn9'], self.witness.names('suspected'))
+        self.monitor.forget('cn9')
+        self.assertIsNone(self.monitor.look('cn9'))
+
+    def test_watcher_that_fails_does_not_matter(self) -> None:
+        def fail(*_arguments: object) -> None:
+            raise RuntimeError('played')
+
+        self.witness.cleared = self.witness.suspected = fail  # type: ignore[assignment]
+        self.nodes['cn2'].alive = self.nodes['cn4'].alive = False
+        self.run_for(1)
+        self.assertEqual({'cn2', 'cn4'}, self.suspected())
+
+
+class LinkTest(base.CloudTestCase):
+    """The engine and the broker."""
+
+    def test_broker_is_away(self) -> None:
+        self.broker = False
+        for _ in range(60):
+            self.run_for(1)
+            self.assertEqual([], self.witness.names('suspected'))
+        self.assertIn('own beats', self.monitor.trouble() or '')
+        self.broker = True
+        self.run_for(30)
+        self.assertEqual([], self.witness.names('suspected'))
+        self.assertIsNone(self.monitor.trouble())
+
+    def test_host_that_dies_while_the_broker_is_away(self) -> None:
+        self.broker = False
+        self.run_for(30)
+        self.nodes['cn3'].alive = False
+        self.broker = True
+        self.run_for(10)
+        self.assertEqual(['cn3'], self.witness.names('suspected'))
+
+    def test_hosts_come_back_one_by_one(self) -> None:
+        self.broker = False
+        for node in self.nodes.values():
+            node.alive = False
+        self.run_for(60)
+        self.broker = True
+        for node in self.nodes.values():
+            node.alive = True
+            self.run_for(0.9)
+        self.assertEqual([], self.witness.names('suspected'))
+
+    def test_engine_that_stood_still(self) -> None:
+        self.frozen = True
+        self.run_for(20)
+        self.frozen = False
+        self.run_for(10)
+        self.assertEqual([], self.witness.names('suspected'))
+
+    def test_outage_teaches_nothing(self) -> None:
+        before = self.monitor.look('cn1')
+        self.broker = False
+        self.run_for(3)
+        self.broker = True
+        self.run_for(30)
+        after = self.monitor.look('cn1')
+        assert before is not None and after is not None
+        self.assertAlmostEqual(before.patience, after.patience, places=1)
+
+
+class WithoutEchoTest(base.CloudTestCase):
+    """An engine that does not send beats to itself."""
+
+    settings = monitor.Settings(link=listening.Settings(echo=0.0))
+
+    def test_dead_host(self) -> None:
+        self.nodes['cn2'].alive = False
+        self.run_for(1)
+        self.assertEqual({'cn2'}, self.suspected())
+        self.assertEqual([], self.gate('cn2'))
+
+    def test_engine_that_stood_still(self) -> None:
+        self.frozen = True
+        self.run_for(20)
+        self.frozen = False
+        self.run_for(10)
+        self.assertEqual([], self.witness.names('suspected'))
+
+    def test_broker_is_away(self) -> None:
+        """Every host is suspected, but at no moment is anything done about one."""
+        self.broker = False
+        for _ in range(600):
+            self.run_for(0.05)
+            for host in self.suspected():
+                self.assertNotEqual([], self.gate(host))
+        self.assertEqual(set(self.nodes), self.suspected())
+
+
+class EvidenceTest(base.CloudTestCase):
+    """What else speaks against a host."""
+
+    def why(self, host: str) -> list[str]:
+        view = self.monitor.look(host)
+        assert view is not None
+        return [one['kind'] for one in view.why]
+
+    def test_storage(self) -> None:
+        self.nodes['cn1'].more = {'storage_age': 6.0}
+        self.run_for(1)
+        self.assertEqual({'cn1'}, self.suspected())
+        self.assertEqual([evidence.STORAGE], self.why('cn1'))
+        self.assertEqual([], self.gate('cn1'))
+        self.nodes['cn1'].more = {'storage_age': 0.1}
+        self.run_for(1)
+        self.assertEqual(set(), self.suspected())
+        view = self.monitor.look('cn1')
+        assert view is not None
+        self.assertEqual(0, view.flaps)
+
+    def test_storage_of_all(self) -> None:
+        """Ceph is away: the first host that says so is as little to be acted on as the last."""
+        for node in self.nodes.values():
+            node.more = {'storage_age': 4.0}
+        self.nodes['cn1'].more = {'storage_age': 5.1}
+        self.run_for(1)
+        self.assertEqual({'cn1'}, self.suspected())
+        self.assertIn('5 of 5', str(self.gate('cn1')))
+
+    def test_libvirt_is_not_enough(self) -> None:
+        self.nodes['cn1'].more = {'libvirt_age': 60.0}
+        self.run_for(5)
+        self.assertEqual(set(), self.suspected())
+        self.assertNotIn('cn1', self.monitor.healthy())
+
+    def test_libvirt_and_others(self) -> None:
+        self.nodes['cn1'].more = {'libvirt_age': 60.0}
+        self.monitor.note('cn1', evidence.MASAKARI, 'server x')
+        self.run_for(0.3)
+        self.assertEqual({'cn1'}, self.suspected())
+        self.monitor.withdraw('cn1', evidence.MASAKARI)
+        self.run_for(0.3)
+        self.assertEqual(set(), self.suspected())
+
+    def test_others_make_silence_suspicious_earlier(self) -> None:
+        self.monitor.note('cn1', evidence.MASAKARI, 'host is down')
+        for name in ('cn1', 'cn2'):
+            self.nodes[name].alive = False
+        self.run_for(1)
+        self.assertEqual('cn1', self.witness.names('suspected')[0])
+
+    def test_evidence_is_forgotten(self) -> None:
+        self.monitor.note('cn1', evidence.MASAKARI, 'host is down')
+        self.monitor.note('cn1', evidence.NOVA, 'since a minute')
+        self.run_for(1)
+        self.assertEqual({'cn1'}, self.suspected())
+        self.run_for(61)
+        self.assertEqual(set(), self.suspected())
+
+    def test_operator(self) -> None:
+        self.monitor.word('cn1', model.SUSPECT, 'a drill')
+        self.run_for(0.1)
+        self.assertEqual({'cn1'}, self.suspected())
+        self.assertEqual([evidence.OPERATOR], self.why('cn1'))
+        self.assertEqual([], self.gate('cn1'))
+        self.monitor.word('cn1', model.CLEAR)
+        self.run_for(0.1)
+        self.assertEqual(set(), self.suspected())
+        self.nodes['cn1'].alive = False
+        self.run_for(60)
+        self.assertEqual(set(), self.suspected())
+        self.monitor.word('cn1', None)
+        self.run_for(0.1)
+        self.assertEqual({'cn1'}, self.suspected())
+
+    def test_crashed_server(self) -> None:
+        self.nodes['cn1'].more = {'ended': ('s1', 's2')}
+        self.run_for(3)
+        self.nodes['cn1'].more = {'ended': ('s2', 's3')}
+        self.run_for(3)
+        told = [arguments[:2] for _, name, arguments in self.witness.told if name == 'crashed']
+        self.assertEqual([('cn1', 's1'), ('cn1', 's2'), ('cn1', 's3')], told)
+        self.assertEqual(set(), self.suspected())
+
+    def test_server_that_crashes_again_much_later(self) -> None:
+        for ended in (('s1',), (), ('s1',)):
+            self.nodes['cn1'].more = {'ended': ended}
+            self.run_for(3)
+        self.assertEqual(['cn1', 'cn1'], self.witness.names('crashed'))
+
+
+class TogetherTest(base.CloudTestCase):
+    """Several hosts, at once or not."""
+
+    def test_most_at_once(self) -> None:
+        for name in ('cn1', 'cn2', 'cn3'):
+            self.nodes[name].alive = False
+        for _ in range(100):
+            self.run_for(0.05)
+            for host in self.suspected():
+                self.assertIn('silent', str(self.gate(host)))
+        self.assertEqual({'cn1', 'cn2', 'cn3'}, self.suspected())
+
+    def test_some_at_once(self) -> None:
+        for name in ('cn1', 'cn2'):
+            self.nodes[name].alive = False
+        self.run_for(1)
+        self.assertEqual([[], []], [self.gate(name) for name in ('cn1', 'cn2')])
+
+    def test_one_after_the_other(self) -> None:
+        for name in ('cn1', 'cn2', 'cn3'):
+            self.nodes[name].alive = False
+            self.run_for(40)
+            self.assertEqual([], self.gate(name))
+
+    def test_flapping(self) -> None:
+        node = self.nodes['cn1']
+        for _ in range(3):
+            self.assertEqual([], self.gate('cn1'))
+            node.alive = False
+            self.run_for(6)
+            node.alive = True
+            self.run_for(2)
+        self.assertIn('3 times', str(self.gate('cn1')))
+        self.run_for(1000)
+        self.assertEqual([], self.gate('cn1'))
+
+
+class AnyOutageTest(base.CloudTestCase):
+    """Whatever becomes of broker and engine, nobody is acted upon whose host is well."""
+
+    hosts = 3
+
+    @hypothesis.settings(max_examples=30,
+                         suppress_health_check=[hypothesis.HealthCheck.differing_executors])
+    @hypothesis.given(st.lists(st.tuples(st.sampled_from(('broker', 'frozen')),
+                                         st.floats(0.05, 8.0), st.floats(0.05, 8.0)),
+                               max_size=4))
+    def test_outages(self, outages: list[tuple[str, float, float]]) -> None:
+        self.begin()
+        for what, away, back in outages:
+            setattr(self, what, what == 'frozen')
+            self.run_for(away)
+            setattr(self, what, what != 'frozen')
+            self.run_for(back)
+        self.assertEqual([], self.witness.names('suspected'))

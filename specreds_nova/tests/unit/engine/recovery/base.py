@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A world in which nothing takes time."""
+
+from typing import Any
+from unittest import mock
+
+import testtools
+
+from specreds_nova.engine import model
+from specreds_nova.engine.detection import servers
+from specreds_nova.engine.recovery import choices
+from specreds_nova.engine.recovery import observer
+from specreds_nova.engine.recovery import run as runs
+from specreds_nova.tests.simulation import engines
+from specreds_nova.tests.simulation import store as stores
+
+
+class Clock:
+    """Time that passes when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.time = 1000.0
+
+    def now(self) -> float:
+        """Give the time."""
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        """Let it pass."""
+        self.time += seconds
+
+
+def make_server(name: str, **values: Any) -> model.Server:
+    """Give a server that may have a recovery."""
+    return model.Server(**{
+        'id': name, 'name': name, 'project': 'p', 'host': 'h1', 'status': 'ACTIVE', 'task': None,
+        'locked': False, 'zone': None, 'flavor': {'vcpus': 1, 'ram': 1}, 'volumes': ('v',),
+        **values})
+
+
+class WorldTest(testtools.TestCase):
+    """Has a world whose services are mocks, and a store in memory."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.clock = Clock()
+        self.store = stores.Store(self.clock.now)
+        self.compute, self.backups, self.volumes = mock.Mock(), mock.Mock(), mock.Mock()
+        self.suspects = mock.Mock()
+        self.suspects.suspected.return_value = True
+        self.suspects.beats.return_value = False
+        self.suspects.healthy.return_value = ['h2', 'h3']
+        self.observer = mock.Mock(spec=observer.Observer)
+        self.limits = servers.Limits(0, 0)
+        self.world = self.make_world()
+
+    def make_world(self, limits: servers.Limits | None = None, **options: Any) -> runs.World:
+        """Give a world."""
+        store: Any = self.store
+        return runs.World(
+            clock=self.clock, compute=self.compute, backups=self.backups, volumes=self.volumes,
+            suspects=self.suspects, store=store, options=engines.options(**options),
+            choices=choices.Choices(self.clock, store, limits or self.limits),
+            observer=self.observer)
+
+    def make_recovery(self, server: str = 'a', **values: Any) -> model.Recovery:
+        """Give a recovery that is in the store."""
+        made = model.Recovery(**{
+            'id': f'00000000-0000-4000-8000-{len(self.store.history):012d}', 'server': server,
+            'server_name': server, 'project': 'p', 'host': 'h1',
+            'suspected': self.clock.now(), **values})
+        self.store.create(made)
+        return self.store.history[made.id]
+
+    def suspect(self, name: str = 'h1', state: str = model.SUSPECTED) -> model.Host:
+        """Have a host suspected since a while."""
+        changed = self.store.change_host(self.store.host(name), state=state)
+        assert changed is not None, 'nobody else changes it'
+        self.clock.time += 10.0
+        return changed

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When Nova learns of a backup that has been let out."""
+
+from specreds_nova.engine import model
+from specreds_nova.engine.recovery import adopting
+from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import verdict as verdicts
+from specreds_nova.tests.unit.engine.recovery import base
+
+
+class GiveWayTest(base.WorldTest):
+    """Whoever serves lets others go first, for a while."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.recovery = self.make_recovery('a', state=model.COMMITTED, destination='h2')
+        # The first thing that is asked of Nova.
+        self.compute.server.return_value = None
+        self.world = self.make_world(adopt_patience=20.0)
+
+    def waited(self, recovery: model.Recovery | None = None,
+               kind: str = verdicts.PROMOTED) -> float:
+        """Adopt; gives after how many seconds Nova was asked for the first time."""
+        began, asked = self.clock.time, []
+
+        def server(_id: str) -> None:
+            asked.append(self.clock.time)
+
+        self.compute.server.side_effect = server
+        adopting.adopt(runs.Run(self.world, recovery or self.recovery),
+                       verdicts.Verdict(kind))
+        return asked[0] - began
+
+    def test_nobody_races(self) -> None:
+        self.make_recovery('b', state=model.MERGING)
+        self.make_recovery('c', state=model.RACING, host='h9')
+        self.assertEqual(0.0, self.waited())
+
+    def test_until_the_others_do_not_race_any_more(self) -> None:
+        other = self.make_recovery('b', state=model.RACING)
+        sleep = self.clock.sleep
+
+        def pass_by(seconds: float) -> None:
+            sleep(seconds)
+            if self.clock.time >= 1005.0:
+                self.store.change(self.store.history[other.id], state=model.COMMITTED)
+
+        self.clock.sleep = pass_by  # type: ignore[method-assign]
+        self.assertEqual(5.0, self.waited())
+
+    def test_not_for_ever(self) -> None:
+        self.make_recovery('b', state=model.RACING)
+        self.assertEqual(20.0, self.waited())
+
+    def test_not_if_it_does_not_serve(self) -> None:
+        self.make_recovery('b', state=model.RACING)
+        lost = self.make_recovery('c', state=model.COMMITTED)
+        self.assertEqual(0.0, self.waited(lost))
+        self.assertEqual(0.0, self.waited(kind=verdicts.LATE))

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is done about a suspected host."""
+
+import itertools
+from typing import Any
+from unittest import mock
+
+import ddt
+
+from specreds_nova.engine import exception
+from specreds_nova.engine import model
+from specreds_nova.engine.detection import conf as detection_conf
+from specreds_nova.engine.detection import gates
+from specreds_nova.engine.recovery import dispatch
+from specreds_nova.engine.recovery import restarting
+from specreds_nova.tests.unit.engine.recovery import base
+
+_WHY = ({'kind': 'silence', 'words': 'no beat for 0.8 s', 'at': 1000.0},)
+
+
+class _DispatcherTest(base.WorldTest):
+    """With a dispatcher, of three hosts."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.work = mock.Mock()
+        self.work.reserve.return_value = False
+        self.silent: frozenset[str] = frozenset({'h1'})
+        options = self.world.options
+        self.dispatcher = dispatch.Dispatcher(
+            self.world, lambda host, service: gates.Facts(
+                host, known=9, silent=self.silent, service=service or {}),
+            detection_conf.host_gates(options), detection_conf.server_gates(options), self.work,
+            'e1', detection_conf.crash_gates(options))
+        self.compute.service.return_value = {'up': True, 'enabled': True, 'forced_down': False}
+        self.compute.servers.return_value = [base.make_server('a'), base.make_server('b')]
+
+    def _made(self) -> list[str]:
+        return [one.server for one in self.store.history.values()]
+
+
+@ddt.ddt
+class DispatcherTest(_DispatcherTest):
+    """Recoveries are made once, in order, and not where a gate is shut."""
+
+    def test_a_recovery_for_each_server(self) -> None:
+        self.assertEqual([], self.dispatcher.suspect('h1', _WHY))
+        self.assertEqual(['a', 'b'], self._made())
+        host = self.store.host('h1')
+        self.assertEqual((model.SUSPECTED, _WHY), (host.state, host.why))
+        self.assertEqual(2, self.work.begin.call_count)
+
+    def test_priority_first_and_then_what_is_short(self) -> None:
+        self.compute.servers.return_value = [
+            base.make_server('unknown'), base.make_server('long'), base.make_server('short'),
+            base.make_server('urgent', metadata={'specreds:priority': '5'}),
+            base.make_server('nonsense', metadata={'specreds:priority': 'very'})]
+        for name, seconds in (('long', 60.0), ('short', 3.0), ('nonsense', 20.0)):
+            self.store.learn(name, seconds)
+        self.dispatcher.suspect('h1', _WHY)
+        self.assertEqual(['urgent', 'short', 'nonsense', 'long', 'unknown'], self._made())
+
+    def test_a_gate_that_is_shut(self) -> None:
+        self.silent = frozenset(f'h{number}' for number in range(8))
+        self.assertNotEqual([], self.dispatcher.suspect('h1', _WHY))
+        self.assertEqual([], self._made())
+        self.assertEqual(model.TRUSTED, self.store.host('h1').state)
+
+    def test_servers_that_are_not_protected_are_left_alone(self) -> None:
+        self.compute.servers.return_value = [
+            base.make_server('a', metadata={'HA_Enabled': 'false'}),
+            base.make_server('b', status='SHUTOFF'), base.make_server('c')]
+        self.dispatcher.suspect('h1', _WHY)
+        self.assertEqual(['c'], self._made())
+
+    def test_one_engine_acts(self) -> None:
+        self.suspect()
+        self.assertEqual([], self.dispatcher.suspect('h1', _WHY))
+        self.assertEqual([], self._made())
+
+    def test_a_host_that_fails_once_more_before_it_is_clean(self) -> None:
+        host = self.suspect(state=model.FENCED)
+        old = self.make_recovery('a')
+        self.store.change(old, state=model.ENDED, outcome=model.RECOVERED)
+        self.clock.sleep(60.0)
+        heard = self.clock.now() - 1.0
+        self.compute.service.return_value = {'enabled': True, 'forced_down': True}
+        self.assertEqual([], self.dispatcher.suspect('h1', _WHY, heard, heard))
+        found = self.store.host('h1')
+        self.assertEqual((model.FENCED, self.clock.now()), (found.state, found.since))
+        self.assertGreater(found.since, host.since)
+        self.assertEqual([self.clock.now()] * 2,
+                         [one.suspected for one in self.store.active()])
+        self.assertEqual([], self.dispatcher.suspect('h1', _WHY, heard, heard))
+        self.assertEqual(2, len(self.store.active()))
+
+    @ddt.data(None, 999.0, 1002.0)
+    def test_a_host_that_was_not_back(self, well: float | None) -> None:
+        host = self.suspect(state=model.FENCED)
+        self.assertEqual([], self.dispatcher.suspect('h1', _WHY, self.clock.now(), well))
+        self.assertEqual(host, self.store.host('h1'))
+        self.assertEqual([], self._made())
+
+    def test_nova_is_not_asked_while_the_network_is_doubted(self) -> None:
+        self.silent = frozenset(f'h{number}' for number in range(8))
+        self.dispatcher.suspect('h1', _WHY)
+        self.compute.service.assert_not_called()
+
+    def test_nova_is_seldom_asked_about_a_host_in_maintenance(self) -> None:
+        self.compute.service.return_value = {'enabled': False}
+        for _ in range(16):
+            self.assertIn('disabled', str(self.dispatcher.suspect('h1', _WHY)))
+            self.clock.sleep(0.25)
+        self.assertEqual(2, self.compute.service.call_count)
+        self.compute.service.return_value = {'enabled': True}
+        self.clock.sleep(2.0)
+        self.assertEqual([], self.dispatcher.suspect('h1', _WHY))
+        self.assertEqual(['a', 'b'], self._made())
+
+    def test_a_slot_of_its_own(self) -> None:
+        self.work.reserve.return_value = True
+        self.dispatcher.suspect('h1', _WHY)
+        self.assertEqual([(1, 'e1')] * 2, [(one.epoch, one.engine)
+                                           for one in self.store.history.values()])
+
+    def test_a_slot_is_given_back(self) -> None:
+        self.make_recovery('a')
+        self.work.reserve.return_value = True
+        self.compute.servers.return_value = [base.make_server('a')]
+        with mock.patch.object(self.store, 'active', return_value=[]):
+            self.dispatcher.suspect('h1', _WHY)
+        self.assertEqual(1, self.work.release.call_count)
+        self.work.begin.assert_not_called()
+
+    def test_a_board_that_is_away_keeps_nobody_from_being_written_down(self) -> None:
+        self.work.begin.side_effect = exception.Unreachable('no etcd')
+        self.dispatcher.suspect('h1', _WHY)
+        self.assertEqual(['a', 'b'], self._made())
+
+    def test_a_dispatch_that_was_cut_off_is_gone_on_with(self) -> None:
+        host = self.suspect()
+        self.make_recovery('a', created=self.clock.now())
+        self.assertEqual(1, self.dispatcher.again(host))
+        self.assertEqual(['a', 'b'], self._made())
+
+    def test_a_server_that_was_found_alive_is_looked_at_again_ever_more_seldom(self) -> None:
+        host = self.suspect()
+        self.compute.servers.return_value = [base.make_server('a')]
+        times = []
+        for _ in range(4):
+            while not self.dispatcher.again(host):
+                self.clock.sleep(1.0)
+            [found] = self.store.active()
+            times.append(self.clock.now())
+            self.store.change(found, state=model.ENDED, outcome=model.PRIMARY)
+        gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
+        self.assertEqual([60.0, 120.0, 240.0], gaps)
+
+    def test_a_host_that_the_engine_itself_has_forced_down(self) -> None:
+        host = self.suspect(state=model.FENCED)
+        self.compute.service.return_value = {'enabled': True, 'forced_down': True}
+        self.assertEqual(2, self.dispatcher.again(host))
+
+
+_CRASH = ({'kind': 'crash', 'words': 'the domain of server a has crashed', 'at': 1000.0},)
+
+
+@ddt.ddt
+class CrashedTest(_DispatcherTest):
+    """A server that has crashed on a host that is well, with the gates that concern it."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.suspects.suspected.return_value = False
+        self.suspects.beats.return_value = True
+        self.compute.server.return_value = base.make_server('a')
+
+    def test_a_recovery_of_that_server_alone(self) -> None:
+        self.assertIsNone(self.dispatcher.crashed('h1', 'a', _CRASH))
+        [made] = self.store.history.values()
+        self.assertEqual(('a', 'h1', _CRASH), (made.server, made.host, made.why))
+        self.assertTrue(restarting.concerns(made))
+        self.assertEqual(model.TRUSTED, self.store.host('h1').state)
+
+    def test_two_engines_have_heard_of_it(self) -> None:
+        self.dispatcher.crashed('h1', 'a', _CRASH)
+        [made] = self.store.active()
+        self.store.change(made, state=model.ENDED, outcome=model.RESTARTED)
+        self.clock.sleep(50.0)
+        self.assertIsNone(self.dispatcher.crashed('h1', 'a', _CRASH))
+        self.assertEqual(['a'], self._made())
+
+    @ddt.data({'metadata': {'HA_Enabled': 'false'}}, {'status': 'SHUTOFF'}, {'status': 'PAUSED'},
+              {'task': 'migrating'}, {'host': 'h2'}, {'volumes': ()})
+    def test_a_server_that_is_left_alone(self, values: dict[str, Any]) -> None:
+        self.compute.server.return_value = base.make_server('a', **values)
+        self.assertIsNone(self.dispatcher.crashed('h1', 'a', _CRASH))
+        self.assertEqual([], self._made())
+
+    def test_a_server_that_is_deleted(self) -> None:
+        self.compute.server.return_value = None
+        self.assertIsNone(self.dispatcher.crashed('h1', 'a', _CRASH))
+        self.assertEqual([], self._made())
+
+    @ddt.data({'enabled': False}, {'enabled': True, 'forced_down': True})
+    def test_a_host_in_maintenance(self, service: dict[str, Any]) -> None:
+        self.compute.service.return_value = service
+        self.assertIsNone(self.dispatcher.crashed('h1', 'a', _CRASH))
+        self.assertEqual([], self._made())
+
+    def test_what_waits(self) -> None:
+        self.suspects.beats.return_value = False
+        self.assertIn('not known to be well', self.dispatcher.crashed('h1', 'a', _CRASH) or '')
+        self.suspects.beats.return_value = True
+        self.suspect()
+        self.assertIn('suspected', self.dispatcher.crashed('h1', 'a', _CRASH) or '')
+        self.assertEqual([], self._made())
+
+    def test_it_waits_for_another_recovery(self) -> None:
+        self.make_recovery('a', why=({'kind': 'silence'},))
+        self.assertIn('under way', self.dispatcher.crashed('h1', 'a', _CRASH) or '')
+
+    def test_a_server_that_crashes_again_and_again(self) -> None:
+        for number in range(5):
+            self.clock.sleep(60.0)
+            crash = ({**_CRASH[0], 'at': self.clock.now()},)
+            self.assertIsNone(self.dispatcher.crashed('h1', 'a', crash))
+            for one in self.store.active():
+                self.store.change(one, state=model.ENDED, outcome=model.RESTARTED)
+            self.assertEqual(min(number + 1, 3), len(self._made()))
+        self.clock.sleep(1000.0)
+        self.dispatcher.crashed('h1', 'a', ({**_CRASH[0], 'at': self.clock.now()},))
+        self.assertEqual(4, len(self._made()))

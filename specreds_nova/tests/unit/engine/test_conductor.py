@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an engine works on, and how much at a time."""
+
+import threading
+from typing import Any
+from unittest import mock
+
+from specreds_nova.engine import conductor as conductors
+from specreds_nova.engine import exception
+from specreds_nova.engine import jobs
+from specreds_nova.engine import model
+from specreds_nova.engine.recovery import flow
+from specreds_nova.engine.recovery import run as runs
+from specreds_nova.tests.unit.engine import etcd as etcds
+from specreds_nova.tests.unit.engine.recovery import base
+
+# Seconds after which something that does not happen is a failure.
+_TIMEOUT = 20.0
+
+
+class ConductorTest(base.WorldTest):
+    """Jobs are taken in order, and brought to an end."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.etcd = etcds.Etcd()
+        client: Any = self.etcd
+        self.board = jobs.Board(client, 'e1', 4)
+        self.flows = mock.Mock()
+        self.flows.run.side_effect = self._attempt
+        self.begun: list[str] = []
+        self.changed = threading.Condition()
+        # Recoveries that do not end until they are let go.
+        self.held: dict[str, threading.Event] = {}
+
+    def _attempt(self, run: runs.Run) -> None:
+        with self.changed:
+            self.begun.append(run.recovery.server)
+            self.changed.notify_all()
+        if run.id in self.held and not self.held[run.id].wait(_TIMEOUT):
+            raise AssertionError('nobody let it go')
+        run.change(state=model.ENDED, outcome=model.RECOVERED)
+
+    def _conductor(self, slots: int = 10) -> conductors.Conductor:
+        found = conductors.Conductor(self.world, self.board, self.flows, 'e1', slots, 4.0, 0.02)
+        self.addCleanup(found.stop, _TIMEOUT)
+        return found
+
+    def _wait(self, meets: Any) -> None:
+        with self.changed:
+            for _ in range(int(_TIMEOUT / 0.02)):
+                if meets():
+                    return
+                self.changed.wait(0.02)
+        self.fail(f'it did not come to that: {self.begun}')
+
+    def _posted(self, server: str, *, held: bool = False, **values: Any) -> model.Recovery:
+        recovery = self.make_recovery(server, **values)
+        if held:
+            self.held[recovery.id] = threading.Event()
+        self.board.post(recovery)
+        return recovery
+
+    def test_jobs_are_done_and_gone(self) -> None:
+        recovery = self._posted('a')
+        self._conductor().start()
+        self._wait(lambda: not self.board.known())
+        self.assertEqual(model.RECOVERED, self.store.history[recovery.id].outcome)
+        self.flows.forget.assert_called_once_with(recovery.id)
+        self.observer.recovery.assert_called_with('end', self.store.history[recovery.id])
+
+    def test_the_most_urgent_first(self) -> None:
+        for server, priority in (('low', -1), ('usual', 0), ('high', 7)):
+            self._posted(server, priority=priority)
+        self._conductor(slots=1).start()
+        self._wait(lambda: not self.board.known())
+        self.assertEqual(['high', 'usual', 'low'], self.begun)
+
+    def test_not_more_than_there_are_slots(self) -> None:
+        first = self._posted('a', held=True, priority=1)
+        self._posted('b')
+        conductor = self._conductor(slots=1)
+        conductor.start()
+        self._wait(lambda: self.begun == ['a'])
+        self.assertFalse(conductor.reserve('another'))
+        # Its server serves, and its disks are merged yet.
+        conductor.serves(first.id)
+        self._wait(lambda: self.begun == ['a', 'b'])
+        self.held[first.id].set()
+        self._wait(lambda: not self.board.known())
+
+    def test_what_was_begun_here_needs_no_taking_over(self) -> None:
+        conductor = self._conductor()
+        self.assertTrue(conductor.reserve('00000000-0000-4000-8000-000000000000'))
+        recovery = self.make_recovery('a', epoch=1, engine='e1')
+        conductor.begin(recovery)
+        self._wait(lambda: self.store.history[recovery.id].outcome and not self.board.known())
+        self.assertEqual(1, self.store.history[recovery.id].epoch)
+
+    def test_what_others_do_not_know_of_is_worked_on_nevertheless(self) -> None:
+        self.etcd.away = True
+        conductor = self._conductor()
+        conductor.reserve('00000000-0000-4000-8000-000000000000')
+        recovery = self.make_recovery('a', epoch=1, engine='e1')
+        conductor.begin(recovery)
+        self._wait(lambda: self.store.history[recovery.id].outcome)
+
+    def test_what_is_posted_again_meanwhile_is_not_done_twice(self) -> None:
+        recovery = self._posted('a', held=True)
+        self._conductor().start()
+        self._wait(lambda: self.begun == ['a'])
+        self.board.post(recovery)
+        self._wait(lambda: not self.board.unclaimed())
+        self.held[recovery.id].set()
+        self._wait(lambda: not self.board.known())
+        self.assertEqual(['a'], self.begun)
+
+    def test_a_claim_that_has_run_out_is_renewed(self) -> None:
+        recovery = self._posted('a', held=True)
+        self._conductor().start()
+        self._wait(lambda: self.begun == ['a'])
+        self.etcd.expire()
+        self._wait(lambda: not self.board.unclaimed())
+        self.held[recovery.id].set()
+        self._wait(lambda: not self.board.known())
+        self.assertEqual(['a'], self.begun)
+
+    def test_what_another_engine_has_taken_over_is_left(self) -> None:
+        recovery = self._posted('a')
+        self.flows.run.side_effect = flow.Left
+        self._conductor().start()
+        self._wait(lambda: self.flows.leave.called)
+        self.assertEqual({recovery.id}, self.board.known())
+        self.flows.forget.assert_not_called()
+
+    def test_another_attempt(self) -> None:
+        self._posted('a')
+        self.flows.run.side_effect = [runs.Again('lost'), exception.Unreachable('no database'),
+                                      ValueError('unforeseen'), mock.DEFAULT]
+        self.flows.run.return_value = None
+        conductor = self._conductor()
+        with mock.patch.object(self.store, 'get', side_effect=self._ended_after(4)):
+            conductor.start()
+            self._wait(lambda: not self.board.known())
+        self.assertEqual(4, self.flows.run.call_count)
+
+    def _ended_after(self, attempts: int) -> Any:
+        def get(recovery_id: str) -> model.Recovery:
+            found = self.store.history[recovery_id]
+            if self.flows.run.call_count < attempts:
+                return found
+            return model.Recovery(**{**vars(found), 'state': model.ENDED,
+                                     'outcome': model.RECOVERED})
+        return get
+
+    def test_a_recovery_that_is_forgotten_has_no_job_for_long(self) -> None:
+        recovery = self._posted('a')
+        del self.store.history[recovery.id]
+        self._conductor().start()
+        self._wait(lambda: not self.board.known())
+        self.assertEqual([], self.begun)
+
+    def test_an_etcd_that_is_away_for_a_while(self) -> None:
+        conductor = self._conductor()
+        self.etcd.away = True
+        conductor.start()
+        self._wait(lambda: self.etcd.asked > 2)
+        self.etcd.away = False
+        self._posted('a')
+        self._wait(lambda: not self.board.known())
+        self.assertEqual(['a'], self.begun)
+
+    def test_an_engine_that_ends_in_good_order(self) -> None:
+        recovery = self._posted('a', held=True)
+        conductor = self._conductor()
+        conductor.start()
+        self._wait(lambda: self.begun == ['a'])
+        self.assertFalse(conductor.stop(0.1))
+        [posted] = self.board.unclaimed()
+        self.assertEqual(recovery.id, posted.recovery)
+        self.held[recovery.id].set()

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flows of TaskFlow, and what is kept of them."""
+
+import pathlib
+import tempfile
+from typing import Any
+from unittest import mock
+
+from taskflow.persistence import backends
+
+from specreds_nova.engine import exception
+from specreds_nova.engine import flows
+from specreds_nova.engine import model
+from specreds_nova.engine import notebook
+from specreds_nova.engine.recovery import flow
+from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import verdict as verdicts
+from specreds_nova.tests.unit.engine.recovery import base
+
+_STEPS = (flow.Destination, flow.Super, flow.Start, flow.Race, flow.Decide, flow.Fence,
+          flow.Promote, flow.Adopt, flow.Merge, flow.End)
+
+
+class FlowsTest(base.WorldTest):
+    """A flow goes on from where it was."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.url = f'sqlite:///{pathlib.Path(directory.name) / "flows.sqlite"}'
+        self.taken: list[str] = []
+        # What steps raise, by their name.
+        self.raised: dict[str, Any] = {}
+        for task in _STEPS:
+            self._fake(task)
+        self.recovery = self.make_recovery(epoch=1, engine='e1')
+
+    def _fake(self, task: Any) -> None:
+        def step(run: runs.Run, *told: verdicts.Verdict) -> Any:
+            del run
+            self.taken.append(task.__name__)
+            if task.__name__ in self.raised:
+                raise self.raised[task.__name__]
+            if any(not isinstance(one, verdicts.Verdict) for one in told):
+                raise AssertionError(f'{task.__name__} was told {told}')
+            return verdicts.Verdict(verdicts.STARTED, task.__name__)
+        patched = mock.patch.object(task, 'step', staticmethod(step))
+        patched.start()
+        self.addCleanup(patched.stop)
+
+    def _process(self) -> flows.Flows:
+        """Give what another process would have."""
+        backend = backends.fetch({'connection': self.url, 'checkin_yield': False})
+        flows.prepare(backend)
+        self.book = notebook.Notebook(backend)
+        kept = flows.Flows(self.book, 2)
+        self.addCleanup(kept.close)
+        return kept
+
+    def _run(self, epoch: int = 1) -> runs.Run:
+        return runs.Run(self.world, model.Recovery(**{
+            **vars(self.recovery), 'epoch': epoch}))
+
+    def test_all_steps_in_their_order(self) -> None:
+        self._process().run(self._run())
+        self.assertEqual({'Destination', 'Super'}, set(self.taken[:2]))
+        self.assertEqual([task.__name__ for task in _STEPS[2:]], self.taken[2:])
+
+    def test_another_engine_goes_on_from_there(self) -> None:
+        self.raised['Race'] = exception.Superseded('e2 has it')
+        self.assertRaises(flow.Left, self._process().run, self._run())
+        self.book.write(late=0.0)
+        del self.taken[:], self.raised['Race']
+        self._process().run(self._run(epoch=2))
+        self.assertEqual([task.__name__ for task in _STEPS[3:]], self.taken)
+
+    def test_an_engine_that_is_stopped_leaves_what_it_knew(self) -> None:
+        first = self._process()
+        self.raised['Race'] = runs.Interrupted()
+        self.assertRaises(flow.Left, first.run, self._run())
+        first.leave(self.recovery.id)
+        del self.taken[:], self.raised['Race']
+        self._process().run(self._run(epoch=2))
+        self.assertEqual('Race', self.taken[0])
+
+    def test_what_was_not_written_down_in_time_is_done_again(self) -> None:
+        self.raised['Race'] = exception.Superseded('e2 has it')
+        self.assertRaises(flow.Left, self._process().run, self._run())
+        del self.taken[:], self.raised['Race']
+        self._process().run(self._run(epoch=2))
+        self.assertEqual(len(_STEPS), len(self.taken))
+
+    def test_another_attempt_begins_anew(self) -> None:
+        kept = self._process()
+        self.raised['Decide'] = runs.Again('the backup is lost')
+        self.assertRaises(runs.Again, kept.run, self._run())
+        del self.taken[:], self.raised['Decide']
+        kept.run(self._run())
+        self.assertEqual(len(_STEPS), len(self.taken))
+
+    def test_a_flow_of_another_version_is_no_loss(self) -> None:
+        class Stranger(flow.End):
+            """A task of an older engine."""
+        older = flow.make()
+        older.add(Stranger('stranger'))
+        self.raised['Race'] = exception.Superseded('e2 has it')
+        with mock.patch.object(flow, 'make', return_value=older):
+            self.assertRaises(flow.Left, self._process().run, self._run())
+        self.book.write(late=0.0)
+        del self.taken[:], self.raised['Race']
+        self._process().run(self._run(epoch=2))
+        self.assertEqual('End', self.taken[-1])
+
+    def test_nothing_is_kept_of_what_has_ended(self) -> None:
+        kept = self._process()
+        kept.run(self._run())
+        self.book.write(late=0.0)
+        kept.forget(self.recovery.id)
+        kept.forget(self.recovery.id)
+        del self.taken[:]
+        self._process().run(self._run(epoch=2))
+        self.assertEqual(len(_STEPS), len(self.taken))

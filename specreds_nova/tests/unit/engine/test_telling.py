@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What engines tell without being asked: metrics and notifications."""
+
+import re
+import threading
+from typing import Any
+from unittest import mock
+
+from oslo_config import cfg
+import oslo_messaging as messaging
+from oslo_messaging.notify import _impl_test
+import testtools
+
+from specreds_nova.engine import metrics
+from specreds_nova.engine import model
+from specreds_nova.engine import notify
+from specreds_nova.tests.unit.engine.api import base
+from specreds_nova.tests.unit.engine.db import base as db_base
+
+
+class MetricsTest(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.metrics = metrics.Metrics()
+
+    def value(self, name: str) -> float:
+        """Give a value, by its name and labels."""
+        found = re.search(f'^{re.escape(name)} (.*)$', self.metrics.text(), re.MULTILINE)
+        assert found, self.metrics.text()
+        return float(found[1])
+
+    def test_what_has_not_happened_is_zero(self) -> None:
+        for outcome in model.OUTCOMES:
+            self.assertEqual(0, self.value(f'specreds_recoveries_total{{outcome="{outcome}"}}'))
+        self.assertEqual(0, self.value('specreds_hosts{state="suspected"}'))
+
+    def test_counts(self) -> None:
+        self.metrics.heard(5)
+        self.metrics.heard()
+        self.metrics.suspected()
+        self.metrics.suspected()
+        self.metrics.cleared()
+        self.metrics.ended(model.PRIMARY)
+        self.metrics.backups(3)
+        self.metrics.hosts({model.TRUSTED: 9, model.FENCED: 1})
+        self.metrics.active({model.RACING: 2})
+        self.metrics.step('super', 0.03)
+        self.metrics.step('super', 0.2)
+        self.assertEqual(
+            [6, 2, 1, 1, 3, 9, 0, 1, 2, 2, 1],
+            [self.value(name) for name in (
+                'specreds_heartbeats_total', 'specreds_suspicions_total',
+                'specreds_false_suspicions_total', 'specreds_recoveries_total{outcome="primary"}',
+                'specreds_backups_running', 'specreds_hosts{state="trusted"}',
+                'specreds_hosts{state="suspected"}', 'specreds_hosts{state="fenced"}',
+                'specreds_active_recoveries{state="racing"}',
+                'specreds_step_seconds_count{step="super"}',
+                'specreds_step_seconds_bucket{le="0.05",step="super"}')])
+
+    def test_hosts_that_are_there_no_more(self) -> None:
+        self.metrics.hosts({model.SUSPECTED: 1})
+        self.metrics.hosts({model.TRUSTED: 1})
+        self.assertEqual(0, self.value('specreds_hosts{state="suspected"}'))
+
+    def test_served(self) -> None:
+        with mock.patch('prometheus_client.start_http_server') as start:
+            self.metrics.serve(9100, '127.0.0.1')
+        (arguments, registry) = start.call_args
+        self.assertEqual((9100, '127.0.0.1'), arguments)
+        self.assertEqual(self.metrics._registry, registry['registry'])
+
+
+class NotificationsTest(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        conf = cfg.ConfigOpts()
+        conf([], default_config_files=[])
+        # Registers the options.
+        messaging.get_notification_transport(conf, url='fake:')
+        conf.set_override('driver', ['test'], 'oslo_messaging_notifications')
+        conf.set_override('transport_url', 'fake:', 'oslo_messaging_notifications')
+        self.notifications = notify.from_conf(conf, 'engine1')
+        _impl_test.reset()
+        self.addCleanup(_impl_test.reset)
+
+    def sent(self) -> tuple[str, str, Any]:
+        """Give the event, its priority and the payload of what was sent."""
+        self.notifications.flush()
+        ((_context, message, priority, _retry),) = _impl_test.NOTIFICATIONS
+        self.assertEqual('specreds-engine.engine1', message['publisher_id'])
+        return message['event_type'], priority, message['payload']
+
+    def test_recovery(self) -> None:
+        self.notifications.recovery('end', db_base.make_recovery(
+            id=base.ID, server=base.SERVER, state=model.ENDED, outcome=model.RECOVERED,
+            destination='node2', superposition='s1', engine='engine1', why=base.WHY,
+            ended=1003.0, bytes=4096, steps=(
+                model.Step('super', 1, 'engine1', 1000.0), model.Step(
+                    'super', 2, 'engine1', 1001.0, 1001.25))))
+        event, priority, payload = self.sent()
+        self.assertEqual(('recovery.end', 'INFO'), (event, priority))
+        self.assertEqual({
+            'specreds_object.name': 'RecoveryPayload',
+            'specreds_object.version': '1.0',
+            'specreds_object.namespace': 'specreds',
+            'specreds_object.data': {
+                'id': base.ID, 'state': 'ended', 'outcome': 'recovered',
+                'server_id': base.SERVER, 'server_name': 'vm1', 'project_id': 'p1',
+                'host': 'node1', 'destination': 'node2', 'superposition_id': 's1',
+                'engine': 'engine1', 'why': ['no heartbeat for 0.9 s'],
+                'suspected_at': '1970-01-01T00:16:39Z', 'ended_at': '1970-01-01T00:16:43Z',
+                'steps': {'super': 0.25}, 'merged_bytes': 4096, 'error': None,
+            }}, payload)
+
+    def test_host(self) -> None:
+        self.notifications.host('suspect', model.Host(
+            'node1', model.SUSPECTED, 3, 1000.0, base.WHY, flaps=1))
+        event, priority, payload = self.sent()
+        self.assertEqual(('host.suspect', 'INFO', '1.0'),
+                         (event, priority, payload['specreds_object.version']))
+        self.assertEqual({
+            'name': 'node1', 'state': 'suspected', 'since': '1970-01-01T00:16:40Z',
+            'why': ['no heartbeat for 0.9 s'], 'word': None, 'word_reason': None, 'flaps': 1,
+        }, payload['specreds_object.data'])
+
+    def test_errors_have_the_priority_of_errors(self) -> None:
+        self.notifications.recovery('error', db_base.make_recovery(error='no'))
+        self.assertEqual(('recovery.error', 'ERROR'), self.sent()[:2])
+
+    def test_a_broker_that_does_not_answer_holds_nothing_up(self) -> None:
+        with mock.patch.object(_impl_test.TestDriver, 'notify', side_effect=OSError('no')):
+            self.notifications.host('clear', model.Host('node1'))
+            self.notifications.flush()
+        self.assertEqual([], _impl_test.NOTIFICATIONS)
+        self.notifications.host('clear', model.Host('node1'))
+        self.assertEqual('host.clear', self.sent()[0])
+
+    def test_a_broker_that_hangs_holds_nothing_up(self) -> None:
+        answer = threading.Event()
+        with mock.patch.object(_impl_test.TestDriver, 'notify',
+                               side_effect=lambda *_args, **_kwargs: answer.wait()) as tell:
+            for _ in range(3000):
+                self.notifications.host('clear', model.Host('node1'))
+            answer.set()
+            self.notifications.flush()
+        self.assertIn(tell.call_count, (1000, 1001))

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the engine hears."""
+
+import dataclasses
+from typing import Any
+from unittest import mock
+
+import ddt
+import testtools
+
+from specreds_nova.engine.detection import watched
+from specreds_nova.engine.world import suspects
+
+_WELL = watched.View(
+    host='h1', heard=1000.0, silence=0.1, phi=0.1, patience=0.7, suspected=False, since=None,
+    why=(), leaving=False, word=None, flaps=0, libvirt_age=0.1, storage_age=0.2)
+_SILENT = ({'kind': 'silence'},)
+_SAID = ({'kind': 'operator'},)
+
+
+@ddt.ddt
+class SuspectsTest(testtools.TestCase):
+    """A host that is well is, whatever an operator says."""
+
+    @ddt.data(
+        ({}, True), ({'suspected': True, 'why': _SAID}, True),
+        ({'suspected': True, 'why': _SILENT}, False),
+        ({'suspected': True, 'why': _SAID + _SILENT}, False),
+        ({'suspected': True, 'why': _SAID, 'silence': 2.0}, False),
+        ({'silence': 0.8}, False), ({'heard': None}, False), ({'leaving': True}, False),
+        ({'storage_age': 4.0}, False), ({'libvirt_age': 4.0}, False),
+        ({'libvirt_age': None, 'storage_age': None}, True))
+    @ddt.unpack
+    def test_beats(self, values: dict[str, Any], well: bool) -> None:
+        monitor: Any = mock.Mock()
+        monitor.look.return_value = dataclasses.replace(_WELL, **values)
+        self.assertEqual(well, suspects.Suspects(monitor).beats('h1'))
+
+    def test_a_host_that_nobody_knows(self) -> None:
+        monitor: Any = mock.Mock()
+        monitor.look.return_value = None
+        self.assertFalse(suspects.Suspects(monitor).beats('h1'))

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``openstack speculative …`` against the real API: what is asked, changed and shown."""
+
+import re
+
+import ddt
+import requests
+
+from specreds_nova.engine import exception
+from specreds_nova.engine import model
+from specreds_nova.tests.unit.engine.api import base
+from specreds_nova.tests.unit.osc import cloud
+
+
+class RecoveryListTest(cloud.CommandTest):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.ids: list[str] = []
+        for number in range(3):
+            self.clock.time += 1
+            self.ids.insert(0, self.created(
+                server=base.SERVER if number == 1 else f'{number}', host=f'node{number}',
+                server_name=f'vm{number}', project=f'p{number}').id)
+
+    def listed(self, *words: str) -> list[str]:
+        """Give the ids of what is listed."""
+        return [row['ID'] for row in self.run_json('recovery', 'list', *words)]
+
+    def test_list(self) -> None:
+        (row, *_others) = self.run_json('recovery', 'list')
+        self.assertEqual(
+            {'ID': self.ids[0], 'Server Name': 'vm2', 'Host': 'node2', 'Destination': None,
+             'State': 'queued', 'Outcome': None, 'Suspected At': '1970-01-01T00:16:39.500000Z'},
+            row)
+        self.assertEqual(self.ids, self.listed('--long'))
+
+    def test_filters(self) -> None:
+        self.end(self.store.take_over(self.ids[1], 'engine1'), model.PRIMARY)
+        self.cloud.servers = {base.SERVER: 'vm1'}
+        for words in (('--server', 'vm1'), ('--server', base.SERVER), ('--host', 'node1'),
+                      ('--project', 'p1'), ('--state', 'ended'), ('--outcome', 'primary')):
+            self.assertEqual([self.ids[1]], self.listed(*words))
+
+    def test_pages(self) -> None:
+        self.app._services.__dict__['max_limit'] = 1
+        self.assertEqual(self.ids, self.listed())
+        self.assertEqual(self.ids[:2], self.listed('--limit', '2'))
+        self.assertEqual([], self.listed('--limit', '0'))
+        self.assertEqual(self.ids[2:], self.listed('--marker', self.ids[1]))
+
+    def test_a_project_sees_no_hosts(self) -> None:
+        self.cloud.roles = base.READER
+        (row,) = self.run_json('recovery', 'list')
+        self.assertEqual((self.ids[1], None), (row['ID'], row['Host']))
+
+    def test_unknown_server(self) -> None:
+        self.assertIn('there is no server "vm9" in your project',
+                      self.fails('recovery', 'list', '--server', 'vm9'))
+
+    def test_no_compute_service(self) -> None:
+        del self.cloud.catalogue['compute']
+        self.assertIn('give the ID of the server',
+                      self.fails('recovery', 'list', '--server', 'vm1'))
+
+
+class RecoveryTest(cloud.CommandTest):
+
+    def test_show_for_programs(self) -> None:
+        self.story()
+        found = self.run_json('recovery', 'show', base.ID)
+        self.assertEqual(('racing', 'node2', 'engine1'),
+                         (found['state'], found['destination'], found['engine']))
+        self.assertEqual(['super', 'start'], [step['name'] for step in found['steps']])
+
+    def test_show_for_people(self) -> None:
+        recovery = self.store.take_over(self.story().id, 'engine2')
+        self.store.begin_step(recovery, 'start')
+        printed = self.run_command('recovery', 'show', base.ID, '-c', 'why', '-c', 'steps')
+        lines = [re.sub(r'^\| \w* +\| (.*?) *\|$', r'\1', line)
+                 for line in printed.splitlines() if '---' not in line]
+        self.assertEqual([
+            'no heartbeat for 0.9 s',
+            'offset s  step       duration ms                                      detail',
+            '0.750  super              125  |' + ' ' * 27 + '█████|  volumes=2',
+            '0.875  start                …  |' + ' ' * 31 + '…|',
+            '0.875  start (2)            …  |' + ' ' * 31 + '…|',
+        ], [line.strip() for line in lines[1:]])
+
+    def test_show_for_a_project(self) -> None:
+        self.story()
+        self.cloud.roles = base.READER
+        found = self.run_json('recovery', 'show', base.ID)
+        self.assertNotIn('host', found)
+        self.assertIn('super', self.run_command('recovery', 'show', base.ID))
+
+    def test_show_none(self) -> None:
+        self.assertIn('there is no recovery x?y', self.fails('recovery', 'show', 'x?y'))
+        self.assertIn('names nothing', self.fails('recovery', 'show', ''))
+
+    def test_abort(self) -> None:
+        self.story()
+        self.run_command('recovery', 'abort', base.ID)
+        self.assertTrue(self.store.active()[0].abort)
+
+    def test_one_that_cannot_be_aborted_does_not_keep_the_others(self) -> None:
+        self.store.change(self.story(), state=model.COMMITTED)
+        other = self.created()
+        words = self.fails('recovery', 'abort', base.ID, other.id)
+        self.assertIn('the backup is the server now', words)
+        self.assertIn('1 of 2 could not be aborted', words)
+        found = self.store.get(other.id)
+        assert found is not None
+        self.assertTrue(found.abort)
+
+
+class HostTest(cloud.CommandTest):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.store.see('node1')
+        self.store.see('node2')
+
+    def test_list(self) -> None:
+        self.store.change_host(self.store.host('node1'), state=model.SUSPECTED, why=base.WHY)
+        found = self.run_json('host', 'list')
+        self.assertEqual([('node1', 'suspected'), ('node2', 'trusted')],
+                         [(row['Name'], row['State']) for row in found])
+        self.assertIn('no heartbeat for 0.9 s', self.run_command('host', 'list'))
+        self.assertEqual(['node2'], [row['Name'] for row in self.run_json(
+            'host', 'list', '--state', 'trusted')])
+
+    def test_show(self) -> None:
+        self.story()
+        self.assertIn(f'{base.ID} (vm1, racing)', self.run_command('host', 'show', 'node1'))
+
+    def test_suspect_and_clear(self) -> None:
+        found = self.run_json('host', 'suspect', 'node1', '--reason', 'it smokes')
+        self.assertEqual(('suspect', 'it smokes'), (found['word'], found['word_reason']))
+        self.assertEqual('suspect', self.store.host('node1').word)
+        self.assertEqual('clear', self.run_json('host', 'clear', 'node1')['word'])
+        self.assertEqual('an operator said so', self.store.host('node1').word_reason)
+
+    def test_clear_a_fenced_host(self) -> None:
+        self.store.change_host(self.store.host('node1'), state=model.FENCED)
+        self.assertIn('is fenced', self.fails('host', 'clear', 'node1'))
+
+    def test_unknown(self) -> None:
+        self.assertIn('no engine has heard of a host node9',
+                      self.fails('host', 'suspect', 'node9'))
+
+    def test_not_for_projects(self) -> None:
+        self.cloud.roles = base.READER
+        self.assertIn('your roles do not allow host:suspect',
+                      self.fails('host', 'suspect', 'node1'))
+        self.assertIsNone(self.store.host('node1').word)
+
+
+class ServerTest(cloud.CommandTest):
+
+    def test_check(self) -> None:
+        self.cloud.servers = {base.SERVER: 'vm1'}
+        for name in ('vm1', base.SERVER):
+            found = self.run_json('server', 'check', name, status=3)
+            self.assertEqual((base.SERVER, False, ['the server is locked'], ['node2', 'node3']),
+                             tuple(found[field] for field in (
+                                 'server_id', 'protected', 'reasons', 'destinations')))
+
+    def test_for_people(self) -> None:
+        printed = self.run_command('server', 'check', base.SERVER, status=3)
+        self.assertIn(f'{base.VOLUME}: the volume is encrypted', printed)
+
+    def test_unknown(self) -> None:
+        self.assertIn(f'there is no server {base.VOLUME}',
+                      self.fails('server', 'check', base.VOLUME))
+
+
+@ddt.ddt
+class TroubleTest(cloud.CommandTest):
+
+    def test_no_such_service(self) -> None:
+        del self.cloud.catalogue['speculative-recovery']
+        self.assertIn('this cloud has no speculative recovery', self.fails('host', 'list'))
+
+    def test_an_endpoint_with_its_version(self) -> None:
+        self.cloud.catalogue['speculative-recovery'] = f'{cloud.API}/v1'
+        self.assertEqual([], self.run_json('host', 'list'))
+
+    def test_errors_of_the_service_name_the_request(self) -> None:
+        self.run_command('host', 'list')
+        self.cloud.broken = (503, b'{"error": {"code": 503, "title": "x", "message": "no"}}')
+        self.assertIn('no (HTTP 503, request req-7)', self.fails('host', 'list'))
+        self.cloud.broken = (502, b'<html>')
+        self.assertIn('HTTP 502', self.fails('host', 'list'))
+
+    @ddt.data(requests.ConnectionError('no'), requests.Timeout('no'))
+    def test_nobody_answers(self, error: Exception) -> None:
+        self.cloud.broken = error
+        self.assertNotIn('Traceback', self.fails('host', 'list'))
+
+    def test_nova_does_not_answer(self) -> None:
+        self.protection.error = exception.Unreachable('no')
+        self.assertIn('ask again later',
+                      self.fails('server', 'check', base.SERVER))

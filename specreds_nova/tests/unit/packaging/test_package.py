@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What setup.cfg promises is there, and what is there is in setup.cfg."""
+
+import importlib
+import importlib.util
+import itertools
+import re
+
+from packaging import requirements as packaging
+from packaging import utils
+import testtools
+
+from specreds_nova.tests.unit.packaging import base
+
+_REQUIREMENTS = ('requirements.txt', 'cloud-requirements.txt', 'test-requirements.txt',
+                 'doc/requirements.txt')
+# What runs from the checkout only.
+_NOT_INSTALLED = {'bench', 'cloud'}
+
+
+class PackageTest(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.setup = base.read_ini('setup.cfg')
+
+    def test_entry_points(self) -> None:
+        for group, text in self.setup['entry_points'].items():
+            if group == 'tempest.test_plugins' and importlib.util.find_spec('tempest') is None:
+                continue
+            for line in base.lines(text):
+                name, _, target = (part.strip() for part in line.partition('='))
+                module, _, attribute = target.partition(':')
+                found: object = importlib.import_module(module)
+                for part in filter(None, attribute.split('.')):
+                    self.assertTrue(hasattr(found, part), f'{group}: {name}: {target}')
+                    found = getattr(found, part)
+
+    def test_packages(self) -> None:
+        there = {path.parent.name for path in base.ROOT.glob('*/__init__.py')}
+        self.assertEqual(there - _NOT_INSTALLED,
+                         set(base.lines(self.setup['files']['packages'])))
+
+    def test_every_module_is_in_a_package(self) -> None:
+        for package in base.lines(self.setup['files']['packages']):
+            for module in (base.ROOT / package).rglob('*.py'):
+                self.assertTrue((module.parent / '__init__.py').exists(), str(module))
+
+    def test_data_files(self) -> None:
+        for line in base.lines(self.setup['files']['data_files']):
+            pattern = line.partition('=')[2].strip()
+            self.assertNotEqual([], list(base.ROOT.glob(pattern)), line)
+
+    def test_supported_versions_of_python(self) -> None:
+        versions = re.findall(r'Python :: (3\.\d+)', self.setup['metadata']['classifier'])
+        self.assertEqual(f'>={versions[0]}', self.setup['metadata']['python_requires'])
+        tox = base.read_ini('tox.ini')
+        for version in versions:
+            self.assertIn(f'testenv:py{version.replace(".", "")}', tox)
+
+    def test_constraints_meet_requirements(self) -> None:
+        pinned = {utils.canonicalize_name(name): version for name, version in (
+            line.split('==') for line in _entries('constraints.txt'))}
+        for file in _REQUIREMENTS:
+            for line in _entries(file):
+                wanted = packaging.Requirement(line)
+                name = utils.canonicalize_name(wanted.name)
+                self.assertIn(name, pinned, f'{file}: {line}')
+                self.assertTrue(wanted.specifier.contains(pinned[name]), f'{file}: {line}')
+
+    def test_older_releases_meet_requirements(self) -> None:
+        """Nova and Cinder of the two releases before: nothing that is required is newer."""
+        required = {wanted.name: wanted.specifier for wanted in
+                    map(packaging.Requirement, _entries('requirements.txt'))}
+        for file in (base.ROOT / 'tools/releases').glob('*.txt'):
+            for line in _entries(f'tools/releases/{file.name}'):
+                wanted = packaging.Requirement(line)
+                least = next(each.version for each in wanted.specifier if each.operator == '>=')
+                if wanted.name in required:
+                    self.assertTrue(required[wanted.name].contains(least), f'{file}: {line}')
+
+    def test_files_that_tox_names(self) -> None:
+        text = (base.ROOT / 'tox.ini').read_text()
+        named = set(itertools.chain(
+            re.findall(r'\{toxinidir\}/([\w./-]+)', text),
+            re.findall(r'--config-file (\S+)', text), re.findall(r'-b \w+ (\S+)', text)))
+        self.assertNotEqual(set(), named)
+        for name in named:
+            self.assertTrue((base.ROOT / name).exists(), name)
+
+
+def _entries(file: str) -> list[str]:
+    found = (line.split('#')[0].strip() for line in (base.ROOT / file).read_text().splitlines())
+    return [line for line in found if line]

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The systemd units: their commands exist, and systemd takes them."""
+
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+
+import ddt
+import fixtures
+import testtools
+
+from specreds_nova.tests.unit.packaging import base
+
+_PLACE = base.ROOT / 'etc/systemd'
+_UNITS = sorted(path.name for path in _PLACE.glob('*.service'))
+# Comes with uWSGI, not with this package.
+_OTHERS = {'/usr/bin/uwsgi'}
+
+
+@ddt.ddt
+class UnitsTest(testtools.TestCase):
+
+    @ddt.data(*_UNITS)
+    def test_command(self, name: str) -> None:
+        service = base.read_ini(f'etc/systemd/{name}')['Service']
+        program, *arguments = shlex.split(service['ExecStart'])
+        if program not in _OTHERS:
+            self.assertIn(pathlib.Path(program).name, base.scripts())
+        for option in arguments[::2]:
+            self.assertIn(option, ('--config-file', '--ini'))
+        self.assertEqual('always', service['Restart'])
+        self.assertEqual('yes', service['NoNewPrivileges'])
+
+    @ddt.data('specreds-engine.service', 'specreds-api.service')
+    def test_engine_has_a_user_of_its_own_and_no_privileges(self, name: str) -> None:
+        service = base.read_ini(f'etc/systemd/{name}')['Service']
+        users = re.findall(r'^u (\S+)', (_PLACE / 'specreds.sysusers').read_text(), re.M)
+        self.assertIn(service['User'], users)
+        self.assertEqual(('strict', 'yes', ''), (
+            service['ProtectSystem'], service['ProtectHome'], service['CapabilityBoundingSet']))
+
+    def test_systemd_takes_them(self) -> None:
+        verify = shutil.which('systemd-analyze')
+        if verify is None:
+            self.skipTest('there is no systemd-analyze')
+        place = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        copies = []
+        for name in _UNITS:
+            # It looks for the programs, too, which may be somewhere else here.
+            text = re.sub(r'^ExecStart=\S+', f'ExecStart={sys.executable}',
+                          (_PLACE / name).read_text(), flags=re.M)
+            copies.append(place / name)
+            copies[-1].write_text(text)
+        done = subprocess.run([verify, 'verify', '--man=no', *map(str, copies)],
+                              capture_output=True, text=True, check=False, timeout=60)
+        said = [line for line in (done.stdout + done.stderr).splitlines() if 'specreds' in line]
+        self.assertEqual((0, []), (done.returncode, said))
+
+    def test_application(self) -> None:
+        uwsgi = base.read_ini('etc/systemd/specreds-api-uwsgi.ini')['uwsgi']
+        module, _, name = uwsgi['module'].partition(':')
+        path = base.ROOT.joinpath(*module.split('.')).with_suffix('.py')
+        self.assertIn(f'\n{name} = ', path.read_text())

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The jobs of Zuul: all that they name exists."""
+
+from collections.abc import Iterator
+import re
+from typing import Any
+
+import testtools
+import yaml  # type: ignore[import-untyped]
+
+from specreds_nova.tests.unit.packaging import base
+
+_CONFIG = base.ROOT / '.zuul.yaml'
+# Of OpenStack's own configuration projects.
+_PARENTS = {'openstack-tox', 'tempest-full-py3', 'tempest-multinode-full-py3'}
+_TEMPLATES = {'check-requirements', 'openstack-cover-jobs', 'openstack-python3-jobs',
+              'publish-openstack-docs-pti', 'release-notes-jobs-python3'}
+# What the templates' jobs run.
+_ENVIRONMENTS = {'cover', 'docs', 'pep8', 'py3', 'py311', 'py312', 'releasenotes'}
+_FILES = ('run', 'pre-run', 'post-run', 'cleanup-run')
+# Of other projects' DevStack plug-ins, or of DevStack itself.
+_FOREIGN = re.compile(r'(Q|ENABLE|TEMPEST|CINDER|REMOTE)_')
+
+
+class ZuulTest(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        found = yaml.safe_load(_CONFIG.read_text())
+        self.jobs = {each['job']['name']: each['job'] for each in found if 'job' in each}
+        [self.project] = [each['project'] for each in found if 'project' in each]
+
+    def environments(self) -> Iterator[str]:
+        """Give the environments of tox that jobs run."""
+        yield from _ENVIRONMENTS
+        for job in self.jobs.values():
+            if self.line(job)[-1] == 'openstack-tox' and not job.get('abstract'):
+                yield job['vars']['tox_envlist']
+
+    def line(self, job: dict[str, Any]) -> list[str]:
+        """Give the names of what a job inherits from, up to one of another project."""
+        parent = job['parent']
+        return [parent, *(self.line(self.jobs[parent]) if parent in self.jobs else [])]
+
+    def test_parents(self) -> None:
+        for job in self.jobs.values():
+            self.assertIn(self.line(job)[-1], _PARENTS, job['name'])
+            self.assertTrue(job['description'])
+
+    def test_project(self) -> None:
+        self.assertEqual(_TEMPLATES, set(self.project['templates']))
+        for pipeline in ('check', 'gate'):
+            for job in self.project[pipeline]['jobs']:
+                name = job if isinstance(job, str) else next(iter(job))
+                self.assertIn(name, self.jobs)
+                self.assertFalse(self.jobs[name].get('abstract', False), name)
+        # What may keep a change out has been seen when it was proposed.
+        self.assertEqual([], [job for job in self.project['gate']['jobs']
+                              if job not in self.project['check']['jobs']])
+
+    def test_every_job_runs(self) -> None:
+        running = {job if isinstance(job, str) else next(iter(job))
+                   for job in self.project['check']['jobs']}
+        self.assertEqual({name for name, job in self.jobs.items() if not job.get('abstract')},
+                         running)
+
+    def test_environments_of_tox(self) -> None:
+        sections = set()
+        for section in base.read_ini('tox.ini').sections():
+            before, brace, rest = section.removeprefix('testenv:').partition('{')
+            inner, _, after = rest.partition('}')
+            sections |= {before + each + after for each in inner.split(',')} if brace else {before}
+        self.assertEqual(set(), set(self.environments()) - sections)
+
+    def test_files(self) -> None:
+        for job in self.jobs.values():
+            for key in _FILES:
+                for name in [job[key]] if isinstance(job.get(key), str) else job.get(key, []):
+                    self.assertTrue((base.ROOT / name).exists(), name)
+            for pattern in job.get('irrelevant-files', []):
+                matches = [path for path in _tracked() if re.match(pattern, path)]
+                self.assertNotEqual([], matches, f'{job["name"]}: {pattern} matches nothing')
+
+    def test_variables_of_the_devstack_plugin(self) -> None:
+        settings = (base.ROOT / 'devstack/settings').read_text()
+        for job in self.jobs.values():
+            groups = [job.get('vars', {}), *job.get('group-vars', {}).values()]
+            for name in {name for group in groups for name in group.get('devstack_localrc', {})}:
+                if not _FOREIGN.match(name):
+                    self.assertIn(f'{name}=', settings, job['name'])
+
+    def test_tests_of_tempest(self) -> None:
+        modules = ['.'.join(path.relative_to(base.ROOT).with_suffix('').parts)
+                   for path in (base.ROOT / 'tempest_plugin').rglob('test_*.py')]
+        for job in self.jobs.values():
+            wanted = job.get('vars', {}).get('tempest_test_regex')
+            if wanted:
+                found = [name for name in modules if re.search(wanted.strip(), name)]
+                self.assertNotEqual([], found, job['name'])
+
+
+def _tracked() -> list[str]:
+    """Give the files of the checkout, as far as a pattern of jobs may mean them."""
+    places = ('bench', 'cloud', 'doc', 'releasenotes', 'specreds_cinder', 'specreds_nova', 'tools',
+              '.ci')
+    return [str(path.relative_to(base.ROOT)) for place in ('.', *places)
+            for path in ((base.ROOT / place).glob('*') if place == '.'
+                         else (base.ROOT / place).rglob('*')) if path.is_file()]

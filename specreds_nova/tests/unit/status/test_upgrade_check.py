@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``specreds-status upgrade check``, of hosts that have everything, nothing, and half of it."""
+
+import contextlib
+import io
+import json
+import pathlib
+from typing import Any
+from unittest import mock
+
+import ddt
+import fixtures
+import testtools
+
+from specreds_cinder.superposition import cluster as ceph
+from specreds_cinder.superposition import errors
+from specreds_nova import deployment
+from specreds_nova.engine.db import manage
+from specreds_nova.engine.db import migration
+from specreds_nova.status import main
+
+_GOOD_ENGINE = """\
+[DEFAULT]
+transport_url = rabbit://engine:secret@broker/
+[database]
+connection = sqlite:///{place}/engine.db
+[service_auth]
+auth_type = password
+[keystone_authtoken]
+auth_type = password
+[engine]
+jobboard_host = etcd
+[oslo_policy]
+policy_file = {place}/policy.yaml
+"""
+_GOOD_NOVA = """\
+[DEFAULT]
+transport_url = rabbit://nova:secret@broker/
+compute_driver = {driver}
+[cinder]
+auth_type = password
+[specreds]
+sentinel_ceph_conf = {place}/ceph.conf
+"""
+SUCCESS, WARNING, FAILURE = range(3)
+
+
+class _Ceph:
+    """A cluster that may refuse a monitor's command."""
+
+    refused = ''
+    pool = 'volumes'
+
+    def __init__(self, conffile: str, user: str, timeout: float) -> None:
+        self.asked: list[str] = []
+
+    def __enter__(self) -> '_Ceph':
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        pass
+
+    def pools(self) -> dict[int, ceph.Pool]:
+        return {1: ceph.Pool(1, self.pool, 32, '', False, False, True)}
+
+    def mon(self, command: dict[str, Any]) -> Any:
+        operation = command.get('blocklistop', command['prefix'])
+        assert operation != 'add', 'a check changes nothing'
+        if operation == self.refused:
+            raise errors.ClusterError(f'{operation}: client.cinder is not allowed to')
+
+
+@ddt.ddt
+class UpgradeCheckTest(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.place = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        self.useFixture(fixtures.MonkeyPatch(
+            'specreds_nova.status.main._NOVA', str(self.place / 'nova.conf')))
+        self.useFixture(fixtures.MonkeyPatch(
+            'specreds_nova.status.main._CINDER', str(self.place / 'cinder.conf')))
+        self.useFixture(fixtures.MonkeyPatch('oslo_config.cfg.find_config_files',
+                                             lambda *_: []))
+        self.useFixture(fixtures.MonkeyPatch('specreds_nova.status.ceph.ceph.Cluster', _Ceph))
+        self.answer = mock.Mock(json=lambda: {'etcdserver': '3.5.16'})
+        self.useFixture(fixtures.MonkeyPatch(
+            'specreds_nova.status.engine.requests.get', lambda *_, **__: self.answer))
+
+    def write(self, name: str, text: str, **words: str) -> str:
+        path = self.place / name
+        path.write_text(text.format(place=self.place, driver=deployment.compute()['DEFAULT'][
+            'compute_driver'], **words))
+        return str(path)
+
+    def write_engine(self, text: str = _GOOD_ENGINE) -> list[str]:
+        path = self.write('specreds-engine.conf', text)
+        return ['--config-file', path]
+
+    def make_engine(self) -> list[str]:
+        arguments = self.write_engine()
+        with contextlib.redirect_stdout(io.StringIO()):
+            self.assertEqual(0, manage.main([*arguments, 'db', 'sync']))
+        return arguments
+
+    def write_cinder(self, **changed: object) -> None:
+        """Write what the development cloud has, with some options changed; None leaves out."""
+        known = deployment.cinder()
+        default = {**known['DEFAULT'], 'enabled_backends': 'lvm,ceph', **changed}
+        lines = ['[DEFAULT]']
+        for name, value in default.items():
+            values = value if isinstance(value, list) else [value]
+            lines += [f'{name} = {each}' for each in values if each is not None]
+        lines += ['[coordination]', 'backend_url = etcd3+http://etcd',
+                  '[lvm]', 'volume_driver = cinder.volume.drivers.lvm.LVMVolumeDriver',
+                  '[ceph]', f'volume_driver = {deployment.VOLUME_DRIVER}', 'rbd_user = cinder',
+                  'rbd_ceph_conf = /etc/ceph/ceph.conf', 'rbd_pool = volumes', '[specreds]',
+                  *(f'{name} = {value}' for name, value in known['specreds'].items())]
+        self.write('cinder.conf', '\n'.join(lines) + '\n')
+
+    def write_nova(self, text: str = _GOOD_NOVA) -> None:
+        self.write('ceph.conf', '[client]\nrbd blocklist on break lock = false\n')
+        self.write('nova.conf', text)
+
+    def run_check(self, *arguments: str) -> dict[str, tuple[int, str]]:
+        """Run it; gives result and details by check, and sees that the status is the worst."""
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            status = main.main([*arguments, 'upgrade', 'check', '--json'])
+        self.assertNotEqual(255, status, printed.getvalue())
+        self.assertNotIn('secret', printed.getvalue())
+        found = {each['check']: (each['result'], each['details'] or '')
+                 for each in json.loads(printed.getvalue())['checks']}
+        self.assertEqual(max(code for code, _ in found.values()), status)
+        return found
+
+    def assert_found(self, check: str, code: int, words: str, *arguments: str) -> None:
+        found = self.run_check(*arguments)
+        self.assertEqual(code, found[check][0], found[check][1])
+        self.assertIn(words, found[check][1])
+
+    def test_a_host_that_has_nothing(self) -> None:
+        self.assertEqual({SUCCESS}, {code for code, _ in self.run_check().values()})
+
+    def test_a_host_that_has_everything(self) -> None:
+        arguments = self.make_engine()
+        self.write_cinder()
+        self.write_nova()
+        found = self.run_check(*arguments)
+        self.assertEqual({SUCCESS}, {code for code, _ in found.values()}, str(found))
+        self.assertEqual({'fine', ''}, {text for _, text in found.values()})
+
+    def test_a_table_for_people(self) -> None:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            self.assertEqual(SUCCESS, main.main(['upgrade', 'check']))
+        self.assertIn('Nova: configuration', printed.getvalue())
+
+    @ddt.data(('transport_url = rabbit', 'x = rabbit', FAILURE, 'transport_url'),
+              ('[service_auth]\nauth_type', '[service_auth]\nx', FAILURE, '[service_auth]'),
+              ('[keystone_authtoken]\nauth_type', '[keystone_authtoken]\nx', WARNING, 'who asks'),
+              ('jobboard_host', 'job_bord_host', WARNING, 'job_bord_host'),
+              ('[engine]\n', '[engine]\nslots = many\n', FAILURE, 'slots'))
+    @ddt.unpack
+    def test_options_of_the_engine(self, old: str, new: str, code: int, words: str) -> None:
+        arguments = self.write_engine(_GOOD_ENGINE.replace(old, new))
+        self.assert_found('Engine: configuration', code, words, *arguments)
+
+    def test_a_database_without_tables(self) -> None:
+        self.assert_found('Engine: database', FAILURE, 'db sync', *self.write_engine())
+
+    def test_a_database_of_another_release(self) -> None:
+        arguments = self.make_engine()
+        with mock.patch.object(migration, 'version', return_value='9999'):
+            self.assert_found('Engine: database', FAILURE, 'newer release', *arguments)
+        with mock.patch.object(migration, 'newest', return_value='9999'):
+            self.assert_found('Engine: database', FAILURE, 'db sync', *arguments)
+
+    def test_a_database_that_nobody_named(self) -> None:
+        self.assert_found('Engine: database', FAILURE, '[database] connection',
+                          *self.write_engine(_GOOD_ENGINE.replace('connection =', 'x =')))
+
+    @ddt.data(('3.3.27', '3.4 or newer'), (None, 'does not answer'))
+    @ddt.unpack
+    def test_etcd(self, version: str | None, words: str) -> None:
+        self.answer.json = lambda: {'etcdserver': version} if version else {}
+        self.assert_found('Engine: jobboard', FAILURE, words, *self.make_engine())
+
+    @ddt.data(('"host:list": "role:auditor"\n', SUCCESS, 'fine'),
+              ('"host:lst": "role:auditor"\n', WARNING, 'host:lst'),
+              ('"host:list": "rule:auditors"\n', FAILURE, 'refer to'),
+              ('"host:list": [\n', FAILURE, 'cannot be read'))
+    @ddt.unpack
+    def test_policies(self, text: str, code: int, words: str) -> None:
+        (self.place / 'policy.yaml').write_text(text)
+        self.assert_found('Engine: policies', code, words, *self.make_engine())
+
+    def test_policies_in_json(self) -> None:
+        (self.place / 'policy.yaml').write_text('{"host:list": "role:auditor"}')
+        self.assert_found('Engine: format of the policies', FAILURE, 'JSON',
+                          *self.make_engine())
+
+    @ddt.data(({'transfer_api_class': None}, FAILURE, 'transfer_api_class'),
+              ({'volume_manager': None}, FAILURE, 'volume_manager'),
+              ({'osapi_volume_extension':
+                'specreds_cinder.api.extension.Superpositions'}, FAILURE, 'standard_extensions'),
+              ({'enabled_backends': 'lvm'}, WARNING, 'no enabled back end'))
+    @ddt.unpack
+    def test_options_of_cinder(self, changed: dict[str, object], code: int, words: str) -> None:
+        self.write_cinder(**changed)
+        self.assert_found('Cinder: configuration', code, words)
+
+    def test_a_cinder_without_the_plugin(self) -> None:
+        self.write('cinder.conf', '[DEFAULT]\nenabled_backends = lvm\n')
+        self.assert_found('Cinder: configuration', SUCCESS, 'does not use')
+
+    def test_fences_that_are_too_short_for_the_sentinel(self) -> None:
+        self.write_cinder()
+        with (self.place / 'cinder.conf').open('a') as file:
+            file.write('fence_expiry = 7200\n')
+        self.assert_found('Cinder: configuration', WARNING, 'sentinel_fenced_for_good')
+
+    def test_capabilities(self) -> None:
+        self.write_cinder()
+        with mock.patch.object(_Ceph, 'refused', 'rm'):
+            self.assert_found('Cinder: capabilities in Ceph', FAILURE, 'not allowed')
+        with mock.patch.object(_Ceph, 'pool', 'others'):
+            self.assert_found('Cinder: capabilities in Ceph', FAILURE, 'no pool volumes')
+
+    @ddt.data(('transport_url =', 'x =', FAILURE, 'transport_url'),
+              ('[cinder]\nauth_type', '[cinder]\nx', FAILURE, '[cinder]'),
+              ('[specreds]\n', '[specreds]\nmerge_bandwith = 3\n', WARNING, 'merge_bandwith'),
+              ('[specreds]\n', '[specreds]\nready_timeout = soon\n', FAILURE, 'ready_timeout'),
+              ('[specreds]\n', '[specreds]\nheartbeat_interval = 0\n', WARNING, 'heartbeat'),
+              ('ceph.conf', 'another.conf', FAILURE, 'another.conf is not there'),
+              ('{driver}', 'libvirt.LibvirtDriver', SUCCESS, 'does not use'))
+    @ddt.unpack
+    def test_options_of_nova(self, old: str, new: str, code: int, words: str) -> None:
+        self.write_nova(_GOOD_NOVA.replace(old, new))
+        self.assert_found('Nova: configuration', code, words)
+
+    def test_a_backup_that_would_fence_on_its_own(self) -> None:
+        self.write_nova()
+        self.write('ceph.conf', '[global]\n')
+        self.assert_found('Nova: configuration', WARNING, 'rbd_blocklist_on_break_lock')
+
+    def test_engine_and_compute_host_that_protect_others(self) -> None:
+        self.write_nova()
+        arguments = self.write_engine(
+            _GOOD_ENGINE.replace('[engine]', '[engine]\nprotect_by_default = false'))
+        self.assert_found('Nova: configuration', FAILURE, 'has to be the same', *arguments)
+
+    def test_a_file_that_was_named_and_is_not_there(self) -> None:
+        self.assert_found('Nova: configuration', FAILURE, 'cannot be read',
+                          '--nova-conf', str(self.place / 'nowhere.conf'))

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Tempest gets from the plug-in, and what the plug-in does with the configuration."""
+
+import pathlib
+import sys
+
+import fixtures
+from oslo_config import cfg
+import testtools
+
+from tempest_plugin import plugin
+from tempest_plugin.common import commands
+
+
+class PluginTest(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.plugin = plugin.SpecredsPlugin()
+
+    def test_tests(self) -> None:
+        directory, top = map(pathlib.Path, self.plugin.load_tests())
+        self.assertEqual(top, directory.parent)
+        names = {path.name for path in directory.rglob('test_*.py')}
+        self.assertIn('test_killed.py', names)
+
+    def test_options(self) -> None:
+        conf = cfg.ConfigOpts()
+        conf.register_group(cfg.OptGroup('service_available'))
+        self.plugin.register_opts(conf)
+        path = pathlib.Path(self.useFixture(fixtures.TempDir()).path, 'tempest.conf')
+        path.write_text('[specreds]\ndestructive = true\nhost_kill_command = off {host}\n')
+        conf(args=[], default_config_files=[str(path)])
+        self.assertEqual((True, 'off {host}', None),
+                         (conf.specreds.destructive, conf.specreds.host_kill_command,
+                          conf.specreds.host_boot_command))
+        listed = dict(self.plugin.get_opt_lists())
+        self.assertEqual(set(conf.specreds), {option.dest for option in listed['specreds']})
+        self.assertEqual(set(conf.service_available),
+                         {option.dest for option in listed['service_available']})
+
+    def test_nothing_is_disturbed_unless_asked_for(self) -> None:
+        conf = cfg.ConfigOpts()
+        conf.register_group(cfg.OptGroup('service_available'))
+        self.plugin.register_opts(conf)
+        conf(args=[], default_config_files=[])
+        self.assertFalse(conf.specreds.destructive)
+
+
+class CommandsTest(testtools.TestCase):
+
+    def run_python(self, program: str, **values: str) -> str:
+        words = f"{sys.executable} -c '{program}' {{host}}"
+        return commands.run(words, **values)
+
+    def test_values_are_one_word(self) -> None:
+        told = self.run_python('import sys; print(sys.argv[1:])', host='a b; c {d}')
+        self.assertEqual("['a b; c {d}']", told)
+
+    def test_failure(self) -> None:
+        error = self.assertRaises(commands.CommandFailed, self.run_python,
+                                  'import sys; sys.exit(sys.argv[1])', host='no such host')
+        self.assertIn('no such host', str(error))
+
+    def test_no_such_program(self) -> None:
+        self.assertRaises(commands.CommandFailed, commands.run, '/no/such/program {host}',
+                          host='h')

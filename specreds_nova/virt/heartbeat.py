@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""This host's heartbeat: tells the engines several times a second that nova-compute lives.
+
+The thread that sends waits for nothing but the broker. Whether libvirt and Ceph answer is found
+out by others, which may hang for as long as those do; it only tells since when.
+"""
+
+from collections.abc import Callable, Mapping
+import time
+from typing import Any
+import uuid
+
+from oslo_log import log as logging
+
+from specreds_nova import beats
+from specreds_nova.beats import pulse
+from specreds_nova.beats import sending
+from specreds_nova.engine import model
+from specreds_nova.virt import probes
+
+LOG = logging.getLogger(__name__)
+
+# Seconds for which it is told that a domain has crashed: several beats may be lost.
+_REMEMBER = 10.0
+# Seconds that the last beat may take.
+_GOODBYE = 1.0
+
+
+class Heartbeat(pulse.Pulse):
+    """The thread that sends.
+
+    :param conf: the global configuration
+    :param host: its name in Nova
+    :param asked: what is asked whether it answers; by ``libvirt`` and ``storage``
+    """
+
+    def __init__(self, conf: Any, host: str, asked: Mapping[str, probes.Probe]) -> None:
+        super().__init__('specreds-heartbeat', conf.specreds.heartbeat_interval)
+        self._host = host
+        self._boot = uuid.uuid4().hex[:16]
+        self._number = 0
+        self._asked = asked
+        self._lock = pulse.native('threading').Lock()
+        self._ended: dict[str, float] = {}
+        self._sender = sending.Sender(conf)
+        self._failing = False
+
+    def start(self) -> None:
+        """Begin, unless it is switched off; nothing is waited for."""
+        if not self._interval:
+            LOG.warning('there is no heartbeat: the servers of this host are not protected')
+            return
+        for probe in self._asked.values():
+            probe.start()
+        super().start()
+
+    def stop(self, patience: float = _GOODBYE) -> None:
+        """End, and say goodbye, so that the silence that follows is not taken for a failure."""
+        super().stop(patience)
+        for probe in self._asked.values():
+            probe.stop(0.0)
+
+    def ended(self, server: str) -> None:
+        """Tell that the domain of a server has crashed."""
+        with self._lock:
+            self._ended[server] = time.monotonic()
+
+    def beat(self) -> None:
+        """Send the next beat."""
+        self._send(self._next())
+
+    def end(self) -> None:
+        """Send the last beat."""
+        self._send(self._next(leaving=True))
+        self._sender.close()
+
+    def _next(self, leaving: bool = False) -> model.Beat:
+        ages = {name: probe.age() for name, probe in self._asked.items()}
+        now = time.monotonic()
+        with self._lock:
+            self._ended = {server: at for server, at in self._ended.items()
+                           if now - at < _REMEMBER}
+            ended = tuple(self._ended)
+        beat = model.Beat(
+            host=self._host, boot=self._boot, number=self._number, interval=self._interval,
+            libvirt_age=ages.get('libvirt'), storage_age=ages.get('storage'), ended=ended,
+            leaving=leaving)
+        self._number += 1
+        return beat
+
+    def _send(self, beat: model.Beat) -> None:
+        error = self._sender.send('beat', beat=beats.encode(beat))
+        if error is not None and not self._failing:
+            LOG.warning('the heartbeat cannot be sent: %s', error)
+        elif error is None and self._failing:
+            LOG.info('the heartbeat is sent again')
+        self._failing = error is not None
+
+
+def of(conf: Any, host: str, uri: str, overlooked: Callable[[str], bool]) -> Heartbeat:
+    """Give the heartbeat of a host.
+
+    :param conf: the global configuration
+    :param host: its name in Nova
+    :param uri: of libvirt
+    :param overlooked: tells whether the end of a server's domain here means nothing
+    """
+    libvirt_probe = probes.Libvirt(conf, uri)
+    asked: dict[str, probes.Probe] = {'libvirt': libvirt_probe}
+    if probes.Storage.users(conf):
+        asked['storage'] = probes.Storage(conf)
+    heartbeat = Heartbeat(conf, host, asked)
+
+    def crashed(server: str) -> None:
+        if not overlooked(server):
+            heartbeat.ended(server)
+
+    libvirt_probe.on_crash = crashed
+    return heartbeat

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The life of a superposition of volumes that nobody uses, and each way in which it can end."""
+
+from tempest.lib import decorators
+
+from tempest_plugin.common import base
+
+
+class SuperpositionsTest(base.BaseTest):
+    """As an administrator does it by hand."""
+
+    @decorators.attr(type='smoke')
+    @decorators.idempotent_id('69668170-4d92-4564-a454-7b1ee0e9fbf3')
+    def test_promote(self) -> None:
+        """Decided for the second version, merged, and a volume like any other again."""
+        volume_id = self.make_volume()
+        made = self.superpose(volume_id, reason='tempest')
+        self.assertEqual(('superposed', 'tempest', [volume_id], None), (
+            made['state'], made['reason'], made['volume_ids'], made['outcome']))
+        found = self.superpositions.check_superposition(made['id'])['check']
+        self.assertFalse(found['dirty'])
+        decided = self.superpositions.collapse_superposition(made['id'], 'promote')['collapse']
+        self.assertEqual('promoted', decided['outcome'])
+        self.wait_merged(made['id'])
+        self.assertEqual('available', self.volume(volume_id)['status'])
+        self.volumes.delete_volume(volume_id)
+
+    @decorators.idempotent_id('a239c070-fa85-4d24-b743-c13f81689c79')
+    def test_abort(self) -> None:
+        """Decided for the volume as it was, by a collapse."""
+        volume_id = self.make_volume()
+        made = self.superpose(volume_id)
+        decided = self.superpositions.collapse_superposition(made['id'], 'abort')['collapse']
+        self.assertEqual('aborted', decided['outcome'])
+        self.wait_ended(made['id'])
+        self.assertEqual('available', self.volume(volume_id)['status'])
+
+    @decorators.idempotent_id('45a17084-99bb-459b-ba3a-a4e52536beb6')
+    def test_delete(self) -> None:
+        """Dropped; and then the volume can be superposed again."""
+        volume_id = self.make_volume()
+        made = self.superpose(volume_id)
+        self.superpositions.delete_superposition(made['id'])
+        self.wait_ended(made['id'])
+        self.assertNotEqual(made['id'], self.superpose(volume_id)['id'])
+
+    @decorators.idempotent_id('174ed1ca-4e0e-4cfe-bda0-ee3aa998ba20')
+    def test_several_volumes(self) -> None:
+        """They are superposed, found and decided for together."""
+        volume_ids = {self.make_volume(), self.make_volume()}
+        made = self.superpose(*volume_ids)
+        self.assertEqual(volume_ids, set(made['volume_ids']))
+        self.assertEqual(volume_ids, {one['id'] for one in made['volumes']})
+        decided = self.superpositions.collapse_superposition(made['id'], 'promote')['collapse']
+        self.assertEqual('promoted', decided['outcome'])
+        self.wait_merged(made['id'])
+
+    @decorators.idempotent_id('e9e66633-99e6-4988-abe4-1f7f0e36ca8b')
+    def test_found(self) -> None:
+        """Shown, and listed by whatever it can be chosen by."""
+        volume_id = self.make_volume()
+        made = self.superpose(volume_id)
+        shown = self.superpositions.show_superposition(made['id'])
+        self.assertEqual('superposition 1.0', shown.response['openstack-api-version'])
+        self.assertEqual(made['volumes'][0]['id'], shown['superposition']['volumes'][0]['id'])
+        self.assertEqual(self.owner().credentials.project_id,
+                         shown['superposition']['project_id'])
+        for detail in (False, True):
+            for query in ({'volume_id': volume_id}, {'state': 'superposed'}):
+                found = self.superpositions.list_superpositions(
+                    detail=detail, all_tenants=1, **query)['superpositions']
+                self.assertIn(made['id'], [one['id'] for one in found])
+        found = self.superpositions.list_superpositions(
+            all_tenants=1, volume_id=volume_id, state='promoted')['superpositions']
+        self.assertEqual([], found)
+
+    @decorators.idempotent_id('f2214bd2-b0c1-4d9c-b9e8-a2e23535e0a6')
+    def test_eligibility(self) -> None:
+        """A volume can be superposed, until it is."""
+        volume_id = self.make_volume()
+        [told] = self.superpositions.show_eligibility(volume_id)['eligibility']
+        self.assertEqual((volume_id, True, []),
+                         (told['volume_id'], told['eligible'], told['reasons']))

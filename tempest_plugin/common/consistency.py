@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Nova, Cinder, Placement and Neutron keep of a server has to be of one mind."""
+
+from typing import Any
+
+from tempest import config
+
+from tempest_plugin.common import hosts
+from tempest_plugin.common import servers
+
+CONF = config.CONF
+
+# What Nova calls an evacuation that has been done; the second after the old host has cleaned up.
+_EVACUATED = ('done', 'completed')
+
+
+class ConsistencyTest(hosts.DisturbingTest):
+    """Looks as an administrator."""
+
+    def assert_consistent(self, server: servers.Server, host: str, *gone: str) -> None:
+        """See that all services take a server for being on a host, and only there.
+
+        :param gone: hosts on which Nova may still claim resources for it, since that ends when
+            they are back
+        """
+        shown = self.wait_active(server.id)
+        self.assertEqual(host, shown['OS-EXT-SRV-ATTR:host'])
+        self._assert_attachments(server, host)
+        self._assert_ports(server, host)
+        self.assert_allocations(server.id, [host], *gone)
+        self.assertEqual([], self.superpositions.list_superpositions(
+            all_tenants=1, server_id=server.id)['superpositions'])
+
+    def assert_moved(self, server: servers.Server, recovery: dict[str, Any],
+                     evacuations: list[tuple[str, str]], *gone: str) -> None:
+        """See that a server is where its recovery has brought it, and how it got there.
+
+        :param evacuations: from which host to which, in any order
+        :param gone: hosts that are not back yet
+        """
+        self.assert_consistent(server, recovery['destination'], *gone)
+        # What was claimed for the backup is the server's now.
+        self.assert_allocations(recovery['id'], [], *gone)
+        migrations = [one for one in self.os_admin.migrations_client.list_migrations()[
+            'migrations'] if one['instance_uuid'] == server.id]
+        self.assertEqual(sorted(evacuations), sorted(
+            (one['source_compute'], one['dest_compute']) for one in migrations))
+        for one in migrations:
+            self.assertEqual('evacuation', one['migration_type'])
+            self.assertIn(one['status'], _EVACUATED)
+
+    def assert_cleaned(self, server: servers.Server) -> None:
+        """See that the hosts that a server was evacuated from have cleaned up after it."""
+        def found() -> bool:
+            return all(one['status'] == 'completed' for one in
+                       self.os_admin.migrations_client.list_migrations()['migrations']
+                       if one['instance_uuid'] == server.id)
+        self.wait(f'the evacuations of server {server.id} to be completed', found,
+                  CONF.specreds.recovery_timeout)
+
+    def _assert_attachments(self, server: servers.Server, host: str) -> None:
+        attached = self.servers.list_volume_attachments(server.id)['volumeAttachments']
+        self.assertEqual(sorted(server.volumes), sorted(one['volumeId'] for one in attached))
+        volumes = self.os_admin.volumes_client_latest
+        for volume_id in server.volumes:
+            volume = volumes.show_volume(volume_id)['volume']
+            self.assertEqual('in-use', volume['status'])
+            self.assertEqual([(server.id, host)], [
+                (one['server_id'], one['host_name']) for one in volume['attachments']])
+
+    def _assert_ports(self, server: servers.Server, host: str) -> None:
+        ports = self.os_admin.ports_client.list_ports(device_id=server.id)['ports']
+        self.assertNotEqual([], ports)
+        for port in ports:
+            self.assertEqual((host, 'ACTIVE'), (port['binding:host_id'], port['status']))
+
+    def assert_allocations(self, consumer: str, expected: list[str], *gone: str) -> None:
+        """See on which hosts somebody has claimed resources.
+
+        :param gone: hosts that do not count
+        """
+        providers = self.os_admin.resource_providers_client
+        found = self.os_admin.placement_client.list_allocations(consumer)['allocations']
+        names = [providers.show_resource_provider(one)['name'] for one in found]
+        self.assertEqual(expected, [name for name in names if name not in gone])

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of the engine share."""
+
+from tempest_plugin.common import base
+
+
+class EngineTest(base.BaseTest):
+    """A test on a cloud with an engine."""
+
+    features = ('superpositions', 'recoveries')
+
+    @classmethod
+    def setup_clients(cls) -> None:
+        """Name the clients, which act as the administrator."""
+        super().setup_clients()
+        speculative = cls.os_admin.speculative
+        cls.recoveries = speculative.RecoveriesClient()
+        cls.hosts = speculative.HostsClient()
+        cls.protection = speculative.ProtectionClient()

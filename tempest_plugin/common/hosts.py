@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compute hosts that tests disturb, and that are well again afterwards."""
+
+import functools
+from typing import Any
+
+from tempest import config
+from tempest.lib import exceptions
+
+from tempest_plugin.common import commands
+from tempest_plugin.common import servers
+
+CONF = config.CONF
+
+# What takes back what is done to a host.
+_BACK = {'kill': 'boot', 'hang': 'resume'}
+
+
+class DisturbingTest(servers.ServersTest):
+    """A test that disturbs compute hosts: only where the configuration asks for that.
+
+    Subclasses are marked ``serial``, since whatever happens to a host happens to all its servers.
+    """
+
+    # What is done to hosts, and how many there have to be.
+    disturbs: tuple[str, ...] = ()
+    hosts_needed = 2
+
+    @classmethod
+    def skip_checks(cls) -> None:
+        """Skip all tests of the class, and say what they need."""
+        super().skip_checks()
+        wanted = [f'host_{action}_command' for one in cls.disturbs
+                  for action in (one, _BACK[one])]
+        missing = [option for option in wanted if not CONF.specreds[option]]
+        if not CONF.specreds.destructive:
+            missing.insert(0, 'destructive = true')
+        if missing:
+            raise cls.skipException(
+                f'it disturbs compute hosts, and all servers on them; [specreds] has to have '
+                f'{", ".join(missing)}')
+
+    @classmethod
+    def resource_setup(cls) -> None:
+        """Skip all tests of the class if there are too few hosts."""
+        super().resource_setup()
+        known = cls.hosts.list_hosts(state='trusted')['hosts']
+        if len(known) < cls.hosts_needed:
+            raise cls.skipException(
+                f'it needs {cls.hosts_needed} hosts that the engine trusts, and there are '
+                f'{len(known)}')
+
+    def setUp(self) -> None:
+        super().setUp()
+        # When the network agents of hosts that were killed had been started: it takes a while
+        # until Neutron takes one for dead.
+        self._agents: dict[str, str] = {}
+
+    # What happens to them
+
+    def kill(self, host: str) -> None:
+        """Switch a host off. It is booted when the test ends, if not before."""
+        self._agents |= {agent['id']: agent['started_at'] for agent in self._list_agents(host)}
+        self.addCleanup(self.boot, host)
+        self._act('kill', host)
+
+    def boot(self, host: str) -> None:
+        """Switch a host on, and wait until it takes work."""
+        self._act('boot', host)
+        self.wait_well(host)
+
+    def hang(self, host: str) -> None:
+        """Freeze a host. It goes on when the test ends, if not before."""
+        self.addCleanup(self.resume, host)
+        self._act('hang', host)
+
+    def resume(self, host: str) -> None:
+        """Let a host go on, and wait until it takes work."""
+        self._act('resume', host)
+        self.wait_well(host)
+
+    def suspect(self, host: str) -> None:
+        """Have the engine suspect a host. It is taken back when the test ends, if not before."""
+        self.addCleanup(self.clear, host)
+        self.hosts.suspect_host(host, 'a test of Tempest')
+
+    def clear(self, host: str) -> None:
+        """Take a suspicion back, and wait until the host takes work."""
+        def cleared() -> bool:
+            # A host of which a server was promoted elsewhere is cleaned first.
+            try:
+                self.hosts.clear_host(host, 'a test of Tempest')
+            except exceptions.Conflict:
+                return False
+            return True
+        self.wait(f'host {host} to be cleared', cleared, CONF.specreds.recovery_timeout)
+        self.wait_well(host)
+
+    def wait_well(self, host: str) -> None:
+        """Wait until the engine trusts a host, and Nova and Neutron give it work."""
+        for what, found in (('the engine to trust', self._trusted), ('Nova to use', self._up),
+                            ('Neutron to use', self._networked)):
+            self.wait(f'{what} host {host}', functools.partial(found, host),
+                      CONF.specreds.recovery_timeout)
+
+    def _act(self, action: str, host: str) -> None:
+        commands.run(CONF.specreds[f'host_{action}_command'], host=host)
+
+    def _trusted(self, host: str) -> bool:
+        state: str = self.hosts.show_host(host)['host']['state']
+        return state == 'trusted'
+
+    def _up(self, host: str) -> bool:
+        [service] = self.os_admin.services_client.list_services(
+            host=host, binary='nova-compute')['services']
+        return service['state'] == 'up' and not service['forced_down']
+
+    def _networked(self, host: str) -> bool:
+        return all(agent['alive'] and agent['started_at'] != self._agents.get(agent['id'])
+                   for agent in self._list_agents(host))
+
+    def _list_agents(self, host: str) -> list[dict[str, Any]]:
+        agents: list[dict[str, Any]] = self.os_admin.network_agents_client.list_agents(
+            host=host)['agents']
+        return agents
+
+    # What comes of it
+
+    def begun(self, server: servers.Server, step: str = 'race') -> dict[str, Any]:
+        """Wait until a step of a server's recovery has begun, and give the recovery."""
+        def found() -> dict[str, Any] | None:
+            shown = self.recovery(server)
+            return shown if shown and step in {one['name'] for one in shown['steps']} else None
+        shown: dict[str, Any] = self.wait(f'{step} of server {server.id}', found,
+                                          CONF.specreds.recovery_timeout)
+        return shown
+
+    def ended(self, server: servers.Server, outcome: str) -> dict[str, Any]:
+        """Wait until a server's recovery has ended, see that it did as it should, and give it."""
+        def found() -> dict[str, Any] | None:
+            shown = self.recovery(server)
+            return shown if shown and shown['state'] == 'ended' else None
+        shown: dict[str, Any] = self.wait(f'the recovery of server {server.id} to end', found,
+                                          CONF.specreds.recovery_timeout)
+        self.assertEqual(outcome, shown['outcome'], shown['error'])
+        return shown
+
+    def recovery(self, server: servers.Server) -> dict[str, Any] | None:
+        """Give the latest recovery of a server, with its steps; None if there is none."""
+        listed = self.recoveries.list_recoveries(server=server.id)['recoveries']
+        if not listed:
+            return None
+        shown: dict[str, Any] = self.recoveries.show_recovery(listed[0]['id'])['recovery']
+        return shown

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may ask the engine for what, by the default policies."""
+
+from typing import Any
+
+from tempest import config
+from tempest.lib import decorators
+from tempest.lib import exceptions
+from tempest.lib.common.utils import data_utils
+
+from tempest_plugin.common import engine
+
+CONF = config.CONF
+
+
+class RecoveriesRbacTest(engine.EngineTest):
+    """All personas, on a cloud on which nothing happens."""
+
+    credentials = ['admin', 'project_member', 'project_reader',
+                   ['service', CONF.specreds.service_role]]
+
+    @classmethod
+    def owner(cls) -> Any:
+        """Give the clients of the member of the project."""
+        return cls.os_project_member
+
+    @decorators.idempotent_id('57a11069-8645-40b7-9b9c-ee25d261e701')
+    def test_members_and_readers_list_their_own(self) -> None:
+        """There is nothing, as their project has had no recoveries."""
+        for persona in (self.os_project_member, self.os_project_reader):
+            client = persona.speculative.RecoveriesClient()
+            self.assertEqual([], client.list_recoveries()['recoveries'])
+            self.assertEqual([], client.list_recoveries(
+                project=persona.credentials.project_id)['recoveries'])
+
+    @decorators.attr(type='negative')
+    @decorators.idempotent_id('926cb140-3ed0-497e-94b0-cba072fe223b')
+    def test_members_and_readers_know_nothing_of_hosts(self) -> None:
+        """Nor of other projects, and they decide nothing."""
+        nothing = data_utils.rand_uuid()
+        host = self.hosts.list_hosts()['hosts'][0]['name']
+        before = self.hosts.show_host(host)['host']
+        for persona in (self.os_project_member, self.os_project_reader):
+            hosts = persona.speculative.HostsClient()
+            recoveries = persona.speculative.RecoveriesClient()
+            self.assertRaises(exceptions.Forbidden, hosts.list_hosts)
+            self.assertRaises(exceptions.Forbidden, hosts.show_host, host)
+            self.assertRaises(exceptions.Forbidden, hosts.suspect_host, host, 'tempest')
+            self.assertRaises(exceptions.Forbidden, hosts.clear_host, host, 'tempest')
+            self.assertRaises(exceptions.Forbidden, recoveries.list_recoveries, host=host)
+            self.assertRaises(exceptions.Forbidden, recoveries.list_recoveries,
+                              project=self.os_admin.credentials.project_id)
+            self.assertRaises(exceptions.NotFound, recoveries.show_recovery, nothing)
+            self.assertRaises(exceptions.NotFound, recoveries.abort_recovery, nothing)
+        self.assertEqual(before['word'], self.hosts.show_host(host)['host']['word'])
+
+    @decorators.idempotent_id('5f358560-59c9-4885-b4ae-501d72241622')
+    def test_services_see_all(self) -> None:
+        """As administrators do."""
+        service = self.os_roles_service.speculative
+        names = [host['name'] for host in self.hosts.list_hosts()['hosts']]
+        self.assertEqual(names, [host['name'] for host in
+                                 service.HostsClient().list_hosts()['hosts']])
+        for host in names:
+            service.HostsClient().show_host(host)
+        service.RecoveriesClient().list_recoveries(host=names[0])

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may see superpositions, and who may decide, by the default policies."""
+
+from typing import Any
+
+from tempest import config
+from tempest.lib import decorators
+from tempest.lib import exceptions
+
+from tempest_plugin.common import base
+
+CONF = config.CONF
+
+
+class SuperpositionsRbacTest(base.BaseTest):
+    """A volume of a member of a project, superposed, and all the personas."""
+
+    credentials = ['admin', 'project_member', 'project_reader', 'alt',
+                   ['service', CONF.specreds.service_role]]
+
+    @classmethod
+    def owner(cls) -> Any:
+        """Give the clients of the member of the project."""
+        return cls.os_project_member
+
+    @classmethod
+    def setup_clients(cls) -> None:
+        """Name each persona's client."""
+        super().setup_clients()
+        cls.member, cls.reader, cls.other, cls.service = (
+            persona.superpositions.SuperpositionsClient() for persona in (
+                cls.os_project_member, cls.os_project_reader, cls.os_alt,
+                cls.os_roles_service))
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.volume_id = self.make_volume()
+        self.made = self.superpose(self.volume_id)
+
+    @decorators.idempotent_id('acb39f60-0fbb-441b-b8fd-314050f39ca0')
+    def test_members_and_readers_see_their_own(self) -> None:
+        """They see it, but not on which back end it is."""
+        for client in (self.member, self.reader):
+            shown = client.show_superposition(self.made['id'])['superposition']
+            self.assertEqual(self.made['id'], shown['id'])
+            self.assertNotIn('hosts', shown)
+            listed = client.list_superpositions()['superpositions']
+            self.assertEqual([self.made['id']], [one['id'] for one in listed])
+            [told] = client.show_eligibility(self.volume_id)['eligibility']
+            self.assertEqual(self.volume_id, told['volume_id'])
+
+    @decorators.attr(type='negative')
+    @decorators.idempotent_id('58d7718e-1b79-4ddf-941f-46a9aba4d728')
+    def test_members_and_readers_do_not_decide(self) -> None:
+        """Whatever they ask for, nothing happens."""
+        made = self.made['id']
+        for client in (self.member, self.reader):
+            for request in (
+                    lambda client=client: client.create_superposition(
+                        volume_ids=[self.volume_id]),
+                    lambda client=client: client.check_superposition(made),
+                    lambda client=client: client.collapse_superposition(made, 'promote'),
+                    lambda client=client: client.collapse_superposition(made, 'abort'),
+                    lambda client=client: client.merge_superposition(made, 'offline'),
+                    lambda client=client: client.show_connection(made, {'host': 'h'}),
+                    lambda client=client: client.delete_superposition(made),
+                    lambda client=client: client.list_superpositions(all_tenants=1)):
+                self.assertRaises(exceptions.Forbidden, request)
+        shown = self.superpositions.show_superposition(made)['superposition']
+        self.assertEqual('superposed', shown['state'])
+
+    @decorators.attr(type='negative')
+    @decorators.idempotent_id('76b7dae4-0b44-4097-8e7c-b0a509d4c667')
+    def test_others_see_nothing(self) -> None:
+        """For another project's members there is no such thing."""
+        client, made = self.other, self.made['id']
+        for request in (client.show_superposition, client.check_superposition,
+                        client.delete_superposition):
+            self.assertRaises(exceptions.NotFound, request, made)
+        self.assertRaises(exceptions.NotFound, client.collapse_superposition, made, 'abort')
+        self.assertRaises(exceptions.NotFound, client.show_eligibility, self.volume_id)
+        self.assertRaises(exceptions.NotFound, client.create_superposition,
+                          volume_ids=[self.volume_id])
+        self.assertEqual([], client.list_superpositions()['superpositions'])
+
+    @decorators.idempotent_id('ca618850-9192-4078-b79e-9d8f98669b2a')
+    def test_services_and_administrators_decide(self) -> None:
+        """Of all projects' volumes."""
+        shown = self.superpositions.show_superposition(self.made['id'])['superposition']
+        self.assertIn('hosts', shown)
+        listed = self.service.list_superpositions(
+            all_tenants=1, volume_id=self.volume_id)['superpositions']
+        self.assertEqual([self.made['id']], [one['id'] for one in listed])
+        self.service.check_superposition(self.made['id'])
+        self.service.delete_superposition(self.made['id'])
+        self.wait_ended(self.made['id'])
+        again = self.service.create_superposition(volume_ids=[self.volume_id])['superposition']
+        self.addCleanup(self.end, again['id'])
+        decided = self.service.collapse_superposition(again['id'], 'abort')['collapse']
+        self.assertEqual('aborted', decided['outcome'])

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a server would be protected, and who is told what of that."""
+
+from tempest.lib import decorators
+from tempest.lib import exceptions
+
+from tempest_plugin.common import servers
+
+
+class ProtectionTest(servers.ServersTest):
+    """A server that boots from a volume."""
+
+    credentials = ['primary', 'alt', 'admin']
+
+    @decorators.attr(type='slow')
+    @decorators.idempotent_id('663e3dc8-07bb-446d-8ce5-27d2766ad5c2')
+    def test_protection(self) -> None:
+        """It is protected unless its owner says otherwise; hosts are for administrators."""
+        server = self.make_server()
+        told = self.protection.show_protection(server.id)['protection']
+        self.assertEqual((True, server.host, list(server.volumes)),
+                         (told['protected'], told['host'], list(told['volumes'])),
+                         told['reasons'])
+        self.assertNotIn(server.host, told['destinations'])
+        own = self.os_primary.speculative.ProtectionClient()
+        told = own.show_protection(server.id)['protection']
+        self.assertTrue(told['protected'])
+        self.assertNotIn('destinations', told)
+        other = self.os_alt.speculative.ProtectionClient()
+        self.assertRaises(exceptions.NotFound, other.show_protection, server.id)
+        self.servers.update_server_metadata(server.id, {'specreds:protect': 'false'})
+        told = own.show_protection(server.id)['protection']
+        self.assertFalse(told['protected'])
+        self.assertNotEqual([], told['reasons'])

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clients of the REST APIs: superpositions are Cinder's, all else is the engine's."""
+
+from tempest_plugin.services.speculative import HostsClient
+from tempest_plugin.services.speculative import ProtectionClient
+from tempest_plugin.services.speculative import RecoveriesClient
+from tempest_plugin.services.superpositions import SuperpositionsClient
+
+__all__ = ['HostsClient', 'ProtectionClient', 'RecoveriesClient', 'SuperpositionsClient']

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engine's API: recoveries, hosts, and whether servers are protected."""
+
+from typing import Any
+
+from tempest_plugin.services import base
+
+_VERSION = 'speculative 1.0'
+
+
+class RecoveriesClient(base.Client):
+    """Recoveries of servers."""
+
+    version = _VERSION
+
+    def list_versions(self) -> Any:
+        """List the versions of the API."""
+        return self.ask('GET', '')
+
+    def list_recoveries(self, **query: Any) -> Any:
+        """List recoveries, the latest first: ``server``, ``host``, ``state``, …"""
+        return self.ask('GET', 'v1/recoveries', query=query)
+
+    def show_recovery(self, recovery_id: str) -> Any:
+        """Show a recovery with its steps."""
+        return self.ask('GET', f'v1/recoveries/{recovery_id}')
+
+    def abort_recovery(self, recovery_id: str) -> Any:
+        """Have a recovery end in favour of the primary."""
+        return self.ask('POST', f'v1/recoveries/{recovery_id}/action', expect=202,
+                        body={'abort': None})
+
+
+class HostsClient(base.Client):
+    """Hosts, as the engines see them."""
+
+    version = _VERSION
+
+    def list_hosts(self, **query: Any) -> Any:
+        """List hosts: ``state``, ``limit``, ``marker``."""
+        return self.ask('GET', 'v1/hosts', query=query)
+
+    def show_host(self, host: str) -> Any:
+        """Show a host."""
+        return self.ask('GET', f'v1/hosts/{host}')
+
+    def suspect_host(self, host: str, reason: str) -> Any:
+        """Say that a host has failed."""
+        return self._act(host, 'suspect', reason)
+
+    def clear_host(self, host: str, reason: str) -> Any:
+        """Say that a host has not failed."""
+        return self._act(host, 'clear', reason)
+
+    def _act(self, host: str, action: str, reason: str) -> Any:
+        return self.ask('POST', f'v1/hosts/{host}/action', expect=202,
+                        body={action: {'reason': reason}})
+
+
+class ProtectionClient(base.Client):
+    """Servers, and whether a backup of one could be started."""
+
+    version = _VERSION
+
+    def show_protection(self, server_id: str) -> Any:
+        """Tell whether a server is protected, and if not, why not."""
+        return self.ask('GET', f'v1/servers/{server_id}/protection')

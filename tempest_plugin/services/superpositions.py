@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cinder's resource ``os-superpositions``."""
+
+from typing import Any
+
+from tempest_plugin.services import base
+
+_PATH = 'os-superpositions'
+
+
+class SuperpositionsClient(base.Client):
+    """Volumes that have two versions."""
+
+    version = 'superposition 1.0'
+
+    def create_superposition(self, **asked: Any) -> Any:
+        """Put volumes into superposition: ``volume_ids``, ``server_id``, ``reason``."""
+        return self.ask('POST', _PATH, expect=201, body={'superposition': asked})
+
+    def list_superpositions(self, *, detail: bool = False, **query: Any) -> Any:
+        """List superpositions: ``state``, ``server_id``, ``volume_id``, ``all_tenants``, …"""
+        return self.ask('GET', f'{_PATH}/detail' if detail else _PATH, query=query)
+
+    def show_superposition(self, superposition_id: str) -> Any:
+        """Show a superposition."""
+        return self.ask('GET', f'{_PATH}/{superposition_id}')
+
+    def show_eligibility(self, *volume_ids: str) -> Any:
+        """Tell of volumes whether they can be superposed."""
+        return self.ask('GET', f'{_PATH}/eligibility', query={'volume_id': volume_ids})
+
+    def check_superposition(self, superposition_id: str) -> Any:
+        """Look for writes of the primary."""
+        return self.ask('POST', f'{_PATH}/{superposition_id}/check')
+
+    def collapse_superposition(self, superposition_id: str, decision: str,
+                               **more: Any) -> Any:
+        """Decide which version is the real one: ``promote`` or ``abort``."""
+        return self.ask('POST', f'{_PATH}/{superposition_id}/collapse', expect=(200, 202),
+                        body={'collapse': {'decision': decision, **more}})
+
+    def merge_superposition(self, superposition_id: str, step: str) -> Any:
+        """Steer the merge of what was promoted: ``begin``, ``end`` or ``offline``."""
+        return self.ask('POST', f'{_PATH}/{superposition_id}/merge', expect=202,
+                        body={'merge': {'step': step}})
+
+    def show_connection(self, superposition_id: str, connector: dict[str, Any]) -> Any:
+        """Give what a hypervisor needs to open the second versions."""
+        return self.ask('POST', f'{_PATH}/{superposition_id}/connection',
+                        body={'connector': connector})
+
+    def delete_superposition(self, superposition_id: str) -> Any:
+        """Drop the second versions."""
+        return self.ask('DELETE', f'{_PATH}/{superposition_id}', expect=(202, 204))
