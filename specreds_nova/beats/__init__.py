@@ -21,13 +21,16 @@ VERSION = '1.0'
 _NO = object()
 _DEFAULTS = {field.name: field.default for field in dataclasses.fields(model.Beat)}
 _FIELDS = frozenset(_DEFAULTS)
+# Tuples, which are lists on the bus.
+_LISTS = ('ended', 'ready')
 
 
 def encode(beat: model.Beat) -> dict[str, Any]:
     """Give a beat as it is sent: as short as it can be, as engines read many of them."""
     told = {name: value for name, value in vars(beat).items() if value != _DEFAULTS.get(name, _NO)}
-    if beat.ended:
-        told['ended'] = list(beat.ended)
+    for name in _LISTS:
+        if name in told:
+            told[name] = list(told[name])
     return told
 
 
@@ -42,7 +45,9 @@ def decode(told: Mapping[str, Any]) -> model.Beat:
     if not (isinstance(beat.host, str) and isinstance(beat.boot, str)
             and isinstance(beat.number, int) and 0 < beat.interval < 3600):
         raise ValueError(f'{beat} is no beat')
-    return beat if not beat.ended else dataclasses.replace(beat, ended=tuple(beat.ended))
+    if beat.ended or beat.ready:
+        return dataclasses.replace(beat, ended=tuple(beat.ended), ready=tuple(beat.ready))
+    return beat
 
 
 def wrap(method: str, arguments: Mapping[str, Any]) -> bytes:

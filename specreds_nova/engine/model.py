@@ -58,6 +58,7 @@ class Beat:
     :ivar libvirt_age: seconds since libvirt has answered; None if that is not looked at
     :ivar storage_age: seconds since Ceph has answered; None if that is not looked at
     :ivar ended: UUIDs of servers whose domain has crashed or panicked lately
+    :ivar ready: ids of backups on it that have become ready lately
     :ivar leaving: nova-compute is being stopped: what comes next is silence, and means nothing
     """
 
@@ -68,6 +69,7 @@ class Beat:
     libvirt_age: float | None = None
     storage_age: float | None = None
     ended: tuple[str, ...] = ()
+    ready: tuple[str, ...] = ()
     leaving: bool = False
 
 

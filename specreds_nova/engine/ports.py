@@ -154,6 +154,12 @@ class Suspects(Protocol):
     def healthy(self) -> list[str]:
         """The hosts that say that all is well with them."""
 
+    def await_ready(self, host: str, backup: str, seconds: float) -> bool:
+        """Wait until a host says that a backup on it is ready, and tell whether it did.
+
+        :param seconds: the longest wait; it is shorter if the engine is being stopped
+        """
+
 
 class Store(Protocol):
     """What all engines share. Changes are conditional, so that of two engines one wins.

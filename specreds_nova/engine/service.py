@@ -72,7 +72,7 @@ class Engine:
         self._board = jobs.from_conf(conf)
         world = runs.World(
             clock=self._clock, compute=self._cloud.compute, backups=self._cloud.backups,
-            volumes=self._cloud.volumes, suspects=suspects.Suspects(self._monitor),
+            volumes=self._cloud.volumes, suspects=suspects.Suspects(self._monitor, self._clock),
             store=self._store, options=options,
             choices=choices.Choices(self._clock, self._store, detection_conf.limits(options)),
             stopping=self._stopping.is_set, observer=self._observer)

@@ -95,6 +95,7 @@ class SpeculativeLibvirtDriver(guarded.GuardedLibvirtDriver):
         self._periodic = reconcile.Periodic(self._reconciler, warming.Warming(site))
         self._periodic.start()
         self._heartbeat = heartbeat.of(CONF, host, self._uri(), self._overlooked)
+        watches.tell = self._heartbeat.ready
         self._heartbeat.start()
         LOG.info('servers can have backups on this host; %d recoveries are known here',
                  len(self._journal.records()))

@@ -20,7 +20,7 @@ from specreds_nova.virt import probes
 
 LOG = logging.getLogger(__name__)
 
-# Seconds for which it is told that a domain has crashed: several beats may be lost.
+# Seconds for which it is told what has happened: several beats may be lost.
 _REMEMBER = 10.0
 # Seconds that the last beat may take.
 _GOODBYE = 1.0
@@ -40,8 +40,7 @@ class Heartbeat(pulse.Pulse):
         self._boot = uuid.uuid4().hex[:16]
         self._number = 0
         self._asked = asked
-        self._lock = pulse.native('threading').Lock()
-        self._ended: dict[str, float] = {}
+        self._ended, self._ready = _Lately(), _Lately()
         self._sender = sending.Sender(conf)
         self._failing = False
 
@@ -62,8 +61,11 @@ class Heartbeat(pulse.Pulse):
 
     def ended(self, server: str) -> None:
         """Tell that the domain of a server has crashed."""
-        with self._lock:
-            self._ended[server] = time.monotonic()
+        self._ended.add(server)
+
+    def ready(self, recovery_id: str) -> None:
+        """Tell that a backup has become ready."""
+        self._ready.add(recovery_id)
 
     def beat(self) -> None:
         """Send the next beat."""
@@ -76,15 +78,10 @@ class Heartbeat(pulse.Pulse):
 
     def _next(self, leaving: bool = False) -> model.Beat:
         ages = {name: probe.age() for name, probe in self._asked.items()}
-        now = time.monotonic()
-        with self._lock:
-            self._ended = {server: at for server, at in self._ended.items()
-                           if now - at < _REMEMBER}
-            ended = tuple(self._ended)
         beat = model.Beat(
             host=self._host, boot=self._boot, number=self._number, interval=self._interval,
-            libvirt_age=ages.get('libvirt'), storage_age=ages.get('storage'), ended=ended,
-            leaving=leaving)
+            libvirt_age=ages.get('libvirt'), storage_age=ages.get('storage'),
+            ended=self._ended.all(), ready=self._ready.all(), leaving=leaving)
         self._number += 1
         return beat
 
@@ -95,6 +92,26 @@ class Heartbeat(pulse.Pulse):
         elif error is None and self._failing:
             LOG.info('the heartbeat is sent again')
         self._failing = error is not None
+
+
+class _Lately:
+    """What has happened in the last seconds. For use by several threads."""
+
+    def __init__(self) -> None:
+        self._lock = pulse.native('threading').Lock()
+        self._at: dict[str, float] = {}
+
+    def add(self, name: str) -> None:
+        """It happens now."""
+        with self._lock:
+            self._at[name] = time.monotonic()
+
+    def all(self) -> tuple[str, ...]:
+        """Give what is not long ago."""
+        now = time.monotonic()
+        with self._lock:
+            self._at = {name: at for name, at in self._at.items() if now - at < _REMEMBER}
+            return tuple(self._at)
 
 
 def of(conf: Any, host: str, uri: str, overlooked: Callable[[str], bool]) -> Heartbeat:

@@ -32,7 +32,8 @@ class Watches:
 
     :param launcher: finds their domains
     :param box: from where a guest can be reached while it is sealed off
-    :ivar then: called with the id of each recovery whose backup is found to be ready
+    :ivar tell: called first with the id of each recovery whose backup is found to be ready
+    :ivar then: called next, and may take its time
     """
 
     def __init__(self, launcher: launch.Launcher, box: Any) -> None:
@@ -40,6 +41,7 @@ class Watches:
         self._box = box
         self._lock = threading.Lock()
         self._watches: dict[str, Any] = {}
+        self.tell: Callable[[str], None] = lambda recovery_id: None
         self.then: Callable[[str], None] = lambda recovery_id: None
 
     def begin(self, record: journals.Record) -> None:
@@ -57,7 +59,7 @@ class Watches:
             if instance is None or guest is None:
                 return
             watch = ready.watch(ready.parse(instance), guest, self._box, record.recovery_id,
-                                then=lambda: self.then(record.recovery_id))
+                                then=lambda: self._ready(record.recovery_id))
         except Exception as exc:
             LOG.exception('recovery %s cannot be watched for being ready', record.recovery_id)
             record.ready_detail = f'cannot be watched: {exc}'
@@ -80,3 +82,7 @@ class Watches:
             watch = self._watches.pop(recovery_id, None)
         if watch is not None:
             watch.stop()
+
+    def _ready(self, recovery_id: str) -> None:
+        self.tell(recovery_id)
+        self.then(recovery_id)

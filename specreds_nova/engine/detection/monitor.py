@@ -218,6 +218,13 @@ class Monitor:
             found = self._hosts.get(host)
             return None if found is None else self._view(found)
 
+    def ready(self, host: str, backup: str) -> bool:
+        """Tell whether a host said lately that a backup on it has become ready."""
+        with self._lock:
+            found = self._hosts.get(host)
+            return (found is not None and found.beat is not None
+                    and backup in found.beat.ready)
+
     def number(self, host: str) -> int | None:
         """Give the number of the latest beat of a host; None if there was none."""
         with self._lock:

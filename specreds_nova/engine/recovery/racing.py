@@ -54,6 +54,8 @@ class _Race:
         self._asked = run.now
         self._silence = runs.Silence(run, self._host)
         self._missing = 0
+        # Whether the host has said by itself that the backup is ready.
+        self._told = False
         server = run.server()
         self._timeout = runs.metadata_seconds(
             server.metadata if server else {}, 'specreds:ready_timeout',
@@ -67,7 +69,16 @@ class _Race:
             found = self._primary() or self._status() or self._late() or self._elsewhere()
             if found is not None:
                 return found
-            run.pause(interval)
+            self._pause(interval)
+
+    def _pause(self, seconds: float) -> None:
+        """Let time pass, but for what the backup's host has to say."""
+        if self._told:
+            # Once is enough: what it says then is asked for.
+            self._run.pause(seconds)
+        else:
+            self._told = self._run.wait(self._run.world.suspects.await_ready, self._host,
+                                        self._backup, seconds)
 
     def _primary(self) -> verdicts.Verdict | None:
         run = self._run

@@ -284,11 +284,19 @@ class Run:
 
         :raises Interrupted: the engine is being stopped
         """
+        self.wait(self.world.clock.sleep, seconds)
+
+    def wait(self, wait: Callable[..., _T], *arguments: Any) -> _T:
+        """Wait for something, by calling what waits for it.
+
+        :raises Interrupted: the engine is being stopped
+        """
         if self.world.stopping():
             raise Interrupted
-        self.world.clock.sleep(seconds)
+        found = wait(*arguments)
         if self.world.stopping():
             raise Interrupted
+        return found
 
     def insist(self, call: Callable[..., _T], *arguments: Any,
                until: float | None = None) -> _T:

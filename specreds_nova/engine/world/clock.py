@@ -22,3 +22,7 @@ class Clock:
     def sleep(self, seconds: float) -> None:
         """Let time pass, unless the engine is being stopped."""
         self._stopping.wait(seconds)
+
+    def stopping(self) -> bool:
+        """Tell whether the engine is being stopped: nothing sleeps any more."""
+        return self._stopping.is_set()

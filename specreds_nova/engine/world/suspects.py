@@ -3,16 +3,20 @@
 
 from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.detection import monitor as monitors
+from specreds_nova.engine.world import clock as clocks
 
 # Seconds for which libvirt or the storage of a host that is well may not answer.
 _STALL = 3.0
+# Seconds between two looks at what a host has said.
+_LOOK = 0.05
 
 
 class Suspects:
     """The monitor, and whether a host would be well if no operator had said anything."""
 
-    def __init__(self, monitor: monitors.Monitor) -> None:
+    def __init__(self, monitor: monitors.Monitor, clock: clocks.Clock) -> None:
         self._monitor = monitor
+        self._clock = clock
 
     def suspected(self, host: str) -> bool:
         """Tell whether a host is suspected, or was never heard."""
@@ -31,3 +35,13 @@ class Suspects:
             return False
         stalls = (found.libvirt_age or 0.0, found.storage_age or 0.0)
         return found.silence < found.patience and max(stalls) < _STALL
+
+    def await_ready(self, host: str, backup: str, seconds: float) -> bool:
+        """Wait until a host says that a backup on it is ready, and tell whether it did."""
+        until = self._clock.now() + seconds
+        while not self._monitor.ready(host, backup):
+            left = until - self._clock.now()
+            if left <= 0 or self._clock.stopping():
+                return False
+            self._clock.sleep(min(_LOOK, left))
+        return True

@@ -17,6 +17,8 @@ _T = TypeVar('_T')
 # Seconds of silence after which a host is suspected, and of beats after which it is not.
 _SUSPECTED = 0.8
 _CLEARED = 0.6
+# Seconds between two beats.
+_BEAT = 0.2
 # Seconds for which the engine hears before it suspects anybody.
 _SETTLE = 2.0
 _TIMEOUT = 2.0
@@ -133,6 +135,18 @@ class Suspects:
         """Give the hosts that are well."""
         return [name for name in self._cloud.hosts
                 if self.beats(name) and not self.suspected(name)]
+
+    def await_ready(self, name: str, backup: str, seconds: float) -> bool:
+        """Wait until a host says that a backup is ready: mostly it does, and may say it late."""
+        found = self._cloud.hosts[name].backups.get(backup)
+        server = found and self._cloud.servers.get(found.server)
+        if found and server and found.runs and server.boot >= 0:
+            left = max(0.0, found.began + server.boot - self._hub.now()) + _BEAT
+            if left < seconds and self._hub.random.random() < 0.9:
+                self._hub.sleep(left)
+                return self.beats(name)
+        self._hub.sleep(seconds)
+        return False
 
 
 class Compute:

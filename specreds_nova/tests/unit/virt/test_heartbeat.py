@@ -137,6 +137,15 @@ class HeartbeatTest(testtools.TestCase):
         with mock.patch('time.monotonic', return_value=1e12):
             self.assertEqual((), beating._next().ended)
 
+    def test_ready_is_told_for_a_while(self) -> None:
+        beating = self.beating()
+        beating.ready('recovery-1')
+        beating.ready('recovery-2')
+        told = beats.encode(beating._next())
+        self.assertEqual(('recovery-1', 'recovery-2'), beats.decode(told).ready)
+        with mock.patch('time.monotonic', return_value=1e12):
+            self.assertNotIn('ready', beats.encode(beating._next()))
+
     def test_what_cannot_be_sent_is_forgotten(self) -> None:
         beating = self.beating()
         beating.beat()

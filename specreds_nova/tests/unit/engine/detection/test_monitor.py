@@ -47,6 +47,16 @@ class SilenceTest(base.CloudTestCase):
         told = [name for _, name, _ in self.witness.told if name != 'appeared']
         self.assertEqual(['doubted', 'suspected'], told[-2:])
 
+    def test_backup_that_is_ready(self) -> None:
+        self.nodes['cn2'].more['ready'] = ('r1', 'r2')
+        self.run_for(0.3)
+        self.assertEqual([('cn2', 'r1'), ('cn2', 'r2')], [
+            (host, backup) for host in ('cn1', 'cn2', 'nobody') for backup in ('r1', 'r2', 'r3')
+            if self.monitor.ready(host, backup)])
+        del self.nodes['cn2'].more['ready']
+        self.run_for(0.3)
+        self.assertFalse(self.monitor.ready('cn2', 'r1'))
+
     def test_when_it_was_well(self) -> None:
         node = self.nodes['cn2']
         node.alive = False

@@ -50,9 +50,15 @@ class WorldTest(testtools.TestCase):
         self.suspects.suspected.return_value = True
         self.suspects.beats.return_value = False
         self.suspects.healthy.return_value = ['h2', 'h3']
+        self.suspects.await_ready.side_effect = self._never_told
         self.observer = mock.Mock(spec=observer.Observer)
         self.limits = servers.Limits(0, 0)
         self.world = self.make_world()
+
+    def _never_told(self, host: str, backup: str, seconds: float) -> bool:
+        del host, backup
+        self.clock.sleep(seconds)
+        return False
 
     def make_world(self, limits: servers.Limits | None = None, **options: Any) -> runs.World:
         """Give a world."""

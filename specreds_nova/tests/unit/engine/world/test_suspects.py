@@ -2,6 +2,7 @@
 """What the engine hears."""
 
 import dataclasses
+import threading
 from typing import Any
 from unittest import mock
 
@@ -9,6 +10,7 @@ import ddt
 import testtools
 
 from specreds_nova.engine.detection import watched
+from specreds_nova.engine.world import clock as clocks
 from specreds_nova.engine.world import suspects
 
 _WELL = watched.View(
@@ -34,9 +36,34 @@ class SuspectsTest(testtools.TestCase):
     def test_beats(self, values: dict[str, Any], well: bool) -> None:
         monitor: Any = mock.Mock()
         monitor.look.return_value = dataclasses.replace(_WELL, **values)
-        self.assertEqual(well, suspects.Suspects(monitor).beats('h1'))
+        self.assertEqual(well, suspects.Suspects(monitor, mock.Mock()).beats('h1'))
 
     def test_a_host_that_nobody_knows(self) -> None:
         monitor: Any = mock.Mock()
         monitor.look.return_value = None
-        self.assertFalse(suspects.Suspects(monitor).beats('h1'))
+        self.assertFalse(suspects.Suspects(monitor, mock.Mock()).beats('h1'))
+
+
+class ReadyTest(testtools.TestCase):
+    """A host says that a backup on it is ready."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.monitor: Any = mock.Mock()
+        self.stopping = threading.Event()
+        self.suspects = suspects.Suspects(self.monitor, clocks.Clock(self.stopping))
+
+    def test_says_so(self) -> None:
+        self.monitor.ready.side_effect = [False, False, True]
+        self.assertTrue(self.suspects.await_ready('h2', 'r1', 60.0))
+        self.monitor.ready.assert_called_with('h2', 'r1')
+        self.assertEqual(3, self.monitor.ready.call_count)
+
+    def test_says_nothing(self) -> None:
+        self.monitor.ready.return_value = False
+        self.assertFalse(self.suspects.await_ready('h2', 'r1', 0.01))
+
+    def test_the_engine_is_being_stopped(self) -> None:
+        self.monitor.ready.return_value = False
+        self.stopping.set()
+        self.assertFalse(self.suspects.await_ready('h2', 'r1', 60.0))

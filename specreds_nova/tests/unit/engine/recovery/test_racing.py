@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The race: who is asked how often, and what the backup's host says by itself."""
+
+from specreds_nova.engine import model
+from specreds_nova.engine.recovery import racing
+from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import verdict
+from specreds_nova.tests.unit.engine.recovery import base
+
+_INTERVAL = 5.0
+_NOT_YET = {'phase': 'running', 'ready': False, 'domain': {'state': 'running'}}
+_READY = {'phase': 'running', 'ready': True, 'domain': {'state': 'running'}}
+
+
+class RacingTest(base.WorldTest):
+    """A backup on a host that is seldom asked."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.suspect()
+        self.world = self.make_world(status_interval=_INTERVAL, dirty_interval=1000.0)
+        self.compute.server.side_effect = lambda name: base.make_server(name)
+        self.recovery = self.make_recovery(
+            state=model.RACING, destination='h2', superposition='sp')
+        self.suspects.suspected.side_effect = lambda host: host == 'h1'
+        self.began = self.clock.now()
+
+    def race(self) -> verdict.Verdict:
+        """Run it."""
+        run = runs.Run(self.world, self.recovery)
+        return racing.race(run, verdict.Verdict(verdict.STARTED))
+
+    def test_is_asked(self) -> None:
+        self.backups.status.side_effect = [_NOT_YET, _NOT_YET, _READY]
+        self.assertEqual(verdict.READY, self.race().kind)
+        self.assertGreaterEqual(self.clock.now() - self.began, 2 * _INTERVAL)
+
+    def test_says_so(self) -> None:
+        def told(host: str, backup: str, seconds: float) -> bool:
+            self.assertEqual(('h2', _INTERVAL), (host, round(seconds, 1)))
+            self.assertEqual(self.backups.status.call_args.args, (host, backup))
+            self.clock.sleep(0.2)
+            return True
+        self.suspects.await_ready.side_effect = told
+        self.backups.status.side_effect = [_NOT_YET, _READY]
+        self.assertEqual(verdict.READY, self.race().kind)
+        self.assertLess(self.clock.now() - self.began, 1.0)
+
+    def test_says_so_once(self) -> None:
+        # What it says at once is not what it answers: it is asked no more often for that.
+        self.suspects.await_ready.side_effect = None
+        self.suspects.await_ready.return_value = True
+        self.backups.status.side_effect = [_NOT_YET, _NOT_YET, _NOT_YET, _READY]
+        self.assertEqual(verdict.READY, self.race().kind)
+        self.suspects.await_ready.assert_called_once()
+        self.assertGreaterEqual(self.clock.now() - self.began, 2 * _INTERVAL)
