@@ -12,6 +12,7 @@ from typing import Any
 
 from cloud import commands
 from cloud import guests
+from cloud import shares
 from cloud.guests.client import ledger
 from cloud.openstack import cloud as openstack_cloud
 
@@ -35,7 +36,9 @@ class User:
     def _start(self, words: Sequence[str]) -> None:
         with self._events.open('wb') as events:
             self._process = self._tenant.popen(_argv(words), stdout=events,
-                                               stdin=subprocess.DEVNULL, env=_environment())
+                                               stdin=subprocess.DEVNULL, env=_environment(),
+                                               start_new_session=True)
+        shares.prefer(self._process.pid, shares.USER)
 
     def stop(self) -> dict[str, Any]:
         """End, and give the summary; again if it has ended already."""

@@ -27,6 +27,7 @@ import rados
 
 from cloud import commands
 from cloud import drill as drills
+from cloud import shares
 from cloud import users
 from cloud.demo import outcome
 from cloud.demo import recoveries
@@ -38,8 +39,9 @@ _AFTER = 5.0
 _HANG = 2.0
 # A client that does not give up: slow answers are no errors.
 _PATIENT = ('--timeout', '60')
-# Seconds between two transactions of a paced client: all hosts share the processors of one
-# machine here, and what a backup takes of these is nothing that it would take from a primary.
+# Seconds between two transactions of a paced client. All hosts share the processors of one machine
+# here, and what a backup takes of these is nothing that it would take from a primary: the
+# primaries come first then, before the accident and after it.
 _PACE = '0.05'
 
 
@@ -144,9 +146,12 @@ def suspicion(stage: stages.Stage, before: float, *, hang: bool = True) -> outco
     """
     wrong: list[str] = []
     with stage.servers(*_PATIENT, *(() if hang else ('--interval', _PACE))) as pair:
+        pids = {server: stage.drill.pid(server, stages.HOME) for server in pair.servers}
+        if not hang:
+            for pid in pids.values():
+                shares.prefer(str(pid), shares.ALONE)
         stage.use(pair, before)
         who = stage.get(pair.web, '/who')
-        pids = {server: stage.drill.pid(server, stages.HOME) for server in pair.servers}
         event = time.time()
         stage.home.cut(control=True)
         stage.screen.say(f'{stages.HOME} is cut off from the control plane'

@@ -203,8 +203,9 @@ class Periodic:
     def _run(self) -> None:
         while not self._stopped:
             self._due.clear()
-            self._warming.run()
+            # What there is comes before what may be.
             self._reconciler.run()
+            self._warming.run()
             self._due.wait(CONF.specreds.reconcile_interval)
 
 
