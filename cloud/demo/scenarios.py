@@ -214,12 +214,17 @@ class _Fence:
                 self._clients += [watcher['address'] for watcher in status['watchers']]
 
     def close(self) -> None:
-        """Keep them away; once they are, disconnect."""
-        for client in self._clients:
-            self._rados.mon_command(json.dumps({
-                'prefix': 'osd blocklist', 'blocklistop': 'add', 'addr': client}), b'')
+        """Keep them away, all at once; once they are, disconnect."""
+        with futures.ThreadPoolExecutor() as pool:
+            list(pool.map(self._keep_away, self._clients))
         self._clients.clear()
         self._rados.shutdown()
+
+    def _keep_away(self, client: str) -> None:
+        code, _, said = self._rados.mon_command(json.dumps({
+            'prefix': 'osd blocklist', 'blocklistop': 'add', 'addr': client}), b'')
+        if code:
+            raise commands.CloudError(f'client {client} cannot be kept from Ceph: {said}')
 
 
 def _evacuate(stage: stages.Stage, fence: _Fence, servers: Sequence[drills.Server]) -> float:
@@ -227,13 +232,15 @@ def _evacuate(stage: stages.Stage, fence: _Fence, servers: Sequence[drills.Serve
     with futures.ThreadPoolExecutor() as pool:
         fenced = pool.submit(fence.close)
         stage.drill.force_down(stages.HOME)
+        # A guest that asks a dead one for its lock, just before that is kept away, waits for the
+        # answer for half a minute.
+        fenced.result()
         for server in servers:
             stage.drill.act(server.id, 'evacuate', {'host': stages.OTHER})
         stage.drill.active(servers[0].id, stages.OTHER)
         ended = time.time()
         for server in servers[1:]:
             stage.drill.active(server.id, stages.OTHER)
-        fenced.result()
     return ended
 
 

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A host whose nova-compute runs on green threads, as all did by default until lately."""
+
+from cloud.hosts import services
+from specreds_nova.tests.cloud import base
+from specreds_nova.tests.cloud import life
+
+_DEFAULT = '[DEFAULT]\n'
+_GREEN = 'concurrency_backend = eventlet\n'
+# What such a nova-compute says of itself when it starts.
+_SAYS = 'Eventlet based service backend'
+
+
+class TestEventlet(life.LifeTestCase):
+    """The host of the backups."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        conf = self.host(base.BACKUP).files.nova_conf
+        native = conf.read_text()
+        said = self._said()
+        self.addCleanup(self._compute, native)
+        self._compute(native.replace(_DEFAULT, _DEFAULT + _GREEN, 1))
+        self.wait('nova-compute to say that it is green', lambda: self._said() > said)
+
+    def _compute(self, conf: str) -> None:
+        """Run nova-compute with another configuration."""
+        host = self.host(base.BACKUP)
+        host.stop(services.COMPUTE)
+        host.files.nova_conf.write_text(conf)
+        host.start(services.COMPUTE)
+        self.drill.bring_up(base.BACKUP)
+
+    def _said(self) -> int:
+        log = self.host(base.BACKUP).files.log / 'nova-compute.log'
+        return log.read_text(errors='replace').count(_SAYS)
+
+    def test_abort(self) -> None:
+        server = self.boot()
+        name = self.who(server)
+        recovery = self.begin(server)
+        self.drill.abort(recovery)
+        self.assertNothingLeft(recovery)
+        self.assertEqual(name, self.who(server))
+
+    def test_promote_adopt_and_merge(self) -> None:
+        server = self.boot()
+        name = self.who(server)
+        self.host(base.PRIMARY).kill()
+        recovery = self.begin(server)
+        self.drill.promote(recovery)
+        adopted = self.drill.adopt(recovery)
+        pid = self.drill.pid(adopted, base.BACKUP)
+        self.assertIsNotNone(pid)
+        self.assertNotEqual(name, self.who(adopted))
+        self.drill.merged(recovery)
+        self.assertEqual(pid, self.drill.pid(adopted, base.BACKUP))
+        self.wait_answer(adopted)
