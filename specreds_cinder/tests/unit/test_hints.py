@@ -75,8 +75,11 @@ class HintsTest(DatabaseTestCase):
         self.assertEqual({'readonly': 'False'}, self.metadata(volume_id))
 
     def test_nobody_is_noted(self) -> None:
-        hints.put([], 's1')
+        volume_id, other = self.make(), self.make()
+        hints.put([volume_id], 's1')
+        hints.put([], 's2')
         hints.remove([], 's1')
+        self.assertEqual(('s1', None), (hints.of(volume_id), hints.of(other)))
 
     def test_what_a_user_writes_is_no_note(self) -> None:
         volume_id = self.make(metadata={'superposition': 's1'})
@@ -121,6 +124,13 @@ class RestTest(DatabaseTestCase):
         """See whether volumes are at rest."""
         rest.check(rest.volumes(volume_ids))
 
+    def assert_at_rest(self, *volume_ids: str) -> None:
+        """Make sure that volumes are at rest, and would not be if there were a note."""
+        self.check(*volume_ids)
+        hints.put(volume_ids[-1:], 's9')
+        self.assertRaises(exception.VolumeSuperposed, self.check, *volume_ids)
+        hints.remove(volume_ids[-1:], 's9')
+
     def test_order(self) -> None:
         made = [self.make() for _ in range(4)]
         for order in (made, made[::-1]):
@@ -134,7 +144,7 @@ class RestTest(DatabaseTestCase):
     @ddt.data({'status': 'available'}, {'status': 'in-use'}, {'migration_status': 'success'},
               {'migration_status': 'error'})
     def test_at_rest(self, changes: dict[str, Any]) -> None:
-        self.check(self.make(), self.make(**changes))
+        self.assert_at_rest(self.make(), self.make(**changes))
 
     @ddt.data('creating', 'attaching', 'detaching', 'deleting', 'error', 'maintenance',
               'extending', 'retyping', 'reserved', 'backing-up', 'uploading', 'downloading',
@@ -182,7 +192,7 @@ class RestTest(DatabaseTestCase):
     def test_snapshot_at_rest(self, status: str) -> None:
         volume_id = self.make()
         self.snapshot(volume_id, status)
-        self.check(volume_id)
+        self.assert_at_rest(volume_id)
 
     def test_clone_under_way(self) -> None:
         volume_id = self.make()

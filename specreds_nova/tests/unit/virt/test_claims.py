@@ -44,6 +44,9 @@ class ClaimsTest(base.TestCase):
 
     def test_claimed_before(self) -> None:
         self.claim(409, 'consumer generation conflict - expected 1 but got null')
+        # What is there stays.
+        self.client.put.assert_called_once()
+        self.client.delete.assert_not_called()
 
     def test_refused(self) -> None:
         self.assertRaises(exception.StartFailed, self.claim, 400, 'Malformed')

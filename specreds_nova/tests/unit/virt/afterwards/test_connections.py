@@ -48,7 +48,7 @@ class ConnectionsTestCase(testtools.TestCase):
         super().setUp()
         self.instance = objects.Instance(uuid=SERVER, metadata={})
         patch = mock.patch.object(connections, 'cinder')
-        patch.start()
+        self.cinder = patch.start()
         self.addCleanup(patch.stop)
 
     def refresh(self, *devices: Device, protected: bool = True) -> None:
@@ -105,8 +105,12 @@ class RefreshTest(ConnectionsTestCase):
         self.assertEqual([0, 0], [device.asked for device in devices])
 
     def test_without_volumes(self) -> None:
-        connections.refresh(mock.sentinel.driver, self.instance, None)
-        connections.refresh(mock.sentinel.driver, self.instance, {})
+        self.instance.metadata = {'specreds:protect': 'True'}
+        empty: connections.BlockDeviceInfo = {'block_device_mapping': []}
+        for nothing in (None, {}, empty):
+            connections.refresh(mock.sentinel.driver, self.instance, nothing)
+            self.assertEqual(set(), connections.superpositions(nothing))
+        self.cinder.API.assert_not_called()
 
 
 class SuperpositionsTest(ConnectionsTestCase):

@@ -79,7 +79,10 @@ class RefuseTest(OperationsTestCase):
         self.merged()
         for state in ('merged', None):
             self.storage.state.return_value = state
+            self.storage.state.reset_mock()
             self.afterwards.refuse_until_merged(self.instance, 'rescued')
+            # It is Cinder who says so.
+            self.storage.state.assert_called_once_with('one')
 
     def test_never_promoted(self) -> None:
         self.merged()

@@ -152,11 +152,12 @@ class TestBindings(testtools.TestCase):
         self.assertEqual('ACTIVE', self.neutron.bindings[HOST])
 
     def test_removal_when_the_port_is_gone(self) -> None:
-        self.neutron.list_port_bindings = mock.Mock(  # type: ignore[method-assign]
-            side_effect=client_exceptions.PortNotFoundClient())
-        self.neutron.show_port = mock.Mock(  # type: ignore[method-assign]
-            side_effect=client_exceptions.PortNotFoundClient())
+        gone = mock.Mock(side_effect=client_exceptions.PortNotFoundClient())
+        self.neutron.list_port_bindings = gone  # type: ignore[method-assign]
+        self.neutron.show_port = gone  # type: ignore[method-assign]
         self.bindings.remove(self.context, [fakes.PORT])
+        self.assertEqual([mock.call(fakes.PORT)] * 2, gone.call_args_list)
+        self.assertEqual([], self.neutron.updates)
 
     def test_activation(self) -> None:
         self._prepared()

@@ -192,5 +192,11 @@ class ThrottleTest(testtools.TestCase):
         self.assertEqual([1, 3, 4], told)
 
     def test_full_disk(self) -> None:
-        throttle = merge._Throttle(mock.Mock(side_effect=OSError('no space')))
-        throttle(merging.Progress())
+        report = mock.Mock(side_effect=OSError('no space'))
+        throttle = merge._Throttle(report)
+        progress = merging.Progress(state='merging')
+        throttle(progress)
+        report.side_effect = None
+        throttle.failed(progress, 'Ceph is full')
+        self.assertEqual([('merging', None), ('failed', 'Ceph is full')], [
+            (call.args[0]['state'], call.args[0]['error']) for call in report.call_args_list])
