@@ -203,10 +203,12 @@ class SecretsTest(_Base):
         broker.prepare(self.files, self.settings, passwords)
         private.write(self.files.keystone_conf, private.ini(
             keystone.conf(self.files, self.settings, passwords)))
-        for path in self.data.rglob('*'):
-            if path.is_file() and any(password in path.read_text()
-                                      for password in passwords.values()):
-                self.assert_private(path)
+        found = [path for path in self.data.rglob('*') if path.is_file() and any(
+            password in path.read_text() for password in passwords.values())]
+        self.assertLessEqual({self.files.passwords, self.files.openrc('demo'),
+                              self.files.clouds_yaml, self.files.keystone_conf}, set(found))
+        for path in found:
+            self.assert_private(path)
 
     def test_broker_gets_a_salted_hash_only(self) -> None:
         passwords = self.make_passwords()

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is read out of a client's log and an engine's steps."""
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 import testtools
@@ -39,15 +41,15 @@ class GapTest(testtools.TestCase):
             error = self.assertRaises(commands.CloudError, outcome.longest, done, _EVENT)
             self.assertIn(word, str(error))
 
-    @given(st.lists(st.floats(0, 200, allow_nan=False), unique=True, min_size=2),
-           st.floats(0, 200, allow_nan=False))
-    def test_nobody_was_answered_within(self, moments: list[float], event: float) -> None:
-        done = sorted(moments)
-        if done[0] > event or done[-1] <= event:
-            return
-        gap = outcome.longest(done, event)
+    @given(st.lists(st.floats(0, _EVENT), unique=True, min_size=1),
+           st.lists(st.floats(_EVENT, 200, exclude_min=True), unique=True, min_size=1))
+    def test_nobody_was_answered_within(self, before: list[float], after: list[float]) -> None:
+        done = sorted(before + after)
+        gap = outcome.longest(done, _EVENT)
         self.assertFalse([moment for moment in done if gap.began < moment < gap.ended])
-        self.assertGreaterEqual(gap.ended, event)
+        self.assertIn(gap.ended, after)
+        self.assertEqual(gap.seconds, max(
+            second - first for first, second in itertools.pairwise(done) if second > _EVENT))
 
     def test_rate(self) -> None:
         self.assertEqual(1.5, outcome.rate([1.0, 2.0, 2.5, 3.0], 1.0, 3.0))
