@@ -151,10 +151,6 @@ class Ceph:
         """Start a daemon, such as `osd.0`, that was stopped or killed."""
         self._supervisor.start_daemon(name)
 
-    def stop_daemon(self, name: str) -> None:
-        """Stop a daemon in good order; it stays stopped."""
-        self._supervisor.stop_daemon(name)
-
     def signal_daemon(self, name: str, number: int) -> None:
         """Send a signal to a daemon, such as one that makes it stand still."""
         self._supervisor.signal_daemon(name, number)

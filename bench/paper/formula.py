@@ -12,7 +12,6 @@ import dataclasses
 
 LONG_TIMEOUT, SHORT_TIMEOUT, HEALED = 60.0, 5.0, 5.0
 REDS, CLONE, SPEC, ORACLE = 'REDS', 'SpecREDS (rbd-clone)', 'SpecREDS', 'Oracle'
-SERIES = (REDS, CLONE, SPEC, ORACLE)
 # The five places on the x axis, with the paper's numbers: timeout, recovery.
 GROUPS = ('(I) 60 s, long', '(II) 60 s, short', '(III) 5 s, long',
           '(IV) 5 s, long, alive', '(V) 5 s, short')

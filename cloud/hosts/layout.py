@@ -21,11 +21,6 @@ _FIRST_ADDRESS = 11
 RUN = pathlib.Path('/run/specreds')
 
 
-def names(settings: layout.Settings) -> list[str]:
-    """The names of all hosts of a cloud."""
-    return [f'cn{number}' for number in range(1, settings.hosts + 1)]
-
-
 @dataclasses.dataclass(frozen=True)
 class Layout:
     """The files of one host, which outlive it as those on a disk do.

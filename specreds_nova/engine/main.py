@@ -15,8 +15,6 @@ from specreds_nova.engine import conf as engine_conf
 from specreds_nova.engine import exception
 from specreds_nova.engine import service
 
-LOG = logging.getLogger(__name__)
-
 # Loggers of libraries that tell more than anybody wants to know.
 _QUIET = ['taskflow=WARN', 'keystoneauth=WARN', 'urllib3=WARN', 'etcd3gw=WARN',
           'oslo_messaging=INFO', 'amqp=WARN', 'kombu=WARN', 'futurist=WARN', 'alembic=WARN',

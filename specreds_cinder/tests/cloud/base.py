@@ -20,7 +20,6 @@ from specreds_cinder.tests.functional import actors
 
 _ENVIRONMENT = 'SPECREDS_TEST_CLOUD'
 _SECONDS = 90
-GIB = 2**30
 GONE = 404
 
 

@@ -20,7 +20,6 @@ from specreds_cinder.superposition import cluster
 from specreds_cinder.superposition import record
 
 MIB = 2**20
-GIB = 2**30
 
 _ENVIRONMENT = 'SPECREDS_TEST_DATA'
 _TIMEOUT = 30

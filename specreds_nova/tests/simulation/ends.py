@@ -22,8 +22,6 @@ _BEAT = 0.2
 # Seconds for which the engine hears before it suspects anybody.
 _SETTLE = 2.0
 _TIMEOUT = 2.0
-# What an engine may be late in seeing that a host is back.
-_LATE = 3.0
 
 
 @dataclasses.dataclass

@@ -20,8 +20,6 @@ from specreds_nova.tests.simulation import store as stores
 _PLACE = pathlib.Path(__file__).parent / 'stories'
 # Seconds that an engine may have been told that a host is back and decide against it.
 _MERCY = 2.0
-# Seconds without anything to do after which the story is over.
-_QUIET = 5.0
 
 
 def names() -> list[str]:

@@ -12,15 +12,12 @@ from cinder import policy as cinder_policy
 from cinder.api import extensions
 from cinder.tests.unit import test
 import fixtures
-from oslo_config import cfg
 import testtools
 
 from specreds_cinder import policies
 from specreds_cinder.api import extension
 from specreds_cinder.api import guards
 from specreds_cinder.tests.unit.api import base
-
-CONF = cfg.CONF
 
 # What Cinder itself does when it starts, as far as modules are loaded by it.
 _START = """
