@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A store of one's own, in memory."""
 
-import dataclasses
 from typing import Any
 
 from oslo_config import cfg
@@ -12,20 +11,10 @@ from specreds_nova.engine import model
 from specreds_nova.engine.db import connection
 from specreds_nova.engine.db import migration
 from specreds_nova.engine.db import store
+from specreds_nova.tests.unit.engine import clock as clocks
 
 
-@dataclasses.dataclass
-class Clock:
-    """Time that passes when a test says so."""
-
-    time: float = 1000.0
-
-    def now(self) -> float:
-        """Give the time."""
-        return self.time
-
-
-def make_store(clock: Clock, url: str = 'sqlite://') -> store.Store:
+def make_store(clock: clocks.Clock, url: str = 'sqlite://') -> store.Store:
     """Give a store in a new database."""
     conf = cfg.ConfigOpts()
     connection.register(conf)
@@ -49,7 +38,7 @@ class StoreTest(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.clock = Clock()
+        self.clock = clocks.Clock()
         self.store = make_store(self.clock)
 
     def created(self, **values: Any) -> model.Recovery:

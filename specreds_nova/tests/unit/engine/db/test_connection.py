@@ -16,6 +16,7 @@ from specreds_nova.engine import model
 from specreds_nova.engine.db import connection
 from specreds_nova.engine.db import migration
 from specreds_nova.engine.db import store
+from specreds_nova.tests.unit.engine import clock as clocks
 from specreds_nova.tests.unit.engine.db import base
 
 
@@ -30,7 +31,7 @@ class TroubleTest(testtools.TestCase):
         conf.set_override('connection', 'sqlite://', 'database')
         engine = connection.connect(conf)
         migration.sync(engine)
-        self.store = store.Store(engine, base.Clock().now)
+        self.store = store.Store(engine, clocks.Clock().now)
         self.troubles: list[Exception] = []
         self.committed = False
         event.listen(engine, 'before_cursor_execute', self._before)

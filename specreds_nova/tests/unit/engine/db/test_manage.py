@@ -17,6 +17,7 @@ from specreds_nova.engine.db import manage
 from specreds_nova.engine.db import migration
 from specreds_nova.engine.db import store
 from specreds_nova.engine.db import tables
+from specreds_nova.tests.unit.engine import clock as clocks
 from specreds_nova.tests.unit.engine.db import base
 
 
@@ -56,7 +57,7 @@ class ManageTest(testtools.TestCase):
     def test_purge(self) -> None:
         self.run_db('sync')
         # Long ago.
-        found = store.Store(connection.connect(self.conf), base.Clock().now)
+        found = store.Store(connection.connect(self.conf), clocks.Clock().now)
         recovery = base.make_recovery()
         found.create(recovery)
         found.change(found.take_over(recovery.id, 'engine1'), state=model.ENDED,

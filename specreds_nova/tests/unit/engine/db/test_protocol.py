@@ -10,6 +10,7 @@ import testtools
 
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
+from specreds_nova.tests.unit.engine import clock as clocks
 from specreds_nova.tests.unit.engine.db import base
 
 _ENGINES = strategies.sampled_from(('engine1', 'engine2', 'engine3'))
@@ -28,7 +29,7 @@ class Engines(stateful.RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.clock = base.Clock()
+        self.clock = clocks.Clock()
         self.store = base.make_store(self.clock)
         # What was last known to be in the store, by id.
         self.known: dict[str, model.Recovery] = {}

@@ -10,6 +10,7 @@ import testtools
 from specreds_nova.engine import model
 from specreds_nova.engine.detection import gates
 from specreds_nova.engine.detection import monitor
+from specreds_nova.tests.unit.engine import clock as clocks
 
 INTERVAL = 0.2
 _ECHO = 0.1
@@ -17,25 +18,10 @@ _TICK = 0.05
 _STEP = 0.01
 
 
-class Clock:
-    """Time that only passes when it is told to."""
-
-    def __init__(self, now: float = 1000.0) -> None:
-        self.time = now
-
-    def now(self) -> float:
-        """The moment."""
-        return self.time
-
-    def sleep(self, seconds: float) -> None:
-        """Let time pass."""
-        self.time += seconds
-
-
 class Witness:
     """Remembers what it is told, and when."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: clocks.Clock) -> None:
         self._clock = clock
         self.told: list[tuple[float, str, tuple[Any, ...]]] = []
 
@@ -101,7 +87,7 @@ class CloudTestCase(testtools.TestCase):
 
     def begin(self) -> None:
         """Build everything anew."""
-        self.clock = Clock()
+        self.clock = clocks.Clock()
         self.witness = Witness(self.clock)
         self.monitor = monitor.Monitor(self.clock, self.witness, self.settings)
         self.nodes = {f'cn{number}': Node(f'cn{number}', 0.037 * number)

@@ -13,21 +13,7 @@ from specreds_nova.engine.recovery import observer
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.tests.simulation import engines
 from specreds_nova.tests.simulation import store as stores
-
-
-class Clock:
-    """Time that passes when somebody sleeps."""
-
-    def __init__(self) -> None:
-        self.time = 1000.0
-
-    def now(self) -> float:
-        """Give the time."""
-        return self.time
-
-    def sleep(self, seconds: float) -> None:
-        """Let it pass."""
-        self.time += seconds
+from specreds_nova.tests.unit.engine import clock as clocks
 
 
 def make_server(name: str, **values: Any) -> model.Server:
@@ -43,7 +29,7 @@ class WorldTest(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.clock = Clock()
+        self.clock = clocks.Clock()
         self.store = stores.Store(self.clock.now)
         self.compute, self.backups, self.volumes = mock.Mock(), mock.Mock(), mock.Mock()
         self.suspects = mock.Mock()
