@@ -11,6 +11,7 @@ from typing import Any
 from unittest import mock
 
 from cinder import coordination
+import cinder.tests.unit  # noqa: F401  it registers Cinder's objects
 import fixtures
 
 from specreds_cinder import exception
