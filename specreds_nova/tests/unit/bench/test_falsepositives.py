@@ -7,8 +7,8 @@ import io
 import json
 import math
 import pathlib
-import tempfile
 
+import fixtures
 from hypothesis import given
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -183,9 +183,7 @@ class CommandTest(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.scratch = pathlib.Path(scratch.name)
+        self.scratch = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
 
     def run_it(self, *words: str) -> tuple[int, str]:
         parser = argparse.ArgumentParser()

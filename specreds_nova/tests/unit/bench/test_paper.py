@@ -6,10 +6,10 @@ import contextlib
 import io
 import json
 import pathlib
-import tempfile
 from typing import Any
 from unittest import mock
 
+import fixtures
 from hypothesis import given
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -156,9 +156,7 @@ class ReportTest(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.scratch = pathlib.Path(scratch.name)
+        self.scratch = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         small = model.sample('paper', 5)
         patched = mock.patch('bench.falsepositives.model.sample', return_value=small)
         patched.start()

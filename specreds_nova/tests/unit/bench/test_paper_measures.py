@@ -6,11 +6,11 @@ import contextlib
 import json
 import pathlib
 import subprocess
-import tempfile
 import types
 from typing import Any
 from unittest import mock
 
+import fixtures
 from matplotlib import pyplot
 import psycopg2
 import testtools
@@ -38,9 +38,7 @@ class DiskTest(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.scratch = pathlib.Path(scratch.name)
+        self.scratch = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         self.jobs: list[fio.Job] = []
         fakes: dict[str, Any] = {
             'bench.variants.opened': self._opened, 'bench.fio.run': self._fio,
@@ -288,9 +286,7 @@ class LoadTest(testtools.TestCase):
         patched = mock.patch('psycopg2.connect', return_value=connection)
         patched.start()
         self.addCleanup(patched.stop)
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.account = pathlib.Path(scratch.name, 'image.json')
+        self.account = pathlib.Path(self.useFixture(fixtures.TempDir()).path, 'image.json')
         self.account.write_text(json.dumps({'user': 'u', 'password': 'p', 'database': 'd',
                                             'port': 5432, 'ready': 'x'}))
 

@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from typing import Any
 
+import fixtures
 from keystoneauth1 import loading
 from oslo_config import cfg
 from oslo_policy import policy
@@ -56,9 +57,7 @@ class _Base(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.stack = _stacked()
-        place = tempfile.TemporaryDirectory()
-        self.addCleanup(place.cleanup)
-        self.files = layout.Layout(pathlib.Path(place.name))
+        self.files = layout.Layout(pathlib.Path(self.useFixture(fixtures.TempDir()).path))
         credentials.create(self.files)
         self.passwords = credentials.load(self.files)
         self.backends = [layout.Backend('ceph', 'volumes', 'cinder', '/etc/ceph/ceph.conf')]
@@ -168,11 +167,10 @@ class ConfigurationTest(_Base):
 class PolicyTest(testtools.TestCase):
 
     def test_a_file_of_the_user_counts(self) -> None:
-        place = tempfile.TemporaryDirectory()
-        self.addCleanup(place.cleanup)
-        rules = pathlib.Path(place.name) / 'rules.yaml'
+        place = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        rules = place / 'rules.yaml'
         rules.write_text(f'"{policies.SUSPECT}": "!"\n')
-        root = pathlib.Path(place.name) / 'root'
+        root = place / 'root'
         root.mkdir()
         node = stack.Stack(root, SPECREDS_ENGINE_POLICY=str(rules),
                            SPECREDS_CINDER_POLICY=str(rules))

@@ -3,9 +3,9 @@
 
 import pathlib
 import re
-import tempfile
 
 import ddt
+import fixtures
 import testtools
 
 from specreds_nova.tests.unit.devstack import stack
@@ -17,9 +17,7 @@ _SERVICES = {'specreds-engine', 'specreds-api', 'specreds-sentinel'}
 class _Base(testtools.TestCase):
 
     def make(self, **localrc: str) -> stack.Stack:
-        place = tempfile.TemporaryDirectory()
-        self.addCleanup(place.cleanup)
-        return stack.Stack(pathlib.Path(place.name), **localrc)
+        return stack.Stack(pathlib.Path(self.useFixture(fixtures.TempDir()).path), **localrc)
 
     def between(self, node: stack.Stack, phase: str) -> list[list[str]]:
         """What was called in a phase."""

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flows of TaskFlow, and what is kept of them."""
 
-import pathlib
-import tempfile
 from typing import Any
 from unittest import mock
 
+import fixtures
 from taskflow.persistence import backends
 
 from specreds_nova.engine import exception
@@ -26,9 +25,7 @@ class FlowsTest(base.WorldTest):
 
     def setUp(self) -> None:
         super().setUp()
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.url = f'sqlite:///{pathlib.Path(directory.name) / "flows.sqlite"}'
+        self.url = f'sqlite:///{self.useFixture(fixtures.TempDir()).path}/flows.sqlite'
         self.taken: list[str] = []
         # What steps raise, by their name.
         self.raised: dict[str, Any] = {}

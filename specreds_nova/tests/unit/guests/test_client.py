@@ -2,11 +2,11 @@
 """The tenant's client: what it writes down, and what follows from that."""
 
 import pathlib
-import tempfile
 import threading
 from unittest import mock
 import zlib
 
+import fixtures
 import testtools
 
 from cloud.guests.client import database
@@ -20,9 +20,7 @@ class LedgerTestCase(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.path = pathlib.Path(scratch.name, 'ledger')
+        self.path = pathlib.Path(self.useFixture(fixtures.TempDir()).path, 'ledger')
 
     def test_goes_on_where_it_ended(self) -> None:
         for number in (1, 2):
@@ -111,11 +109,9 @@ class WorkloadTestCase(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
+        log = pathlib.Path(self.useFixture(fixtures.TempDir()).path, 'log')
         self.options = workload.Options(
-            'address', database.Account('u', 'p', 'd', 1), 'a', pathlib.Path(scratch.name, 'log'),
-            interval_s=0)
+            'address', database.Account('u', 'p', 'd', 1), 'a', log, interval_s=0)
         self.events: list[str] = []
 
     def _run(self, server: _Server, transactions: int) -> None:

@@ -4,9 +4,9 @@
 import pathlib
 import stat
 import struct
-import tempfile
 from unittest import mock
 
+import fixtures
 import testtools
 
 from cloud import commands
@@ -21,9 +21,7 @@ class _Scratch(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.root = pathlib.Path(scratch.name)
+        self.root = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
 
 
 class ImageTestCase(_Scratch):

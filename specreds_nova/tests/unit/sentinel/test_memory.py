@@ -3,8 +3,8 @@
 
 import json
 import pathlib
-import tempfile
 
+import fixtures
 import testtools
 
 from specreds_nova.sentinel import memory
@@ -14,9 +14,7 @@ class MemoryTestCase(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.path = pathlib.Path(scratch.name, 'clients.json')
+        self.path = pathlib.Path(self.useFixture(fixtures.TempDir()).path, 'clients.json')
         self.memory = memory.Memory(self.path)
 
     def test_learns(self) -> None:

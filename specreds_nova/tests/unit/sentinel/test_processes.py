@@ -5,8 +5,8 @@ import dataclasses
 import pathlib
 import subprocess
 import sys
-import tempfile
 
+import fixtures
 import testtools
 
 from specreds_nova.sentinel import processes
@@ -18,9 +18,7 @@ class FindTestCase(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.proc = pathlib.Path(scratch.name)
+        self.proc = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         self._process(1, 'init')
         (self.proc / 'meminfo').touch()
 

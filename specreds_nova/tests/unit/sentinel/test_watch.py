@@ -2,9 +2,9 @@
 """From what libvirt and Ceph say to what is done."""
 
 import pathlib
-import tempfile
 from unittest import mock
 
+import fixtures
 import testtools
 
 from specreds_cinder.superposition import errors
@@ -35,9 +35,7 @@ class WatchTestCase(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.root = pathlib.Path(scratch.name)
+        self.root = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         self.domain = domains.Domain(_UUID, 'instance-1', 7, None,
                                      (domains.Image(_REF, 'cinder'),), ('tap1',))
         self.record: records.Record | None = None
