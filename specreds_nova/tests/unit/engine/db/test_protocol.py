@@ -2,6 +2,7 @@
 """Several engines on one store, in any order: what must hold after each thing that they do."""
 
 import dataclasses
+from typing import Any
 
 from hypothesis import settings
 from hypothesis import stateful
@@ -105,14 +106,15 @@ class Engines(stateful.RuleBasedStateMachine):
             assert not current
         else:
             assert current
-            self._read(recovery.id)
+            self._touched(recovery.id)
 
     @stateful.rule(recovery=held)
     def abort(self, recovery: model.Recovery) -> None:
         """An operator wants it to end."""
+        now = self.known[recovery.id]
         asked = self.store.request_abort(recovery.id)
-        assert asked is (self.known[recovery.id].state in _BEFORE_COMMIT)
-        self._read(recovery.id)
+        assert asked is (now.state in _BEFORE_COMMIT)
+        self._touched(recovery.id, abort=now.abort or asked)
 
     @stateful.rule()
     def wait(self) -> None:
@@ -141,10 +143,13 @@ class Engines(stateful.RuleBasedStateMachine):
         self.known[recovery_id] = taken
         return taken
 
-    def _read(self, recovery_id: str) -> None:
+    def _touched(self, recovery_id: str, **changes: Any) -> None:
+        """Nothing about a recovery has changed but this, and perhaps when it was changed."""
+        known = self.known[recovery_id]
         found = self.store.get(recovery_id)
-        assert found is not None
-        self.known[recovery_id] = dataclasses.replace(found, steps=())
+        assert found is not None and found.updated in (known.updated, self.clock.time)
+        self.known[recovery_id] = dataclasses.replace(known, updated=found.updated, **changes)
+        assert dataclasses.replace(found, steps=()) == self.known[recovery_id]
 
 
 class ProtocolTest(testtools.TestCase):
