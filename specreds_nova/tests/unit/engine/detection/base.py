@@ -99,6 +99,12 @@ class CloudTestCase(testtools.TestCase):
         self._count = 0
         self.run_for(10)
 
+    def stand_still(self, seconds: float) -> None:
+        """Let time pass, and the engine notice nothing of it."""
+        self.frozen = True
+        self.run_for(seconds)
+        self.frozen = False
+
     def run_for(self, seconds: float) -> None:
         """Let time pass, and everything happen that happens by itself."""
         for _ in range(round(seconds / _STEP)):

@@ -182,9 +182,7 @@ class LinkTest(base.CloudTestCase):
         self.assertEqual([], self.witness.names('suspected'))
 
     def test_engine_that_stood_still(self) -> None:
-        self.frozen = True
-        self.run_for(20)
-        self.frozen = False
+        self.stand_still(20)
         self.run_for(10)
         self.assertEqual([], self.witness.names('suspected'))
 
@@ -211,9 +209,7 @@ class WithoutEchoTest(base.CloudTestCase):
         self.assertEqual([], self.gate('cn2'))
 
     def test_engine_that_stood_still(self) -> None:
-        self.frozen = True
-        self.run_for(20)
-        self.frozen = False
+        self.stand_still(20)
         self.run_for(10)
         self.assertEqual([], self.witness.names('suspected'))
 
