@@ -7,6 +7,7 @@ the same share, so that all of a control plane would get as much as a single gue
 """
 
 import contextlib
+import os
 import pathlib
 
 # As `nice` counts, of a whole session. Guests, each in a session that its libvirt makes, have 0.
@@ -26,3 +27,16 @@ def prefer(pid: int | str, nice: int) -> None:
     # Without autogroups every process counts for itself, and there is nothing to mend.
     with contextlib.suppress(OSError):
         pathlib.Path(f'/proc/{pid}/autogroup').write_text(str(nice))
+
+
+def confine(pid: int) -> None:
+    """Let a process run on the last of the processors only, if there are several.
+
+    :param pid: one that may end meanwhile
+    """
+    processors = os.sched_getaffinity(0)
+    if len(processors) < 2:
+        return
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f'/proc/{pid}/task'):
+            os.sched_setaffinity(int(thread), {max(processors)})
