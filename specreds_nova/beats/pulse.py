@@ -5,11 +5,16 @@ import sys
 from typing import Any
 
 
+def green() -> bool:
+    """Tell whether this process runs on eventlet's threads."""
+    eventlet = sys.modules.get('eventlet')
+    return eventlet is not None and bool(eventlet.patcher.is_monkey_patched('thread'))
+
+
 def native(module: str) -> Any:
     """Give a module of the standard library as it is where eventlet has not patched it."""
-    eventlet = sys.modules.get('eventlet')
-    if eventlet is not None and eventlet.patcher.is_monkey_patched('thread'):
-        return eventlet.patcher.original(module)
+    if green():
+        return sys.modules['eventlet'].patcher.original(module)
     return __import__(module)
 
 

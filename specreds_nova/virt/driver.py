@@ -18,6 +18,7 @@ from oslo_log import log as logging
 
 from specreds_nova import conf
 from specreds_nova import exception
+from specreds_nova.beats import pulse
 from specreds_nova import releases
 from specreds_nova.virt import adoption
 from specreds_nova.virt import backups
@@ -97,8 +98,8 @@ class SpeculativeLibvirtDriver(guarded.GuardedLibvirtDriver):
         self._heartbeat = heartbeat.of(CONF, host, self._uri(), self._overlooked)
         watches.tell = self._heartbeat.ready
         self._heartbeat.start()
-        LOG.info('servers can have backups on this host; %d recoveries are known here',
-                 len(self._journal.records()))
+        LOG.info('servers can have backups on this host; %d recoveries are known here, threads '
+                 'are %s', len(self._journal.records()), 'green' if pulse.green() else 'native')
 
     def cleanup_host(self, host: str) -> None:
         """Also stop to look after backups, which go on running."""

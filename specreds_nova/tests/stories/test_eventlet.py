@@ -8,7 +8,7 @@ from specreds_nova.tests.cloud import life
 _DEFAULT = '[DEFAULT]\n'
 _GREEN = 'concurrency_backend = eventlet\n'
 # What such a nova-compute says of itself when it starts.
-_SAYS = 'Eventlet based service backend'
+_SAYS = 'threads are green'
 
 
 class TestEventlet(life.LifeTestCase):
@@ -32,7 +32,7 @@ class TestEventlet(life.LifeTestCase):
         self.drill.bring_up(base.BACKUP)
 
     def _said(self) -> int:
-        log = self.host(base.BACKUP).files.log / 'nova-compute.log'
+        log = self.host(base.BACKUP).files.log / 'nova-compute.out'
         return log.read_text(errors='replace').count(_SAYS)
 
     def test_abort(self) -> None:
