@@ -16,6 +16,7 @@ from cloud import commands
 from cloud import directory
 from cloud import layout
 from cloud import processes
+from cloud import shares
 
 VOLUMES = 'volumes'
 _CLEAN_TIMEOUT = 180.0
@@ -64,7 +65,7 @@ class Ceph:
             raise commands.CloudError(
                 f'the cluster in {self.files.root} was created with {differing}: leave the '
                 'option out, or wipe the cluster first')
-        self._supervisor = processes.Supervisor(self.files.run, self.files.log)
+        self._supervisor = processes.Supervisor(self.files.run, self.files.log, shares.STORAGE)
 
     @property
     def conf(self) -> pathlib.Path:

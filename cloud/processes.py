@@ -116,9 +116,12 @@ class Supervisor:
 
     :param run: directory for sockets and pid files
     :param log: directory for logs
+    :param share: of the processors, by the names of :mod:`cloud.shares`
     """
 
-    def __init__(self, run: pathlib.Path, log: pathlib.Path) -> None:
+    def __init__(self, run: pathlib.Path, log: pathlib.Path,
+                 share: int = shares.CONTROL) -> None:
+        self._share = share
         self._run = run
         self._log = log
         self._conf = run / 'supervisord.conf'
@@ -162,7 +165,7 @@ class Supervisor:
                 raise commands.CloudError('supervisord did not start; '
                                           f'see {self._log}/supervisord.log')
             time.sleep(0.05)
-        shares.prefer(self._call('getPID'), shares.CONTROL)
+        shares.prefer(self._call('getPID'), self._share)
 
     def reload(self) -> None:
         """Let a supervisord that runs know that its configuration has changed."""

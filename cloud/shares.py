@@ -12,6 +12,7 @@ import pathlib
 
 # As `nice` counts, of a whole session. Guests, each in a session that its libvirt makes, have 0.
 CONTROL = -3
+STORAGE = -8
 HOST = -2
 # Of a tenant's users, who are elsewhere; and of a guest whose host has processors of its own,
 # where it matters that backups on other hosts take nothing from it.

@@ -46,7 +46,7 @@ _PATIENT = ('--timeout', '60')
 # primaries come first then, before the accident and after it, and backups use one processor only.
 _PACE = '0.05'
 # Seconds between two looks for backups that have just been started.
-_APART = 0.05
+_APART = 0.2
 
 
 def speculative(stage: stages.Stage, before: float) -> outcome.Outcome:
