@@ -28,7 +28,8 @@ OPTIONS: list[cfg.Opt] = [
                     'host that died with the backup takes half a minute to be noticed.'),
     cfg.IntOpt('ready_timeout', default=300, min=1,
                help='Seconds after which a backup that has not said that it is ready is '
-                    'reported as late. Server metadata specreds:ready_timeout override it.'),
+                    'reported as late. Server metadata specreds:ready_timeout, or else '
+                    'the image property specreds_ready_timeout, override it.'),
     cfg.FloatOpt('sentinel_interval', default=0.5, min=0.1, max=60.0,
                  help='Seconds between two looks of specreds-sentinel at the domains of its '
                       'host.'),

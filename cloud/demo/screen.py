@@ -33,11 +33,6 @@ class Screen:
         """Seconds since the start."""
         return time.monotonic() - self._began
 
-    @property
-    def terminal(self) -> bool:
-        """Whether somebody watches."""
-        return self._terminal
-
     def title(self, text: str) -> None:
         """Begin something new."""
         self._write('')

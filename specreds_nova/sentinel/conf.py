@@ -25,7 +25,7 @@ OPTIONS: list[cfg.Opt] = [
     cfg.IntOpt('sentinel_fenced_for_good', default=86400, min=7200,
                help='Seconds that a blocklist entry must have left to be a fence and not one that '
                     'librbd makes, for an hour, when it breaks the lock of a client that hangs. '
-                    'Less than half of specreds_fence_expiry in cinder.conf.'),
+                    'Less than half of [specreds] fence_expiry in cinder.conf.'),
     cfg.IntOpt('sentinel_watchdog', default=60, min=10,
                help='Seconds after which a look that hangs is given up by starting anew.'),
 ]

@@ -322,6 +322,7 @@ class Backups:
             'phase': record.phase,
             'ready': ready,
             'ready_detail': detail,
+            'ready_timeout': record.ready_timeout,
             'error': record.error,
             'timings_ms': dict(record.timings_ms),
             'merge': record.merge,

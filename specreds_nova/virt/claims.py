@@ -10,12 +10,9 @@ from typing import Any
 
 from keystoneauth1 import exceptions
 from nova.scheduler.client import report
-from oslo_log import log as logging
 
 from specreds_nova import exception
 from specreds_nova import releases
-
-LOG = logging.getLogger(__name__)
 
 # The first version in which a consumer has a type: the claim is no server's.
 _VERSION = '1.38'

@@ -50,6 +50,8 @@ class Record:
     :ivar adopting: the evacuation of the server to this host has begun to make it ours
     :ivar primary: the host that the server was on
     :ivar volume_ids: the server's volumes
+    :ivar ready_timeout: seconds after which its owner takes the backup for late; None if the owner
+        says nothing of that
     :ivar timings_ms: what took how long, in milliseconds
     :ivar merge: how far the merge is, as the merger tells it
     """
@@ -66,6 +68,7 @@ class Record:
     adopting: bool = False
     ready: bool = False
     ready_detail: str = ''
+    ready_timeout: float | None = None
     error: str | None = None
     timings_ms: dict[str, float] = dataclasses.field(default_factory=dict)
     merge: dict[str, Any] | None = None

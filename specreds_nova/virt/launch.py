@@ -21,7 +21,6 @@ from nova.virt import driver as virt_driver
 from nova.virt.libvirt import blockinfo
 from nova.virt.libvirt import driver as libvirt_driver
 from nova.virt.libvirt import utils as libvirt_utils
-from oslo_log import log as logging
 from oslo_utils import fileutils
 
 from specreds_nova import exception
@@ -29,7 +28,6 @@ from specreds_nova.virt import domains
 from specreds_nova.virt import protection
 
 CONF = nova.conf.CONF
-LOG = logging.getLogger(__name__)
 
 # What _get_guest_xml and the config drive read of a server, at once instead of one by one.
 _ATTRIBUTES = ('ec2_ids', 'flavor', 'info_cache', 'keypairs', 'metadata', 'migration_context',

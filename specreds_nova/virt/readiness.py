@@ -58,7 +58,10 @@ class Watches:
             guest = self._launcher.backup(record.recovery_id, record.instance_uuid)
             if instance is None or guest is None:
                 return
-            watch = ready.watch(ready.parse(instance), guest, self._box, record.recovery_id,
+            condition = ready.parse(instance)
+            if condition.owned:
+                record.ready_timeout = condition.timeout
+            watch = ready.watch(condition, guest, self._box, record.recovery_id,
                                 then=lambda: self._ready(record.recovery_id))
         except Exception as exc:
             LOG.exception('recovery %s cannot be watched for being ready', record.recovery_id)

@@ -11,7 +11,6 @@ from nova import objects
 import nova.conf
 from nova.network import model as network_model
 from nova.network import neutron
-from oslo_log import log as logging
 
 from specreds_nova import exception
 from specreds_nova import releases
@@ -21,7 +20,6 @@ from specreds_nova.virt import launch
 from specreds_nova.virt import site as sites
 
 CONF = nova.conf.CONF
-LOG = logging.getLogger(__name__)
 
 # Seconds for which Neutron may take to bind a port anew, and between two looks.
 _BINDING = 5.0

@@ -12,17 +12,14 @@ from keystoneauth1 import adapter
 from keystoneauth1 import exceptions
 from keystoneauth1 import loading
 import nova.conf
-from oslo_log import log as logging
 
 from specreds_nova import conf
 from specreds_nova import exception
 
 CONF = nova.conf.CONF
 conf.register(CONF)
-LOG = logging.getLogger(__name__)
 
 SUPERPOSED = 'superposed'
-COLLAPSING = 'collapsing'
 ABORTING = 'aborting'
 # The version of the backup is the real one.
 DECIDED = frozenset({'promoted', 'merging', 'merged'})

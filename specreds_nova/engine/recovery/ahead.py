@@ -12,12 +12,8 @@ import dataclasses
 import threading
 from typing import Any, Protocol
 
-from oslo_log import log as logging
-
 from specreds_nova.engine import model
 from specreds_nova.engine import ports
-
-LOG = logging.getLogger(__name__)
 
 # Seconds for which an answer is good.
 _GOOD = 2.0

@@ -16,7 +16,8 @@ OPTIONS: list[cfg.Opt] = [
                       'while the backup is not ready.'),
     cfg.IntOpt('ready_timeout', default=300, min=1,
                help='Seconds after which a backup that has not said that it is ready is late. '
-                    'Server metadata specreds:ready_timeout override it.'),
+                    'Server metadata specreds:ready_timeout, or else the image property '
+                    'specreds_ready_timeout, override it.'),
     cfg.StrOpt('late_backup', default=PROMOTE, choices=[
         (PROMOTE, 'it becomes the server: its application may be up although it did not say so'),
         (EVACUATE, 'it is dropped, and the server is evacuated as Nova always did')],

@@ -121,6 +121,8 @@ class _Race:
 
     def _judge(self, status: Mapping[str, Any]) -> verdicts.Verdict | None:
         phase = status['phase']
+        # Its host knows the image's word, too.
+        self._timeout = status.get('ready_timeout') or self._timeout
         if phase in _DECIDED:
             return verdicts.Verdict(verdicts.DECIDING, f'its backup is {phase}')
         if phase not in _RUNS:

@@ -13,9 +13,6 @@ import pathlib
 from typing import Any
 
 from nova.api.metadata import base
-from oslo_log import log as logging
-
-LOG = logging.getLogger(__name__)
 
 _LATEST = 'latest'
 

@@ -18,7 +18,6 @@ from nova.network import model as network_model
 import os_vif
 from oslo_concurrency import processutils
 from oslo_config import cfg
-from oslo_log import log as logging
 from ovsdbapp import exceptions as ovsdb_exceptions
 from vif_plug_ovs import privsep as vif_privsep
 from vif_plug_ovs.ovsdb import ovsdb_lib
@@ -29,8 +28,6 @@ from specreds_nova.virt.box import errors
 from specreds_nova.virt.box import flows
 from specreds_nova.virt.box import plan as box_plan
 from specreds_nova.virt.box import privileged
-
-LOG = logging.getLogger(__name__)
 
 # Keys of the bridge's external ids.
 _PORT = 'specreds-port'

@@ -67,6 +67,7 @@ class Channel(vconfig.LibvirtConfigGuestChannel):
 class Condition:
     """:param argument: what follows the colon, checked
     :param timeout: seconds after which waiting ends
+    :param owned: whether that is what the server's owner, or its image, says
     :param agent_port: whether Nova gives the server the guest agent's port by itself
     """
 
@@ -74,6 +75,7 @@ class Condition:
     argument: str
     timeout: float
     agent_port: bool = False
+    owned: bool = False
 
     def __str__(self) -> str:
         return f'{self.kind}:{self.argument}' if self.argument else str(self.kind)
@@ -101,7 +103,10 @@ def parse(instance: Any) -> Condition:
         except ValueError as error:
             raise errors.BadCondition(instance=instance.uuid, name=name, value=value,
                                       reason=str(error)) from error
-    return Condition(kind, argument, _timeout(instance), agent_port)
+    timeout = _timeout(instance)
+    if timeout is None:
+        return Condition(kind, argument, float(cfg.CONF.specreds.ready_timeout), agent_port)
+    return Condition(kind, argument, timeout, agent_port, owned=True)
 
 
 def _has_agent_port(instance: Any) -> bool:
@@ -109,10 +114,10 @@ def _has_agent_port(instance: Any) -> bool:
         instance.system_metadata.get(f'{_IMAGE}hw_qemu_guest_agent', ''))
 
 
-def _timeout(instance: Any) -> float:
+def _timeout(instance: Any) -> float | None:
     name, value = _written(instance, TIMEOUT_KEY, _TIMEOUT_PROPERTY)
     if value is None:
-        return float(cfg.CONF.specreds.ready_timeout)
+        return None
     try:
         return _seconds(value)
     except ValueError as error:

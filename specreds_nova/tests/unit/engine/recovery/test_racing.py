@@ -54,3 +54,11 @@ class RacingTest(base.WorldTest):
         self.assertEqual(verdict.READY, self.race().kind)
         self.suspects.await_ready.assert_called_once()
         self.assertGreaterEqual(self.clock.now() - self.began, 2 * _INTERVAL)
+
+    def test_the_images_patience(self) -> None:
+        # The engine does not see images' properties: the host tells.
+        self.backups.status.return_value = {**_NOT_YET, 'ready_timeout': 12.0}
+        found = self.race()
+        self.assertEqual(verdict.READY, found.kind)
+        self.assertIn('12 s', found.why)
+        self.assertLess(self.clock.now() - self.began, 20.0)

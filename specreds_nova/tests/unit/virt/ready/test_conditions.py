@@ -33,6 +33,7 @@ class TestParse(testtools.TestCase):
         condition = conditions.parse(_server({'specreds:ready': text}))
         self.assertEqual(text, str(condition))
         self.assertEqual(77, condition.timeout)
+        self.assertFalse(condition.owned)
 
     @ddt.data('', 'soon', 'line', 'line:', 'line:a b', 'line:org.qemu.guest_agent.0', 'tcp',
               'tcp:0', 'tcp:65536', 'tcp:http', 'tcp:²', 'console:(', 'delay:-1', 'delay:nan',
@@ -48,6 +49,7 @@ class TestParse(testtools.TestCase):
                          specreds_ready_timeout='9')
         condition = conditions.parse(server)
         self.assertEqual((conditions.Kind.TCP, 9), (condition.kind, condition.timeout))
+        self.assertTrue(condition.owned)
         del server.metadata['specreds:ready']
         server.metadata['specreds:ready_timeout'] = '8'
         condition = conditions.parse(server)
