@@ -91,12 +91,14 @@ class Notifications:
 
     def __init__(self, notifier: messaging.Notifier) -> None:
         self._notifier = notifier
-        self._waiting: queue.Queue[tuple[str, str, Any]] = queue.Queue(_MAX_WAITING)
+        self._waiting: queue.Queue[tuple[Any, str, str, Any]] = queue.Queue(_MAX_WAITING)
         threading.Thread(target=self._work, name='notifications', daemon=True).start()
 
     def recovery(self, phase: Literal['start', 'promote', 'end', 'error'],
                  found: model.Recovery) -> None:
         """Tell of a recovery.
+
+        What has failed, a step or all of it, is told with priority error.
 
         :param phase: it begins, its backup is the server now, it has ended, or a step of it failed
         :param found: with its steps, if what they took is to be told
@@ -109,7 +111,8 @@ class Notifications:
             ended_at=None if found.ended is None else _time(found.ended),
             steps={step.name: step.ended - step.began for step in found.steps
                    if step.ended is not None},
-            merged_bytes=found.bytes, error=found.error))
+            merged_bytes=found.bytes, error=found.error),
+            phase == 'error' or found.outcome == model.FAILED)
 
     def host(self, phase: Literal['suspect', 'clear'], found: model.Host) -> None:
         """Tell of a host.
@@ -125,12 +128,13 @@ class Notifications:
         """Wait until all are sent, or lost."""
         self._waiting.join()
 
-    def _send(self, event: str, of: str, make: Callable[[], Any]) -> None:
+    def _send(self, event: str, of: str, make: Callable[[], Any], failed: bool = False) -> None:
+        tell = self._notifier.error if failed else self._notifier.info
         try:
             payload = make()
             # Everything is new: a list of what has changed would tell nothing.
             payload.obj_reset_changes()
-            self._waiting.put_nowait((event, of, payload.obj_to_primitive()))
+            self._waiting.put_nowait((tell, event, of, payload.obj_to_primitive()))
         except queue.Full:
             LOG.warning('notification %s of %s was not sent: too many wait already', event, of)
         except Exception:
@@ -138,8 +142,7 @@ class Notifications:
 
     def _work(self) -> None:
         while True:
-            event, of, payload = self._waiting.get()
-            tell = self._notifier.error if event.endswith('.error') else self._notifier.info
+            tell, event, of, payload = self._waiting.get()
             try:
                 tell({}, event, payload)
             except Exception:

@@ -129,6 +129,11 @@ class NotificationsTest(testtools.TestCase):
         self.notifications.recovery('error', db_base.make_recovery(error='no'))
         self.assertEqual(('recovery.error', 'ERROR'), self.sent()[:2])
 
+    def test_recoveries_that_failed_are_errors(self) -> None:
+        self.notifications.recovery('end', db_base.make_recovery(
+            state=model.ENDED, outcome=model.FAILED, ended=1003.0, error='no'))
+        self.assertEqual(('recovery.end', 'ERROR'), self.sent()[:2])
+
     def test_a_broker_that_does_not_answer_holds_nothing_up(self) -> None:
         with mock.patch.object(_impl_test.TestDriver, 'notify', side_effect=OSError('no')):
             self.notifications.host('clear', model.Host('node1'))
