@@ -58,7 +58,7 @@ ACCIDENTS: Mapping[str, Accident] = {
     'reds60': Accident(lambda stage: scenarios.timed(stage, _BEFORE, 60.0)),
 }
 _QUICK_ROWS, _FULL_ROWS = 30_000, 200_000
-_QUICK_AFTER, _FULL_AFTER = 40.0, 120.0
+_QUICK_AFTER, _FULL_AFTER = 30.0, 120.0
 
 
 def run(cloud: openstack_cloud.Cloud, tell: progress.Progress, names: Sequence[str], quick: bool,

@@ -47,7 +47,7 @@ What it takes on two cores with --quick, about:
      4 min  Figures 4 and 5, objects of 64 KiB (with the trace {replay.NAME})
      3 min  Figures 4 and 5, objects of 4 MiB
      4 min  a cloud with three hosts, and its removal
-    14 min  Figures 6 and 7: six accidents (spec, oracle, clone with 40 s of load: 3 min each;
+    14 min  Figures 6 and 7: six accidents (spec, oracle, clone with 30 s of load: 3 min each;
             suspicion, reds5: 2 min, reds60: 3 min)
    seconds  section 5.5, and the figures
 Without it, nine rounds instead of three, larger databases and two minutes of load: about an hour.
