@@ -21,6 +21,9 @@ _GRACE = 5.0
 # Seconds between two looks at what does not happen often.
 _SELDOM = 60.0
 _PRUNING = 3600.0
+# Seconds between two looks, in Nova, at the servers of a host that is still suspected: they cost
+# it more than all else while backups boot.
+_LEFT = 10.0
 # Errors that only concern what is looked at.
 _PASSING = (exception.EngineError, backup_errors.BackupError)
 
@@ -44,6 +47,8 @@ class Janitor:
         self._heed = heed
         self._keep = keep
         self._swept = self._pruned = float('-inf')
+        # When which host's servers are to be looked at again.
+        self._due: dict[str, float] = {}
 
     def look(self) -> None:
         """Look at everything once; what fails now is done another time."""
@@ -109,10 +114,14 @@ class Janitor:
         before_end = [one for one in mine if one.state != model.MERGING]
         back = (self._world.suspects.beats(host.name)
                 or not self._world.suspects.suspected(host.name))
-        if not back:
+        now = self._world.clock.now()
+        if back:
+            self._due.pop(host.name, None)
+            if not before_end:
+                self._trust(host)
+        elif now >= self._due.get(host.name, now):
             self._dispatcher.again(host)
-        elif not before_end:
-            self._trust(host)
+            self._due[host.name] = now + _LEFT
 
     def _trust(self, host: model.Host) -> None:
         """End the suspicion of a host that is back, and on which nothing is under way."""

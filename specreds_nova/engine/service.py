@@ -41,6 +41,8 @@ _HELD = 0.25
 # Seconds between two questions to each of the other services: they forget after 300 s, by default,
 # that a token is good (token_cache_time of keystonemiddleware).
 _WARM = 120.0
+# Seconds between two questions to Nova which services it takes for down.
+_ASK_NOVA = 10.0
 # Seconds in which everything has to have ended after it was asked to.
 _PATIENCE = 5.0
 
@@ -196,10 +198,13 @@ class Engine:
             held.pop(name, None)
 
     def _look_after(self) -> None:
+        asked = float('-inf')
         while not self._stopping.wait(self._options.janitor_interval):
             self._janitor.look()
             self._count()
-            self._ask_nova()
+            if self._clock.now() - asked >= _ASK_NOVA:
+                asked = self._clock.now()
+                self._ask_nova()
 
     def _ask_nova(self) -> None:
         """Have the detector know which services Nova takes for down."""

@@ -17,6 +17,9 @@ LOG = logging.getLogger(__name__)
 
 # Seconds between two looks at what operators say.
 _LOOK = 1.0
+# A question to Cinder whether the primary has written reads all of a volume's objects: it waits
+# for so many times as long as the one before took.
+_REST = 10.0
 # Seconds between two looks whether Nova still knows the server where it was.
 _SELDOM = 10.0
 # Seconds by which status_interval grows with each recovery that races.
@@ -50,7 +53,7 @@ class _Race:
         self._backup = starting.backup_id(run)
         self._began = _began(run)
         self._looked = run.now
-        self._swept = run.now
+        self._sweep = run.now + run.options.dirty_interval
         self._asked = run.now
         self._silence = runs.Silence(run, self._host)
         self._missing = 0
@@ -87,9 +90,16 @@ class _Race:
             run.fresh()
         if found := run.over():
             return found
-        if run.now - self._swept < run.options.dirty_interval:
+        began = run.now
+        if began < self._sweep:
             return None
-        self._swept = run.now
+        try:
+            return self._dirty()
+        finally:
+            self._sweep = run.now + max(run.options.dirty_interval, _REST * (run.now - began))
+
+    def _dirty(self) -> verdicts.Verdict | None:
+        run = self._run
         superposition = str(run.recovery.superposition)
         try:
             if run.world.volumes.dirty(superposition):

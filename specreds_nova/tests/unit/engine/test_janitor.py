@@ -87,6 +87,20 @@ class JanitorTest(base.WorldTest):
         self.dispatcher.again.assert_called_once_with(host)
         self.assertEqual(model.SUSPECTED, self._state())
 
+    def test_it_is_not_looked_after_all_the_time(self) -> None:
+        self.suspect()
+        for _ in range(10):
+            self.janitor.look()
+            self.clock.sleep(2.0)
+        self.assertEqual(2, self.dispatcher.again.call_count)
+
+    def test_while_nova_does_not_answer_it_is_asked_again(self) -> None:
+        self.suspect()
+        self.dispatcher.again.side_effect = [exception.Unreachable('no answer'), 0]
+        self.janitor.look()
+        self.janitor.look()
+        self.assertEqual(2, self.dispatcher.again.call_count)
+
     def test_the_word_that_a_host_has_failed_is_good_for_once(self) -> None:
         host = self.suspect()
         self.store.change_host(host, word=model.SUSPECT, word_reason='a drill')

@@ -57,3 +57,29 @@ class GiveWayTest(base.WorldTest):
         lost = self.make_recovery('c', state=model.COMMITTED)
         self.assertEqual(0.0, self.waited(lost))
         self.assertEqual(0.0, self.waited(kind=verdicts.LATE))
+
+
+class LateTest(base.WorldTest):
+    """A primary that was found to have written after it was fenced; its host is heard again."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.suspects.beats.return_value = True
+        self.recovery = self.make_recovery('a', state=model.COMMITTED)
+
+    def adopt(self) -> verdicts.Verdict:
+        """Have it adopted."""
+        return adopting.adopt(runs.Run(self.world, self.recovery),
+                              verdicts.Verdict(verdicts.LATE))
+
+    def test_started_again_where_it_is(self) -> None:
+        self.compute.server.side_effect = lambda _id: base.make_server('a')
+        self.assertEqual(verdicts.ADOPTED, self.adopt().kind)
+        self.compute.reboot.assert_called_once_with('a')
+
+    def test_not_if_it_was_moved_meanwhile(self) -> None:
+        moving = [base.make_server('a', host='h2', task='rebuilding'),
+                  base.make_server('a', host='h2')]
+        self.compute.server.side_effect = moving
+        self.assertEqual(verdicts.ADOPTED, self.adopt().kind)
+        self.compute.reboot.assert_not_called()

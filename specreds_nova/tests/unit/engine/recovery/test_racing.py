@@ -62,3 +62,14 @@ class RacingTest(base.WorldTest):
         self.assertEqual(verdict.READY, found.kind)
         self.assertIn('12 s', found.why)
         self.assertLess(self.clock.now() - self.began, 20.0)
+
+    def test_a_question_that_takes_long_is_asked_seldom(self) -> None:
+        def slow(superposition: str) -> bool:
+            self.clock.sleep(1.0)
+            return False
+        self.world = self.make_world(status_interval=1.0, dirty_interval=2.0)
+        self.volumes.dirty.side_effect = slow
+        self.backups.status.side_effect = lambda *_: (
+            _READY if self.clock.now() > self.began + 60.0 else _NOT_YET)
+        self.assertEqual(verdict.READY, self.race().kind)
+        self.assertIn(self.volumes.dirty.call_count, range(4, 8))
