@@ -14,7 +14,8 @@ from specreds_nova.engine.recovery import verdict as verdicts
 
 LOG = logging.getLogger(__name__)
 
-_PAUSE = 0.2
+# Seconds between two looks: each costs Nova and Neutron some, while other servers may race.
+_PAUSE = 1.0
 # Seconds until Nova is asked once more for what came to nothing: at first, and at last.
 _ASK_AGAIN = 2.0
 _ASK_AT_LAST = 60.0
