@@ -98,13 +98,14 @@ class Stage:
                 for server in pair.servers:
                     self.answers(server)
                 self.get(web, f'/cgi-bin/heartbeat?{_HEARTBEAT:g}')
+                # Whoever leaves says how things are, for the last time.
+                undo.callback(setattr, self.screen, 'state', str)
                 undo.callback(self.leave, pair)
                 pair.client.start(*options)
                 pair.pinger.start(web.address, interval=_PING)
                 self.drill.wait('the database to be used',
                                 lambda: pair.client.acknowledged() > _ENOUGH, _TIMEOUT)
             self.screen.state = lambda: self._state(pair)
-            undo.callback(setattr, self.screen, 'state', str)
             yield pair
 
     @contextlib.contextmanager
