@@ -18,8 +18,8 @@ LOG = logging.getLogger(__name__)
 # Seconds between two looks at what operators say.
 _LOOK = 1.0
 # A question to Cinder whether the primary has written reads all of a volume's objects: it waits
-# for so many times as long as the one before took.
-_REST = 10.0
+# for so many times as long as the one before took, but not for longer than these seconds.
+_REST, _LONGEST_REST = 10.0, 30.0
 # Seconds between two looks whether Nova still knows the server where it was.
 _SELDOM = 10.0
 # Seconds by which status_interval grows with each recovery that races.
@@ -96,7 +96,8 @@ class _Race:
         try:
             return self._dirty()
         finally:
-            self._sweep = run.now + max(run.options.dirty_interval, _REST * (run.now - began))
+            rest = min(_REST * (run.now - began), _LONGEST_REST)
+            self._sweep = run.now + max(run.options.dirty_interval, rest)
 
     def _dirty(self) -> verdicts.Verdict | None:
         run = self._run

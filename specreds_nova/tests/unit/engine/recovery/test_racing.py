@@ -73,3 +73,14 @@ class RacingTest(base.WorldTest):
             _READY if self.clock.now() > self.began + 60.0 else _NOT_YET)
         self.assertEqual(verdict.READY, self.race().kind)
         self.assertIn(self.volumes.dirty.call_count, range(4, 8))
+
+    def test_it_is_asked_again_even_so(self) -> None:
+        def very_slow(superposition: str) -> bool:
+            self.clock.sleep(20.0)
+            return False
+        self.world = self.make_world(status_interval=1.0, dirty_interval=2.0)
+        self.volumes.dirty.side_effect = very_slow
+        self.backups.status.side_effect = lambda *_: (
+            _READY if self.clock.now() > self.began + 95.0 else _NOT_YET)
+        self.assertEqual(verdict.READY, self.race().kind)
+        self.assertEqual(2, self.volumes.dirty.call_count)
