@@ -59,10 +59,6 @@ class Conductor:
         for thread in self._threads:
             thread.start()
 
-    def wake(self) -> None:
-        """There is something to do."""
-        self._wake.set()
-
     # For the dispatcher
 
     def reserve(self, recovery_id: str) -> bool:

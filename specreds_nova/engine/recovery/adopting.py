@@ -102,11 +102,9 @@ def _reboot(run: runs.Run, detail: dict[str, Any]) -> verdicts.Verdict | None:
         server = run.insist(compute.server, run.recovery.server)
         if server is None or (asked and server.task is None and server.status == 'ACTIVE'):
             return None
-        if server.host != run.recovery.host and server.task is None:
-            # An engine that died had it moved, before its host was heard again.
-            detail['host'] = server.host
-            return None
-        if not run.world.suspects.beats(run.recovery.host):
+        # An engine that died may have had it moved, before its host was heard again.
+        moved = server.host != run.recovery.host
+        if moved or not run.world.suspects.beats(run.recovery.host):
             return moving.move(run, run.recovery.host, detail)
         if server.task is None:
             try:

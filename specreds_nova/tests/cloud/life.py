@@ -59,10 +59,6 @@ class LifeTestCase(base.NovaTestCase):
             return done.returncode == 0
         self.wait(f'port {port} of {server.name}', open_now)
 
-    def return_primary(self) -> None:
-        """Have the host that the server was on clean up, and be up."""
-        self.drill.restart_compute(base.PRIMARY)
-
     def fill(self, recovery: drills.Recovery, mib: int) -> None:
         """Write to the end of a server's first disk, as if its guest did."""
         for done in range(0, mib, 64):

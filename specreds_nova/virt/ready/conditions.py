@@ -104,9 +104,9 @@ def parse(instance: Any) -> Condition:
             raise errors.BadCondition(instance=instance.uuid, name=name, value=value,
                                       reason=str(error)) from error
     timeout = _timeout(instance)
-    if timeout is None:
-        return Condition(kind, argument, float(cfg.CONF.specreds.ready_timeout), agent_port)
-    return Condition(kind, argument, timeout, agent_port, owned=True)
+    default = float(cfg.CONF.specreds.ready_timeout)
+    return Condition(kind, argument, default if timeout is None else timeout, agent_port,
+                     owned=timeout is not None)
 
 
 def _has_agent_port(instance: Any) -> bool:
