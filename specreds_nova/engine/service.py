@@ -2,6 +2,7 @@
 """One engine: what hears hosts, what acts on them, and what works on recoveries."""
 
 from collections.abc import Callable
+from concurrent import futures
 import queue
 import threading
 
@@ -46,6 +47,9 @@ _ASK_NOVA = 10.0
 # Seconds in which everything has to have ended after it was asked to.
 _PATIENCE = 5.0
 
+# Threads for what recoveries have done beside their steps.
+_BESIDE = 4
+
 _STOP = object()
 
 
@@ -72,12 +76,13 @@ class Engine:
         self._store = stores.from_conf(conf)
         self._flows = flows.from_conf(conf)
         self._board = jobs.from_conf(conf)
+        self._beside = futures.ThreadPoolExecutor(_BESIDE, 'beside')
         world = runs.World(
             clock=self._clock, compute=self._cloud.compute, backups=self._cloud.backups,
             volumes=self._cloud.volumes, suspects=suspects.Suspects(self._monitor, self._clock),
             store=self._store, options=options,
             choices=choices.Choices(self._clock, self._store, detection_conf.limits(options)),
-            stopping=self._stopping.is_set, observer=self._observer)
+            beside=self._beside.submit, stopping=self._stopping.is_set, observer=self._observer)
         self._ahead = ahead.Ahead(self._cloud.compute, self._clock)
         self._watcher.doubt = self._ahead.doubt
         self._conductor = conductors.Conductor(
@@ -127,6 +132,7 @@ class Engine:
         for thread in self._threads:
             thread.join(_PATIENCE)
         self._ahead.close()
+        self._beside.shutdown(wait=False, cancel_futures=True)
         self._flows.close()
         self._cloud.close()
         return calm

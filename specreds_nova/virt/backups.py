@@ -6,6 +6,7 @@ how far it had come, and Cinder what was decided meanwhile.
 """
 
 import builtins
+import contextlib
 from typing import Any
 
 from nova import exception as nova_exception
@@ -36,6 +37,7 @@ class Backups:
         self._watches = watches
         watches.then = self._harden_early
         self._starter = starting.Starter(site)
+        self._under_way = starting.UnderWay()
 
     # For callers
 
@@ -73,7 +75,13 @@ class Backups:
             record = journals.Record(recovery_id, instance_uuid, superposition_id,
                                      self._site.host)
             try:
-                self._starter.start(record)
+                with self._under_way.begun(recovery_id, instance_uuid) as go_on:
+                    self._starter.start(record, go_on)
+            except starting.Unwanted as exc:
+                self._drop_unstarted(record)
+                raise exception.StartFailed(
+                    f'recovery {recovery_id} was aborted while the backup of server '
+                    f'{instance_uuid} was started') from exc
             except exception.ServerNotEligible:
                 if self._journal.get(recovery_id) is not None:
                     self._fail(record, 'the server is not eligible')
@@ -137,9 +145,15 @@ class Backups:
     def abort(self, recovery_id: str) -> Status:
         """Remove a backup without a trace. Nothing is left of one that is not known.
 
+        One that is being started is given up at the next step.
+
         :raises RecoveryConflict: it is what counts, or is the server itself already
         :raises SuperpositionUnknown: Cinder does not answer, so it may be what counts
         """
+        unstarted = self._under_way.give_up(recovery_id)
+        if unstarted is not None:
+            with sites.locked(unstarted):
+                LOG.info('the start of recovery %s has ended', recovery_id)
         record = self._journal.get(recovery_id)
         if record is None:
             return _nothing(recovery_id, self._site.host)
@@ -216,6 +230,14 @@ class Backups:
         return domain is not None and domain.state in _RUNS
 
     # Steps
+
+    def _drop_unstarted(self, record: journals.Record) -> None:
+        if self._journal.get(record.recovery_id) is None:
+            # Nothing was begun, and nothing ever will be.
+            self._advance(record, journals.ABORTED)
+            return
+        with contextlib.suppress(exception.UndoIncomplete):
+            self.drop(record)
 
     def _harden(self, record: journals.Record) -> None:
         guest = self._site.launcher.backup(record.recovery_id, record.instance_uuid)

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The start of a backup: checked, claimed, connected, sealed, and then running."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+import contextlib
 import functools
+import threading
 import time
 from typing import Any
 
@@ -57,21 +59,60 @@ def _unbound(instance: Any) -> bool:
                for vif in instance.get_network_info())
 
 
+class Unwanted(Exception):
+    """Nobody needs any more what is being started."""
+
+
+class UnderWay:
+    """The starts of this host that have not ended."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._starts: dict[str, tuple[str, threading.Event]] = {}
+
+    @contextlib.contextmanager
+    def begun(self, recovery_id: str, instance_uuid: str) -> Iterator[Callable[[], None]]:
+        """Begin one; gives what raises :class:`Unwanted` once it is given up."""
+        given_up = threading.Event()
+
+        def go_on() -> None:
+            if given_up.is_set():
+                raise Unwanted
+
+        with self._lock:
+            self._starts[recovery_id] = instance_uuid, given_up
+        try:
+            yield go_on
+        finally:
+            with self._lock:
+                del self._starts[recovery_id]
+
+    def give_up(self, recovery_id: str) -> str | None:
+        """Have one end at its next step; gives the server, None if there is no such start."""
+        with self._lock:
+            instance_uuid, given_up = self._starts.get(recovery_id, (None, None))
+        if given_up is not None:
+            given_up.set()
+        return instance_uuid
+
+
 class Starter:
     """Starts backups on this host."""
 
     def __init__(self, site: sites.Site) -> None:
         self._site = site
 
-    def start(self, record: journals.Record) -> None:
+    def start(self, record: journals.Record, go_on: Callable[[], None]) -> None:
         """Start a backup. What was begun when this raises is in the journal, for undoing.
 
+        :param go_on: called before each step; raises if it need not be taken any more
         :raises ServerNotEligible: this host cannot run it
         """
         began = time.monotonic()
         context = sites.admin_context()
         with record.timed('database'):
             instance, bdms = load(context, record.instance_uuid)
+        go_on()
         with record.timed('eligibility'):
             reasons = self._site.eligibility.reasons(context, instance, bdms)
         if reasons:
@@ -81,9 +122,11 @@ class Starter:
         record.instance_name = instance.name
         record.primary = instance.host
         record.volume_ids = [bdm.volume_id for bdm in bdms]
+        go_on()
         self._site.journal.save(record)
         connections, network_info = self._prepare(context, record, instance)
         mark = domains.Mark(record.recovery_id, record.superposition_id)
+        go_on()
         with record.timed('domain'):
             self._site.launcher.launch(context, instance, bdms, connections, network_info, mark)
         record.timings_ms['rpc_to_running'] = round((time.monotonic() - began) * 1e3, 1)

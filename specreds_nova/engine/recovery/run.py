@@ -50,6 +50,7 @@ class World:
     """What steps have to do with.
 
     :ivar options: group ``[engine]``
+    :ivar beside: calls something, if it can while whoever asks goes on
     :ivar stopping: tells whether the engine is being stopped
     :ivar observer: told of what happens
     """
@@ -62,6 +63,7 @@ class World:
     store: ports.Store
     options: Any
     choices: choices.Choices
+    beside: Callable[[Callable[[], None]], object] = lambda act: act()
     stopping: Callable[[], bool] = lambda: False
     observer: observers.Observer = dataclasses.field(default_factory=observers.Observer)
 
@@ -80,6 +82,7 @@ class Run:
         self._server: model.Server | None = None
         self._resumed: verdicts.Verdict | None = None
         self._looked = False
+        self._written = False
         self._read = world.clock.now()
         if recovery.epoch == 1 and recovery.state == model.QUEUED and not recovery.steps:
             # Nobody has worked on it before.
@@ -243,9 +246,17 @@ class Run:
         """Say why there is no need to go on before the commit point; None if there is."""
         if self.recovery.abort:
             return verdicts.Verdict(verdicts.ABORTED, 'an operator wants it to end')
-        if not self.insisting() and not self.world.suspects.suspected(self._recovery.host):
+        if self.insisting():
+            return None
+        if self._written:
+            return verdicts.Verdict(verdicts.PRIMARY, 'it has written')
+        if not self.world.suspects.suspected(self._recovery.host):
             return verdicts.Verdict(verdicts.PRIMARY, f'{self._recovery.host} is back')
         return None
+
+    def wrote(self) -> None:
+        """Note that the primary has written since: what has, always has."""
+        self._written = True
 
     def spared(self) -> verdicts.Verdict | None:
         """The same right before the decision: it is never against a host that beats and is well.

@@ -1,16 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """The start of the backup, on another host if one cannot have it."""
 
+from collections.abc import Iterator
+import contextlib
 from typing import Any
 import uuid
 
 from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
+from specreds_nova.engine.recovery import early
 from specreds_nova.engine.recovery import preparing
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import verdict as verdicts
 
+# With more recoveries than these it is rather a host that is dead: reading all that its volumes
+# consist of would take time from its servers' backups, and is left to their races.
+_FEW = 4
 # Seconds that a host that is heard may take for it.
 _PATIENCE = 120.0
 _PAUSE = 0.5
@@ -43,9 +49,11 @@ def start(run: runs.Run, placed: verdicts.Verdict,
             return verdicts.Verdict(verdicts.AGAIN, 'its superposition is gone')
         with run.step(runs.START) as detail:
             detail.update(host=recovery.destination, backup=backup_id(run))
-            found = _on(run, str(recovery.destination), str(recovery.superposition))
+            with _looking(run):
+                found = _on(run, str(recovery.destination), str(recovery.superposition))
             if found is not None:
                 detail['error'] = found.why
+                found = run.over() or found
         if found is None:
             return verdicts.Verdict(verdicts.STARTED)
         if found.kind != _ELSEWHERE:
@@ -56,6 +64,18 @@ def start(run: runs.Run, placed: verdicts.Verdict,
         _note(run, placed, superposed)
         if placed.kind != verdicts.STARTED:
             return placed
+
+
+@contextlib.contextmanager
+def _looking(run: runs.Run) -> Iterator[None]:
+    """Find out meanwhile whether the primary has written."""
+    look = early.Look(run, str(run.recovery.destination), backup_id(run))
+    if run.world.choices.count() <= _FEW and not run.insisting():
+        run.world.beside(look.take)
+    try:
+        yield
+    finally:
+        look.over()
 
 
 def _note(run: runs.Run, placed: verdicts.Verdict, superposed: verdicts.Verdict) -> None:
@@ -79,9 +99,10 @@ _ELSEWHERE = 'elsewhere'
 def _on(run: runs.Run, host: str, superposition: str) -> verdicts.Verdict | None:
     """Have it started on a host; None if it runs."""
     began, silence = run.now, runs.Silence(run, host)
+    backup = backup_id(run)
     while True:
         try:
-            run.world.backups.start(host, backup_id(run), run.recovery.server, superposition)
+            run.world.backups.start(host, backup, run.recovery.server, superposition)
             return None
         except backup_errors.ServerNotEligible as exc:
             return verdicts.Verdict(_ELSEWHERE, exc.format_message())

@@ -344,6 +344,8 @@ class Backups:
                 backup = clouds.Backup(recovery_id, server_id, superposition_id, host)
                 there.backups[recovery_id] = backup
                 self._hub.wait(self._hub.spawn('cloud', lambda: self._boot(there, backup)))
+                if backup.phase in ('aborted', 'failed'):
+                    raise backup_errors.StartFailed(reason=f'{recovery_id} is {backup.phase}')
             elif backup.phase in ('aborted', 'failed'):
                 raise backup_errors.RecoveryConflict(reason=f'{recovery_id} is over')
             elif backup.superposition != superposition_id:

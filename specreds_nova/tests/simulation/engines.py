@@ -119,7 +119,8 @@ class Engine:
             backups=ends.Backups(self.line, hub, cloud),
             volumes=ends.Volumes(self.line, hub, cloud, watch(self)), suspects=self.suspects,
             store=kept, options=settings,
-            choices=choices.Choices(clock, kept, detection_conf.limits(settings)))
+            choices=choices.Choices(clock, kept, detection_conf.limits(settings)),
+            beside=lambda act: hub.spawn(name, act))
         self._world = world
         self._worker = working.Worker(world, attempt, name)
         self._dispatcher = dispatch.Dispatcher(

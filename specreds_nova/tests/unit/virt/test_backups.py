@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The life of a backup, step by step, and what is refused when."""
 
+from concurrent import futures
+import threading
 from typing import Any
+from unittest import mock
 
 from nova import utils
 from oslo_concurrency import lockutils
@@ -11,6 +14,7 @@ from specreds_nova.tests.unit.virt import base
 from specreds_nova.virt import durable
 from specreds_nova.virt import journal as journals
 from specreds_nova.virt import site as sites
+from specreds_nova.virt import starting
 
 
 class StartTest(base.TestCase):
@@ -76,6 +80,58 @@ class StartTest(base.TestCase):
         self.assertIn('Neutron does not answer', record.error or '')
         # The rest is undone nevertheless.
         self.claims.release.assert_called_once()
+
+    def test_aborted_meanwhile(self) -> None:
+        aborts = self.abort_when(self.claims.claim)
+        error = self.assertRaises(exception.StartFailed, self.start)
+        self.assertIn('was aborted', str(error))
+        self.assertEqual(['aborted'], [abort.result()['phase'] for abort in aborts])
+        self.launcher.launch.assert_not_called()
+        self.box.remove.assert_called_once()
+        self.claims.release.assert_called_once()
+        # The next one of this server is in nobody's way.
+        self.claims.claim.side_effect = None
+        self.assertEqual('running', self.start('another')['phase'])
+
+    def test_aborted_before_anything_was_begun(self) -> None:
+        self.eligibility.reasons.return_value = []
+        aborts = self.abort_when(self.eligibility.reasons)
+        self.assertRaises(exception.StartFailed, self.start)
+        self.assertEqual(['aborted'], [abort.result()['phase'] for abort in aborts])
+        self.box.seal.assert_not_called()
+        self.box.remove.assert_not_called()
+        # Whoever asks for it once more comes too late.
+        self.assertRaises(exception.RecoveryConflict, self.start)
+
+    def test_aborted_when_it_runs_nearly(self) -> None:
+        aborts = self.abort_when(self.launcher.launch)
+        self.start()
+        self.assertEqual(['aborted'], [abort.result()['phase'] for abort in aborts])
+        self.launcher.remove.assert_called_once()
+
+    def abort_when(self, step: mock.Mock) -> list[futures.Future[dict[str, Any]]]:
+        """Have the recovery aborted, by somebody else, while a step of its start is taken."""
+        aborts: list[futures.Future[dict[str, Any]]] = []
+        pool = futures.ThreadPoolExecutor(1)
+        self.addCleanup(pool.shutdown)
+        heard = threading.Event()
+        give_up = starting.UnderWay.give_up
+
+        def hear(under_way: starting.UnderWay, recovery_id: str) -> str | None:
+            found = give_up(under_way, recovery_id)
+            heard.set()
+            return found
+
+        patch = mock.patch.object(starting.UnderWay, 'give_up', hear)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+        def abort(*_arguments: Any, **_named: Any) -> Any:
+            aborts.append(pool.submit(self.backups.abort, base.RECOVERY))
+            self.assertTrue(heard.wait(10.0))
+            return mock.DEFAULT
+        step.side_effect = abort
+        return aborts
 
     def test_other_volumes(self) -> None:
         self.storage.connections.return_value = {'another': {}}
