@@ -88,7 +88,12 @@ class SuperRBDDriver(rbd.RBDDriver):
         # RBDDriver runs a program for this, which takes longer than putting a server's volumes
         # into superposition.
         if time.monotonic() > self._monitors_until:
-            self._monitors = super()._get_mon_addrs()
+            try:
+                found = self.worker.call(None, 'monitors')
+            except exception.SuperpositionError:
+                self._monitors = super()._get_mon_addrs()
+            else:
+                self._monitors = [host for host, _ in found], [port for _, port in found]
             self._monitors_until = time.monotonic() + _MONITORS_S
         return self._monitors
 

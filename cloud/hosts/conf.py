@@ -54,6 +54,13 @@ namespaces = [ ]
 migration_address = "{address}"
 """
 
+# At each start libvirt asks QEMU for some 400 properties of its processor, one by one, which takes
+# half a second where guests are emulated. Without this capability it asks for two that tell the
+# same of an emulated processor (of a real one they do not tell what is in its MSRs).
+_QEMU_EMULATED = """\
+capability_filters = [ "cpu-unavailable-features" ]
+"""
+
 _SECRET = """\
 <secret ephemeral='no' private='no'>
   <uuid>{uuid}</uuid>
@@ -160,7 +167,8 @@ class Writer:
         control = str(files.addresses[hosts_layout.CONTROL].ip)
         private.write(etc / 'libvirtd.conf', _LIBVIRTD.format(
             address=control, port=LIBVIRT_PORT, uuid=files.uuid))
-        private.write(etc / 'qemu.conf', _QEMU.format(address=control))
+        emulated = _QEMU_EMULATED if self._virt_type == 'qemu' else ''
+        private.write(etc / 'qemu.conf', _QEMU.format(address=control) + emulated)
         for backend in self._backends:
             uuid = backend.secret(self._settings)
             secret = etc / 'secrets' / f'{uuid}.xml'

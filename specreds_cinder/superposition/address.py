@@ -22,6 +22,17 @@ def host(address: str) -> str:
     return address.rsplit(':', 1)[0]
 
 
+def endpoint(address: str) -> tuple[str, str]:
+    """Give what a server's address is connected to: host, without brackets, and port.
+
+    :raises InvalidInput: it is no address
+    """
+    match = _CLIENT.fullmatch(address)
+    if match is None:
+        raise errors.InvalidInput(f'{address!r} does not have the form ADDRESS:PORT/NONCE')
+    return match['six'] or match['four'], match['port']
+
+
 def check(address: str) -> str:
     """Give back an address that names exactly one client.
 

@@ -14,6 +14,7 @@ from typing import Any
 from oslo_context import context
 
 from specreds_cinder import superposition as sp
+from specreds_cinder.superposition import address
 from specreds_cinder.superposition import backup as backups
 from specreds_cinder.superposition import overlay
 from specreds_cinder.superposition import record as records
@@ -129,6 +130,11 @@ class Operations:
         """Tell how large all overlays of the pool are if one believes their images: bytes."""
         return sum(overlay.presized(volume.size) for record in self._protocol.list(self._home)
                    for volume in record.volumes)
+
+    def monitors(self) -> builtins.list[tuple[str, str]]:
+        """List the addresses and ports of the cluster's monitors."""
+        found = self._protocol.cluster.mon({'prefix': 'mon dump'})
+        return [address.endpoint(monitor['addr']) for monitor in found['mons']]
 
     def eligibility(self, images: builtins.list[str]) -> builtins.list[builtins.list[str]]:
         """Say for each image why it cannot be superposed; nothing if it can."""

@@ -183,6 +183,12 @@ class LifeTest(WorkerTestCase):
                           superposition=superposition)
         backup.end()
 
+    def test_monitors(self) -> None:
+        monitors = self.cluster.mon({'prefix': 'mon dump'})['mons']
+        self.assertNotEqual([], monitors)
+        self.assertEqual([monitor['addr'] for monitor in monitors],
+                         [f'{host}:{port}/0' for host, port in self.ask('monitors')])
+
     def test_eligibility(self) -> None:
         good, held = self.make_volume(), self.make_volume()
         superposition = self.super(held.image)

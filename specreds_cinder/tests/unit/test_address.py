@@ -41,6 +41,20 @@ class CheckTest(testtools.TestCase):
         self.assertIn(repr(text), str(error))
 
 
+@ddt.ddt
+class EndpointTest(testtools.TestCase):
+
+    @ddt.data(('192.0.2.1:6789/0', '192.0.2.1', '6789'), ('[2001:db8::2]:3300/0', '2001:db8::2',
+                                                          '3300'))
+    @ddt.unpack
+    def test_of_a_monitor(self, text: str, host: str, port: str) -> None:
+        self.assertEqual((host, port), address.endpoint(text))
+
+    def test_of_nothing(self) -> None:
+        error = self.assertRaises(errors.InvalidInput, address.endpoint, '192.0.2.1')
+        self.assertIn("'192.0.2.1'", str(error))
+
+
 class FoundInTest(testtools.TestCase):
 
     def test_several(self) -> None:

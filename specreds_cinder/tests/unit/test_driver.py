@@ -244,12 +244,19 @@ class ServiceTest(DriverTestCase):
         self.assertEqual(7, self.driver._get_usage_info())
 
     def test_monitors_are_asked_once_in_a_while(self) -> None:
-        asked = self.upstream('_get_mon_addrs', return_value=(['192.0.2.1'], ['6789']))
         clock = self.useFixture(fixtures.MockPatch('specreds_cinder.driver.time.monotonic')).mock
+        self.answers['monitors'] = [('192.0.2.1', '6789'), ('2001:db8::2', '6790')]
         for now, times in ((1e6, 1), (1e6 + 59, 1), (1e6 + 61, 2)):
             clock.return_value = now
-            self.assertEqual((['192.0.2.1'], ['6789']), self.driver._get_mon_addrs())
-            self.assertEqual(times, asked.call_count)
+            self.assertEqual((['192.0.2.1', '2001:db8::2'], ['6789', '6790']),
+                             self.driver._get_mon_addrs())
+            self.assertEqual(times, self.worker.call.call_count)
+
+    def test_monitors_are_found_out_nevertheless(self) -> None:
+        asked = self.upstream('_get_mon_addrs', return_value=(['192.0.2.1'], ['6789']))
+        self.answers['monitors'] = exception.SuperpositionUnavailable('no answer')
+        self.assertEqual((['192.0.2.1'], ['6789']), self.driver._get_mon_addrs())
+        asked.assert_called_once_with()
 
     def test_set_up(self) -> None:
         checked = self.upstream('check_for_setup_error')
