@@ -16,8 +16,12 @@ from typing import Any
 
 from nova.network import model as network_model
 import os_vif
+from os_vif.objects import instance_info as instance_objects
+from os_vif.objects import network as network_objects
+from os_vif.objects import vif as vif_objects
 from oslo_concurrency import processutils
 from oslo_config import cfg
+from oslo_utils import uuidutils
 from ovsdbapp import exceptions as ovsdb_exceptions
 from vif_plug_ovs import privsep as vif_privsep
 from vif_plug_ovs.ovsdb import ovsdb_lib
@@ -60,6 +64,19 @@ class Ovs(base.Mechanism):
         # os-vif starts it at the first port that it plugs, and says so if it runs already.
         if vif_privsep.vif_plug.channel is None:
             vif_privsep.vif_plug.start()
+        # There is a switch at all.
+        self._switch.ovsdb.list_br().execute(check_error=True)
+        # What os-vif loads with the first port, in two processes: to unplug one that nobody has
+        # plugged does nothing else.
+        port = uuidutils.generate_uuid()
+        os_vif.unplug(
+            vif_objects.VIFOpenVSwitch(
+                id=port, plugin='ovs', vif_name=f'tap{port[:11]}',
+                bridge_name=cfg.CONF.neutron.ovs_bridge,
+                network=network_objects.Network(id=port, bridge=cfg.CONF.neutron.ovs_bridge),
+                port_profile=vif_objects.VIFPortProfileOpenVSwitch(
+                    interface_id=port, create_port=False)),
+            instance_objects.InstanceInfo(uuid=port, name='specreds-warm-up'))
 
     def refusal(self, vif_type: str, vnic_type: str, details: Mapping[str, Any]) -> str | None:
         if vnic_type != network_model.VNIC_TYPE_NORMAL:

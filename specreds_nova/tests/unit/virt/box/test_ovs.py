@@ -5,9 +5,11 @@ from typing import Any
 from unittest import mock
 
 import fixtures
+from os_vif import objects as os_vif_objects
 from oslo_concurrency import processutils
 from oslo_config import cfg
 import testtools
+from vif_plug_ovs import privsep as vif_privsep
 from vif_plug_ovs.ovsdb import ovsdb_lib
 
 from specreds_nova.tests.unit.virt.box import fakes
@@ -27,6 +29,7 @@ class FakeDatabase:
             ('Bridge', 'br-int'): {'name': 'br-int', 'external_ids': {}, 'fail_mode': 'secure',
                                    'datapath_type': 'netdev'}}
         self.bridges: dict[str, str] = {}
+        self.up = True
 
     @contextlib.contextmanager
     def transaction(self, check_error: bool) -> Any:
@@ -50,6 +53,11 @@ class FakeDatabase:
 
     port_to_br = iface_to_br
 
+    def list_br(self) -> Any:
+        if not self.up:
+            raise OSError('there is no switch')
+        return mock.Mock()
+
 
 class _TestCase(testtools.TestCase):
 
@@ -67,6 +75,36 @@ class _TestCase(testtools.TestCase):
         self.useFixture(fixtures.MockPatchObject(ovs, '_TIMEOUT', 0))
         self.plan = fakes.plan()
         self.ovs = ovs.Ovs()
+
+
+class WarmUpTest(_TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        os_vif_objects.register_all()
+        self.helper = self.useFixture(fixtures.MockPatchObject(
+            vif_privsep.vif_plug, 'start')).mock
+        self.useFixture(fixtures.MockPatchObject(vif_privsep.vif_plug, 'channel', None))
+        self.unplug = self.useFixture(fixtures.MockPatch('os_vif.unplug')).mock
+        cfg.CONF.neutron.ovs_bridge = 'br-int'
+
+    def test_os_vif_has_unplugged_a_port_that_is_nobodys(self) -> None:
+        self.ovs.warm_up()
+        self.helper.assert_called_once_with()
+        [vif, instance] = self.unplug.call_args.args
+        self.assertEqual(('ovs', 'br-int', vif.id), (vif.plugin, vif.bridge_name, instance.uuid))
+        self.assertEqual(f'tap{vif.id[:11]}', vif.vif_name)
+
+    def test_helper_that_runs_is_not_started(self) -> None:
+        vif_privsep.vif_plug.channel = mock.Mock()
+        self.ovs.warm_up()
+        self.helper.assert_not_called()
+
+    def test_without_a_switch_os_vif_is_not_asked(self) -> None:
+        # It would say at length what failed.
+        self.database.up = False
+        self.assertRaises(OSError, self.ovs.warm_up)
+        self.unplug.assert_not_called()
 
 
 class TestRefusal(_TestCase):
