@@ -84,7 +84,8 @@ class WarmUpTest(_TestCase):
         os_vif_objects.register_all()
         self.helper = self.useFixture(fixtures.MockPatchObject(
             vif_privsep.vif_plug, 'start')).mock
-        self.useFixture(fixtures.MockPatchObject(vif_privsep.vif_plug, 'channel', None))
+        self.useFixture(fixtures.MockPatchObject(vif_privsep.vif_plug, 'channel'))
+        vif_privsep.vif_plug.channel = None
         self.unplug = self.useFixture(fixtures.MockPatch('os_vif.unplug')).mock
         cfg.CONF.neutron.ovs_bridge = 'br-int'
 
