@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command ``specreds-backup``: the backups of compute hosts by hand, over Nova's own bus."""
+"""Commands whose threads are native: that is settled before anything else is imported.
+
+``specreds-backup`` handles the backups of compute hosts by hand, over Nova's own bus.
+"""
 
 import warnings
 
