@@ -8,6 +8,7 @@ this is what the engine itself can do.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent import futures
 import contextlib
 import dataclasses
 import os
@@ -79,11 +80,12 @@ def _measure(servers: int, url: str, port: int) -> float:
     stopping = threading.Event()
     clock, cloud = clocks.Clock(stopping), _Cloud(servers)
     store, board = stores.from_conf(conf), jobs.from_conf(conf)
+    pool = futures.ThreadPoolExecutor()
     world = runs.World(
         clock=clock, compute=cloud, backups=cloud, volumes=cloud, suspects=cloud, store=store,
         options=conf.engine,
         choices=choices.Choices(clock, store, detection_conf.limits(conf.engine)),
-        stopping=stopping.is_set)
+        beside=pool.submit, stopping=stopping.is_set)
     kept = flows.from_conf(conf)
     conductor = conductors.Conductor(
         world, board, kept, 'bench', conf.engine.slots, conf.engine.job_lease,
@@ -101,6 +103,7 @@ def _measure(servers: int, url: str, port: int) -> float:
     finally:
         stopping.set()
         conductor.stop(5.0)
+        pool.shutdown()
         kept.close()
     return last
 
@@ -114,20 +117,26 @@ class _Cloud:
     def __post_init__(self) -> None:
         self._random = random.Random(1)
         self._lock = threading.Lock()
-        self._asked: list[float] = []
+        self._asked: dict[str, float] = {}
+        self._unforeseen: set[str] = set()
         self._all = threading.Event()
         self._servers = [self._server(number) for number in range(self.servers_there)]
 
     def started(self, timeout: float) -> float:
         """Wait until all are asked for, and give when the last one was.
 
-        :raises CloudError: it was not, in time
+        :raises CloudError: it was not, in time; or something was asked that is not here
         """
-        if not self._all.wait(timeout):
+        waited = self._all.wait(timeout)
+        if self._unforeseen:
+            raise commands.CloudError(
+                f'the engine asked for {", ".join(sorted(self._unforeseen))}, which the simulated '
+                f'cloud does not know')
+        if not waited:
             raise commands.CloudError(
                 f'{len(self._asked)} of {self.servers_there} backups were asked for in '
                 f'{timeout:g} s')
-        return max(self._asked)
+        return max(self._asked.values())
 
     def _takes(self, between: tuple[float, float]) -> None:
         time.sleep(self._random.uniform(*between))
@@ -148,6 +157,11 @@ class _Cloud:
     def healthy(self) -> list[str]:
         """The others are."""
         return [f'host{number}' for number in range(HOSTS)]
+
+    def await_ready(self, host: str, backup: str, seconds: float) -> bool:
+        """None of them is."""
+        time.sleep(seconds)
+        return False
 
     def beats(self, host: str) -> bool:
         """The others do."""
@@ -198,7 +212,7 @@ class _Cloud:
               superposition_id: str) -> Mapping[str, Any]:
         """Note when."""
         with self._lock:
-            self._asked.append(time.monotonic())
+            self._asked.setdefault(server_id, time.monotonic())
             if len(self._asked) >= self.servers_there:
                 self._all.set()
         self._takes(_START)
@@ -210,6 +224,8 @@ class _Cloud:
         return {'phase': 'running', 'ready': False, 'domain': {'state': 'running'}}
 
     def __getattr__(self, name: str) -> Any:
+        # Engines go on after anything unforeseen: the figure would be that of something else.
+        self._unforeseen.add(name)
         raise AttributeError(f'nobody asks for {name} before the backups have started')
 
 

@@ -14,6 +14,7 @@ import time
 from typing import Any
 import xmlrpc.client
 
+import psutil  # type: ignore[import-untyped]
 from supervisor import xmlrpc as supervisor_xmlrpc
 
 from cloud import commands
@@ -186,6 +187,13 @@ class Supervisor:
             return []
         return [Process(info['name'], info['statename'], info['pid'], info['start'])
                 for info in self._call('getAllProcessInfo')]
+
+    def members(self) -> list[int]:
+        """All processes: supervisord, its daemons, and theirs; none if it is not running."""
+        if not self.running():
+            return []
+        first = psutil.Process(self._call('getPID'))
+        return [first.pid, *(one.pid for one in first.children(recursive=True))]
 
     def process(self, name: str) -> Process:
         """:raises CloudError: there is no such daemon, or supervisord is not running"""

@@ -6,6 +6,7 @@ nothing from them. Linux groups processes by session (autogroups, sched(7)) and 
 the same share, so that all of a control plane would get as much as a single guest.
 """
 
+from collections.abc import Callable, Collection, Iterable, Iterator
 import contextlib
 import os
 import pathlib
@@ -30,14 +31,31 @@ def prefer(pid: int | str, nice: int) -> None:
         pathlib.Path(f'/proc/{pid}/autogroup').write_text(str(nice))
 
 
-def confine(pid: int) -> None:
-    """Let a process run on the last of the processors only, if there are several.
+@contextlib.contextmanager
+def confined(members: Callable[[], Iterable[int]]) -> Iterator[None]:
+    """Have processes, and what they start, run on the last of the processors while this lasts.
 
-    :param pid: one that may end meanwhile
+    :param members: gives them as they are at a moment
     """
-    processors = os.sched_getaffinity(0)
-    if len(processors) < 2:
-        return
-    with contextlib.suppress(OSError):
-        for thread in os.listdir(f'/proc/{pid}/task'):
-            os.sched_setaffinity(int(thread), {max(processors)})
+    everywhere = os.sched_getaffinity(0)
+    _run_on(members, {max(everywhere)})
+    try:
+        yield
+    finally:
+        _run_on(members, everywhere)
+
+
+def _run_on(members: Callable[[], Iterable[int]], processors: Collection[int]) -> None:
+    # What was started while this looked for the first time is there at the second.
+    for _ in range(2):
+        for pid in members():
+            for thread in _threads(pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.sched_setaffinity(thread, processors)
+
+
+def _threads(pid: int) -> list[int]:
+    try:
+        return [int(name) for name in os.listdir(f'/proc/{pid}/task')]
+    except OSError:
+        return []

@@ -14,14 +14,12 @@
     if it had died, and has not.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent import futures
 import contextlib
-import itertools
 import json
 import os
 import signal
-import threading
 import time
 from typing import Any
 
@@ -41,12 +39,8 @@ _AFTER = 5.0
 _HANG = 2.0
 # A client that does not give up: slow answers are no errors.
 _PATIENT = ('--timeout', '60')
-# Seconds between two transactions of a paced client. All hosts share the processors of one machine
-# here, and what a backup takes of these is nothing that it would take from a primary: the
-# primaries come first then, before the accident and after it, and backups use one processor only.
+# Seconds between two transactions of a paced client.
 _PACE = '0.05'
-# Seconds between two looks for backups that have just been started.
-_APART = 0.2
 
 
 def speculative(stage: stages.Stage, before: float) -> outcome.Outcome:
@@ -149,7 +143,8 @@ def suspicion(stage: stages.Stage, before: float, *, hang: bool = True) -> outco
         database's client is paced, and its throughput is of interest
     """
     wrong: list[str] = []
-    with stage.servers(*_PATIENT, *(() if hang else ('--interval', _PACE))) as pair:
+    with stage.servers(*_PATIENT, *(() if hang else ('--interval', _PACE))) as pair, (
+            contextlib.nullcontext() if hang else stage.home_of_its_own()):
         pids = {server: stage.drill.pid(server, stages.HOME) for server in pair.servers}
         if not hang:
             for pid in pids.values():
@@ -162,8 +157,6 @@ def suspicion(stage: stages.Stage, before: float, *, hang: bool = True) -> outco
                          + (', and its guests hang' if hang else ''))
         with contextlib.ExitStack() as undo:
             undo.callback(stage.home.heal)
-            if not hang:
-                undo.enter_context(_apart(stage, pair.servers))
             if hang:
                 for pid in pids.values():
                     _signal(pid, signal.SIGSTOP)
@@ -309,30 +302,6 @@ def _elsewhere(stage: stages.Stage, server: drills.Server) -> list[str]:
         return [f'{server.name} is {shown["status"]} on {host}']
     running = stage.drill.running(server)
     return [] if running == [host] else [f'{server.name} runs on {running}, Nova says {host}']
-
-
-@contextlib.contextmanager
-def _apart(stage: stages.Stage, servers: Sequence[drills.Server]) -> Iterator[None]:
-    """Have the servers' backups use one processor only, from their first moment."""
-    others = [host.name for host in stage.cloud.hosts if host.name != stages.HOME]
-    ended = threading.Event()
-
-    def look() -> None:
-        confined: set[int] = set()
-        while not ended.wait(_APART):
-            for server, host in itertools.product(servers, others):
-                pid = stage.drill.pid(server, host)
-                if pid is not None and pid not in confined:
-                    shares.confine(pid)
-                    confined.add(pid)
-
-    with futures.ThreadPoolExecutor() as pool:
-        looking = pool.submit(look)
-        try:
-            yield
-        finally:
-            ended.set()
-            looking.result()
 
 
 def _signal(pid: int | None, number: int) -> None:

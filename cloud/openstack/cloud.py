@@ -98,6 +98,10 @@ class Cloud:
         """oslo.messaging's URL of the broker; it has a password in it."""
         return broker.url(self.settings, self._passwords)
 
+    def members(self) -> list[int]:
+        """All processes of the control plane."""
+        return self._supervisor.members()
+
     def openrc(self, persona: str = 'admin') -> pathlib.Path:
         """The file to source in a shell, for one of :data:`credentials.PERSONAS`."""
         return self.files.openrc(persona)

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command ``specreds-engine``."""
 
+from collections.abc import Sequence
+
 from specreds_nova.engine import main as engine
 
 
-def main() -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Run an engine; gives the exit status."""
-    return engine.main()
+    return engine.main(argv)

@@ -3,26 +3,45 @@
 
 import os
 import subprocess
+import sys
 
 import testtools
 
 from cloud import shares
 
+# Says which processors a process that it starts may use.
+_STARTER = ("import os, subprocess, sys\n"
+            "sys.stdin.readline()\n"
+            "subprocess.run([sys.executable, '-c',"
+            " 'import os; print(sorted(os.sched_getaffinity(0)))'])\n")
 
-class ConfineTest(testtools.TestCase):
-    """A process that stands for a guest."""
 
-    def test_one_processor(self) -> None:
-        there = os.sched_getaffinity(0)
-        process = subprocess.Popen(['sleep', '60'])
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        shares.confine(process.pid)
-        self.assertEqual({max(there)}, os.sched_getaffinity(process.pid))
-        self.assertEqual(there, os.sched_getaffinity(0))
+class ConfinedTest(testtools.TestCase):
+    """Processes that stand for a control plane."""
 
-    def test_one_that_has_ended(self) -> None:
-        process = subprocess.Popen(['true'])
-        process.wait()
-        shares.confine(process.pid)
-        self.assertRaises(ProcessLookupError, os.sched_getaffinity, process.pid)
+    def setUp(self) -> None:
+        super().setUp()
+        self.there = os.sched_getaffinity(0)
+        self.process = subprocess.Popen([sys.executable, '-c', _STARTER], text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.addCleanup(self.process.communicate)
+        self.addCleanup(self.process.kill)
+
+    def test_one_processor_for_a_while(self) -> None:
+        with shares.confined(lambda: [self.process.pid]):
+            self.assertEqual({max(self.there)}, os.sched_getaffinity(self.process.pid))
+            self.assertEqual(self.there, os.sched_getaffinity(0))
+        self.assertEqual(self.there, os.sched_getaffinity(self.process.pid))
+
+    def test_what_it_starts(self) -> None:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        with shares.confined(lambda: [self.process.pid]):
+            self.process.stdin.write('go on\n')
+            self.process.stdin.flush()
+            self.assertEqual(f'[{max(self.there)}]\n', self.process.stdout.readline())
+
+    def test_one_that_ends(self) -> None:
+        with shares.confined(lambda: [self.process.pid]):
+            self.process.kill()
+            self.process.wait()
+        self.assertRaises(ProcessLookupError, os.sched_getaffinity, self.process.pid)

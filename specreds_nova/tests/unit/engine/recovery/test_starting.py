@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The start of a backup, and that it is given up when the primary is found to write."""
 
+from collections.abc import Callable
+
 from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
@@ -47,7 +49,7 @@ class StartingTest(base.WorldTest):
         self.backups.status.assert_not_called()
 
     def test_found_out_late(self) -> None:
-        looks = []
+        looks: list[Callable[[], None]] = []
         self.world = self.make_world(beside=looks.append)
         self.run_ = runs.Run(self.world, self.run_.recovery)
         self.volumes.dirty.return_value = True
