@@ -151,13 +151,14 @@ class _Bench:
             client = users.Postgres(self._cloud, self.directory(), server.address)
             client.start('--payload', _PAYLOAD, '--interval', _PACE, '--timeout', '60')
             drill.wait('the database to be used', lambda: client.acknowledged() > 0)
-            counts = [(time.monotonic(), client.acknowledged())]
-            time.sleep(_BEFORE)
-            counts.append((time.monotonic(), client.acknowledged()))
-            recovery = drill.start(server, _BACKUP)
-            drill.ready(recovery)
-            time.sleep(_BEFORE / 3)
-            counts.append((time.monotonic(), client.acknowledged()))
+            with self._cloud.alone(_PRIMARY):
+                counts = [(time.monotonic(), client.acknowledged())]
+                time.sleep(_BEFORE)
+                counts.append((time.monotonic(), client.acknowledged()))
+                recovery = drill.start(server, _BACKUP)
+                drill.ready(recovery)
+                time.sleep(_BEFORE / 3)
+                counts.append((time.monotonic(), client.acknowledged()))
             drill.abort(recovery)
             summary = client.stop()
         if failed := users.failed(summary):

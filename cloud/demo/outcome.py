@@ -126,7 +126,8 @@ def phases(event: float, suspected: float, steps: Sequence[recoveries.Step], ser
     """Give what an engine's recovery has spent its time on, until the first answer.
 
     What the engine did while another phase was under way counts for the earlier one only, and
-    what passes between two steps for the later one.
+    what passes between two steps for the later one. The backup is let out when its box is open:
+    what its host does after that is no phase.
 
     :param event: when the accident happened; all moments are seconds since the epoch
     :param served: when the first answer came
@@ -137,8 +138,9 @@ def phases(event: float, suspected: float, steps: Sequence[recoveries.Step], ser
         name = _STEPS.get(step.name)
         if name is None or step.ended is None:
             continue
-        began, ended = known.get(name, (step.began, step.ended))
-        known[name] = min(began, step.began), max(ended, step.ended)
+        last = step.ended if step.opened is None else step.opened
+        began, ended = known.get(name, (step.began, last))
+        known[name] = min(began, step.began), max(ended, last)
     at = suspected
     if known:
         known['dispatch'] = suspected, min(began for began, _ in known.values())

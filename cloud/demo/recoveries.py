@@ -22,12 +22,14 @@ class Step:
     """One step of a recovery, in seconds since the epoch.
 
     :ivar ended: None while it is under way, or if it was cut off
+    :ivar opened: when users could reach the guest again, if it is the step that lets it out
     """
 
     name: str
     began: float
     ended: float | None
     engine: str
+    opened: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,8 +96,9 @@ class Engine:
 
 
 def _step(found: Mapping[str, Any]) -> Step:
-    return Step(found['name'], _seconds(found['began_at']), _moment(found['ended_at']),
-                found['engine'])
+    ended, after = _moment(found['ended_at']), found.get('detail', {}).get('after_opening_s')
+    opened = None if ended is None or after is None else ended - after
+    return Step(found['name'], _seconds(found['began_at']), ended, found['engine'], opened)
 
 
 def _moment(text: str | None) -> float | None:

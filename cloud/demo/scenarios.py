@@ -144,7 +144,7 @@ def suspicion(stage: stages.Stage, before: float, *, hang: bool = True) -> outco
     """
     wrong: list[str] = []
     with stage.servers(*_PATIENT, *(() if hang else ('--interval', _PACE))) as pair, (
-            contextlib.nullcontext() if hang else stage.home_of_its_own()):
+            contextlib.nullcontext() if hang else stage.cloud.alone(stages.HOME)):
         pids = {server: stage.drill.pid(server, stages.HOME) for server in pair.servers}
         if not hang:
             for pid in pids.values():

@@ -4,7 +4,6 @@
 from collections.abc import Iterator
 import contextlib
 import dataclasses
-import itertools
 import pathlib
 import tempfile
 import time
@@ -13,7 +12,6 @@ from typing import Any
 from keystoneauth1 import exceptions as keystone_exceptions
 
 from cloud import drill as drills
-from cloud import shares
 from cloud import users
 from cloud.demo import recoveries
 from cloud.demo import screen as screens
@@ -76,18 +74,6 @@ class Stage:
     def home(self) -> one_host.Host:
         """The host that has accidents."""
         return self.cloud.host(HOME)
-
-    @contextlib.contextmanager
-    def home_of_its_own(self) -> Iterator[None]:
-        """Have all but that host, the storage and the users make do with one processor.
-
-        One machine plays the whole cloud here. What the control plane and other hosts do takes
-        nothing from a host that is a machine of its own.
-        """
-        others = [host for host in self.cloud.hosts if host.name != HOME]
-        with shares.confined(lambda: [*self.cloud.members(), *itertools.chain.from_iterable(
-                host.members() for host in others)]):
-            yield
 
     # Servers
 

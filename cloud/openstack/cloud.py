@@ -3,9 +3,11 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent import futures
+import contextlib
 import dataclasses
 import functools
 from importlib import metadata
+import itertools
 import pathlib
 from typing import Any
 
@@ -17,6 +19,7 @@ from cloud import commands
 from cloud import directory
 from cloud import hosts as compute_hosts
 from cloud import processes
+from cloud import shares
 from cloud.hosts import services as hosts_services
 from cloud.openstack import accounts
 from cloud.openstack import broker
@@ -98,9 +101,15 @@ class Cloud:
         """oslo.messaging's URL of the broker; it has a password in it."""
         return broker.url(self.settings, self._passwords)
 
-    def members(self) -> list[int]:
-        """All processes of the control plane."""
-        return self._supervisor.members()
+    def alone(self, name: str) -> contextlib.AbstractContextManager[None]:
+        """Have all but a compute host, the storage and the users make do with one processor.
+
+        One machine plays the whole cloud here. What the control plane and other hosts do takes
+        nothing from a host that is a machine of its own.
+        """
+        others = [host for host in self.hosts if host.name != name]
+        return shares.confined(lambda: itertools.chain(
+            self._supervisor.members(), *(host.members() for host in others)))
 
     def openrc(self, persona: str = 'admin') -> pathlib.Path:
         """The file to source in a shell, for one of :data:`credentials.PERSONAS`."""

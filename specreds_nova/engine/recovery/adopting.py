@@ -30,7 +30,7 @@ def promote(run: runs.Run, decided: verdicts.Verdict) -> verdicts.Verdict:
         host = run.recovery.destination
         silence = runs.Silence(run, host)
         while True:
-            failure = _let_out(run, host)
+            failure = _let_out(run, host, detail)
             if failure is None:
                 run.world.observer.recovery('promote', run.recovery)
                 break
@@ -42,10 +42,14 @@ def promote(run: runs.Run, decided: verdicts.Verdict) -> verdicts.Verdict:
     return decided
 
 
-def _let_out(run: runs.Run, host: str) -> str | None:
+def _let_out(run: runs.Run, host: str, detail: dict[str, Any]) -> str | None:
     """Ask once; why it is not out, if it is not. If it never will be it is forgotten."""
     try:
-        run.world.backups.promote(host, starting.backup_id(run))
+        status = run.world.backups.promote(host, starting.backup_id(run))
+        took = status.get('timings_ms', {})
+        if 'box_open' in took and 'box_settled' in took:
+            # Users reach the guest from there on; Neutron is told, and DHCP stopped, after it.
+            detail['after_opening_s'] = (took['box_settled'] - took['box_open']) / 1e3
         return None
     except _LASTING as exc:
         # What it had written is not lost: whoever runs the server now goes on from there.

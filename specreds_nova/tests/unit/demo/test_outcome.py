@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is read out of a client's log and an engine's steps."""
 
+import dataclasses
 import itertools
 
 from hypothesis import given
@@ -76,6 +77,11 @@ class PhasesTest(testtools.TestCase):
     def test_a_step_that_was_taken_over_counts_from_its_first_attempt(self) -> None:
         steps = [_step('super', 1.0, None), _step('super', 3.0, 3.5), _step('super', 1.5, 2.0)]
         self.assertIn(('super', 1.5, 3.5), self.phases(steps, 9.0))
+
+    def test_the_backup_is_out_when_its_box_is_open(self) -> None:
+        step = dataclasses.replace(_step('promote', 2.0, 4.0), opened=_EVENT + 2.25)
+        self.assertEqual([('promote', 2.0, 2.25), ('answer', 2.25, 3.0)],
+                         self.phases([step], 3.0)[2:])
 
     def test_nothing_after_the_first_answer(self) -> None:
         steps = [_step('promote', 2.0, 4.0)]

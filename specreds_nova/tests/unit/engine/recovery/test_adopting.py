@@ -8,6 +8,24 @@ from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.tests.unit.engine.recovery import base
 
 
+class PromoteTest(base.WorldTest):
+    """What is told of letting a backup out."""
+
+    def promote(self) -> model.Step:
+        """Promote; gives the step as it is kept."""
+        recovery = self.make_recovery('a', state=model.COMMITTED, destination='h2')
+        adopting.promote(runs.Run(self.world, recovery), verdicts.Verdict(verdicts.PROMOTED))
+        [step] = self.store.history[recovery.id].steps
+        return step
+
+    def test_when_users_could_reach_it(self) -> None:
+        self.assertEqual({'after_opening_s': 0.9}, self.promote().detail)
+
+    def test_a_host_that_does_not_tell(self) -> None:
+        self.backups.promote.return_value = {'timings_ms': {'box_open': 40}}
+        self.assertEqual({}, self.promote().detail)
+
+
 class GiveWayTest(base.WorldTest):
     """Whoever serves lets others go first, for a while."""
 
