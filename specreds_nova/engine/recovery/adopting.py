@@ -76,7 +76,7 @@ def adopt(run: runs.Run, promoted: verdicts.Verdict) -> verdicts.Verdict:
             if promoted.kind == verdicts.PROMOTED and run.recovery.destination is not None:
                 _give_way(run)
             found = moving.move(run, run.recovery.host, detail,
-                                lambda host: _let_out(run, host) is None)
+                                lambda host: _let_out(run, host, {}) is None)
     if found is not None:
         return found
     run.change(state=model.MERGING)

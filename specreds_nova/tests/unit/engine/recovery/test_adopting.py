@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """When Nova learns of a backup that has been let out."""
 
+from unittest import mock
+
+from specreds_nova import exception as backup_errors
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import adopting
 from specreds_nova.engine.recovery import run as runs
@@ -24,6 +27,17 @@ class PromoteTest(base.WorldTest):
     def test_a_host_that_does_not_tell(self) -> None:
         self.backups.promote.return_value = {'timings_ms': {'box_open': 40}}
         self.assertEqual({}, self.promote().detail)
+
+
+    def test_that_is_tried_again_while_nova_moves_it(self) -> None:
+        recovery = self.make_recovery('a', state=model.COMMITTED, destination='h2')
+        run = runs.Run(self.world, recovery)
+        with mock.patch.object(adopting.moving, 'move', return_value=None) as move:
+            adopting.adopt(run, verdicts.Verdict(verdicts.PROMOTED))
+        let_out = move.call_args.args[-1]
+        self.assertTrue(let_out('h2'))
+        self.backups.promote.side_effect = backup_errors.BackupError('no answer')
+        self.assertFalse(let_out('h2'))
 
 
 class GiveWayTest(base.WorldTest):
