@@ -6,6 +6,7 @@ from unittest import mock
 from specreds_nova import exception as backup_errors
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import adopting
+from specreds_nova.engine.recovery import moving
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.tests.unit.engine.recovery import base
@@ -32,7 +33,7 @@ class PromoteTest(base.WorldTest):
     def test_that_is_tried_again_while_nova_moves_it(self) -> None:
         recovery = self.make_recovery('a', state=model.COMMITTED, destination='h2')
         run = runs.Run(self.world, recovery)
-        with mock.patch.object(adopting.moving, 'move', return_value=None) as move:
+        with mock.patch.object(moving, 'move', return_value=None) as move:
             adopting.adopt(run, verdicts.Verdict(verdicts.PROMOTED))
         let_out = move.call_args.args[-1]
         self.assertTrue(let_out('h2'))
