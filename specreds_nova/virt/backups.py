@@ -150,14 +150,17 @@ class Backups:
         :raises RecoveryConflict: it is what counts, or is the server itself already
         :raises SuperpositionUnknown: Cinder does not answer, so it may be what counts
         """
-        unstarted = self._under_way.give_up(recovery_id)
-        if unstarted is not None:
-            with sites.locked(unstarted):
-                LOG.info('the start of recovery %s has ended', recovery_id)
+        instance_uuid = self._under_way.give_up(recovery_id)
         record = self._journal.get(recovery_id)
-        if record is None:
+        if record is not None:
+            instance_uuid = record.instance_uuid
+        if instance_uuid is None:
             return _nothing(recovery_id, self._site.host)
-        with sites.locked(record.instance_uuid):
+        with sites.locked(instance_uuid):
+            # What a start that has just ended has left, if anything.
+            record = self._journal.get(recovery_id)
+            if record is None:
+                return _nothing(recovery_id, self._site.host)
             if record.phase in journals.ENDED:
                 return self._describe(record)
             self._need(record, journals.STARTING, journals.RUNNING, journals.HARDENED,
