@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A world in which nothing takes time."""
 
-from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
@@ -49,16 +48,14 @@ class WorldTest(testtools.TestCase):
         self.clock.sleep(seconds)
         return False
 
-    def make_world(self, limits: servers.Limits | None = None,
-                   beside: Callable[[Callable[[], None]], object] = lambda act: act(),
-                   **options: Any) -> runs.World:
+    def make_world(self, limits: servers.Limits | None = None, **options: Any) -> runs.World:
         """Give a world."""
         store: Any = self.store
         return runs.World(
             clock=self.clock, compute=self.compute, backups=self.backups, volumes=self.volumes,
             suspects=self.suspects, store=store, options=engines.options(**options),
             choices=choices.Choices(self.clock, store, limits or self.limits),
-            beside=beside, observer=self.observer)
+            observer=self.observer)
 
     def make_recovery(self, server: str = 'a', **values: Any) -> model.Recovery:
         """Give a recovery that is in the store."""

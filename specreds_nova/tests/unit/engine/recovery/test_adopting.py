@@ -29,7 +29,6 @@ class PromoteTest(base.WorldTest):
         self.backups.promote.return_value = {'timings_ms': {'box_open': 40}}
         self.assertEqual({}, self.promote().detail)
 
-
     def test_that_is_tried_again_while_nova_moves_it(self) -> None:
         recovery = self.make_recovery('a', state=model.COMMITTED, destination='h2')
         run = runs.Run(self.world, recovery)

@@ -2,6 +2,7 @@
 """The start of a backup, and that it is given up when the primary is found to write."""
 
 from collections.abc import Callable
+import dataclasses
 
 from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
@@ -50,8 +51,8 @@ class StartingTest(base.WorldTest):
 
     def test_found_out_late(self) -> None:
         looks: list[Callable[[], None]] = []
-        self.world = self.make_world(beside=looks.append)
-        self.run_ = runs.Run(self.world, self.run_.recovery)
+        world = dataclasses.replace(self.world, beside=looks.append)
+        self.run_ = runs.Run(world, self.run_.recovery)
         self.volumes.dirty.return_value = True
         self.assertEqual(_STARTED, self.start())
         looks[0]()
