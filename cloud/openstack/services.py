@@ -33,6 +33,8 @@ NEUTRON = (NEUTRON_API, NEUTRON_RPC, NEUTRON_PERIODIC)
 
 # Seconds from TERM to KILL: some services take their time, and nothing here needs it.
 _STOP = 8
+# Bytes that services send Glance in one chunk at most: Cinder's driver of RBD reads 4 MiB at once.
+_CHUNK = 16 << 20
 
 
 def cinder_volume(instance: str) -> str:
@@ -133,6 +135,7 @@ def _wsgi(module: str, settings: layout.Settings, port: int, arguments: list[str
          '--module', module, '--pyargv', ' '.join(arguments), '--master', '--need-app',
          '--lazy-apps', '--processes', '1', '--threads', '8', '--enable-threads',
          '--buffer-size', '65535', '--add-header', 'Connection: close', '--die-on-term',
+         '--chunked-input-limit', str(_CHUNK),
          '--hook-master-start', 'unix_signal:15 gracefully_kill_them_all',
          # supervisord, who has the other end, would be busy with nothing else if it were closed.
          '--honour-stdin'],
