@@ -219,6 +219,7 @@ class Conductor:
         done = False
         try:
             if begun is not None:
+                self._world.turns.take(recovery_id)
                 posted = self._board.post(begun, ours=True)
         except exception.Unreachable as exc:
             LOG.warning('recovery %s: others do not know of it: %s', recovery_id, exc)
@@ -241,4 +242,5 @@ class Conductor:
         except exception.Unreachable as exc:
             LOG.warning('the job of recovery %s stays on the board: %s', recovery_id, exc)
         finally:
+            self._world.turns.leave(recovery_id)
             self._forget(recovery_id)

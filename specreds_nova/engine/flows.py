@@ -47,6 +47,10 @@ class Flows:
             self._options = {'engine': 'parallel',
                              'executor': futurist.ThreadPoolExecutor(max_workers=threads)}
 
+    def warm(self) -> None:
+        """Have all loaded that TaskFlow loads with the first flow: then it is late for that."""
+        engines.load(flow.make(), **self._options).compile()
+
     def run(self, run: runs.Run) -> None:
         """Bring a recovery as far as one attempt does, from where it is.
 
@@ -121,7 +125,9 @@ def from_conf(conf: cfg.ConfigOpts) -> Flows:
     prepare(backend)
     book = notebook.Notebook(backend)
     book.start()
-    return Flows(book, threads)
+    flows = Flows(book, threads)
+    flows.warm()
+    return flows
 
 
 def prepare(backend: Any) -> None:

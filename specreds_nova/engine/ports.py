@@ -176,8 +176,11 @@ class Store(Protocol):
     def change_host(self, host: model.Host, **values: Any) -> model.Host | None:
         """Change a host that is as it was read; None if another engine was faster."""
 
-    def create(self, recovery: model.Recovery) -> bool:
-        """Write a new recovery down; False if the server has one that has not ended."""
+    def create(self, wanted: Sequence[model.Recovery]) -> set[str]:
+        """Write new recoveries down; gives the ids of those that are.
+
+        Left out are those whose server has one that has not ended.
+        """
 
     def get(self, recovery_id: str) -> model.Recovery | None:
         """A recovery, with its steps."""

@@ -5,6 +5,7 @@ Each change is a single conditional UPDATE whose row count tells whether it was 
 that took a recovery over has raised its epoch, so whatever its former one still tries fails.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from oslo_db import exception as db_exception
@@ -16,30 +17,50 @@ from specreds_nova.engine.db import tables
 
 _T = tables.RECOVERIES
 _ACTIVE = 1
+_COLUMNS = frozenset(column.name for column in _T.columns) - {'active', 'created', 'updated'}
 _CHANGEABLE = frozenset({'state', 'priority', 'expected', 'destination', 'superposition',
                          'outcome', 'error', 'bytes', 'why'})
 # After the commit point they would be lies.
 _PRIMARY_LIVES = (model.PRIMARY, model.ABORTED)
 
 
-def create(connection: sa.Connection, recovery: model.Recovery, now: float) -> bool:
-    """Write a new recovery down, or find it written down; False if the server has another one.
+def create(connection: sa.Connection, wanted: Sequence[model.Recovery], now: float) -> set[str]:
+    """Write new recoveries down, or find them written down; gives the ids of those that are.
 
-    :raises exception.Invalid: it has ended already
+    Left out are those whose server has another one.
+
+    :raises exception.Invalid: one has ended already
     """
+    rows = [_new(recovery, now) for recovery in wanted]
+    if _insert(connection, rows):
+        return {recovery.id for recovery in wanted}
+    # One of them, at least, is there: which ones are is found out one by one.
+    return {recovery.id for recovery, row in zip(wanted, rows, strict=True)
+            if _insert(connection, [row]) or _goes_on(connection, recovery.id)}
+
+
+def _new(recovery: model.Recovery, now: float) -> dict[str, Any]:
     if recovery.state == model.ENDED:
         raise exception.Invalid(f'recovery {recovery.id} cannot begin with its end')
-    columns = {column.name for column in _T.columns} - {'active', 'created', 'updated'}
-    row = {name: getattr(recovery, name) for name in columns}
-    row |= {'why': [dict(one) for one in recovery.why], 'active': _ACTIVE,
-            'created': recovery.created or now, 'updated': now}
+    return {name: getattr(recovery, name) for name in _COLUMNS} | {
+        'why': [dict(one) for one in recovery.why], 'active': _ACTIVE,
+        'created': recovery.created or now, 'updated': now}
+
+
+def _insert(connection: sa.Connection, rows: list[dict[str, Any]]) -> bool:
+    """Write all of them down; False, and nothing done, if one is there, or another one of it."""
     try:
         with connection.begin_nested():
-            connection.execute(sa.insert(_T).values(**row))
+            if rows:
+                connection.execute(sa.insert(_T), rows)
     except db_exception.DBDuplicateEntry:
-        found = get(connection, recovery.id)
-        return found is not None and found.state != model.ENDED
+        return False
     return True
+
+
+def _goes_on(connection: sa.Connection, recovery_id: str) -> bool:
+    found = get(connection, recovery_id)
+    return found is not None and found.state != model.ENDED
 
 
 def get(connection: sa.Connection, recovery_id: str) -> model.Recovery | None:

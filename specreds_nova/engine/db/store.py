@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all engines share, in a database: :class:`specreds_nova.engine.ports.Store`."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 import dataclasses
 import time
 from typing import Any
@@ -81,15 +81,15 @@ class Store:
             if changed is not None:
                 return changed
 
-    def create(self, recovery: model.Recovery) -> bool:
-        """Write a new recovery down; False if the server has another one that has not ended.
+    def create(self, wanted: Sequence[model.Recovery]) -> set[str]:
+        """Write new recoveries down; gives the ids of those that are, now or already.
 
-        True, too, if this very one is written down already.
+        Left out are those whose server has another one that has not ended.
 
-        :raises exception.Invalid: it has ended already
+        :raises exception.Invalid: one has ended already
         """
         return self._transactions.run(
-            lambda connection: recoveries.create(connection, recovery, self._now()))
+            lambda connection: recoveries.create(connection, wanted, self._now()))
 
     def get(self, recovery_id: str) -> model.Recovery | None:
         """Give a recovery, with its steps."""

@@ -23,8 +23,8 @@ class Choices:
         self._store = store
         self._limits = limits
         self._lock = threading.Lock()
-        # By recovery; None for one that has no host yet.
-        self._mine: dict[str, str | None] = {}
+        # By their ids; those of this engine may have no host yet.
+        self._mine: dict[str, model.Recovery] = {}
         self._others: list[model.Recovery] = []
         self._read = float('-inf')
 
@@ -40,7 +40,7 @@ class Choices:
     def enter(self, recovery_id: str) -> None:
         """A recovery is about to have a backup. May be repeated."""
         with self._lock:
-            self._mine.setdefault(recovery_id, None)
+            self._mine.setdefault(recovery_id, _racing(recovery_id, None))
 
     def choose(self, recovery_id: str, candidates: Sequence[str],
                avoid: Collection[str] = ()) -> str | None:
@@ -60,7 +60,7 @@ class Choices:
             load = {host: sum(one.destination == host for one in known) for host in free}
             chosen = min(free, key=lambda host: (host in avoid, load[host],
                                                  candidates.index(host)))
-            self._mine[recovery_id] = chosen
+            self._mine[recovery_id] = _racing(recovery_id, chosen)
             return chosen
 
     def leave(self, recovery_id: str) -> None:
@@ -92,7 +92,9 @@ class Choices:
 
     def _all(self) -> list[model.Recovery]:
         others = [one for one in self._others if one.id not in self._mine]
-        return others + [
-            model.Recovery(id=recovery_id, server='', server_name='', project='', host='',
-                           suspected=0.0, state=model.RACING, destination=host)
-            for recovery_id, host in self._mine.items()]
+        return [*others, *self._mine.values()]
+
+
+def _racing(recovery_id: str, host: str | None) -> model.Recovery:
+    return model.Recovery(id=recovery_id, server='', server_name='', project='', host='',
+                          suspected=0.0, state=model.RACING, destination=host)

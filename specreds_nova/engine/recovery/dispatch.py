@@ -148,7 +148,7 @@ class Dispatcher:
                         name, '; '.join(reasons))
             return None
         crash = dataclasses.replace(host, since=world.clock.now(), why=tuple(why))
-        return None if self._begin(crash, server, None) else \
+        return None if self._begin([self._new(crash, server, None)]) else \
             'another recovery of it is under way'
 
     def _against(self, name: str, server: model.Server | None,
@@ -184,7 +184,7 @@ class Dispatcher:
         expected = world.store.expected([server.id for server in due])
         due.sort(key=lambda server: (-_priority(server),
                                      expected.get(server.id, float('inf')), server.name))
-        return sum(self._begin(host, server, expected.get(server.id)) for server in due)
+        return self._begin([self._new(host, server, expected.get(server.id)) for server in due])
 
     def _reasons(self, name: str, since: float, ours: bool = False) -> list[str]:
         """Say why nothing is to be done about a host.
@@ -231,29 +231,41 @@ class Dispatcher:
         ended = max(one.ended or 0.0 for one in before)
         return bool(self._world.clock.now() >= ended + wait)
 
-    def _begin(self, host: model.Host, server: model.Server, expected: float | None) -> bool:
+    def _new(self, host: model.Host, server: model.Server, expected: float | None
+             ) -> model.Recovery:
+        """Give a recovery that is not written down yet; this engine keeps a slot if it has one."""
         recovery_id = str(uuid.uuid4())
         ours = self._work.reserve(recovery_id)
-        recovery = model.Recovery(
+        return model.Recovery(
             id=recovery_id, server=server.id, server_name=server.name, project=server.project,
             host=host.name, suspected=host.since, why=host.why, priority=_priority(server),
             expected=expected, created=self._world.clock.now(), epoch=_FIRST if ours else 0,
             engine=self._engine if ours else None)
-        made = False
+
+    def _begin(self, wanted: Sequence[model.Recovery]) -> int:
+        """Write recoveries down, and have them worked on in that order; gives how many.
+
+        All at once: one by one, the last ones would wait for what the first ones do by then.
+        """
+        made: set[str] = set()
         try:
-            made = self._world.store.create(recovery)
+            if wanted:
+                made = self._world.store.create(wanted)
         finally:
-            if ours and not made:
-                self._work.release(recovery_id)
-        if not made:
-            return False
-        LOG.info('recovery %s of server %s on %s begins', recovery_id, server.id, host.name)
-        try:
-            self._work.begin(recovery)
-        except exception.Unreachable as exc:
-            LOG.warning('recovery %s is posted later: %s', recovery_id, exc)
-        self._world.observer.recovery('start', recovery)
-        return True
+            for recovery in wanted:
+                if recovery.epoch and recovery.id not in made:
+                    self._work.release(recovery.id)
+        begun = [recovery for recovery in wanted if recovery.id in made]
+        for recovery in begun:
+            LOG.info('recovery %s of server %s on %s begins', recovery.id, recovery.server,
+                     recovery.host)
+            try:
+                self._work.begin(recovery)
+            except exception.Unreachable as exc:
+                LOG.warning('recovery %s is posted later: %s', recovery.id, exc)
+        for recovery in begun:
+            self._world.observer.recovery('start', recovery)
+        return len(begun)
 
 
 def _priority(server: model.Server) -> int:

@@ -14,6 +14,7 @@ from specreds_nova.engine import model
 from specreds_nova.engine import ports
 from specreds_nova.engine.recovery import choices
 from specreds_nova.engine.recovery import observer as observers
+from specreds_nova.engine.recovery import turns as all_turns
 from specreds_nova.engine.recovery import verdict as verdicts
 
 LOG = logging.getLogger(__name__)
@@ -50,6 +51,7 @@ class World:
     """What steps have to do with.
 
     :ivar options: group ``[engine]``
+    :ivar turns: who prepares a backup now
     :ivar beside: calls something, if it can while whoever asks goes on
     :ivar stopping: tells whether the engine is being stopped
     :ivar observer: told of what happens
@@ -63,6 +65,7 @@ class World:
     store: ports.Store
     options: Any
     choices: choices.Choices
+    turns: all_turns.Turns = dataclasses.field(default_factory=all_turns.Turns)
     beside: Callable[[Callable[[], None]], object] = lambda act: act()
     stopping: Callable[[], bool] = lambda: False
     observer: observers.Observer = dataclasses.field(default_factory=observers.Observer)
@@ -295,6 +298,7 @@ class Run:
 
         :raises Interrupted: the engine is being stopped
         """
+        self.world.turns.leave(self.id)
         self.wait(self.world.clock.sleep, seconds)
 
     def wait(self, wait: Callable[..., _T], *arguments: Any) -> _T:

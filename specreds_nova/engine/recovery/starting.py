@@ -49,6 +49,7 @@ def start(run: runs.Run, placed: verdicts.Verdict,
             return verdicts.Verdict(verdicts.AGAIN, 'its superposition is gone')
         with run.step(runs.START) as detail:
             detail.update(host=recovery.destination, backup=backup_id(run))
+            run.world.turns.leave(run.id)
             with _looking(run):
                 found = _on(run, str(recovery.destination), str(recovery.superposition))
             if found is not None:

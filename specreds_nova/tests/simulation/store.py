@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The engines' database in memory: :class:`specreds_nova.engine.db.store.Store`, but faster."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 import dataclasses
 from typing import Any
 
@@ -42,8 +42,11 @@ class Store:
         self._hosts[host.name] = changed
         return changed
 
-    def create(self, recovery: model.Recovery) -> bool:
-        """Write a new recovery down."""
+    def create(self, wanted: Sequence[model.Recovery]) -> set[str]:
+        """Write new recoveries down."""
+        return {recovery.id for recovery in wanted if self._created(recovery)}
+
+    def _created(self, recovery: model.Recovery) -> bool:
         if any(one.server == recovery.server and one.state != model.ENDED
                for one in self.history.values()):
             return False

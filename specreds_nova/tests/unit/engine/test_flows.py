@@ -64,6 +64,13 @@ class FlowsTest(base.WorldTest):
         self.assertEqual({'Destination', 'Super'}, set(self.taken[:2]))
         self.assertEqual([task.__name__ for task in _STEPS[2:]], self.taken[2:])
 
+    def test_to_warm_up_is_to_take_no_step(self) -> None:
+        kept = self._process()
+        kept.warm()
+        self.assertEqual([], self.taken)
+        kept.run(self._run())
+        self.assertEqual(len(_STEPS), len(self.taken))
+
     def test_another_engine_goes_on_from_there(self) -> None:
         self.raised['Race'] = exception.Superseded('e2 has it')
         self.assertRaises(flow.Left, self._process().run, self._run())

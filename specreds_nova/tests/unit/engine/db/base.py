@@ -44,7 +44,7 @@ class StoreTest(testtools.TestCase):
     def created(self, **values: Any) -> model.Recovery:
         """Have a recovery that is written down, and worked on by an engine."""
         recovery = make_recovery(**values)
-        self.assertTrue(self.store.create(recovery))
+        self.assertEqual({recovery.id}, self.store.create([recovery]))
         return self.store.take_over(recovery.id, 'engine1')
 
     def end(self, recovery: model.Recovery, outcome: str = model.RECOVERED) -> model.Recovery:

@@ -68,7 +68,7 @@ class TroubleTest(testtools.TestCase):
         recovery = base.make_recovery()
         self.committed = True
         self.troubles = [db_exception.DBConnectionError('no')]
-        self.assertTrue(self.store.create(recovery))
+        self.assertEqual({recovery.id}, self.store.create([recovery]))
         taken = self.store.take_over(recovery.id, 'engine1')
         self.troubles = [db_exception.DBConnectionError('no')]
         ended = self.store.change(taken, state=model.ENDED, outcome=model.PRIMARY)

@@ -59,7 +59,7 @@ class ManageTest(testtools.TestCase):
         # Long ago.
         found = store.Store(connection.connect(self.conf), clocks.Clock().now)
         recovery = base.make_recovery()
-        found.create(recovery)
+        found.create([recovery])
         found.change(found.take_over(recovery.id, 'engine1'), state=model.ENDED,
                      outcome=model.PRIMARY)
         self.assertIn('0 forgotten', self.run_db('purge', '--older-than', '100000000'))

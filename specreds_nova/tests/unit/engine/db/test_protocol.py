@@ -41,7 +41,7 @@ class Engines(stateful.RuleBasedStateMachine):
         recovery = base.make_recovery(server=server)
         expected = all(one.server != server or one.state == model.ENDED
                        for one in self.known.values())
-        assert self.store.create(recovery) is expected
+        assert self.store.create([recovery]) == ({recovery.id} if expected else set())
         if not expected:
             assert self.store.get(recovery.id) is None
             return stateful.multiple()

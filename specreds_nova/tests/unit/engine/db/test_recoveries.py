@@ -15,7 +15,7 @@ class RecoveriesTest(base.StoreTest):
 
     def test_what_is_written_is_read(self) -> None:
         recovery = base.make_recovery(priority=3, expected=2.5)
-        self.assertTrue(self.store.create(recovery))
+        self.assertEqual({recovery.id}, self.store.create([recovery]))
         self.assertEqual(dataclasses.replace(recovery, created=1000.0, updated=1000.0),
                          self.store.get(recovery.id))
 
@@ -27,22 +27,32 @@ class RecoveriesTest(base.StoreTest):
     def test_one_per_server_that_has_not_ended(self) -> None:
         first = self.created()
         second = base.make_recovery(server=first.server)
-        self.assertFalse(self.store.create(second))
+        self.assertEqual(set(), self.store.create([second]))
         self.assertIsNone(self.store.get(second.id))
         self.end(first)
-        self.assertTrue(self.store.create(second))
+        self.assertEqual({second.id}, self.store.create([second]))
         self.assertEqual([second.id], [one.id for one in self.store.active()])
 
     def test_creation_may_be_repeated(self) -> None:
         recovery = base.make_recovery()
-        self.assertTrue(self.store.create(recovery))
-        self.assertTrue(self.store.create(recovery))
+        self.assertEqual({recovery.id}, self.store.create([recovery]))
+        self.assertEqual({recovery.id}, self.store.create([recovery]))
         self.end(self.store.take_over(recovery.id, 'engine1'))
-        self.assertFalse(self.store.create(recovery))
+        self.assertEqual(set(), self.store.create([recovery]))
+
+    def test_several_at_once(self) -> None:
+        known, there = self.created(), base.make_recovery()
+        self.store.create([there])
+        new, other = base.make_recovery(), base.make_recovery(server=known.server)
+        self.assertEqual({there.id, new.id}, self.store.create([other, there, new]))
+        self.assertEqual({known.id, there.id, new.id},
+                         {one.id for one in self.store.active()})
+        self.assertEqual(set(), self.store.create([]))
 
     def test_nothing_begins_with_its_end(self) -> None:
         self.assertRaises(exception.Invalid, self.store.create,
-                          base.make_recovery(state=model.ENDED))
+                          [base.make_recovery(), base.make_recovery(state=model.ENDED)])
+        self.assertEqual([], self.store.active())
 
     def test_change(self) -> None:
         recovery = self.created()

@@ -63,7 +63,7 @@ class WorldTest(testtools.TestCase):
             'id': f'00000000-0000-4000-8000-{len(self.store.history):012d}', 'server': server,
             'server_name': server, 'project': 'p', 'host': 'h1',
             'suspected': self.clock.now(), **values})
-        self.store.create(made)
+        self.store.create([made])
         return self.store.history[made.id]
 
     def suspect(self, name: str = 'h1', state: str = model.SUSPECTED) -> model.Host:

@@ -117,6 +117,18 @@ class DispatcherTest(_DispatcherTest):
         self.assertEqual([], self.dispatcher.suspect('h1', _WHY))
         self.assertEqual(['a', 'b'], self._made())
 
+    def test_all_are_written_down_before_the_first_is_worked_on(self) -> None:
+        known: list[int] = []
+        self.work.begin.side_effect = lambda recovery: known.append(len(self.store.history))
+        self.dispatcher.suspect('h1', _WHY)
+        self.assertEqual([2, 2], known)
+
+    def test_a_database_that_is_away_takes_no_slots(self) -> None:
+        self.work.reserve.return_value = True
+        with mock.patch.object(self.store, 'create', side_effect=exception.Unreachable('no')):
+            self.assertRaises(exception.Unreachable, self.dispatcher.suspect, 'h1', _WHY)
+        self.assertEqual(2, self.work.release.call_count)
+
     def test_a_slot_of_its_own(self) -> None:
         self.work.reserve.return_value = True
         self.dispatcher.suspect('h1', _WHY)

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Ceph with several monitors, of which one dies: the one that all configuration files name."""
+
+import contextlib
+import shutil
+import subprocess
+import xml.etree.ElementTree as ElementTree
+
+from cloud import commands
+from cloud.openstack import services
+from specreds_nova.tests.cloud import base
+from specreds_nova.tests.cloud import life
+
+_FIRST = 'mon.a'
+# By their names, with the first port of each, counted from the cluster's: nothing else uses them.
+_MORE = {'b': 2, 'c': 4}
+_STOP = 10.0
+
+
+class TestMonitors(life.LifeTestCase):
+    """Backups are told of all monitors, and need none of them in particular."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.ceph = self.cloud.ceph
+        for name, port in _MORE.items():
+            self._add(name, self.ceph.settings.port + port)
+        self._await_quorum(1 + len(_MORE))
+        # For a minute it may answer what it knew before.
+        self.cloud.restart_daemon(services.cinder_volume('rbd'))
+
+    def test_the_first_monitor_dies(self) -> None:
+        server = self.boot()
+        name = self.who(server)
+        dropped = self.begin(server)
+        monitors = self._monitors(server.id)
+        self.assertEqual(1 + len(_MORE), len(set(monitors)), str(monitors))
+        self.ceph.kill_daemon(_FIRST)
+        self.drill.abort(dropped)
+        self.assertNothingLeft(dropped)
+        self.assertEqual(name, self.who(server))
+
+        recovery = self.adopted(server=server)
+        self.assertNotEqual(name, self.who(server))
+        self.drill.merged(recovery)
+        self.assert_plain_and_durable(recovery)
+
+    def _monitors(self, server_id: str) -> list[tuple[str | None, str | None]]:
+        """The monitors that the backup's disk is to be reached by."""
+        domain = ElementTree.fromstring(self.host(base.BACKUP).virsh('dumpxml', server_id))
+        return [(host.get('name'), host.get('port'))
+                for host in domain.iterfind('./devices/disk[1]/source/host')]
+
+    def _add(self, name: str, port: int) -> None:
+        """Start another monitor, and let it join those that there are."""
+        files, scratch = self.ceph.files, self.scratch()
+        monmap, keyring = scratch / 'monmap', scratch / 'keyring'
+        self.ceph.admin(['mon', 'getmap', '-o', str(monmap)])
+        self.ceph.admin(['auth', 'get', 'mon.', '-o', str(keyring)])
+        shared = ['ceph-mon', '--id', name, '--conf', str(files.daemon_conf)]
+        self.addCleanup(shutil.rmtree, files.data(f'mon.{name}'), ignore_errors=True)
+        commands.run([*shared, '--mkfs', '--monmap', str(monmap), '--keyring', str(keyring)])
+        host = self.ceph.settings.address
+        process = subprocess.Popen(
+            [*shared, '-f', '--public-addrv', f'[v2:{host}:{port},v1:{host}:{port + 1}]'],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(self._remove, name, process)
+
+    def _remove(self, name: str, process: 'subprocess.Popen[bytes]') -> None:
+        """Go on without a monitor, and with the first one."""
+        try:
+            with contextlib.suppress(commands.CloudError):
+                self.ceph.start_daemon(_FIRST)
+            self.wait(f'{_FIRST} to be among those that decide',
+                      lambda: 'a' in self._quorum())
+            self.ceph.admin(['mon', 'rm', name])
+        finally:
+            process.terminate()
+            process.wait(_STOP)
+
+    def _await_quorum(self, count: int) -> None:
+        self.wait(f'{count} monitors', lambda: len(self._quorum()) == count)
+
+    def _quorum(self) -> list[str]:
+        try:
+            names: list[str] = self.ceph.admin_json(['quorum_status'], 10.0)['quorum_names']
+        except commands.CloudError:
+            return []
+        return names
