@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Ceph with several monitors, of which one dies: the one that all configuration files name."""
+"""A Ceph with several monitors, of which the first one dies."""
 
 import contextlib
 import shutil
@@ -23,9 +23,11 @@ class TestMonitors(life.LifeTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.ceph = self.cloud.ceph
-        for name, port in _MORE.items():
-            self._add(name, self.ceph.settings.port + port)
+        self.addCleanup(self._forget)
+        for name in _MORE:
+            self._add(name)
         self._await_quorum(1 + len(_MORE))
+        self._name_all()
         # For a minute it may answer what it knew before.
         self.cloud.restart_daemon(services.cinder_volume('rbd'))
 
@@ -51,7 +53,22 @@ class TestMonitors(life.LifeTestCase):
         return [(host.get('name'), host.get('port'))
                 for host in domain.iterfind('./devices/disk[1]/source/host')]
 
-    def _add(self, name: str, port: int) -> None:
+    def _name_all(self) -> None:
+        """Name all monitors wherever the first one is, as whoever has several does."""
+        first = f'mon host = {self.ceph.settings.monitor}'
+        every = ','.join([first, *(self._addresses(name) for name in _MORE)])
+        for conf in (*self.ceph.files.root.glob('*.conf'),
+                     *(host.files.etc / 'ceph' / 'ceph.conf' for host in self.cloud.hosts)):
+            text = conf.read_text()
+            if first in text:
+                self.addCleanup(conf.write_text, text)
+                conf.write_text(text.replace(first, every))
+
+    def _addresses(self, name: str) -> str:
+        host, port = self.ceph.settings.address, self.ceph.settings.port + _MORE[name]
+        return f'[v2:{host}:{port},v1:{host}:{port + 1}]'
+
+    def _add(self, name: str) -> None:
         """Start another monitor, and let it join those that there are."""
         files, scratch = self.ceph.files, self.scratch()
         monmap, keyring = scratch / 'monmap', scratch / 'keyring'
@@ -60,9 +77,8 @@ class TestMonitors(life.LifeTestCase):
         shared = ['ceph-mon', '--id', name, '--conf', str(files.daemon_conf)]
         self.addCleanup(shutil.rmtree, files.data(f'mon.{name}'), ignore_errors=True)
         commands.run([*shared, '--mkfs', '--monmap', str(monmap), '--keyring', str(keyring)])
-        host = self.ceph.settings.address
         process = subprocess.Popen(
-            [*shared, '-f', '--public-addrv', f'[v2:{host}:{port},v1:{host}:{port + 1}]'],
+            [*shared, '-f', '--public-addrv', self._addresses(name)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(self._remove, name, process)
 
@@ -77,6 +93,12 @@ class TestMonitors(life.LifeTestCase):
         finally:
             process.terminate()
             process.wait(_STOP)
+
+    def _forget(self) -> None:
+        """Have the first monitor forget whom it has removed: it would not let them in again."""
+        self.ceph.kill_daemon(_FIRST)
+        self.ceph.start_daemon(_FIRST)
+        self._await_quorum(1)
 
     def _await_quorum(self, count: int) -> None:
         self.wait(f'{count} monitors', lambda: len(self._quorum()) == count)
