@@ -38,7 +38,8 @@ class TestUser(life.LifeTestCase):
         # Elsewhere it is in libvirt's group, and Open vSwitch's database listens on TCP.
         for socket in (services.LIBVIRT_SOCKET, services.DATABASE_SOCKET):
             host.run(['chmod', '0777', str(socket)])
-        with (self.scratch() / 'nova-compute.out').open('wb') as log:
+        self._log = self.scratch() / 'nova-compute.out'
+        with self._log.open('wb') as log:
             self._process = host.popen(
                 ['setpriv', f'--reuid={_USER}', '--regid=nogroup', '--clear-groups', '--',
                  str(layout.BIN / 'nova-compute'), '--config-file', str(_PLACE / 'nova.conf')],
@@ -88,6 +89,8 @@ class TestUser(life.LifeTestCase):
         self.drill.abort(recovery)
         self.assertNothingLeft(recovery)
         self.assertEqual(name, self.who(server))
+        # Neither libvirt nor Ceph lets it in less than root.
+        self.assertNotIn('does not answer', self._log.read_text())
 
     def test_promote_adopt_and_merge(self) -> None:
         server = self.boot()

@@ -198,6 +198,13 @@ class ProbeTest(testtools.TestCase):
         self.probe.beat()
         self.libvirt.assert_called_once()
 
+    def test_who_may_not_only_read(self) -> None:
+        self.libvirt.side_effect = libvirt.libvirtError('no polkit')
+        writing = self.useFixture(fixtures.MockPatch('libvirt.open')).mock
+        self.probe.beat()
+        writing.assert_called_once_with('test:///default')
+        self.assertEqual(0.0, self.probe.age())
+
     def test_crashes(self) -> None:
         crashed: list[str] = []
         self.probe.on_crash = crashed.append
