@@ -51,8 +51,7 @@ def _insert(connection: sa.Connection, rows: list[dict[str, Any]]) -> bool:
     """Write all of them down; False, and nothing done, if one is there, or another one of it."""
     try:
         with connection.begin_nested():
-            if rows:
-                connection.execute(sa.insert(_T), rows)
+            connection.execute(sa.insert(_T), rows)
     except db_exception.DBDuplicateEntry:
         return False
     return True

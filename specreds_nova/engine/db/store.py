@@ -88,6 +88,8 @@ class Store:
 
         :raises exception.Invalid: one has ended already
         """
+        if not wanted:
+            return set()
         return self._transactions.run(
             lambda connection: recoveries.create(connection, wanted, self._now()))
 

@@ -249,8 +249,7 @@ class Dispatcher:
         """
         made: set[str] = set()
         try:
-            if wanted:
-                made = self._world.store.create(wanted)
+            made = self._world.store.create(wanted)
         finally:
             for recovery in wanted:
                 if recovery.epoch and recovery.id not in made:

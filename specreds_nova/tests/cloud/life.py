@@ -50,6 +50,31 @@ class LifeTestCase(base.NovaTestCase):
         self.drill.adopt(recovery)
         return recovery
 
+    def see_abort(self) -> None:
+        """See that of a backup that is dropped nothing remains, and its primary goes on."""
+        server = self.boot()
+        name = self.who(server)
+        recovery = self.begin(server)
+        self.drill.abort(recovery)
+        self.assertNothingLeft(recovery)
+        self.assertEqual(name, self.who(server))
+
+    def see_promotion(self) -> None:
+        """See that the backup of a server whose host has died becomes the server, to the end."""
+        server = self.boot()
+        name = self.who(server)
+        self.host(base.PRIMARY).kill()
+        recovery = self.begin(server)
+        self.drill.promote(recovery)
+        adopted = self.drill.adopt(recovery)
+        pid = self.drill.pid(adopted, base.BACKUP)
+        self.assertIsNotNone(pid)
+        self.assertNotEqual(name, self.who(adopted))
+        self.drill.merged(recovery)
+        self.assertEqual(pid, self.drill.pid(adopted, base.BACKUP))
+        self.wait_answer(adopted)
+        self.assert_plain_and_durable(recovery)
+
     def wait_port(self, server: drills.Server, port: int) -> None:
         """Wait until something listens on a port of a server."""
         def open_now() -> bool:

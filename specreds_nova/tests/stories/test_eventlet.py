@@ -36,23 +36,7 @@ class TestEventlet(life.LifeTestCase):
         return log.read_text(errors='replace').count(_SAYS)
 
     def test_abort(self) -> None:
-        server = self.boot()
-        name = self.who(server)
-        recovery = self.begin(server)
-        self.drill.abort(recovery)
-        self.assertNothingLeft(recovery)
-        self.assertEqual(name, self.who(server))
+        self.see_abort()
 
     def test_promote_adopt_and_merge(self) -> None:
-        server = self.boot()
-        name = self.who(server)
-        self.host(base.PRIMARY).kill()
-        recovery = self.begin(server)
-        self.drill.promote(recovery)
-        adopted = self.drill.adopt(recovery)
-        pid = self.drill.pid(adopted, base.BACKUP)
-        self.assertIsNotNone(pid)
-        self.assertNotEqual(name, self.who(adopted))
-        self.drill.merged(recovery)
-        self.assertEqual(pid, self.drill.pid(adopted, base.BACKUP))
-        self.wait_answer(adopted)
+        self.see_promotion()

@@ -83,24 +83,10 @@ class TestUser(life.LifeTestCase):
 
     def test_abort(self) -> None:
         self.assertEqual(_USER, self._who())
-        server = self.boot()
-        name = self.who(server)
-        recovery = self.begin(server)
-        self.drill.abort(recovery)
-        self.assertNothingLeft(recovery)
-        self.assertEqual(name, self.who(server))
+        self.see_abort()
         # Neither libvirt nor Ceph lets it in less than root.
         self.assertNotIn('does not answer', self._log.read_text())
 
     def test_promote_adopt_and_merge(self) -> None:
-        server = self.boot()
-        name = self.who(server)
-        self.host(base.PRIMARY).kill()
-        recovery = self.begin(server)
-        self.drill.promote(recovery)
-        adopted = self.drill.adopt(recovery)
+        self.see_promotion()
         self.assertEqual(_USER, self._who())
-        self.assertNotEqual(name, self.who(adopted))
-        self.drill.merged(recovery)
-        self.wait_answer(adopted)
-        self.assert_plain_and_durable(recovery)
