@@ -17,6 +17,8 @@ EXCHANGE = 'specreds'
 TOPIC = 'specreds-heartbeats'
 NAMESPACE = 'specreds'
 VERSION = '1.0'
+# Seconds between two beats that nobody would call that any more.
+LONGEST = 3600
 
 _NO = object()
 _DEFAULTS = {field.name: field.default for field in dataclasses.fields(model.Beat)}
@@ -43,7 +45,7 @@ def decode(told: Mapping[str, Any]) -> model.Beat:
         told = {name: value for name, value in told.items() if name in _FIELDS}
     beat = model.Beat(**told)
     if not (isinstance(beat.host, str) and isinstance(beat.boot, str)
-            and isinstance(beat.number, int) and 0 < beat.interval < 3600):
+            and isinstance(beat.number, int) and 0 < beat.interval < LONGEST):
         raise ValueError(f'{beat} is no beat')
     if beat.ended or beat.ready:
         return dataclasses.replace(beat, ended=tuple(beat.ended), ready=tuple(beat.ready))

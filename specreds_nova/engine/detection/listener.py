@@ -21,6 +21,7 @@ from oslo_utils import uuidutils
 
 from specreds_nova import beats
 from specreds_nova.beats import rabbit
+from specreds_nova.beats import usual
 from specreds_nova.engine.detection import frames
 from specreds_nova.engine.detection import monitor as monitors
 
@@ -29,7 +30,7 @@ LOG = logging.getLogger(__name__)
 # What may wait for an engine that does not read; the oldest are dropped.
 _WAITING = 50_000
 # Seconds for which messages are collected: to read many at once is cheaper.
-_COLLECT = 0.01
+_COLLECT = 0.02
 _CHUNK = 1 << 20
 # Seconds without any message, not even an own one, after which the connection is made anew.
 _SILENCE = 3.0
@@ -79,6 +80,10 @@ class Ears:
 
     def hear(self, body: bytes) -> None:
         """A message as oslo.messaging puts it on the bus."""
+        beat = usual.read(body)
+        if beat is not None:
+            self._monitor.heard(beat)
+            return
         try:
             method, arguments = beats.unwrap(body)
             if method == 'beat':

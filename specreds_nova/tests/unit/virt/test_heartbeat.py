@@ -14,6 +14,7 @@ import testtools
 
 from specreds_nova import beats
 from specreds_nova import conf as options
+from specreds_nova.beats import usual
 from specreds_nova.virt import heartbeat
 from specreds_nova.virt import probes
 
@@ -67,6 +68,13 @@ class Hanging(probes.Probe):
         self.free.wait(_PATIENCE)
 
 
+class Answering(probes.Probe):
+    """Asks something that answers."""
+
+    def ask(self) -> None:
+        """Be answered."""
+
+
 class HeartbeatTest(testtools.TestCase):
     """A heartbeat that beats every 10 ms."""
 
@@ -91,6 +99,15 @@ class HeartbeatTest(testtools.TestCase):
         self.assertEqual([0, 1, 2], [beat.number for beat in found])
         self.assertEqual([('node1', found[0].boot, 0.01, False)] * 3,
                          [(beat.host, beat.boot, beat.interval, beat.leaving) for beat in found])
+
+    def test_beats_of_a_host_that_is_well_are_usual(self) -> None:
+        asked = {name: Answering(name, 60.0) for name in ('libvirt', 'storage')}
+        for probe in asked.values():
+            probe.beat()
+        self.beating(**asked).start()
+        self.wait_for_bus().wait(1)
+        told = Bus.made.beats[0]
+        self.assertEqual(beats.decode(told), usual.read(beats.wrap('beat', {'beat': told})))
 
     def wait_for_bus(self) -> Bus:
         for _ in range(1000):

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is read without JSON is what JSON would have given."""
+
+import hypothesis
+from hypothesis import strategies as st
+import testtools
+
+from specreds_nova import beats
+from specreds_nova.beats import usual
+from specreds_nova.engine import model
+
+_BEAT = model.Beat('cn1', '0123abcd', 7, 0.2, 0.3, 0.104)
+_words = st.sampled_from(['cn1', 'cn-1.example.org', 'c n', '"', '\\', 'ü', '\n', '']) | st.text()
+_seconds = st.one_of(
+    st.floats(0.0, 1e6).map(lambda value: round(value, 3)), st.floats(), st.integers(),
+    st.sampled_from([0.2, 1.0, 1e-7, 1e22, -0.0]))
+_beats = st.builds(
+    model.Beat, host=_words, boot=_words, number=st.integers(), interval=_seconds,
+    libvirt_age=st.none() | _seconds, storage_age=st.none() | _seconds,
+    ended=st.lists(st.text(), max_size=2).map(tuple),
+    ready=st.lists(st.text(), max_size=2).map(tuple), leaving=st.booleans())
+
+
+def _on_bus(beat: model.Beat) -> bytes:
+    return beats.wrap('beat', {'beat': beats.encode(beat)})
+
+
+class UsualTest(testtools.TestCase):
+    """A message either is read, or is left to JSON."""
+
+    def test_a_usual_beat_is_read(self) -> None:
+        self.assertEqual(_BEAT, usual.read(_on_bus(_BEAT)))
+
+    @hypothesis.given(number=st.integers(0, 10**17), interval=st.integers(1, 3_599_000),
+                      ages=st.tuples(st.integers(0, 10**9), st.integers(0, 10**9)))
+    def test_so_is_every_one_of_a_host_that_is_well(self, number: int, interval: int,
+                                                    ages: tuple[int, int]) -> None:
+        beat = model.Beat('cn1', 'b', number, interval / 1000, *(age / 1000 for age in ages))
+        self.assertEqual(beat, usual.read(_on_bus(beat)))
+
+    @hypothesis.given(_beats)
+    @hypothesis.example(model.Beat('cn1', 'b', 7, 3600.0, 0.1, 0.1))
+    @hypothesis.example(model.Beat('cn1', 'b', 7, 0.0, 0.1, 0.1))
+    def test_what_is_read_is_what_json_gives(self, beat: model.Beat) -> None:
+        body = _on_bus(beat)
+        read = usual.read(body)
+        if read is not None:
+            self.assertEqual(beats.decode(beats.unwrap(body)[1]['beat']), read)
+
+    @hypothesis.given(st.integers(0, len(_on_bus(_BEAT)) - 1), st.binary(max_size=3))
+    def test_what_was_damaged_is_no_other_beat_than_json_gives(self, at: int,
+                                                              put: bytes) -> None:
+        whole = _on_bus(_BEAT)
+        body = whole[:at] + put + whole[at + 1:]
+        read = usual.read(body)
+        if read is not None:
+            self.assertEqual(beats.decode(beats.unwrap(body)[1]['beat']), read)
+
+    def test_what_is_said_beside_it_is_left_to_json(self) -> None:
+        for beat in (model.Beat('cn1', 'b', 7, 0.2, 0.3, 0.1, ended=('s1',)),
+                     model.Beat('cn1', 'b', 7, 0.2, 0.3, 0.1, leaving=True),
+                     model.Beat('cn1', 'b', 7, 0.2)):
+            self.assertIsNone(usual.read(_on_bus(beat)))
+        self.assertIsNone(usual.read(beats.wrap('echo', {'engine': 'e', 'sent': 1.5})))
