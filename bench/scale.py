@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How soon the backups of a host with 60 servers are asked to start.
+"""How soon after its suspicion the backups of a host with 60 servers are asked to start.
 
 The engine is whole: its dispatcher, board of jobs, conductor and flows, in real threads, on a
 MariaDB and an etcd of their own. Nova, Placement, Cinder and the hosts are simulated, with the
 latencies that the real ones have when one server asks: they do not become slower under load, so
-this is what the engine itself can do.
+this is what the engine itself can do. As in a running engine, Nova is asked of the host from its
+first late beat on, while there is no suspicion yet.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,8 +39,11 @@ from specreds_nova.engine import model
 from specreds_nova.engine.db import connection as db_connection
 from specreds_nova.engine.db import migration
 from specreds_nova.engine.db import store as stores
+from specreds_nova.engine.detection import accrual
 from specreds_nova.engine.detection import conf as detection_conf
 from specreds_nova.engine.detection import gates
+from specreds_nova.engine.detection import monitor
+from specreds_nova.engine.recovery import ahead
 from specreds_nova.engine.recovery import choices
 from specreds_nova.engine.recovery import dispatch
 from specreds_nova.engine.recovery import run as runs
@@ -91,21 +95,33 @@ def _measure(servers: int, url: str, port: int) -> float:
         world, board, kept, 'bench', conf.engine.slots, conf.engine.job_lease,
         conf.engine.job_interval)
 
+    asked = ahead.Ahead(cloud, clock)
     dispatcher = dispatch.Dispatcher(
         world, lambda host, service: gates.Facts(host, known=HOSTS, service=service or {}),
         detection_conf.host_gates(conf.engine), detection_conf.server_gates(conf.engine),
-        conductor, 'bench')
+        conductor, 'bench', nova=asked)
     conductor.start()
     try:
+        heard = clock.now()
+        asked.doubt('dead')
+        clock.sleep(_doubted())
         began = time.monotonic()
-        dispatcher.suspect('dead', ({'kind': 'silence', 'words': 'no beat for 0.8 s'},))
+        dispatcher.suspect('dead', ({'kind': 'silence', 'words': 'no beat for 0.8 s'},), heard)
         last = cloud.started(_TIMEOUT) - began
     finally:
         stopping.set()
         conductor.stop(5.0)
+        asked.close()
         pool.shutdown()
         kept.close()
     return last
+
+
+def _doubted() -> float:
+    """Give for how many seconds a host that beat evenly is in doubt before it is suspected."""
+    settings = monitor.Settings()
+    patience = accrual.Accrual(settings.detector, 0.0, settings.interval).deadline
+    return patience - settings.doubt * settings.interval
 
 
 @dataclasses.dataclass
