@@ -12,9 +12,11 @@ from cloud.guests import packages
 FILES = pathlib.Path(__file__).parent / 'files'
 COMMON = FILES / 'common'
 
-# Checksums are not computed by a switch in user space that a guest's packets go through.
+# Checksums are not computed by a switch in user space that a guest's packets go through. Without
+# KVM, tests of ciphers and pages that are zeroed twice are a tenth of the time that booting takes.
 CMDLINE = ('console=ttyS0,115200 quiet net.ifnames=0 virtio_net.csum=0 virtio_net.gso=0 '
-           'tsc=reliable no_timer_check mitigations=off random.trust_cpu=on panic=10')
+           'tsc=reliable no_timer_check mitigations=off random.trust_cpu=on panic=10 '
+           'cryptomgr.notests init_on_alloc=0')
 KERNEL = 'linux-image-cloud-amd64'
 TOOLS = ('busybox-static', 'mtools', 'syslinux', 'syslinux-common')
 
