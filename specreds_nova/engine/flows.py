@@ -5,6 +5,7 @@ What TaskFlow keeps saves whoever takes over from taking steps again that were t
 decided is in the recovery itself, so a flow that is lost, or of another version, is no loss.
 """
 
+import collections
 import contextlib
 from typing import Any
 import uuid
@@ -42,14 +43,22 @@ class Flows:
 
     def __init__(self, book: notebook.Notebook, threads: int) -> None:
         self._notes = book
+        # Some that nobody has yet: to make one is a part of what all backups of a host wait for.
+        self._made: collections.deque[Any] = collections.deque()
+        self._kept = 0
         self._options: dict[str, Any] = {'engine': 'serial'}
         if threads:
             self._options = {'engine': 'parallel',
                              'executor': futurist.ThreadPoolExecutor(max_workers=threads)}
 
-    def warm(self) -> None:
-        """Have all loaded that TaskFlow loads with the first flow: then it is late for that."""
+    def warm(self, count: int) -> None:
+        """Have all loaded that TaskFlow loads with the first flow: then it is late for that.
+
+        :param count: flows to keep in store
+        """
         engines.load(flow.make(), **self._options).compile()
+        self._kept = count
+        self._made.extend(flow.make() for _ in range(count))
 
     def run(self, run: runs.Run) -> None:
         """Bring a recovery as far as one attempt does, from where it is.
@@ -67,6 +76,13 @@ class Flows:
                 engine = self._engine(book, self._flow(book, anew=True), run, must=True)
             engine.run()
 
+    def _new(self) -> Any:
+        """Give a flow that nobody else has."""
+        try:
+            return self._made.popleft()
+        except IndexError:
+            return flow.make()
+
     def leave(self, recovery_id: str) -> None:
         """Write down how far a recovery is that others go on with."""
         with _translated():
@@ -76,6 +92,8 @@ class Flows:
         """Remove what is kept of a recovery; nothing happens if nothing is."""
         with _translated():
             self._notes.forget(recovery_id)
+        if len(self._made) < self._kept:
+            self._made.append(flow.make())
 
     def close(self) -> None:
         """Let go of threads and connections."""
@@ -96,7 +114,7 @@ class Flows:
     def _engine(self, book: Any, detail: Any, run: runs.Run, *, must: bool = False) -> Any:
         """Make what runs a flow; None if the flow is of another version."""
         engine = engines.load(
-            flow.make(), flow_detail=detail, book=book, backend=self._notes.keep(book),
+            self._new(), flow_detail=detail, book=book, backend=self._notes.keep(book),
             never_resolve=True, **self._options)
         try:
             engine.compile()
@@ -126,7 +144,7 @@ def from_conf(conf: cfg.ConfigOpts) -> Flows:
     book = notebook.Notebook(backend)
     book.start()
     flows = Flows(book, threads)
-    flows.warm()
+    flows.warm(conf.engine.slots)
     return flows
 
 

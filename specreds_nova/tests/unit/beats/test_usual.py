@@ -35,7 +35,8 @@ class UsualTest(testtools.TestCase):
                       ages=st.tuples(st.integers(0, 10**9), st.integers(0, 10**9)))
     def test_so_is_every_one_of_a_host_that_is_well(self, number: int, interval: int,
                                                     ages: tuple[int, int]) -> None:
-        beat = model.Beat('cn1', 'b', number, interval / 1000, *(age / 1000 for age in ages))
+        libvirt, storage = ages
+        beat = model.Beat('cn1', 'b', number, interval / 1000, libvirt / 1000, storage / 1000)
         self.assertEqual(beat, usual.read(_on_bus(beat)))
 
     @hypothesis.given(_beats)

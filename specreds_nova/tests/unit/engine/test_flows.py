@@ -66,10 +66,25 @@ class FlowsTest(base.WorldTest):
 
     def test_to_warm_up_is_to_take_no_step(self) -> None:
         kept = self._process()
-        kept.warm()
+        kept.warm(1)
         self.assertEqual([], self.taken)
         kept.run(self._run())
         self.assertEqual(len(_STEPS), len(self.taken))
+
+    def test_flows_are_made_before_they_are_needed_and_anew_when_one_has_ended(self) -> None:
+        kept = self._process()
+        kept.warm(2)
+        with mock.patch.object(flow, 'make', side_effect=flow.make) as make:
+            for needed in (0, 0, 1):
+                make.reset_mock()
+                self.recovery = self.make_recovery(epoch=1, engine='e1')
+                kept.run(self._run())
+                self.assertEqual(needed, make.call_count)
+            make.reset_mock()
+            for _ in range(3):
+                kept.forget(self.recovery.id)
+            self.assertEqual(2, make.call_count)
+        self.assertEqual(3 * len(_STEPS), len(self.taken))
 
     def test_another_engine_goes_on_from_there(self) -> None:
         self.raised['Race'] = exception.Superseded('e2 has it')
