@@ -75,9 +75,9 @@ class FlowsTest(base.WorldTest):
         kept = self._process()
         kept.warm(2)
         with mock.patch.object(flow, 'make', side_effect=flow.make) as make:
-            for needed in (0, 0, 1):
+            for server, needed in (('x', 0), ('y', 0), ('z', 1)):
                 make.reset_mock()
-                self.recovery = self.make_recovery(epoch=1, engine='e1')
+                self.recovery = self.make_recovery(server, epoch=1, engine='e1')
                 kept.run(self._run())
                 self.assertEqual(needed, make.call_count)
             make.reset_mock()
