@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The usual beat, read without JSON: an engine of 1,000 hosts gets 5,000 of them per second.
 
-What differs between one beat and the next are six values; JSON within JSON takes three times as
-long to find them as one pattern does. Whatever is not as usual does not match, and is for JSON.
+What differs between one beat and the next are six values; JSON within JSON takes more than twice
+as long to find them as one pattern does. Whatever is not as usual does not match, and is for JSON.
 """
 
 import re
