@@ -69,10 +69,14 @@ class ConsistencyTest(hosts.DisturbingTest):
                 (one['server_id'], one['host_name']) for one in volume['attachments']])
 
     def _assert_ports(self, server: servers.Server, host: str) -> None:
-        ports = self.os_admin.ports_client.list_ports(device_id=server.id)['ports']
-        self.assertNotEqual([], ports)
-        for port in ports:
-            self.assertEqual((host, 'ACTIVE'), (port['binding:host_id'], port['status']))
+        def found() -> bool:
+            ports = self.os_admin.ports_client.list_ports(device_id=server.id)['ports']
+            self.assertNotEqual([], ports)
+            self.assertEqual({host}, {port['binding:host_id'] for port in ports})
+            return all(port['status'] == 'ACTIVE' for port in ports)
+        # As in a live migration, Neutron takes a port for down from a change of its binding until
+        # the agent of its host has looked at it again.
+        self.wait(f'the ports of server {server.id} to be active', found)
 
     def assert_allocations(self, consumer: str, expected: list[str], *gone: str) -> None:
         """See on which hosts somebody has claimed resources.
