@@ -38,6 +38,8 @@ _PRIMARY, _BACKUP = 'cn1', 'cn2'
 # Seconds that the database is used before the merge begins.
 _BEFORE = 15.0
 _PAYLOAD = '4000'
+# Seconds after which nobody has anything to do any more about a primary that has been booted.
+_SETTLED = 5.0
 # So that there is more to be merged than it takes a moment for.
 _MERGED_PAYLOAD = '100000'
 # Seconds between two questions who has an address, and for which answers are awaited: of guests
@@ -98,6 +100,7 @@ class _Bench:
             mac = drill.mac(server)
             pinger = users.Pinger(self._cloud, self.directory())
             seen = self.directory() / 'packets'
+            time.sleep(_SETTLED)
             self.kill(server)
             superposition = drill.superpose(server)
             with self._cloud.hosts.capture('tenant', seen, f'ether src {mac}'):

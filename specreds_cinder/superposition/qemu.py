@@ -100,6 +100,17 @@ class Approach:
         return now - self._since > _PATIENCE
 
 
+def raised(rate: int) -> int:
+    """Give the limit to go on with for a merge that is stuck.
+
+    Twice as much: as little more as it takes, for what the merge takes, the guest does not get.
+
+    :param rate: the limit so far in bytes per second
+    :returns: the next one, 0 for no limit
+    """
+    return 2 * rate if rate < _FAST else 0
+
+
 class QmpBackup(backups.Backup):
     """A backup whose QEMU, or qemu-storage-daemon, listens on a QMP socket.
 
@@ -157,7 +168,7 @@ class QmpBackup(backups.Backup):
                         LOG.warning('the guest writes as fast as its overlay can be merged: it '
                                     'will stand still while %d MiB are copied', left >> 20)
                         return
-                    rate = 4 * rate if rate < _FAST else 0
+                    rate = raised(rate)
                     LOG.info('merge limit raised to %s MiB/s', rate >> 20 if rate else 'any')
                     self._limit(run, rate)
                     approach = Approach(rate)

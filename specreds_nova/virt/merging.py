@@ -29,7 +29,6 @@ _RETRY_S = 1.0
 _ATTEMPTS = 10
 # So little is copied in a fraction of a second, while the guest stands still.
 _ENOUGH = 8 << 20
-_FAST = 1 << 30
 
 
 @dataclasses.dataclass
@@ -160,7 +159,7 @@ class Merging:
                                 'merged: it will stand still while %d MiB are copied',
                                 domain.name(), left >> 20)
                     break
-                rate = 4 * rate if rate < _FAST else 0
+                rate = qemu.raised(rate)
                 LOG.info('domain %s: merge limit raised to %s MiB/s', domain.name(),
                          rate >> 20 if rate else 'any')
                 switching.commit(domain, rate)

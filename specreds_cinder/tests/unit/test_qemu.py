@@ -90,3 +90,10 @@ class ApproachTest(testtools.TestCase):
         self.assertTrue(self.stuck(0, lefts)[-1])
         lefts = [1000 * self.MIB // 2 ** second for second in range(7)]
         self.assertNotIn(True, self.stuck(0, lefts))
+
+    def test_what_follows(self) -> None:
+        rate, rates = 8 * self.MIB, []
+        while rate:
+            rate = qemu.raised(rate)
+            rates.append(rate // self.MIB)
+        self.assertEqual([16, 32, 64, 128, 256, 512, 1024, 0], rates)
