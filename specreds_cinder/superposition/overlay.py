@@ -110,21 +110,21 @@ def remove(cluster: ceph.Cluster, volume: records.Volume, fencing: fence.Fence |
     :raises OverlayBusy: somebody has it open and was not to be shut out
     """
     ref = volume.overlay_ref
-    try:
+    objects: _Objects | None = None
+    users: frozenset[str] = frozenset()
+    # An image that was cut off while being made cannot be opened, but has to be removed.
+    with contextlib.suppress(errors.VolumeGone):
+        objects = _Objects.of(cluster, ref)
         users = volumes.clients(cluster, ref)
-    except errors.VolumeGone:
-        # An image that was cut off while being made cannot be opened, but has to be removed.
-        users = frozenset()
     if users and fencing is None:
         raise errors.OverlayBusy(
             f'overlay {ref} is open at {", ".join(sorted(users))}: stop the backup first')
     if users and fencing is not None:
         fencing.close(users)
 
-    with contextlib.suppress(errors.VolumeGone), \
-            ceph.answering(f'empty overlay {ref}'), \
-            trace.change('overlay.empty', str(ref)):
-        _empty(cluster, volume, progress)
+    if objects is not None:
+        with ceph.answering(f'empty overlay {ref}'), trace.change('overlay.empty', str(ref)):
+            _empty(cluster, volume, objects, progress)
     with trace.change('overlay.remove', str(ref)):
         try:
             _remove(cluster, ref)
@@ -136,6 +136,8 @@ def remove(cluster: ceph.Cluster, volume: records.Volume, fencing: fence.Fence |
             with contextlib.suppress(errors.VolumeGone):
                 fencing.close(volumes.clients(cluster, ref))
             _remove(cluster, ref)
+        if objects is not None:
+            _remove_header(cluster, ref, objects.header)
 
 
 @tenacity.retry(retry=tenacity.retry_if_exception_type((errors.OverlayBusy, errors.ClusterError))
@@ -160,7 +162,20 @@ def _remove(cluster: ceph.Cluster, ref: records.VolumeRef) -> None:
             ) from exc
 
 
-def _empty(cluster: ceph.Cluster, volume: records.Volume,
+def _remove_header(cluster: ceph.Cluster, ref: records.VolumeRef, header: str) -> None:
+    """Remove what librbd may have left of an overlay.
+
+    It removes an image by way of the trash, and takes it out again if somebody watches it
+    (``librbd::api::Image::remove``). Of two controllers, one may put it in while the other takes
+    it out: then it is in neither list of images, and nobody would find its header.
+    """
+    with cluster.ioctx(ref.pool, ref.namespace) as io, \
+            ceph.answering(f'remove the header of overlay {ref}'), \
+            contextlib.suppress(rados.ObjectNotFound):
+        io.remove_object(header)
+
+
+def _empty(cluster: ceph.Cluster, volume: records.Volume, objects: '_Objects',
            progress: Callable[[int, int], None] | None) -> None:
     """Remove the data of an overlay.
 
@@ -168,7 +183,6 @@ def _empty(cluster: ceph.Cluster, volume: records.Volume,
     entry even where there is none: 18 s for 2 TiB. Asking first, and then telling librbd that
     nothing is left to look for, takes a tenth of that.
     """
-    objects = _Objects.of(cluster, volume.overlay_ref)
     data = cluster.aio.ioctx(volume.data_pool_id, volume.namespace)
     done = 0
     for names in objects.batches():

@@ -6,6 +6,8 @@ import random
 import threading
 
 import ddt
+import rados
+import rbd
 
 from specreds_cinder import superposition as sp
 from specreds_cinder.tests.functional import protocol_base
@@ -81,6 +83,29 @@ class ControllersTestCase(protocol_base.ProtocolTestCase):
             self.assertRaises(sp.NotSuperposed, self.protocol.reload, record)
             self.assert_nothing_left(record)
             self.replace_primary()
+
+    def test_a_header_that_is_in_no_list(self) -> None:
+        # What librbd leaves where one controller undoes its removal while another one removes.
+        record = self.superpose(self.volume)
+        ref = record.volumes[0].overlay_ref
+
+        def lose(event: sp.trace.Event) -> None:
+            if (event.name, event.phase) == ('overlay.remove', 'before'):
+                self.lose(ref)
+        with sp.trace.observe(lose):
+            self.protocol.abort(record)
+        self.assert_nothing_left(record)
+
+    def lose(self, ref: sp.VolumeRef) -> None:
+        """Remove an image from all lists of images, and nothing else."""
+        with self.open_pool(ref.pool, ref.namespace) as io:
+            [image_id] = [image['id'] for image in rbd.RBD().list2(io)
+                          if image['name'] == ref.image]
+            rbd.RBD().trash_move(io, ref.image)
+            with rados.WriteOpCtx() as operation:
+                io.remove_omap_keys(operation, (f'id_{image_id}',))
+                io.operate_write_op(operation, 'rbd_trash')
+            self.assertIn(f'rbd_header.{image_id}', self.objects(ref.pool, ref.namespace))
 
     def at_once(self, record: sp.Record, chance: random.Random,
                 *decisions: Decision) -> list[str | None]:
