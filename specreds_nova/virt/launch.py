@@ -17,6 +17,7 @@ import libvirt
 from nova import exception as nova_exception
 from nova import objects
 import nova.conf
+from nova.virt import configdrive
 from nova.virt import driver as virt_driver
 from nova.virt.libvirt import blockinfo
 from nova.virt.libvirt import driver as libvirt_driver
@@ -92,10 +93,14 @@ class Launcher:
         with _marked(mark), protection.of(instance):
             xml = self._driver._get_guest_xml(context, instance, network_info, disk_info,
                                               instance.image_meta, block_device_info=volumes)
+        # Asked here, as the callback first collects what only a config drive has, whether or not
+        # there is one: two questions to the conductor.
+        configure = functools.partial(
+            self._driver._create_configdrive, context, instance,
+            injection) if configdrive.required_by(instance) else None
         self._driver._create_guest_with_network(
             context, xml, instance, network_info, volumes, vifs_already_plugged=True,
-            post_xml_callback=functools.partial(self._driver._create_configdrive, context,
-                                                instance, injection))
+            post_xml_callback=configure)
 
     def find(self, instance_uuid: str) -> Any | None:
         """Give a server's domain on this host; None if there is none."""

@@ -40,7 +40,7 @@ class LaunchTest(testtools.TestCase):
         self.guest.get_xml_desc.return_value = _MARKED
         self.directory = os.path.join(self.instances, base.SERVER)
         self.instance = objects.Instance(
-            id=1, uuid=base.SERVER, root_device_name='/dev/vda', metadata={})
+            id=1, uuid=base.SERVER, root_device_name='/dev/vda', metadata={}, config_drive='')
         self.bdm = objects.BlockDeviceMapping(
             id=1, instance_uuid=base.SERVER, source_type='volume', destination_type='volume',
             device_name='/dev/vda', volume_id=base.VOLUME, volume_size=1, boot_index=0,
@@ -83,7 +83,13 @@ class LaunchTest(testtools.TestCase):
         self.assertEqual([_MARK], seen)
         self.assertIsNone(launch.marking())
 
+    def test_without_config_drive(self) -> None:
+        self.launch()
+        call = self.driver._create_guest_with_network.call_args
+        self.assertIsNone(call.kwargs['post_xml_callback'])
+
     def test_config_drive_is_made_anew_as_nova_does(self) -> None:
+        self.instance.config_drive = 'True'
         self.launch()
         call = self.driver._create_guest_with_network.call_args
         self.assertTrue(call.kwargs['vifs_already_plugged'])
