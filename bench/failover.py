@@ -40,7 +40,7 @@ _QUICK_ROUNDS, _FULL_ROUNDS = 2, 5
 # Seconds that a database is used before its host dies, and before it is only suspected.
 _BEFORE, _PACED_BEFORE = 10.0, 15.0
 # Seconds that a small server is pinged before its host dies.
-_SHORT_BEFORE = 3.0
+_SHORT_BEFORE = 10.0
 _TIMEOUT = 60.0
 
 

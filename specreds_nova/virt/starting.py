@@ -109,6 +109,39 @@ class Starter:
         :raises ServerNotEligible: this host cannot run it
         """
         began = time.monotonic()
+        # A question, of which nothing remains; the answer takes longest of all that is asked for.
+        connecting = releases.spawn(self._connect, record.superposition_id)
+        try:
+            context, instance, bdms, network_info = self._prepare(record, go_on)
+        finally:
+            failure = connecting.exception()
+        if failure is not None:
+            raise failure
+        connections, record.timings_ms['connection'] = connecting.result()
+        if set(connections) != set(record.volume_ids):
+            raise exception.StartFailed(
+                f'superposition {record.superposition_id} has volumes '
+                f'{", ".join(sorted(connections))}, but server {instance.uuid} has '
+                f'{", ".join(sorted(record.volume_ids))}: superpose all of them together')
+        mark = domains.Mark(record.recovery_id, record.superposition_id)
+        go_on()
+        with record.timed('domain'):
+            self._site.launcher.launch(context, instance, bdms, connections, network_info, mark)
+        record.timings_ms['rpc_to_running'] = round((time.monotonic() - began) * 1e3, 1)
+        # Its guest boots meanwhile.
+        with record.timed('attached'):
+            self._site.box.attached(instance, record.recovery_id)
+
+    def _connect(self, superposition_id: str) -> tuple[Any, float]:
+        """Ask Cinder how to open the volumes; gives the milliseconds that it took, too."""
+        began = time.monotonic()
+        connections = self._site.storage.connections(superposition_id, {
+            'host': self._site.host, 'ip': CONF.my_block_storage_ip, 'multipath': False})
+        return connections, round((time.monotonic() - began) * 1e3, 1)
+
+    def _prepare(self, record: journals.Record, go_on: Callable[[], None]
+                 ) -> tuple[Any, Any, Any, Any]:
+        """See whether this host can run it, and ask Neutron and Placement; gives what was read."""
         context = sites.admin_context()
         with record.timed('database'):
             instance, bdms = load(context, record.instance_uuid)
@@ -124,42 +157,17 @@ class Starter:
         record.volume_ids = [bdm.volume_id for bdm in bdms]
         go_on()
         self._site.journal.save(record)
-        connections, network_info = self._prepare(context, record, instance)
-        mark = domains.Mark(record.recovery_id, record.superposition_id)
-        go_on()
-        with record.timed('domain'):
-            self._site.launcher.launch(context, instance, bdms, connections, network_info, mark)
-        record.timings_ms['rpc_to_running'] = round((time.monotonic() - began) * 1e3, 1)
-        # Its guest boots meanwhile.
-        with record.timed('attached'):
-            self._site.box.attached(instance, record.recovery_id)
-
-    def _prepare(self, context: Any, record: journals.Record, instance: Any) -> tuple[Any, Any]:
-        """Ask Cinder, Neutron and Placement, all at once."""
-        connector = {'host': self._site.host, 'ip': CONF.my_block_storage_ip,
-                     'multipath': False}
-        asking = [
-            releases.spawn(_timed, record, 'connection', functools.partial(
-                self._site.storage.connections, record.superposition_id, connector)),
-            releases.spawn(_timed, record, 'claim', functools.partial(
-                self._site.claims.claim, context, record.recovery_id, instance)),
-        ]
+        claiming = releases.spawn(_timed, record, 'claim', functools.partial(
+            self._site.claims.claim, context, record.recovery_id, instance))
         try:
             network_info = _timed(record, 'seal', functools.partial(
                 self._site.box.seal, context, instance, record.recovery_id))
         finally:
-            # All of them end before any error is raised: what is undone must not be made later.
-            failures = [failure for future in asking
-                        if (failure := future.exception()) is not None]
-        if failures:
-            raise failures[0]
-        connections = asking[0].result()
-        if set(connections) != set(record.volume_ids):
-            raise exception.StartFailed(
-                f'superposition {record.superposition_id} has volumes '
-                f'{", ".join(sorted(connections))}, but server {instance.uuid} has '
-                f'{", ".join(sorted(record.volume_ids))}: superpose all of them together')
-        return connections, network_info
+            # Both end before any error is raised: what is undone must not be made later.
+            failure = claiming.exception()
+        if failure is not None:
+            raise failure
+        return context, instance, bdms, network_info
 
 
 def _timed(record: journals.Record, what: str, ask: Callable[[], Any]) -> Any:

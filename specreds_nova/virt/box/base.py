@@ -86,10 +86,6 @@ class Mechanism(abc.ABC):
         """Announce the guest of an open box once more."""
 
     @abc.abstractmethod
-    def wired(self, plan: box_plan.Plan) -> bool:
-        """Whether the network service has connected its end."""
-
-    @abc.abstractmethod
     def remove(self, port: str) -> None:
         """Remove the port's box, shut or open. Idempotent."""
 

@@ -40,8 +40,6 @@ _INSTANCE = 'specreds-instance'
 
 _SHUT = 'secure'
 _OPEN = 'standalone'
-# What Neutron's agent puts on a port that it has not wired or that is not bound here.
-_DEAD_VLAN = 4095
 # What bridges of trunks begin with.
 _TRUNK = 'tbr-'
 # Seconds that the database may take for a transaction.
@@ -142,10 +140,6 @@ class Ovs(base.Mechanism):
 
     def announce(self, plan: box_plan.Plan) -> None:
         self._send(plan, '\n'.join([*flows.packets_out(announce.frames(plan)), '']))
-
-    def wired(self, plan: box_plan.Plan) -> bool:
-        tag = self._value('Port', plan.patch_peer, 'tag')
-        return bool(tag) and tag != _DEAD_VLAN
 
     def remove(self, port: str) -> None:
         database = self._switch.ovsdb

@@ -243,10 +243,6 @@ class Box:
                    for plan in self._plans(recovery_id)
                    for subnet in plan.ipv4 for address in subnet.addresses)
 
-    def wired(self, recovery_id: str) -> bool:
-        """Whether the network service's agent here has done its part: then opening is instant."""
-        return all(self._mechanism.wired(plan) for plan in self._plans(recovery_id))
-
     def _refuse(self, instance: Any, reasons: Sequence[str | None]) -> None:
         if found := [reason for reason in reasons if reason]:
             raise errors.BoxRefused(instance=instance.uuid, host=self._host,

@@ -51,7 +51,7 @@ class StartTest(base.TestCase):
         self.assertIsNone(self.phase())
         self.box.seal.assert_not_called()
         self.claims.claim.assert_not_called()
-        self.storage.connections.assert_not_called()
+        self.launcher.launch.assert_not_called()
 
     def test_failure_is_undone(self) -> None:
         self.launcher.launch.side_effect = RuntimeError('no QEMU')

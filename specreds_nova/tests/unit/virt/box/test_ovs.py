@@ -206,13 +206,6 @@ class TestOpen(_TestCase):
         self.ovs.release(dataclasses.replace(self.plan, tap='lo'))
         self.assertEqual(1, len(self.database.transactions))
 
-    def test_wired(self) -> None:
-        self.assertFalse(self.ovs.wired(self.plan))
-        port = self.database.rows['Port', self.plan.patch_peer] = {'tag': 4095}
-        self.assertFalse(self.ovs.wired(self.plan))
-        port['tag'] = 1
-        self.assertTrue(self.ovs.wired(self.plan))
-
 
 class TestFound(_TestCase):
 
