@@ -109,10 +109,11 @@ class Starter:
         :raises ServerNotEligible: this host cannot run it
         """
         began = time.monotonic()
+        context = sites.admin_context()
         # A question, of which nothing remains; the answer takes longest of all that is asked for.
         connecting = releases.spawn(self._connect, record.superposition_id)
         try:
-            context, instance, bdms, network_info = self._prepare(record, go_on)
+            instance, bdms, network_info = self._prepare(context, record, go_on)
         finally:
             failure = connecting.exception()
         if failure is not None:
@@ -139,10 +140,9 @@ class Starter:
             'host': self._site.host, 'ip': CONF.my_block_storage_ip, 'multipath': False})
         return connections, round((time.monotonic() - began) * 1e3, 1)
 
-    def _prepare(self, record: journals.Record, go_on: Callable[[], None]
-                 ) -> tuple[Any, Any, Any, Any]:
+    def _prepare(self, context: Any, record: journals.Record, go_on: Callable[[], None]
+                 ) -> tuple[Any, Any, Any]:
         """See whether this host can run it, and ask Neutron and Placement; gives what was read."""
-        context = sites.admin_context()
         with record.timed('database'):
             instance, bdms = load(context, record.instance_uuid)
         go_on()
@@ -167,7 +167,7 @@ class Starter:
             failure = claiming.exception()
         if failure is not None:
             raise failure
-        return context, instance, bdms, network_info
+        return instance, bdms, network_info
 
 
 def _timed(record: journals.Record, what: str, ask: Callable[[], Any]) -> Any:

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of the protocol share: volumes, actors, and a look for what was left behind."""
 
+from collections.abc import Callable
 import contextlib
 import functools
 import logging
+import threading
 from typing import Any
 
 import fixtures
@@ -95,6 +97,17 @@ class ProtocolTestCase(base.FunctionalTestCase):
     def fenced(self) -> set[str]:
         """Read the blocklist."""
         return set(self.protocol.fence.remaining())
+
+    @staticmethod
+    def at(name: str, phase: str, work: Callable[[], object]
+           ) -> Callable[[sp.trace.Event], None]:
+        """Make an observer that does something the first time that an event comes."""
+        once = threading.Lock()
+
+        def observer(event: sp.trace.Event) -> None:
+            if (event.name, event.phase) == (name, phase) and once.acquire(blocking=False):
+                work()
+        return observer
 
     def objects(self, pool: str, namespace: str = '') -> set[str]:
         """Name all objects of a pool's namespace."""

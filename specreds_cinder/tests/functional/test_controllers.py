@@ -88,24 +88,19 @@ class ControllersTestCase(protocol_base.ProtocolTestCase):
         # What librbd leaves where one controller undoes its removal while another one removes.
         record = self.superpose(self.volume)
         ref = record.volumes[0].overlay_ref
-
-        def lose(event: sp.trace.Event) -> None:
-            if (event.name, event.phase) == ('overlay.remove', 'before'):
-                self.lose(ref)
-        with sp.trace.observe(lose):
+        with sp.trace.observe(self.at('overlay.remove', 'before', lambda: self.lose(ref))):
             self.protocol.abort(record)
         self.assert_nothing_left(record)
 
     def lose(self, ref: sp.VolumeRef) -> None:
         """Remove an image from all lists of images, and nothing else."""
+        [image_id] = [found for found, name in self.images(ref.home).items() if name == ref.image]
         with self.open_pool(ref.pool, ref.namespace) as io:
-            [image_id] = [image['id'] for image in rbd.RBD().list2(io)
-                          if image['name'] == ref.image]
             rbd.RBD().trash_move(io, ref.image)
             with rados.WriteOpCtx() as operation:
                 io.remove_omap_keys(operation, (f'id_{image_id}',))
                 io.operate_write_op(operation, 'rbd_trash')
-            self.assertIn(f'rbd_header.{image_id}', self.objects(ref.pool, ref.namespace))
+        self.assertIn(f'rbd_header.{image_id}', self.objects(ref.pool, ref.namespace))
 
     def at_once(self, record: sp.Record, chance: random.Random,
                 *decisions: Decision) -> list[str | None]:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fence shuts out the primary's clients, all of them, nobody else, and for long enough."""
 
-from collections.abc import Callable
 import errno
 import pathlib
 import signal
@@ -32,16 +31,6 @@ class Cut(Exception):
     """A controller that ends here, without a chance to clean up."""
 
 
-def at(name: str, phase: str, work: Callable[[], object]) -> Callable[[sp.trace.Event], None]:
-    """Make an observer that does something the first time that an event comes."""
-    once = threading.Lock()
-
-    def observer(event: sp.trace.Event) -> None:
-        if (event.name, event.phase) == (name, phase) and once.acquire(blocking=False):
-            work()
-    return observer
-
-
 def cut() -> None:
     """End here."""
     raise Cut
@@ -61,7 +50,7 @@ class FenceTest(protocol_base.ProtocolTestCase):
 
     def collapse_cut_off(self, name: str, phase: str) -> sp.Record:
         """Collapse as a controller does that ends at an event."""
-        with sp.trace.observe(at(name, phase, cut)):
+        with sp.trace.observe(self.at(name, phase, cut)):
             self.assertRaises(Cut, self.protocol.collapse, self.record)
         record = self.protocol.reload(self.record)
         self.assertEqual(records.COLLAPSING, record.state)
@@ -145,7 +134,7 @@ class FenceTest(protocol_base.ProtocolTestCase):
 
     def test_primary_that_comes_back_meanwhile(self) -> None:
         came: list[str] = []
-        with sp.trace.observe(at('fence', 'after', lambda: came.append(self.open_image()))):
+        with sp.trace.observe(self.at('fence', 'after', lambda: came.append(self.open_image()))):
             self.promote()
         self.assertIn(came[0], self.fenced())
         self.assertIn(came[0], self.protocol.reload(self.record).fenced)
@@ -154,7 +143,7 @@ class FenceTest(protocol_base.ProtocolTestCase):
         def come() -> None:
             with self.open_pool() as io, rbd.Image(io, self.volume.image) as image:
                 image.write(b'late', 0)
-        with sp.trace.observe(at('fence', 'after', come)):
+        with sp.trace.observe(self.at('fence', 'after', come)):
             self.assertEqual('late-dirty', self.protocol.collapse(self.record).outcome)
         self.assertEqual(b'late', self.contents(self.volume)[:4])
 
@@ -169,7 +158,7 @@ class FenceTest(protocol_base.ProtocolTestCase):
         self.assertTrue(set(self.protocol.reload(self.record).fenced) <= self.fenced())
 
     def test_late_dirty(self) -> None:
-        with sp.trace.observe(at('fence', 'before', lambda: self.primary.write(0, 0x4c))):
+        with sp.trace.observe(self.at('fence', 'before', lambda: self.primary.write(0, 0x4c))):
             report = self.protocol.collapse(self.record)
         self.assertEqual('late-dirty', report.outcome)
         self.assertFalse(report.sweep1.dirty)
@@ -194,8 +183,8 @@ class FenceTest(protocol_base.ProtocolTestCase):
             patch = mock.patch.object(librados.IoCtx, 'stat_versions', ask)
             patch.start()
             self.addCleanup(patch.stop)
-        with sp.trace.observe(at('fence', 'before', lambda: self.primary.write(0, 0x4c))), \
-                sp.trace.observe(at('fence', 'after', behind_the_fence)):
+        with sp.trace.observe(self.at('fence', 'before', lambda: self.primary.write(0, 0x4c))), \
+                sp.trace.observe(self.at('fence', 'after', behind_the_fence)):
             report = self.protocol.collapse(record)
         self.assertEqual('late-dirty', report.outcome)
         assert report.sweep2 is not None
@@ -220,7 +209,7 @@ class FenceTest(protocol_base.ProtocolTestCase):
         self.assertEqual(DEAD, self.primary.write(0))
 
     def test_cut_off_behind_the_fence_after_a_write(self) -> None:
-        with sp.trace.observe(at('fence', 'before', lambda: self.primary.write(0, 0x4c))):
+        with sp.trace.observe(self.at('fence', 'before', lambda: self.primary.write(0, 0x4c))):
             record = self.collapse_cut_off('fence.add', 'after')
         # To call this merely dirty would be to say that the primary lives.
         self.assertEqual('late-dirty', self.protocol.resume(record))
@@ -237,7 +226,7 @@ class FenceTest(protocol_base.ProtocolTestCase):
 
     def test_lost_to_an_abort_behind_the_fence(self) -> None:
         rival = sp.Protocol(self.cluster, self.settings)
-        with sp.trace.observe(at('fence', 'after', lambda: rival.abort(self.record))):
+        with sp.trace.observe(self.at('fence', 'after', lambda: rival.abort(self.record))):
             self.assertRaises((sp.Conflict, sp.NotSuperposed), self.protocol.collapse,
                               self.record)
         self.assertEqual(set(), self.primary.clients & self.fenced())
@@ -245,7 +234,7 @@ class FenceTest(protocol_base.ProtocolTestCase):
 
     def test_lost_to_an_abort_before_the_fence(self) -> None:
         rival = sp.Protocol(self.cluster, self.settings)
-        with sp.trace.observe(at('sweep', 'after', lambda: rival.abort(self.record))):
+        with sp.trace.observe(self.at('sweep', 'after', lambda: rival.abort(self.record))):
             self.assertRaises((sp.Conflict, sp.NotSuperposed), self.protocol.collapse,
                               self.record)
         self.assertEqual(0, self.primary.write(0))
@@ -255,9 +244,9 @@ class FenceTest(protocol_base.ProtocolTestCase):
         rival = sp.Protocol(self.cluster, self.settings)
 
         def abort_cut_off() -> None:
-            with sp.trace.observe(at('overlay.remove', 'before', cut)):
+            with sp.trace.observe(self.at('overlay.remove', 'before', cut)):
                 self.assertRaises(Cut, rival.abort, self.record)
-        with sp.trace.observe(at('fence.add', 'before', abort_cut_off)):
+        with sp.trace.observe(self.at('fence.add', 'before', abort_cut_off)):
             self.assertRaises(sp.RecordChanged, self.protocol.collapse, self.record)
         self.assertEqual(set(), self.primary.clients & self.fenced())
         self.assertEqual('aborted', self.protocol.resume(self.record))
@@ -339,11 +328,11 @@ class ExpiryTest(protocol_base.ProtocolTestCase):
         primary = self.make_primary(volume)
         record = self.superpose(volume)
         self.assertEqual([], self.protocol.renew(record))
-        with sp.trace.observe(at('fence.add', 'before', cut)):
+        with sp.trace.observe(self.at('fence.add', 'before', cut)):
             self.assertRaises(Cut, self.protocol.collapse, record)
         self.assertEqual([], self.protocol.renew(record))
         self.assertEqual(0, primary.write(0))
-        with sp.trace.observe(at('overlay.remove', 'before', cut)):
+        with sp.trace.observe(self.at('overlay.remove', 'before', cut)):
             self.assertRaises(Cut, self.protocol.resume, record)
         self.assertEqual(records.DIRTY, self.protocol.reload(record).outcome)
         self.assertEqual([], self.protocol.renew(record))
