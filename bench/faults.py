@@ -12,7 +12,6 @@ from concurrent import futures
 import contextlib
 import dataclasses
 import functools
-import getpass
 import json
 import os
 import signal
@@ -20,13 +19,14 @@ import time
 from typing import Any
 
 from keystoneauth1 import exceptions as keystone_exceptions
-import pymysql
 
 from cloud import commands
 from cloud import drill as drills
 from cloud.demo import recoveries
 from cloud.demo import stage as stages
 from cloud.hosts import services as host_services
+from cloud.openstack import accounts
+from cloud.openstack import database
 from cloud.openstack import services
 
 # Seconds between two writes of the guest, and between two looks at a recovery.
@@ -121,15 +121,12 @@ class _Injector:
 
     def _engine(self, step: str) -> str:
         # Not through the API: the shortest of the steps would be over before it has answered.
-        with pymysql.connect(unix_socket=str(self._cloud.files.database_socket),
-                             user=getpass.getuser(), database='specreds') as connection, \
-                connection.cursor() as cursor:
-            cursor.execute(
-                'SELECT s.engine, s.recovery FROM recovery_steps s JOIN recoveries r '
-                'ON r.id = s.recovery WHERE r.server = %s AND s.name = %s', (
-                    self.server.id, step))
-            return next((str(engine) for engine, recovery in cursor.fetchall()
-                         if recovery not in self._known), '')
+        found = database.rows(
+            self._cloud.files, accounts.ENGINE,
+            'SELECT s.engine, s.recovery FROM recovery_steps s JOIN recoveries r '
+            'ON r.id = s.recovery WHERE r.server = %s AND s.name = %s', self.server.id, step)
+        return next((str(engine) for engine, recovery in found if recovery not in self._known),
+                    '')
 
     def _ended(self) -> list[str]:
         """Wait until everything about the recovery has ended; tell what is wrong with it."""

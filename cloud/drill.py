@@ -4,6 +4,7 @@
 from collections.abc import Callable, Mapping
 import contextlib
 import dataclasses
+import datetime
 import functools
 import pathlib
 import time
@@ -19,6 +20,7 @@ from oslo_utils import timeutils
 from cloud import commands
 from cloud.hosts import services
 from cloud.openstack import cloud as openstack_cloud
+from cloud.openstack import database
 from cloud.openstack import neutron
 from specreds_nova.virt import rpcapi
 
@@ -30,8 +32,11 @@ _NETWORK = 'private'
 # What tells that a guest of each image serves. A PostgreSQL listens long before it does.
 READY = {'g1': {'specreds:ready': 'tcp:80'}, 'g2': {'specreds:ready': 'console:G2-READY'}}
 _GONE = (404, 410)
-# What Nova and Neutron leave out of their times.
+# What Neutron leaves out of its times.
 _UTC = 'Z'
+# When a nova-compute has said itself that it is alive.
+_SEEN = ('SELECT last_seen_up FROM services '
+         "WHERE `binary` = 'nova-compute' AND host = %s AND deleted = 0")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -321,7 +326,9 @@ class Drill:
         for it, too, and a server that is booted before the new one is ready ends in error.
         """
         def up() -> bool:
-            if not self._heard(host, services.COMPUTE, self.service(host)['updated_at']):
+            # Not what the API tells: that is when the service's row was changed, by whomever.
+            [(seen,)] = database.rows(self.cloud.files, 'nova', _SEEN, host)
+            if not self._heard(host, services.COMPUTE, seen and seen.replace(tzinfo=datetime.UTC)):
                 return False
             if self.compute_up(host):
                 return True
@@ -335,16 +342,17 @@ class Drill:
         [agent] = self.network.get('/v2.0/agents', params={
             'host': host, 'binary': neutron.AGENT}).json()['agents']
         return bool(agent['alive']) and self._heard(host, services.AGENT,
-                                                    agent['heartbeat_timestamp'])
+                                                    timeutils.parse_isotime(
+                                                        agent['heartbeat_timestamp'] + _UTC))
 
-    def _heard(self, host: str, name: str, when: str | None) -> bool:
+    def _heard(self, host: str, name: str, when: datetime.datetime | None) -> bool:
         """Tell whether a service of a host was heard since it was started, and runs.
 
         :param when: it was heard last; None for never
         """
         return when is not None and any(
             process.name == name and process.pid
-            and timeutils.parse_isotime(when + _UTC).timestamp() > process.started
+            and when.timestamp() > process.started
             for process in self.cloud.host(host).services)
 
     def restart_compute(self, host: str) -> None:

@@ -125,6 +125,17 @@ def create(files: layout.Layout, settings: layout.Settings, passwords: Mapping[s
                 cursor.execute(f'GRANT ALL ON `{name}`.* TO %s@%s', user)
 
 
-def _connect(files: layout.Layout) -> Any:
+def rows(files: layout.Layout, name: str, statement: str, *values: object) -> list[Any]:
+    """What a service's database holds that its API does not tell, or not soon enough.
+
+    :param name: of the database
+    :raises pymysql.Error: the server does not answer, or refuses
+    """
+    with _connect(files, name) as connection, connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        return list(cursor.fetchall())
+
+
+def _connect(files: layout.Layout, name: str | None = None) -> Any:
     return pymysql.connect(unix_socket=str(files.database_socket), user=getpass.getuser(),
-                           connect_timeout=5, read_timeout=30)
+                           database=name, connect_timeout=5, read_timeout=30)

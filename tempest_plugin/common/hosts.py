@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compute hosts that tests disturb, and that are well again afterwards."""
 
+from collections.abc import Callable
 import functools
 from typing import Any
 
@@ -98,10 +99,15 @@ class DisturbingTest(servers.ServersTest):
 
     def wait_well(self, host: str) -> None:
         """Wait until the engine trusts a host, and Nova and Neutron give it work."""
-        for what, found in (('the engine to trust', self._trusted), ('Nova to use', self._up),
-                            ('Neutron to use', self._networked)):
-            self.wait(f'{what} host {host}', functools.partial(found, host),
-                      CONF.specreds.recovery_timeout)
+        self._wait_for('the engine to trust', host, self._trusted)
+        # What Nova has heard of it may be from before its accident, and count for a moment more.
+        heard = self._service(host)['updated_at']
+        self._wait_for('Nova to use', host, functools.partial(self._up, heard))
+        self._wait_for('Neutron to use', host, self._networked)
+
+    def _wait_for(self, what: str, host: str, found: Callable[[str], bool]) -> None:
+        self.wait(f'{what} host {host}', functools.partial(found, host),
+                  CONF.specreds.recovery_timeout)
 
     def _act(self, action: str, host: str) -> None:
         commands.run(CONF.specreds[f'host_{action}_command'], host=host)
@@ -110,10 +116,16 @@ class DisturbingTest(servers.ServersTest):
         state: str = self.hosts.show_host(host)['host']['state']
         return state == 'trusted'
 
-    def _up(self, host: str) -> bool:
+    def _up(self, heard: str, host: str) -> bool:
+        service = self._service(host)
+        return (service['state'] == 'up' and not service['forced_down']
+                and service['updated_at'] != heard)
+
+    def _service(self, host: str) -> dict[str, Any]:
         [service] = self.os_admin.services_client.list_services(
             host=host, binary='nova-compute')['services']
-        return service['state'] == 'up' and not service['forced_down']
+        found: dict[str, Any] = service
+        return found
 
     def _networked(self, host: str) -> bool:
         return all(agent['alive'] and agent['started_at'] != self._agents.get(agent['id'])
