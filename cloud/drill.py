@@ -15,7 +15,6 @@ from keystoneauth1 import adapter
 from keystoneauth1 import exceptions as keystone_exceptions
 from oslo_config import cfg
 import oslo_messaging as messaging
-from oslo_utils import timeutils
 
 from cloud import commands
 from cloud.hosts import services
@@ -32,8 +31,6 @@ _NETWORK = 'private'
 # What tells that a guest of each image serves. A PostgreSQL listens long before it does.
 READY = {'g1': {'specreds:ready': 'tcp:80'}, 'g2': {'specreds:ready': 'console:G2-READY'}}
 _GONE = (404, 410)
-# What Neutron leaves out of its times.
-_UTC = 'Z'
 # When a nova-compute has said itself that it is alive.
 _SEEN = ('SELECT last_seen_up FROM services '
          "WHERE `binary` = 'nova-compute' AND host = %s AND deleted = 0")
@@ -328,7 +325,7 @@ class Drill:
         def up() -> bool:
             # Not what the API tells: that is when the service's row was changed, by whomever.
             [(seen,)] = database.rows(self.cloud.files, 'nova', _SEEN, host)
-            if not self._heard(host, services.COMPUTE, seen and seen.replace(tzinfo=datetime.UTC)):
+            if not self._heard(host, services.COMPUTE, seen):
                 return False
             if self.compute_up(host):
                 return True
@@ -341,18 +338,18 @@ class Drill:
         """Tell whether the network agent that runs on a host has told Neutron that it does."""
         [agent] = self.network.get('/v2.0/agents', params={
             'host': host, 'binary': neutron.AGENT}).json()['agents']
-        return bool(agent['alive']) and self._heard(host, services.AGENT,
-                                                    timeutils.parse_isotime(
-                                                        agent['heartbeat_timestamp'] + _UTC))
+        heard = datetime.datetime.fromisoformat(agent['heartbeat_timestamp'])
+        return bool(agent['alive']) and self._heard(host, services.AGENT, heard)
 
     def _heard(self, host: str, name: str, when: datetime.datetime | None) -> bool:
         """Tell whether a service of a host was heard since it was started, and runs.
 
-        :param when: it was heard last; None for never
+        :param when: it was heard last, in UTC as Nova and Neutron keep it, without saying so;
+            None for never
         """
         return when is not None and any(
             process.name == name and process.pid
-            and when.timestamp() > process.started
+            and when.replace(tzinfo=datetime.UTC).timestamp() > process.started
             for process in self.cloud.host(host).services)
 
     def restart_compute(self, host: str) -> None:
