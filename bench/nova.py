@@ -199,10 +199,10 @@ class _Bench:
 def run(cloud: openstack_cloud.Cloud, tell: progress.Progress, rounds: int) -> dict[str, float]:
     """Measure on a cloud with compute hosts, and give the figures for the JSON.
 
-    :param rounds: how often each is done; the merge half as often
+    :param rounds: how often each is done; the database with a backup half as often
     """
-    merges = max(1, rounds // 2)
-    tell.section('nova', 2 * rounds + 2 * merges)
+    losing = max(1, rounds // 2)
+    tell.section('nova', 3 * rounds + losing)
     drill = drills.Drill(cloud)
     wins: list[dict[str, float]] = []
     talkers: list[float] = []
@@ -218,11 +218,13 @@ def run(cloud: openstack_cloud.Cloud, tell: progress.Progress, rounds: int) -> d
             tell.step(f'a primary that is cut off, round {number + 1} of {rounds}')
             talkers.append(bench.talkers())
             tell.say(f'both talked for {talkers[-1]:.2f} s')
-        for number in range(merges):
-            tell.step(f'a database with a backup, round {number + 1} of {merges}')
+        for number in range(losing):
+            tell.step(f'a database with a backup, round {number + 1} of {losing}')
             primaries.append(bench.lose())
-            tell.step(f'a merge under a database, round {number + 1} of {merges}')
+        for number in range(rounds):
+            tell.step(f'a merge under a database, round {number + 1} of {rounds}')
             ratios.append(bench.merge())
+            tell.say(f'throughput {ratios[-1]:.3f} of what it was before')
     measured: dict[str, Any] = {}
     for key in wins[0]:
         measured |= stats.summary([win[key] for win in wins]).entries(f'nova.{key}')

@@ -21,8 +21,9 @@ OPTIONS: list[cfg.Opt] = [
                help='Seconds for which nova-compute remembers how a backup ended.'),
     cfg.FloatOpt('merge_bandwidth', default=8.0, min=0.0,
                  help='MiB per second at which the disks of an adopted server are merged into '
-                      'its volumes while it runs, for each disk; 0 for no limit. Doubled as often '
-                      'as a merge gets no nearer to its end, as its guest writes as fast.'),
+                      'its volumes while it runs, for each disk; 0 for no limit. Raised by half '
+                      'as often as a merge gets no nearer to its end for 10 s, as its guest '
+                      'writes as fast.'),
     cfg.IntOpt('settle_timeout', default=300, min=1,
                help='Seconds for which a server that is to be started on another host, rescued '
                     'or deleted waits until Cinder has merged what its backup had written. A '

@@ -26,8 +26,11 @@ _POLL = 0.02
 _TIMEOUT = 60.0
 # So little is copied in a fraction of a second, while the guest stands still.
 _ENOUGH = 16 << 20
-# How long a merge may get no nearer to its end before its limit is raised, and up to where.
-_PATIENCE = 5.0
+# How long a merge may get no nearer to its end before its limit is raised, by how much, and up to
+# where. A guest's kernel writes back what is old every 5 s: only what lasts longer is no burst.
+# And as little more as it takes, for what the merge takes, the guest does not get.
+_PATIENCE = 10.0
+_MORE = 1.5
 _FAST = 1 << 30
 
 
@@ -75,18 +78,19 @@ def _rbd(cluster: ceph.Cluster, volume: records.Volume, image: str, name: str,
 
 
 class Approach:
-    """Tells whether a copy gets nearer to its end while somebody adds to what there is to copy.
+    """Finds how fast a copy has to be while somebody adds to what there is to copy.
 
-    :param rate: bytes per second that the copy may do, 0 for no limit
+    :ivar rate: bytes per second that it may do, 0 for no limit
     """
 
     def __init__(self, rate: int) -> None:
-        self._rate = rate
+        self.rate = rate
         self._least = sys.maxsize
         self._since: float | None = None
+        self._growth = 0.0
 
     def stuck(self, left: int, now: float) -> bool:
-        """Tell whether it has not got noticeably nearer for too long.
+        """Tell whether it has not got noticeably nearer to its end for too long.
 
         Noticeable is a tenth of what the limit allows in that time, or without a limit, a tenth
         of what is left: of much that is left, a tenth may rightly take hours under a limit.
@@ -94,21 +98,22 @@ class Approach:
         :param left: bytes still to be copied
         :param now: seconds on the monotonic clock
         """
-        step = self._rate * _PATIENCE / 10 if self._rate else self._least / 10
+        step = self.rate * _PATIENCE / 10 if self.rate else self._least / 10
         if self._since is None or left <= self._least - step:
             self._least, self._since = left, now
-        return now - self._since > _PATIENCE
+        if now - self._since <= _PATIENCE:
+            return False
+        self._growth = (left - self._least) / (now - self._since)
+        return True
 
+    def hurry(self) -> None:
+        """Raise the limit of what is stuck, and see how far it gets with that.
 
-def raised(rate: int) -> int:
-    """Give the limit to go on with for a merge that is stuck.
-
-    Twice as much: as little more as it takes, for what the merge takes, the guest does not get.
-
-    :param rate: the limit so far in bytes per second
-    :returns: the next one, 0 for no limit
-    """
-    return 2 * rate if rate < _FAST else 0
+        To what is added in the same time at least: nothing less can be enough.
+        """
+        more = int(max(_MORE * self.rate, self.rate + self._growth))
+        self.rate = more if self.rate < _FAST else 0
+        self._least, self._since = sys.maxsize, None
 
 
 class QmpBackup(backups.Backup):
@@ -164,14 +169,13 @@ class QmpBackup(backups.Backup):
             approach = Approach(rate)
             while (left := self._left(run, progress)) > _ENOUGH:
                 if approach.stuck(left, time.monotonic()):
-                    if not rate:
+                    if not approach.rate:
                         LOG.warning('the guest writes as fast as its overlay can be merged: it '
                                     'will stand still while %d MiB are copied', left >> 20)
                         return
-                    rate = raised(rate)
-                    LOG.info('merge limit raised to %s MiB/s', rate >> 20 if rate else 'any')
-                    self._limit(run, rate)
-                    approach = Approach(rate)
+                    approach.hurry()
+                    LOG.info('merge limit raised to %s MiB/s', approach.rate >> 20 or 'any')
+                    self._limit(run, approach.rate)
                 time.sleep(_POLL)
 
     def suspend(self) -> None:

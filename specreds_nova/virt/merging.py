@@ -24,7 +24,12 @@ from specreds_nova.virt import switching
 
 LOG = logging.getLogger(__name__)
 
-_POLL_S = 0.1
+# Between two looks at a merge: half of what it still takes at its limit, within these bounds. Each
+# costs libvirt and QEMU something that the guest does not get.
+_POLL_S = (0.1, 1.0)
+# What made this a server of this host has just been done, perhaps for many servers at once: the
+# merge does not compete with it.
+_QUIET_S = 3.0
 _RETRY_S = 1.0
 _ATTEMPTS = 10
 # So little is copied in a fraction of a second, while the guest stands still.
@@ -68,6 +73,7 @@ class Merging:
         self._tell = tell
         self._stop = stop
         self.progress = Progress()
+        self._began = 0.0
 
     def run(self) -> None:
         """Merge, from wherever an earlier attempt got to.
@@ -76,7 +82,7 @@ class Merging:
         :raises Stopped: this process ends
         :raises Interrupted: try again later
         """
-        began = time.monotonic()
+        self._began = time.monotonic()
         self._report(state='merging', error=None)
         for attempt in range(_ATTEMPTS):
             if attempt:
@@ -93,7 +99,7 @@ class Merging:
                 # libvirt has been restarted, or QEMU has died: the next look tells.
                 error = str(exc)
             else:
-                self._took('total', began)
+                self._took('total', self._began)
                 self._report(state='merged', error=None, done=self.progress.total)
                 return
             LOG.info('merge of superposition %s: %s', self._superposition_id, error)
@@ -129,6 +135,9 @@ class Merging:
         if noted is None:
             if not chained:
                 return
+            if not any(disk.job for disk in chained):
+                self._wait(_QUIET_S)
+                self._began = time.monotonic()
             self._begin()
             self._converge(domain)
         self._switch(domain, noted)
@@ -149,22 +158,20 @@ class Merging:
     def _converge(self, domain: qmp.Domain) -> None:
         """Copy while the guest runs, until so little is left that it can stand still for it."""
         began = time.monotonic()
-        rate = self._rate
-        switching.commit(domain, rate)
-        approach = qemu.Approach(rate)
+        approach = qemu.Approach(self._rate)
+        switching.commit(domain, approach.rate)
         while (left := self._left(domain)) > _ENOUGH:
             if approach.stuck(left, time.monotonic()):
-                if not rate:
+                if not approach.rate:
                     LOG.warning('the guest of domain %s writes as fast as its overlays can be '
                                 'merged: it will stand still while %d MiB are copied',
                                 domain.name(), left >> 20)
                     break
-                rate = qemu.raised(rate)
+                approach.hurry()
                 LOG.info('domain %s: merge limit raised to %s MiB/s', domain.name(),
-                         rate >> 20 if rate else 'any')
-                switching.commit(domain, rate)
-                approach = qemu.Approach(rate)
-            self._wait(_POLL_S)
+                         approach.rate >> 20 or 'any')
+                switching.commit(domain, approach.rate)
+            self._wait(_pause(left, approach.rate))
         self._took('copy', began)
 
     def _left(self, domain: qmp.Domain) -> int:
@@ -208,6 +215,11 @@ class Merging:
         for name, value in changes.items():
             setattr(self.progress, name, value)
         self._tell(self.progress)
+
+
+def _pause(left: int, rate: int) -> float:
+    shortest, longest = _POLL_S
+    return min(longest, max(shortest, (left - _ENOUGH) / rate / 2)) if rate else shortest
 
 
 def _no_domain(exc: Exception) -> bool:

@@ -296,7 +296,8 @@ class Stop:
         if self.clock > 3600:
             raise AssertionError('waited for an hour')
         self.clock += seconds
-        self._domain.tick()
+        for _ in range(max(1, round(seconds * 10))):
+            self._domain.tick()
         return self.set
 
 
