@@ -24,7 +24,7 @@ import pathlib
 import signal
 import tempfile
 import time
-from typing import Any
+from typing import Any, TypeVar
 
 from bench import progress
 from bench import stats
@@ -49,6 +49,8 @@ _ASK = 0.1
 _PACE = '0.05'
 _MIB = 1 << 20
 
+_User = TypeVar('_User', bound=users.User)
+
 
 class _Bench:
     """Measures on one cloud.
@@ -61,6 +63,7 @@ class _Bench:
         self._cloud = drill.cloud
         self._scratch = scratch
         self._count = 0
+        self._users: list[users.User] = []
 
     @contextlib.contextmanager
     def server(self, image: str, **metadata: str) -> Iterator[drills.Server]:
@@ -73,11 +76,25 @@ class _Bench:
                              lambda: self._cloud.tenant.answers(server.address))
             yield server
         finally:
+            while self._users:
+                self._users.pop().close()
             self._drill.delete(server.id)
 
     def directory(self) -> pathlib.Path:
         """A directory that is not used yet."""
         return pathlib.Path(tempfile.mkdtemp(dir=self._scratch))
+
+    def pinger(self) -> users.Pinger:
+        """Somebody who ends with the server, at the latest."""
+        return self._ending(users.Pinger(self._cloud, self.directory()))
+
+    def client(self, server: drills.Server) -> users.Postgres:
+        """Somebody with a database on a server; ends with that, at the latest."""
+        return self._ending(users.Postgres(self._cloud, self.directory(), server.address))
+
+    def _ending(self, user: _User) -> _User:
+        self._users.append(user)
+        return user
 
     def kill(self, server: drills.Server) -> None:
         """Kill the primary's QEMU, and what would tell Nova that it has stopped."""
@@ -98,7 +115,7 @@ class _Bench:
         drill = self._drill
         with self.server('g1') as server:
             mac = drill.mac(server)
-            pinger = users.Pinger(self._cloud, self.directory())
+            pinger = self.pinger()
             seen = self.directory() / 'packets'
             time.sleep(_SETTLED)
             self.kill(server)
@@ -134,7 +151,7 @@ class _Bench:
             self._cloud.host(_PRIMARY).cut(control=True)
             recovery = drill.start(server, _BACKUP)
             drill.ready(recovery)
-            pinger = users.Pinger(self._cloud, self.directory())
+            pinger = self.pinger()
             pinger.start(server.address, 'arp', _ASK)
             drill.promote(recovery)
             drill.wait('the primary to be gone',
@@ -151,7 +168,7 @@ class _Bench:
         """Transactions per second while there is a backup ÷ before."""
         drill = self._drill
         with self.server('g2', **drills.READY['g2']) as server:
-            client = users.Postgres(self._cloud, self.directory(), server.address)
+            client = self.client(server)
             client.start('--payload', _PAYLOAD, '--interval', _PACE, '--timeout', '60')
             drill.wait('the database to be used', lambda: client.acknowledged() > 0)
             with self._cloud.alone(_PRIMARY):
@@ -176,7 +193,7 @@ class _Bench:
             recovery = drill.start(server, _BACKUP)
             drill.ready(recovery)
             drill.promote(recovery)
-            client = users.Postgres(self._cloud, self.directory(), server.address)
+            client = self.client(server)
             client.start('--payload', _MERGED_PAYLOAD, '--interval', '0')
             drill.wait('the database to be used', lambda: client.acknowledged() > 0)
             began = time.time()

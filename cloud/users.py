@@ -40,12 +40,16 @@ class User:
                                                start_new_session=True)
         shares.prefer(self._process.pid, shares.USER)
 
-    def stop(self) -> dict[str, Any]:
-        """End, and give the summary; again if it has ended already."""
+    def close(self) -> None:
+        """End, if it has not ended already."""
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
             self._process.wait(timeout=_TIMEOUT)
             self._process = None
+
+    def stop(self) -> dict[str, Any]:
+        """End, and give the summary; again if it has ended already."""
+        self.close()
         summary: dict[str, Any] = self.events('summary')[-1]['more']
         return summary
 

@@ -56,7 +56,8 @@ class Record:
 
     def failed(self, error: str) -> None:
         """Note that an attempt failed."""
-        self._errors.append(error)
+        # Of however many, the first one and the last one are told.
+        self._errors[1:] = [error]
 
     def summary(self) -> dict[str, Any]:
         """Tell everything: milliseconds for latencies, seconds for the rest."""

@@ -55,9 +55,10 @@ class TestReturning(base.NovaTestCase):
 
     def assertOneTalks(self, server: drills.Server, who: str) -> None:
         """See that exactly one guest answers under a server's address, and which one."""
-        arp = users.Pinger(self.cloud, self.scratch())
+        arp, asked = (users.Pinger(self.cloud, self.scratch()) for _ in range(2))
+        for pinger in (arp, asked):
+            self.addCleanup(pinger.close)
         arp.start(server.address, 'arp', 0.1)
-        asked = users.Pinger(self.cloud, self.scratch())
         asked.start(server.address, 'who', 0.2)
         time.sleep(_ASKED * 0.1)
         self.assertEqual(0, arp.stop()['doubles'])
