@@ -89,6 +89,9 @@ class Approach:
         self._since: float | None = None
         self._growth = 0.0
 
+    def __str__(self) -> str:
+        return f'{self.rate / (1 << 20):.1f} MiB/s' if self.rate else 'none'
+
     def stuck(self, left: int, now: float) -> bool:
         """Tell whether it has not got noticeably nearer to its end for too long.
 
@@ -174,7 +177,7 @@ class QmpBackup(backups.Backup):
                                     'will stand still while %d MiB are copied', left >> 20)
                         return
                     approach.hurry()
-                    LOG.info('merge limit raised to %s MiB/s', approach.rate >> 20 or 'any')
+                    LOG.info('limit of the merge: %s', approach)
                     self._limit(run, approach.rate)
                 time.sleep(_POLL)
 

@@ -34,6 +34,7 @@ _RETRY_S = 1.0
 _ATTEMPTS = 10
 # So little is copied in a fraction of a second, while the guest stands still.
 _ENOUGH = 8 << 20
+_UNKNOWN = sys.maxsize
 
 
 @dataclasses.dataclass
@@ -88,6 +89,8 @@ class Merging:
             if attempt:
                 self._wait(_RETRY_S)
             try:
+                if not attempt:
+                    self._rest(self._running())
                 self._merge(self._running())
             except (durable.NotDurable, qmp.MonitorError, errors.Interrupted) as exc:
                 error = str(exc)
@@ -122,6 +125,15 @@ class Merging:
             raise errors.Gone(f'domain {domain.name()} does not run')
         return domain
 
+    def _rest(self, domain: qmp.Domain) -> None:
+        """Let pass what goes on around a merge that has not begun yet."""
+        if switching.note_of(domain.XMLDesc(0)) is not None:
+            return
+        chained = chain_nodes.chained(domain)
+        if chained and not any(disk.job for disk in chained):
+            self._wait(_QUIET_S)
+            self._began = time.monotonic()
+
     def _merge(self, domain: qmp.Domain) -> None:
         noted = switching.note_of(domain.XMLDesc(0))
         chained = chain_nodes.chained(domain)
@@ -135,9 +147,6 @@ class Merging:
         if noted is None:
             if not chained:
                 return
-            if not any(disk.job for disk in chained):
-                self._wait(_QUIET_S)
-                self._began = time.monotonic()
             self._begin()
             self._converge(domain)
         self._switch(domain, noted)
@@ -168,14 +177,13 @@ class Merging:
                                 domain.name(), left >> 20)
                     break
                 approach.hurry()
-                LOG.info('domain %s: merge limit raised to %s MiB/s', domain.name(),
-                         approach.rate >> 20 or 'any')
+                LOG.info('domain %s: limit of the merge: %s', domain.name(), approach)
                 switching.commit(domain, approach.rate)
             self._wait(_pause(left, approach.rate))
         self._took('copy', began)
 
     def _left(self, domain: qmp.Domain) -> int:
-        """Give the bytes that are still to be copied."""
+        """Give the bytes that are still to be copied; :data:`_UNKNOWN` if QEMU still counts."""
         disks = chain_nodes.chained(domain)
         volumes, done, total, counted = {}, 0, 0, True
         for disk in disks:
@@ -191,7 +199,7 @@ class Merging:
             done += told['cur']
             total += told['end']
         self._report(done=done, total=total, volumes=volumes)
-        return total - done if counted else sys.maxsize
+        return total - done if counted else _UNKNOWN
 
     def _switch(self, domain: qmp.Domain, noted: switching.Note | None) -> None:
         switch = switching.Switch(domain, self._superposition_id, self._record, self._rate,
@@ -219,7 +227,9 @@ class Merging:
 
 def _pause(left: int, rate: int) -> float:
     shortest, longest = _POLL_S
-    return min(longest, max(shortest, (left - _ENOUGH) / rate / 2)) if rate else shortest
+    if not rate or left == _UNKNOWN:
+        return shortest
+    return min(longest, max(shortest, (left - _ENOUGH) / rate / 2))
 
 
 def _no_domain(exc: Exception) -> bool:

@@ -120,5 +120,9 @@ class ApproachTest(testtools.TestCase):
     def test_at_once_what_it_takes_at_least(self) -> None:
         self.assertEqual([8, 100, 150], self.rates(8, 100))
 
+    def test_is_told(self) -> None:
+        told = [str(qemu.Approach(rate)) for rate in (12 * self.MIB, self.MIB // 2, 0)]
+        self.assertEqual(['12.0 MiB/s', '0.5 MiB/s', 'none'], told)
+
     def test_in_the_end_without_a_limit(self) -> None:
         self.assertEqual([8, 2000, 0], self.rates(8, 2000))
