@@ -32,6 +32,8 @@ _ENOUGH = 16 << 20
 _PATIENCE = 10.0
 _MORE = 1.5
 _FAST = 1 << 30
+# So much is left as long as nobody has counted it.
+UNKNOWN = sys.maxsize
 
 
 def base_node(cluster: ceph.Cluster, volume: records.Volume, name: str, *,
@@ -85,9 +87,8 @@ class Approach:
 
     def __init__(self, rate: int) -> None:
         self.rate = rate
-        self._least = sys.maxsize
+        self._least = UNKNOWN
         self._since: float | None = None
-        self._growth = 0.0
 
     def __str__(self) -> str:
         return f'{self.rate / (1 << 20):.1f} MiB/s' if self.rate else 'none'
@@ -104,19 +105,47 @@ class Approach:
         step = self.rate * _PATIENCE / 10 if self.rate else self._least / 10
         if self._since is None or left <= self._least - step:
             self._least, self._since = left, now
-        if now - self._since <= _PATIENCE:
-            return False
-        self._growth = (left - self._least) / (now - self._since)
-        return True
+        return now - self._since > _PATIENCE
 
-    def hurry(self) -> None:
+    def hurry(self, left: int, now: float) -> None:
         """Raise the limit of what is stuck, and see how far it gets with that.
 
-        To what is added in the same time at least: nothing less can be enough.
+        To what is added in the same time at least: nothing less can be enough. The parameters are
+        those of :meth:`stuck`.
         """
-        more = int(max(_MORE * self.rate, self.rate + self._growth))
+        assert self._since is not None
+        growth = (left - self._least) / (now - self._since)
+        more = int(max(_MORE * self.rate, self.rate + growth))
         self.rate = more if self.rate < _FAST else 0
-        self._least, self._since = sys.maxsize, None
+        self._since = None
+
+
+def approach(name: str, rate: int, enough: int, left: Callable[[], int],
+             limit: Callable[[int], None], wait: Callable[[int, int], None]) -> None:
+    """Wait until so little is left to copy that its guest can stand still for it.
+
+    Where the guest writes as fast as the copy runs, the limit is raised until it does not; where
+    that does not help, it is given up.
+
+    :param name: of what is merged, for the log
+    :param rate: the first limit, in bytes per second, 0 for none
+    :param enough: bytes that are so little
+    :param left: gives the bytes that are still to be copied, :data:`UNKNOWN` at first
+    :param limit: sets another limit
+    :param wait: called with the bytes that are left and the limit between two looks
+    """
+    speed = Approach(rate)
+    while (still := left()) > enough:
+        now = time.monotonic()
+        if speed.stuck(still, now):
+            if not speed.rate:
+                LOG.warning('the guest of %s writes as fast as its overlays can be merged: it '
+                            'will stand still while %d MiB are copied', name, still >> 20)
+                return
+            speed.hurry(still, now)
+            LOG.info('%s: limit of the merge: %s', name, speed)
+            limit(speed.rate)
+        wait(still, speed.rate)
 
 
 class QmpBackup(backups.Backup):
@@ -169,17 +198,10 @@ class QmpBackup(backups.Backup):
                     run('block-commit', **{
                         'job-id': _job(prefix), 'device': prefix, 'top-node': prefix,
                         'base-node': f'{prefix}-base', 'speed': rate, 'auto-dismiss': False})
-            approach = Approach(rate)
-            while (left := self._left(run, progress)) > _ENOUGH:
-                if approach.stuck(left, time.monotonic()):
-                    if not approach.rate:
-                        LOG.warning('the guest writes as fast as its overlay can be merged: it '
-                                    'will stand still while %d MiB are copied', left >> 20)
-                        return
-                    approach.hurry()
-                    LOG.info('limit of the merge: %s', approach)
-                    self._limit(run, approach.rate)
-                time.sleep(_POLL)
+            approach(f'backup at {self._socket}', rate, _ENOUGH,
+                     lambda: self._left(run, progress),
+                     lambda raised: self._limit(run, raised),
+                     lambda _left, _rate: time.sleep(_POLL))
 
     def suspend(self) -> None:
         """Stop the guest."""
@@ -238,7 +260,7 @@ class QmpBackup(backups.Backup):
         if all(job['status'] in ('ready', 'concluded') for job in jobs):
             return 0
         # Before a job has counted what there is, nothing seems to be left.
-        return total - done if total else sys.maxsize
+        return total - done if total else UNKNOWN
 
     def _limit(self, run: Callable[..., Any], rate: int) -> None:
         for job in self._working(run):

@@ -7,7 +7,6 @@ everything. How it ends is told in :mod:`specreds_nova.virt.switching`.
 
 from collections.abc import Callable
 import dataclasses
-import sys
 import threading
 import time
 from typing import Any
@@ -34,7 +33,6 @@ _RETRY_S = 1.0
 _ATTEMPTS = 10
 # So little is copied in a fraction of a second, while the guest stands still.
 _ENOUGH = 8 << 20
-_UNKNOWN = sys.maxsize
 
 
 @dataclasses.dataclass
@@ -74,7 +72,6 @@ class Merging:
         self._tell = tell
         self._stop = stop
         self.progress = Progress()
-        self._began = 0.0
 
     def run(self) -> None:
         """Merge, from wherever an earlier attempt got to.
@@ -83,7 +80,7 @@ class Merging:
         :raises Stopped: this process ends
         :raises Interrupted: try again later
         """
-        self._began = time.monotonic()
+        began = time.monotonic()
         self._report(state='merging', error=None)
         for attempt in range(_ATTEMPTS):
             if attempt:
@@ -91,6 +88,7 @@ class Merging:
             try:
                 if not attempt:
                     self._rest(self._running())
+                    began = time.monotonic()
                 self._merge(self._running())
             except (durable.NotDurable, qmp.MonitorError, errors.Interrupted) as exc:
                 error = str(exc)
@@ -102,7 +100,7 @@ class Merging:
                 # libvirt has been restarted, or QEMU has died: the next look tells.
                 error = str(exc)
             else:
-                self._took('total', self._began)
+                self._took('total', began)
                 self._report(state='merged', error=None, done=self.progress.total)
                 return
             LOG.info('merge of superposition %s: %s', self._superposition_id, error)
@@ -127,12 +125,10 @@ class Merging:
 
     def _rest(self, domain: qmp.Domain) -> None:
         """Let pass what goes on around a merge that has not begun yet."""
-        if switching.note_of(domain.XMLDesc(0)) is not None:
-            return
-        chained = chain_nodes.chained(domain)
-        if chained and not any(disk.job for disk in chained):
+        xml = domain.XMLDesc(0)
+        jobs = [disk.job for disk in chain_nodes.parse(xml) if disk.chained]
+        if jobs and not any(jobs) and switching.note_of(xml) is None:
             self._wait(_QUIET_S)
-            self._began = time.monotonic()
 
     def _merge(self, domain: qmp.Domain) -> None:
         noted = switching.note_of(domain.XMLDesc(0))
@@ -167,23 +163,15 @@ class Merging:
     def _converge(self, domain: qmp.Domain) -> None:
         """Copy while the guest runs, until so little is left that it can stand still for it."""
         began = time.monotonic()
-        approach = qemu.Approach(self._rate)
-        switching.commit(domain, approach.rate)
-        while (left := self._left(domain)) > _ENOUGH:
-            if approach.stuck(left, time.monotonic()):
-                if not approach.rate:
-                    LOG.warning('the guest of domain %s writes as fast as its overlays can be '
-                                'merged: it will stand still while %d MiB are copied',
-                                domain.name(), left >> 20)
-                    break
-                approach.hurry()
-                LOG.info('domain %s: limit of the merge: %s', domain.name(), approach)
-                switching.commit(domain, approach.rate)
-            self._wait(_pause(left, approach.rate))
+        switching.commit(domain, self._rate)
+        qemu.approach(f'domain {domain.name()}', self._rate, _ENOUGH,
+                      lambda: self._left(domain),
+                      lambda raised: switching.commit(domain, raised),
+                      lambda left, rate: self._wait(_pause(left, rate)))
         self._took('copy', began)
 
     def _left(self, domain: qmp.Domain) -> int:
-        """Give the bytes that are still to be copied; :data:`_UNKNOWN` if QEMU still counts."""
+        """Give the bytes that are still to be copied; :data:`qemu.UNKNOWN` at first."""
         disks = chain_nodes.chained(domain)
         volumes, done, total, counted = {}, 0, 0, True
         for disk in disks:
@@ -199,7 +187,7 @@ class Merging:
             done += told['cur']
             total += told['end']
         self._report(done=done, total=total, volumes=volumes)
-        return total - done if counted else _UNKNOWN
+        return total - done if counted else qemu.UNKNOWN
 
     def _switch(self, domain: qmp.Domain, noted: switching.Note | None) -> None:
         switch = switching.Switch(domain, self._superposition_id, self._record, self._rate,
@@ -227,7 +215,7 @@ class Merging:
 
 def _pause(left: int, rate: int) -> float:
     shortest, longest = _POLL_S
-    if not rate or left == _UNKNOWN:
+    if not rate or left == qemu.UNKNOWN:
         return shortest
     return min(longest, max(shortest, (left - _ENOUGH) / rate / 2))
 

@@ -105,7 +105,7 @@ class ApproachTest(testtools.TestCase):
         left, rates = 500 * self.MIB, [rate]
         for second in range(1000):
             if approach.stuck(left, float(second)):
-                approach.hurry()
+                approach.hurry(left, float(second))
                 rates.append(approach.rate // self.MIB)
             if left <= 0 or not approach.rate:
                 return rates
