@@ -1,0 +1,365 @@
+------------------------------ MODULE Collapse ------------------------------
+(***************************************************************************)
+(* The collapse protocol of one superposition: cut, sweep, fence, commit,  *)
+(* abort, and controllers that crash at any step and are resumed by others.*)
+(* doc/source/protocol.rst explains the protocol; its steps have the same  *)
+(* names here.                                                             *)
+(*                                                                         *)
+(* What is assumed:                                                        *)
+(* - RADOS applies the operations on one object in some order, reports a   *)
+(*   version that grows with each write, and serves an operation only with *)
+(*   a map at least as new as the operation's.                             *)
+(* - An OSD refuses clients that are blocklisted in its own map.  Maps     *)
+(*   reach OSDs with operations, or by themselves at any time.             *)
+(* - The record changes by compare-and-swap only.                          *)
+(* - A blocklist request may be committed long after its sender has given  *)
+(*   up or died (a monitor election).                                      *)
+(*                                                                         *)
+(* One object stands for one placement group, each on an OSD of its own.   *)
+(* An applied write counts as acknowledged, which is the stricter reading. *)
+(* The primary may hang, that is, do nothing, at any time and for ever.    *)
+(*                                                                         *)
+(* Fault names a safety step that is left out; "none" is the protocol as   *)
+(* it is built.  Every other value must violate a property.                *)
+(***************************************************************************)
+EXTENDS Naturals, FiniteSets, TLC
+
+CONSTANTS Objects, Controllers, MaxWrites, MaxCrashes, MaxEpoch, Fault
+
+Faults == {"none", "no-second-sweep", "second-sweep-stops-early", "no-map-wait",
+           "no-compare-and-swap", "fence-is-kept"}
+ASSUME Fault \in Faults
+
+NoCut == MaxWrites + 1          \* larger than any version: nothing is dirty yet
+States == {"creating", "superposed", "collapsing", "promoted", "aborting", "gone"}
+Outcomes == {"none", "promoted", "aborted", "dirty", "late-dirty"}
+Idle == "idle"
+Steps == {Idle, "cut", "superpose", "collapse", "sweep", "reload", "fence", "wait", "sweep-again",
+          "commit", "drop", "unfence", "delete"}
+
+VARIABLES
+    record,     \* what the record says: its state and outcome
+    version,    \* of each object: how many writes of the primary were applied
+    cut,        \* of each object: its version at the cut
+    sent,       \* objects for which a write of the primary is on its way
+    epoch,      \* of the monitors' newest map
+    blocked,    \* epochs whose map has the primary blocklisted
+    map,        \* of each OSD: the epoch of its map
+    asked,      \* a blocklist request that no monitor has committed yet
+    step,       \* of each controller: what it does next
+    fresh,      \* of each controller: the record is still what it has read
+    seen,       \* of each controller: the objects that its sweep has looked at
+    dirty,      \* of each controller: its sweep has found a dirty object
+    carried,    \* of each controller: the epoch that its operations carry
+    verdict,    \* of each controller: the outcome that it is about to record
+    crashes,    \* how many controllers have died so far
+    late        \* a fenced primary's write was applied after its version was restarted
+
+vars == <<record, version, cut, sent, epoch, blocked, map, asked, step, fresh, seen, dirty,
+          carried, verdict, crashes, late>>
+controllers == <<step, fresh, seen, dirty, carried, verdict>>
+storage == <<version, cut, sent, epoch, blocked, map, asked, late>>
+
+Undecided == record.state \in {"superposed", "collapsing"}
+Restarted == record.outcome = "late-dirty"
+Dirty(o) == version[o] > cut[o]
+
+TypeOK ==
+    /\ record \in [state: States, outcome: Outcomes]
+    /\ version \in [Objects -> 0..MaxWrites]
+    /\ cut \in [Objects -> 0..NoCut]
+    /\ sent \subseteq Objects
+    /\ epoch \in 0..MaxEpoch
+    /\ blocked \subseteq 0..MaxEpoch
+    /\ map \in [Objects -> 0..MaxEpoch]
+    /\ asked \in BOOLEAN
+    /\ step \in [Controllers -> Steps]
+    /\ seen \in [Controllers -> SUBSET Objects]
+    /\ crashes \in 0..MaxCrashes
+    /\ fresh \in [Controllers -> BOOLEAN]
+    /\ dirty \in [Controllers -> BOOLEAN]
+    /\ carried \in [Controllers -> 0..MaxEpoch]
+    /\ verdict \in [Controllers -> Outcomes]
+    /\ late \in BOOLEAN
+
+Init ==
+    /\ record = [state |-> "creating", outcome |-> "none"]
+    /\ version = [o \in Objects |-> 0]
+    /\ cut = [o \in Objects |-> NoCut]
+    /\ sent = {}
+    /\ epoch = 0
+    /\ blocked = {}
+    /\ map = [o \in Objects |-> 0]
+    /\ asked = FALSE
+    /\ step = [c \in Controllers |-> Idle]
+    /\ fresh = [c \in Controllers |-> FALSE]
+    /\ seen = [c \in Controllers |-> {}]
+    /\ dirty = [c \in Controllers |-> FALSE]
+    /\ carried = [c \in Controllers |-> 0]
+    /\ verdict = [c \in Controllers |-> "none"]
+    /\ crashes = 0
+    /\ late = FALSE
+
+(***************************************************************************)
+(* The primary and the cluster                                             *)
+(***************************************************************************)
+Send(o) ==
+    /\ o \notin sent
+    /\ version[o] < MaxWrites
+    /\ sent' = sent \cup {o}
+    /\ UNCHANGED <<record, version, cut, epoch, blocked, map, asked, controllers, crashes, late>>
+
+\* The OSD applies the write, or refuses it by the map that it has.
+Serve(o) ==
+    /\ o \in sent
+    /\ sent' = sent \ {o}
+    /\ IF map[o] \in blocked
+       THEN UNCHANGED <<version, late>>
+       ELSE /\ version' = [version EXCEPT ![o] = @ + 1]
+            /\ late' = (late \/ Restarted)
+    /\ UNCHANGED <<record, cut, epoch, blocked, map, asked, controllers, crashes>>
+
+Learn(o) ==
+    /\ map[o] < epoch
+    /\ map' = [map EXCEPT ![o] = epoch]
+    /\ UNCHANGED <<record, version, cut, sent, epoch, blocked, asked, controllers, crashes, late>>
+
+Block ==
+    /\ asked
+    /\ epoch < MaxEpoch
+    /\ asked' = FALSE
+    /\ epoch' = epoch + 1
+    /\ blocked' = blocked \cup {epoch + 1}
+    /\ UNCHANGED <<record, version, cut, sent, map, controllers, crashes, late>>
+
+Cluster == Block \/ \E o \in Objects: Send(o) \/ Serve(o) \/ Learn(o)
+
+(***************************************************************************)
+(* Controllers                                                             *)
+(***************************************************************************)
+Goto(c, next) == step' = [step EXCEPT ![c] = next]
+
+\* What a step keeps for later ones. Who is idle keeps nothing, which keeps the states few.
+Keep(c, looked, found, carrying, deciding) ==
+    /\ seen' = [seen EXCEPT ![c] = looked]
+    /\ dirty' = [dirty EXCEPT ![c] = found]
+    /\ carried' = [carried EXCEPT ![c] = carrying]
+    /\ verdict' = [verdict EXCEPT ![c] = deciding]
+Forget(c) == Keep(c, {}, FALSE, 0, "none")
+
+\* Compare-and-swap: change the record, or give up where another one did.
+Swap(c, state, outcome, next) ==
+    IF fresh[c] \/ Fault = "no-compare-and-swap"
+    THEN /\ record' = [state |-> state, outcome |-> outcome]
+         /\ fresh' = [d \in Controllers |-> d = c /\ next # Idle]
+         /\ Goto(c, next)
+    ELSE /\ fresh' = [fresh EXCEPT ![c] = FALSE]
+         /\ UNCHANGED record
+         /\ Goto(c, Idle)
+
+Begin(c) ==
+    /\ step[c] = Idle
+    /\ record.state = "creating"
+    /\ \A d \in Controllers: step[d] # "cut"
+    /\ fresh' = [fresh EXCEPT ![c] = TRUE]
+    /\ \E next \in IF \A o \in Objects: cut[o] = NoCut THEN {"cut", "drop"} ELSE {"drop"}:
+        /\ Goto(c, next)
+        /\ verdict' = [verdict EXCEPT ![c] = IF next = "drop" THEN "aborted" ELSE "none"]
+    /\ UNCHANGED <<record, storage, seen, dirty, carried, crashes>>
+
+\* One marker write: the version of this placement group from now on.
+Cut(c, o) ==
+    /\ step[c] = "cut"
+    /\ fresh[c]
+    /\ cut[o] = NoCut
+    /\ cut' = [cut EXCEPT ![o] = version[o]]
+    /\ UNCHANGED <<record, version, sent, epoch, blocked, map, asked, late, controllers, crashes>>
+
+Superpose(c) ==
+    /\ step[c] = "cut"
+    /\ ~fresh[c] \/ \A o \in Objects: cut[o] # NoCut
+    /\ Swap(c, "superposed", "none", Idle)
+    /\ Forget(c)
+    /\ UNCHANGED <<storage, crashes>>
+
+\* Collapse, abort, or go on with what another controller has begun.
+Choose(c) ==
+    /\ step[c] = Idle
+    /\ Undecided
+    /\ fresh' = [fresh EXCEPT ![c] = TRUE]
+    /\ \E next \in {"collapse", "drop"}:
+        /\ Goto(c, next)
+        /\ verdict' = [verdict EXCEPT ![c] = IF next = "drop" THEN "aborted" ELSE "none"]
+    /\ UNCHANGED <<record, storage, seen, dirty, carried, crashes>>
+
+\* Whoever resumes a collapse changes nothing, or two of them could overtake each other for ever.
+Collapse(c) ==
+    /\ step[c] = "collapse"
+    /\ IF record.state = "collapsing" /\ fresh[c]
+       THEN Goto(c, "sweep") /\ UNCHANGED <<record, fresh>>
+       ELSE Swap(c, "collapsing", "none", "sweep")
+    /\ Forget(c)
+    /\ UNCHANGED <<storage, crashes>>
+
+\* A stat carries the epoch of its client's map, which its OSD has to have.
+Stat(c, o) ==
+    /\ o \notin seen[c]
+    /\ seen' = [seen EXCEPT ![c] = @ \cup {o}]
+    /\ dirty' = [dirty EXCEPT ![c] = @ \/ Dirty(o)]
+    /\ map' = [map EXCEPT ![o] = IF @ < carried[c] THEN carried[c] ELSE @]
+
+Sweep(c, o) ==
+    /\ step[c] = "sweep"
+    /\ Stat(c, o)
+    /\ UNCHANGED <<record, version, cut, sent, epoch, blocked, asked, late, step, fresh,
+                   carried, verdict, crashes>>
+
+\* A dirty primary lives, unless a fence may have reached it before: then its version has to be
+\* restarted, behind a barrier.  A fence that was asked for counts, as it may come at any time.
+Fenced == asked \/ epoch \in blocked
+
+Swept(c) ==
+    /\ step[c] = "sweep"
+    /\ dirty[c] \/ seen[c] = Objects
+    /\ IF dirty[c] /\ ~Fenced
+       THEN /\ Goto(c, "drop")
+            /\ Keep(c, {}, FALSE, 0, "dirty")
+       ELSE /\ Goto(c, "reload")
+            /\ Forget(c)
+    /\ UNCHANGED <<record, storage, fresh, crashes>>
+
+\* Nobody is fenced for a record that another controller has decided.
+Reload(c) ==
+    /\ step[c] = "reload"
+    /\ Goto(c, IF fresh[c] THEN "fence" ELSE Idle)
+    /\ UNCHANGED <<record, storage, fresh, seen, dirty, carried, verdict, crashes>>
+
+Fence(c) ==
+    /\ step[c] = "fence"
+    /\ asked' = (asked \/ epoch \notin blocked)
+    /\ Goto(c, "wait")
+    /\ UNCHANGED <<record, version, cut, sent, epoch, blocked, map, late, fresh, seen, dirty,
+                   carried, verdict, crashes>>
+
+\* Wait until the map that has the fence is the one that our operations carry.
+Wait(c) ==
+    /\ step[c] = "wait"
+    /\ epoch \in blocked
+    /\ Keep(c, {}, FALSE, IF Fault = "no-map-wait" THEN 0 ELSE epoch, "none")
+    /\ Goto(c, IF Fault = "no-second-sweep" THEN "commit" ELSE "sweep-again")
+    /\ UNCHANGED <<record, storage, fresh, crashes>>
+
+\* Another controller has taken the fence back, which ends this collapse.
+Lost(c) ==
+    /\ step[c] = "wait"
+    /\ ~asked
+    /\ epoch \notin blocked
+    /\ Goto(c, Idle)
+    /\ UNCHANGED <<record, storage, fresh, seen, dirty, carried, verdict, crashes>>
+
+SweepAgain(c, o) ==
+    /\ step[c] = "sweep-again"
+    /\ Stat(c, o)
+    /\ UNCHANGED <<record, version, cut, sent, epoch, blocked, asked, late, step, fresh,
+                   carried, verdict, crashes>>
+
+\* It never stops early, not even at the first dirty object: it is also the barrier behind which
+\* no fenced write is applied any more.
+SweptAgain(c) ==
+    /\ step[c] = "sweep-again"
+    /\ seen[c] = Objects \/ (dirty[c] /\ Fault = "second-sweep-stops-early")
+    /\ IF dirty[c]
+       THEN /\ Goto(c, "drop")
+            /\ Keep(c, {}, FALSE, 0, "late-dirty")
+       ELSE /\ Goto(c, "commit")
+            /\ Forget(c)
+    /\ UNCHANGED <<record, storage, fresh, crashes>>
+
+\* THE COMMIT POINT.
+Commit(c) ==
+    /\ step[c] = "commit"
+    /\ Swap(c, "promoted", "promoted", Idle)
+    /\ Forget(c)
+    /\ UNCHANGED <<storage, crashes>>
+
+Drop(c) ==
+    /\ step[c] = "drop"
+    /\ Swap(c, "aborting", verdict[c], "unfence")
+    /\ Forget(c)
+    /\ UNCHANGED <<storage, crashes>>
+
+\* The primary lives: take back the fence, if there is one.  A request that is on its way may be
+\* committed later all the same.
+Unfence(c) ==
+    /\ step[c] = "unfence"
+    /\ IF record.outcome = "late-dirty" \/ Fault = "fence-is-kept" \/ epoch \notin blocked
+       THEN UNCHANGED epoch
+       ELSE /\ epoch < MaxEpoch
+            /\ epoch' = epoch + 1
+    /\ Goto(c, "delete")
+    /\ UNCHANGED <<record, version, cut, sent, blocked, map, asked, late, fresh, seen, dirty,
+                   carried, verdict, crashes>>
+
+Delete(c) ==
+    /\ step[c] = "delete"
+    /\ IF record.state = "gone"
+       THEN Goto(c, Idle) /\ UNCHANGED <<record, fresh>>
+       ELSE Swap(c, "gone", record.outcome, Idle)
+    /\ Forget(c)
+    /\ UNCHANGED <<storage, crashes>>
+
+\* Go on with an abort that was cut off; after its end, look for a fence that came later (the
+\* ledger of the volume's clients outlives the record).
+Resume(c) ==
+    /\ step[c] = Idle
+    /\ \/ record.state = "aborting"
+       \/ record.state = "gone" /\ record.outcome \in {"aborted", "dirty"} /\ epoch \in blocked
+    /\ fresh' = [fresh EXCEPT ![c] = TRUE]
+    /\ Goto(c, "unfence")
+    /\ UNCHANGED <<record, storage, seen, dirty, carried, verdict, crashes>>
+
+Crash(c) ==
+    /\ crashes < MaxCrashes
+    /\ step[c] # Idle
+    /\ crashes' = crashes + 1
+    /\ Goto(c, Idle)
+    /\ fresh' = [fresh EXCEPT ![c] = FALSE]
+    /\ Forget(c)
+    /\ UNCHANGED <<record, storage>>
+
+Work(c) ==
+    \/ Begin(c) \/ Superpose(c) \/ Choose(c) \/ Collapse(c) \/ Swept(c) \/ Reload(c) \/ Fence(c)
+    \/ Wait(c) \/ Lost(c) \/ SweptAgain(c) \/ Commit(c) \/ Drop(c) \/ Unfence(c) \/ Delete(c)
+    \/ Resume(c)
+    \/ \E o \in Objects: Cut(c, o) \/ Sweep(c, o) \/ SweepAgain(c, o)
+
+Next == Cluster \/ \E c \in Controllers: Work(c) \/ Crash(c)
+
+Spec == Init /\ [][Next]_vars
+FairSpec == Spec /\ WF_vars(Block) /\ \A c \in Controllers: WF_vars(Work(c))
+
+(***************************************************************************)
+(* Safety                                                                  *)
+(***************************************************************************)
+\* No acknowledged write is lost: a promoted backup replaces a version that nobody has written
+\* since the cut, and nobody ever will.
+NothingLost == record.state = "promoted" => \A o \in Objects: ~Dirty(o)
+
+\* A primary whose version is restarted writes nothing beside its successor.
+NoTwoWriters == ~late
+
+\* One decision, for good.
+Decided(state) == state \in {"promoted", "gone"}
+OneDecision == [][Decided(record.state) => record'.outcome = record.outcome]_record
+
+(***************************************************************************)
+(* Liveness                                                                *)
+(***************************************************************************)
+EveryoneDecides == <>(record.state \in {"promoted", "gone"})
+
+\* A primary that lives is not fenced for good.
+Symmetry == Permutations(Objects) \cup Permutations(Controllers)
+
+LivesUnfenced ==
+    <>[](record.outcome \in {"aborted", "dirty"} => epoch \notin blocked)
+=============================================================================
