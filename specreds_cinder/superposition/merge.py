@@ -4,9 +4,12 @@
 The overlay stays as it is until the record says merged, so a merge that was cut off is repeated.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+import contextlib
+import fcntl
 import json
 import logging
+import mmap
 import os
 import re
 import selectors
@@ -17,6 +20,7 @@ from typing import IO
 from specreds_cinder.superposition import backup as backups
 from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import ledger as ledgers
 from specreds_cinder.superposition import overlay
 from specreds_cinder.superposition import qemu
 from specreds_cinder.superposition import record as records
@@ -25,13 +29,17 @@ from specreds_cinder.superposition import volume as volumes
 
 LOG = logging.getLogger(__name__)
 
+_POLL_S = 0.05
 _PERCENT = re.compile(rb'\((\d+(?:\.\d+)?)/100%\)')
 
+_Clients = list[frozenset[str]]
 
-def offline(cluster: ceph.Cluster, record: records.Record, rate: int, stall_s: float,
-            progress: backups.Progress | None = None) -> None:
+
+def offline(cluster: ceph.Cluster, record: records.Record, ledger: ledgers.Ledger, rate: int,
+            stall_s: float, progress: backups.Progress | None = None) -> None:
     """Write the overlays of a record down into their volumes.
 
+    :param ledger: where the clients of qemu-img are entered before they write
     :param rate: bytes per second at most, 0 for no limit
     :param stall_s: seconds without progress after which to give up
     :param progress: called with the bytes written down so far and those there are
@@ -45,7 +53,7 @@ def offline(cluster: ceph.Cluster, record: records.Record, rate: int, stall_s: f
             if progress is not None:
                 progress(int(sum(sizes[:index]) + share * sizes[index]), sum(sizes))
         with trace.change('merge.commit', str(volume.ref)):
-            _commit(cluster, volume, rate, stall_s, tell)
+            _Commit(cluster, volume, ledger, record.id, stall_s).run(rate, tell)
     # What somebody who has opened an overlay meanwhile wrote to it is not in the volume.
     unused(cluster, record)
 
@@ -60,35 +68,101 @@ def unused(cluster: ceph.Cluster, record: records.Record) -> None:
                 f'there (online), or stop the backup first')
 
 
-def _commit(cluster: ceph.Cluster, volume: records.Volume, rate: int, stall_s: float,
-            tell: Callable[[float], None]) -> None:
-    # -d leaves the overlay as it is; emptying it would be work for nothing before its removal.
-    # It must not go on when its controller is killed: another one would find the overlay busy.
-    command = ['setpriv', '--pdeathsig', 'KILL', 'qemu-img', 'commit', '-p', '-d']
-    if rate:
-        command += ['-r', str(rate)]
-    command.append('json:' + json.dumps(qemu.offline_chain(cluster, volume)))
-    try:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    except FileNotFoundError:
-        raise errors.MergeFailed('setpriv is missing: install util-linux') from None
-    with process:
-        assert process.stdout is not None and process.stderr is not None
-        try:
-            said = _follow(process.stdout, process.stderr, stall_s, tell)
-        except TimeoutError:
-            process.kill()
+class _Commit:
+    """One run of qemu-img, which writes only after its clients are in the volume's ledger.
+
+    Once it has its images open, and before it writes to any, it says that 0 % are done. That goes
+    into a pipe that is full, so it waits there until the pipe is read.
+    """
+
+    def __init__(self, cluster: ceph.Cluster, volume: records.Volume, ledger: ledgers.Ledger,
+                 superposition: str, stall_s: float) -> None:
+        self._cluster = cluster
+        self._volume = volume
+        self._ledger = ledger
+        self._entry = ledgers.Entry(ledgers.MERGER, superposition)
+        self._stall_s = stall_s
+
+    def run(self, rate: int, tell: Callable[[float], None]) -> None:
+        """Write the overlay down into the volume.
+
+        :raises MergeFailed: qemu-img failed or stalled
+        """
+        volume = self._volume
+        # -d leaves the overlay as it is; emptying it would be work for nothing before its removal.
+        # It must not go on when its controller is killed: another one would find the overlay busy.
+        command = ['setpriv', '--pdeathsig', 'KILL', 'qemu-img', 'commit', '-p', '-d']
+        if rate:
+            command += ['-r', str(rate)]
+        command.append('json:' + json.dumps(qemu.offline_chain(self._cluster, volume)))
+        before = self._clients()
+        with _full_pipe() as (out, into):
+            try:
+                process = subprocess.Popen(command, stdout=into, stderr=subprocess.PIPE)
+            except FileNotFoundError:
+                raise errors.MergeFailed('setpriv is missing: install util-linux') from None
+            finally:
+                into.close()
+            with process:
+                try:
+                    mine = self._enter(process, before)
+                    assert process.stderr is not None
+                    said = _follow(out, process.stderr, self._stall_s, tell)
+                except TimeoutError:
+                    process.kill()
+                    raise errors.MergeFailed(
+                        f'merge of {volume.overlay_ref} into {volume.ref} made no progress for '
+                        f'{self._stall_s:g} s: is Ceph healthy? Repeat it when it is') from None
+                except BaseException:
+                    process.kill()
+                    raise
+        if process.returncode:
             raise errors.MergeFailed(
-                f'merge of {volume.overlay_ref} into {volume.ref} made no progress for '
-                f'{stall_s:g} s: is Ceph healthy? Repeat it when it is') from None
-        except BaseException:
-            process.kill()
-            raise
-    if process.returncode:
-        raise errors.MergeFailed(
-            f'merge of {volume.overlay_ref} into {volume.ref} failed: '
-            f'{said.decode(errors="replace").strip()}')
-    LOG.info('merged %s into %s', volume.overlay_ref, volume.ref)
+                f'merge of {volume.overlay_ref} into {volume.ref} failed: '
+                f'{said.decode(errors="replace").strip()}')
+        # It has ended in good order. Whoever still has an image open was not part of it.
+        self._ledger.leave(volume, mine - self._all(self._clients()))
+        LOG.info('merged %s into %s', volume.overlay_ref, volume.ref)
+
+    def _enter(self, process: 'subprocess.Popen[bytes]', before: _Clients) -> frozenset[str]:
+        """Wait until qemu-img has both images open, and enter its clients.
+
+        :returns: its clients; none if it has ended instead
+        :raises TimeoutError: it does not get that far
+        """
+        began = time.monotonic()
+        while process.poll() is None:
+            found = [now - then for now, then in zip(self._clients(), before, strict=True)]
+            if all(found):
+                self._ledger.enter(self._volume, self._all(found), self._entry)
+                return self._all(found)
+            if time.monotonic() - began > self._stall_s:
+                raise TimeoutError
+            time.sleep(_POLL_S)
+        return frozenset()
+
+    def _clients(self) -> _Clients:
+        """Return the clients of the overlay, and of the volume's own image."""
+        return [volumes.clients(self._cluster, ref)
+                for ref in (self._volume.overlay_ref, self._volume.ref)]
+
+    @staticmethod
+    def _all(clients: _Clients) -> frozenset[str]:
+        return frozenset().union(*clients)
+
+
+@contextlib.contextmanager
+def _full_pipe() -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+    """Make a pipe that whoever writes to it has to wait for, until it is read."""
+    ends = os.pipe()
+    with open(ends[0], 'rb', buffering=0) as out, open(ends[1], 'wb', buffering=0) as into:
+        fcntl.fcntl(into, fcntl.F_SETPIPE_SZ, mmap.PAGESIZE)
+        os.set_blocking(into.fileno(), False)
+        # A write that finds no room at all returns None.
+        while into.write(b'\n' * mmap.PAGESIZE):
+            pass
+        os.set_blocking(into.fileno(), True)
+        yield out, into
 
 
 def _follow(out: IO[bytes], err: IO[bytes], stall_s: float,

@@ -21,7 +21,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
 import contextlib
 import dataclasses
+import functools
 import logging
+import operator
 import threading
 import time
 from typing import Any, TypeVar
@@ -32,10 +34,12 @@ from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import cut as cuts
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import fence
+from specreds_cinder.superposition import ledger as ledgers
 from specreds_cinder.superposition import merge as merges
 from specreds_cinder.superposition import objectmap
 from specreds_cinder.superposition import overlay
 from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import roles
 from specreds_cinder.superposition import settings as tunables
 from specreds_cinder.superposition import store as stores
 from specreds_cinder.superposition import sweep
@@ -85,6 +89,7 @@ class Protocol:
         self.cluster = cluster
         self.settings = settings or tunables.Settings()
         self.store = stores.Store(cluster)
+        self.ledger = ledgers.Ledger(cluster)
         self.fence = fence.Fence(cluster, self.settings.fence_expiry_s)
         self._cutters: dict[tuple[int, str], cuts.Cutter] = {}
         self._lock = threading.Lock()
@@ -232,12 +237,18 @@ class Protocol:
             taking = {pool_id: executor.submit(
                 self._cutter(pool_id, record.namespace_of(pool_id)).take)
                 for pool_id in pool_ids}
-            self._each(lambda volume: overlay.create(self.cluster, volume), record.volumes)
+            self._each(lambda volume: self._equip(volume, record.id), record.volumes)
             taken = {pool_id: future.result() for pool_id, future in taking.items()}
         mapped = self._each(lambda volume: self._mapped(volume, taken[volume.pool_id]),
                             record.volumes)
         return self.store.swap(record, record.moved(
             records.SUPERPOSED, cuts=taken, volumes=tuple(mapped)))
+
+    def _equip(self, volume: records.Volume, superposition: str) -> None:
+        """Enter the primary's clients into the ledger, and make the overlay."""
+        self.ledger.enter(volume, volume.clients,
+                          ledgers.Entry(ledgers.PRIMARY, superposition), replace=True)
+        overlay.create(self.cluster, volume)
 
     def _mapped(self, volume: records.Volume, cut: records.Cut) -> records.Volume:
         """Note which objects exist at the cut.
@@ -459,35 +470,69 @@ class Protocol:
     def _unfenced_if_lost(self, record: records.Record, known: set[str]) -> Iterator[None]:
         """Take our fence back if another controller let the primary live before we committed.
 
-        One that has ended it altogether took the fence back itself, last of all.
+        That one took it back, too; but our entries may have waited for an election of monitors
+        until it was done.
         """
         try:
             yield
-        except errors.RecordChanged:
-            with contextlib.suppress(errors.NotSuperposed):
-                if self.reload(record).outcome in (records.ABORTED, records.DIRTY):
-                    self.fence.open(known)
+        except (errors.RecordChanged, errors.NotSuperposed):
+            self._unfence_lost(dataclasses.replace(record, fenced=tuple(known)))
             raise
 
-    def _primary(self, record: records.Record, *, attended: bool) -> frozenset[str]:
-        """Find the clients to fence: those at super time, and who has come since.
+    def _unfence_lost(self, record: records.Record) -> None:
+        """Take back the fence of a record that another controller has decided, or ended.
 
-        Whoever came since on a host that has an overlay open is the backup: QEMU opens the
-        backing image, too, as a writer would.
+        One that has ended says nothing any more, but the ledgers do: who was fenced for good has
+        left them. Where a volume is in another superposition by now, that one decides.
+        """
+        try:
+            self._unfence(dataclasses.replace(
+                record, outcome=self.reload(record).outcome))
+        except errors.NotSuperposed:
+            if not any(self.store.claimed(volume.ref.home, volume.image_id)
+                       for volume in record.volumes):
+                entries = self._entries(record)
+                self.fence.open(client for client in roles.living(record, entries)
+                                if client in entries)
+
+    def _primary(self, record: records.Record, *, attended: bool) -> frozenset[str]:
+        """Return the clients to fence, after all that can be seen are in the ledgers.
 
         :param attended: the backup, if one runs, is in our hands
         :raises OverlayBusy: it is not: what it was told is written may be in no disk yet
         """
-        backup = self._users([volume.overlay_ref for volume in record.volumes])
-        if backup and not attended:
+        found = self.observe(record, attended=attended)
+        if found.backup and not attended:
             raise errors.OverlayBusy(
                 f'a backup has the overlays of superposition {record.id} open at '
-                f'{", ".join(sorted(backup))}: collapse it through its hypervisor, so that its '
-                f'disks become durable first, or stop it')
-        open_at = {address.host(client) for client in backup}
-        now = self._users([volume.ref for volume in record.volumes])
-        return record.clients | {
-            client for client in now if address.host(client) not in open_at}
+                f'{", ".join(sorted(found.backup))}: collapse it through its hypervisor, so that '
+                f'its disks become durable first, or stop it')
+        return found.fenced
+
+    def observe(self, record: records.Record, *, attended: bool = True) -> roles.Roles:
+        """Enter every client that has a volume or its overlay open into the ledgers.
+
+        :param attended: as for :func:`roles.classify`
+        :returns: what each of them is, and who else is in the ledgers
+        """
+        seen = self._each(self._look, record.volumes)
+        found = roles.classify(record, functools.reduce(operator.or_, seen), attended=attended)
+        for volume, one in zip(record.volumes, seen, strict=True):
+            self._remember(record, volume, one, found.backup)
+        return found
+
+    def _look(self, volume: records.Volume) -> roles.Seen:
+        # The ledger first: whoever leaves it meanwhile is none to be fenced.
+        return roles.Seen(ledger=self.ledger.read(volume), image=self._users([volume.ref]),
+                          overlay=self._users([volume.overlay_ref]))
+
+    def _remember(self, record: records.Record, volume: records.Volume, seen: roles.Seen,
+                  backup: frozenset[str]) -> None:
+        """Enter those clients of a volume into its ledger that are not in it."""
+        new = (seen.image | seen.overlay) - seen.ledger.keys()
+        for role, clients in ((ledgers.BACKUP, new & backup), (ledgers.PRIMARY, new - backup)):
+            if clients:
+                self.ledger.enter(volume, clients, ledgers.Entry(role, record.id))
 
     def _users(self, refs: Sequence[records.VolumeRef]) -> frozenset[str]:
         """List the clients of several images, of which some may be gone."""
@@ -541,8 +586,13 @@ class Protocol:
                 [volume.ref for volume in record.volumes]) if address.host(client) in hosts)
 
     def _unfence(self, record: records.Record) -> None:
-        if record.outcome == records.ABORTED:
-            self.fence.open(record.fenced)
+        if record.outcome in (records.ABORTED, records.DIRTY) and record.fenced:
+            self.fence.open(roles.living(record, self._entries(record)))
+
+    def _entries(self, record: records.Record) -> ledgers.Entries:
+        """Return the ledgers of all volumes of a record."""
+        return {client: entry for entries in self._each(self.ledger.read, record.volumes)
+                for client, entry in entries.items()}
 
     def _clean(self, record: records.Record, progress: backups.Progress | None = None, *,
                evict: bool) -> None:
@@ -550,11 +600,19 @@ class Protocol:
         shut_out = self.fence if evict else None
         self._each(lambda volume: overlay.remove(self.cluster, volume, shut_out, progress),
                    record.volumes)
+        self._settle(record)
         self._each(lambda volume: self.store.release(volume, record.id), record.volumes)
         # Again: a controller that was collapsing when we decided may have fenced since. From here
         # on it finds no record and fences nothing.
         self._unfence(record)
         self.store.delete(record)
+
+    def _settle(self, record: records.Record) -> None:
+        """Let clients leave the ledgers that this superposition has fenced for good."""
+        if record.outcome not in (records.PROMOTED, records.LATE_DIRTY) or not record.fenced:
+            return
+        proven = self.fence.remaining().keys() & set(record.fenced)
+        self._each(lambda volume: self.ledger.leave(volume, proven), record.volumes)
 
     # merge
 
@@ -575,12 +633,14 @@ class Protocol:
         if backup is None:
             self.unused(record)
         record = self.begin_merge(record)
+        if backup is None and record.state == records.MERGING:
+            record = self._shut_out(record)
         if record.state == records.MERGING:
             limit = self.settings.merge_bytes_per_s if rate is None else rate
             with self._kept_fenced(record), trace.span('merge', record.id):
                 if backup is None:
-                    merges.offline(self.cluster, record, limit, self.settings.merge_stall_s,
-                                   progress)
+                    merges.offline(self.cluster, record, self.ledger, limit,
+                                   self.settings.merge_stall_s, progress)
                     # Whoever was told meanwhile to open the overlays has changed the record.
                     record = self._merged(record)
                 else:
@@ -599,6 +659,24 @@ class Protocol:
         """
         with contextlib.suppress(errors.VolumeGone):
             merges.unused(self.cluster, record)
+
+    def _shut_out(self, record: records.Record) -> records.Record:
+        """Fence everybody who may still write, so that only the merge does.
+
+        Such as a backup that was promoted and hangs: its watches have expired, and what it was
+        told of writes to an overlay that has been read already would be lost.
+
+        :raises OverlayBusy: somebody has an overlay open: it is the server, which runs
+        """
+        found = self.observe(record, attended=False)
+        self.unused(record)
+        fenced = found.fenced | set(record.fenced)
+        if fenced != set(record.fenced):
+            record = self._fencing(record, tuple(sorted(fenced)))
+        with trace.span('shut out', record.id):
+            self.fence.close(fenced)
+            sweep.barrier(self.cluster, record)
+        return record
 
     def begin_merge(self, record: records.Record) -> records.Record:
         """Note that a merge begins, for a hypervisor that drives it by itself.
@@ -666,6 +744,8 @@ class Protocol:
     def renew(self, record: records.Record) -> 'builtins.list[str]':
         """Re-arm what is left of a superposition's fence, if half of its expiry has passed.
 
+        Who has what was promoted open is entered into the ledgers.
+
         :returns: the addresses that were blocklisted anew
         """
         record = self.reload(record)
@@ -673,6 +753,8 @@ class Protocol:
             # Whom a collapse that was cut off did not come to fence, only a decision may.
             return self.fence.renew(record.fenced, lapsed=False)
         if record.outcome in (records.PROMOTED, records.LATE_DIRTY):
+            # A server that was promoted may have been started again since.
+            self.observe(record)
             return self.fence.renew(record.fenced)
         return []
 

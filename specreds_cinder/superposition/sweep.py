@@ -95,7 +95,8 @@ class Sweeper:
             yield functools.partial(self._volume, volume)
         if self._thorough:
             for pool_id in self._record.cuts:
-                yield functools.partial(self._every_group, pool_id)
+                yield functools.partial(_every_group, self._cluster, self._record, pool_id,
+                                        self._depth)
         # Last: a merge of placement groups before any of the stats shows by now.
         yield self._groups
 
@@ -175,12 +176,6 @@ class Sweeper:
         if owners & self._record.clients:
             self._dirty(f'{oid} of {volume.ref} was touched by the primary')
 
-    def _every_group(self, pool_id: int) -> None:
-        pool = cuts.pool_facts(self._cluster, pool_id)
-        namespace = self._record.namespace_of(pool_id)
-        io = self._cluster.aio.ioctx(pool_id, namespace)
-        io.stat_versions(placement.markers(pool.pg_num, namespace, cuts.MARKER), self._depth)
-
     def _groups(self) -> None:
         pools = self._cluster.pools()
         for pool_id, cut in self._record.cuts.items():
@@ -193,6 +188,23 @@ class Sweeper:
     def _dirty(self, why: str) -> None:
         if self._first is None:
             self._first = why
+
+
+def barrier(cluster: ceph.Cluster, record: records.Record) -> None:
+    """Tell every placement group of a record's pools of the osdmap that this client has.
+
+    Once this is over, no OSD accepts a write of a client that is blocklisted in that map.
+    """
+    for pool_id in record.cuts:
+        _every_group(cluster, record, pool_id, DEPTH)
+
+
+def _every_group(cluster: ceph.Cluster, record: records.Record, pool_id: int,
+                 depth: int) -> None:
+    pool = cuts.pool_facts(cluster, pool_id)
+    namespace = record.namespace_of(pool_id)
+    io = cluster.aio.ioctx(pool_id, namespace)
+    io.stat_versions(placement.markers(pool.pg_num, namespace, cuts.MARKER), depth)
 
 
 def moved(cluster: ceph.Cluster, volume: records.Volume, cut: records.Cut) -> bool:

@@ -232,7 +232,10 @@ class Operations:
 
     def hand_out(self, superposition: str) -> dict[str, Any]:
         """Note that somebody is about to open a promoted superposition's overlays."""
-        record = self._protocol.label(self._get(superposition), **{_HANDED_AT: records.now()})
+        record = self._get(superposition)
+        # Whoever had them open until now may only hang.
+        self._protocol.observe(record)
+        record = self._protocol.label(record, **{_HANDED_AT: records.now()})
         return self._view(record)
 
     def resume(self, superposition: str) -> str:

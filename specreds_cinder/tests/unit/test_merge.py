@@ -11,10 +11,13 @@ import fixtures
 import testtools
 
 from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import ledger
 from specreds_cinder.superposition import merge
 from specreds_cinder.superposition import overlay
 from specreds_cinder.superposition import volume as volumes
 from specreds_cinder.tests.unit import test_record
+
+MERGER = '10.0.0.9:0/9'
 
 
 class OfflineTest(testtools.TestCase):
@@ -25,8 +28,8 @@ class OfflineTest(testtools.TestCase):
         self.useFixture(fixtures.EnvironmentVariable(
             'PATH', f'{self.bin}{os.pathsep}{os.environ["PATH"]}'))
         self.users: frozenset[str] = frozenset()
-        self.useFixture(fixtures.MockPatchObject(volumes, 'clients',
-                                                 side_effect=lambda *_: self.users))
+        self.useFixture(fixtures.MockPatchObject(volumes, 'clients', side_effect=self.clients))
+        self.ledger = mock.Mock()
         self.useFixture(fixtures.MockPatchObject(overlay, 'used_bytes', return_value=1000))
         self.cluster = mock.Mock(conffile='/etc/ceph/ceph.conf', user='cinder')
         self.record = test_record.make_record(volumes=(
@@ -34,14 +37,19 @@ class OfflineTest(testtools.TestCase):
         self.progress: list[tuple[int, int]] = []
 
     def qemu_img(self, script: str) -> None:
-        """Put a program in the place of qemu-img."""
+        """Put a program in the place of qemu-img, which has its images open while it runs."""
         path = self.bin / 'qemu-img'
-        path.write_text(f'#!/bin/sh\n{script}\n')
+        path.write_text(f'#!/bin/sh\n>{self.bin}/open\ntrap "rm {self.bin}/open" EXIT\n'
+                        f'{script}\n')
         path.chmod(0o755)
+
+    def clients(self, *_args: object) -> frozenset[str]:
+        """Return the clients of any image."""
+        return self.users | ({MERGER} if (self.bin / 'open').exists() else frozenset())
 
     def merge(self, rate: int = 0, stall_s: float = 60) -> None:
         """Merge."""
-        merge.offline(self.cluster, self.record, rate, stall_s,
+        merge.offline(self.cluster, self.record, self.ledger, rate, stall_s,
                       lambda done, total: self.progress.append((done, total)))
 
     def test_command(self) -> None:
@@ -64,6 +72,33 @@ class OfflineTest(testtools.TestCase):
         self.assertEqual((2000, 2000), self.progress[-1])
         self.assertIn((500, 2000), self.progress)
         self.assertEqual(sorted(self.progress), self.progress)
+
+    def test_clients_are_entered_before_anything_is_written(self) -> None:
+        self.record = test_record.make_record()
+        wrote = self.bin / 'wrote'
+        self.qemu_img(rf'printf "    (0.00/100%%)\r"; >{wrote}')
+        self.ledger.enter.side_effect = lambda *_: self.assertFalse(wrote.exists())
+        self.merge()
+        self.assertTrue(wrote.exists())
+        self.ledger.enter.assert_called_once_with(
+            self.record.volumes[0], frozenset({MERGER}),
+            ledger.Entry(ledger.MERGER, self.record.id))
+
+    def test_clients_leave_when_they_have_closed_their_images(self) -> None:
+        self.qemu_img('printf "x"')
+        self.merge()
+        self.assertEqual([mock.call(volume, frozenset({MERGER}))
+                          for volume in self.record.volumes], self.ledger.leave.mock_calls)
+
+    def test_clients_stay_that_have_not_closed_their_images(self) -> None:
+        self.qemu_img('printf "x"; exit 1')
+        self.assertRaises(errors.MergeFailed, self.merge)
+        self.ledger.leave.assert_not_called()
+
+    def test_images_are_never_opened(self) -> None:
+        self.qemu_img(f'rm {self.bin}/open; exec sleep 1000')
+        error = self.assertRaises(errors.MergeFailed, self.merge, stall_s=1)
+        self.assertIn('no progress for 1 s', str(error))
 
     def test_open_somewhere(self) -> None:
         self.users = frozenset({'10.0.0.1:0/1'})
@@ -101,7 +136,7 @@ class OfflineTest(testtools.TestCase):
 
     def test_opened_meanwhile(self) -> None:
         self.qemu_img('exit 0')
-        looks = iter([frozenset(), frozenset(), frozenset({'10.0.0.1:0/1'})])
-        with mock.patch.object(volumes, 'clients', side_effect=lambda *_: next(looks)):
-            error = self.assertRaises(errors.OverlayBusy, self.merge)
+        self.ledger.leave.side_effect = lambda *_: setattr(
+            self, 'users', frozenset({'10.0.0.1:0/1'}))
+        error = self.assertRaises(errors.OverlayBusy, self.merge)
         self.assertIn('10.0.0.1:0/1', str(error))

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clients that hang for so long that Ceph has forgotten them cannot write when they wake."""
+
+import signal
+import subprocess
+import threading
+from typing import Any
+from unittest import mock
+
+import nbd
+import rbd
+import tenacity
+
+from specreds_cinder import superposition as sp
+from specreds_cinder.superposition import ledger as ledgers
+from specreds_cinder.superposition import merge
+from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import volume as volumes
+from specreds_cinder.tests.functional import actors
+from specreds_cinder.tests.functional import protocol_base
+from specreds_cinder.tests.functional import test_fence
+
+BLOCK = 4096
+# Ceph keeps the watch of a client that hangs for half a minute.
+_EXPIRY_SECONDS = 120
+
+
+class LedgerTestCase(protocol_base.ProtocolTestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.volume = self.make_volume()
+
+    def forgotten(self, *refs: sp.VolumeRef) -> None:
+        """Wait until Ceph shows nobody who watches images."""
+        for ref in refs:
+            self._forgotten(ref)
+
+    @tenacity.retry(retry=tenacity.retry_if_exception_type(AssertionError), reraise=True,
+                    stop=tenacity.stop_after_delay(_EXPIRY_SECONDS), wait=tenacity.wait_fixed(1))
+    def _forgotten(self, ref: sp.VolumeRef) -> None:
+        with volumes.opened(self.cluster, ref) as image:
+            self.assertEqual([], list(image.watchers_list()))
+
+    def entries(self, record: sp.Record) -> ledgers.Entries:
+        """Read the ledger of a record's only volume."""
+        return self.protocol.ledger.read(record.volumes[0])
+
+    def promoted(self, **options: Any) -> tuple[sp.Record, actors.Backup]:
+        """Promote a backup, which has written and runs."""
+        record = self.superpose(self.volume)
+        backup = self.make_backup(record, **options)
+        backup.disks[0].pwrite(b'\x42' * BLOCK, 0)
+        self.assertEqual('promoted',
+                         self.protocol.collapse(record, backup=backup.hook).outcome)
+        return self.protocol.reload(record), backup
+
+
+class HungTest(LedgerTestCase):
+
+    def test_promoted_backup_is_fenced_before_its_overlay_is_merged(self) -> None:
+        record, backup = self.promoted()
+        backup.signal(signal.SIGSTOP)
+        self.addCleanup(backup.signal, signal.SIGCONT)
+        self.forgotten(record.volumes[0].overlay_ref)
+        self.protocol.merge(record)
+        merged = self.contents(self.volume)
+        self.assertEqual(b'\x42' * BLOCK, merged[:BLOCK])
+        backup.signal(signal.SIGCONT)
+
+        def write() -> None:
+            backup.disks[0].pwrite(b'\x66' * BLOCK, 0)
+            backup.disks[0].flush()
+        self.assertRaises(nbd.Error, write)
+        self.assertEqual(merged, self.contents(self.volume))
+        self.assert_nothing_left(record)
+        backup.kill()
+
+    def test_first_primary_is_fenced_by_the_second_superposition(self) -> None:
+        primary = self.make_primary(self.volume)
+        first = self.superpose(self.volume)
+        primary.signal(signal.SIGSTOP)
+        self.addCleanup(primary.signal, signal.SIGCONT)
+        self.protocol.abort(first)
+        self.forgotten(self.volume)
+        self.take_lock()
+        self.assertEqual(frozenset(), volumes.clients(self.cluster, self.volume))
+        second = self.superpose(self.volume)
+        self.assertEqual(frozenset(), second.clients)
+        self.assertEqual('promoted', self.protocol.collapse(second).outcome)
+        before = self.contents(self.volume)
+        primary.signal(signal.SIGCONT)
+        self.assertEqual(test_fence.DEAD, primary.write(0, 0x66))
+        self.assertEqual(before, self.contents(self.volume))
+        self.protocol.merge(second)
+        self.assertEqual({}, self.entries(second))
+
+    def take_lock(self) -> None:
+        """Write as a client does that takes the lock of one that is gone without fencing it."""
+        client = self.connect(self.ceph.conf, 'client.cinder',
+                              rbd_blocklist_on_break_lock='false')
+        with client.open_ioctx(self.pool) as io, rbd.Image(io, self.volume.image) as image:
+            image.write(b'\x51' * BLOCK, 0)
+
+    def test_merger_is_fenced_by_the_next_merge(self) -> None:
+        record = self.superpose(self.volume)
+        actors.child_io(self.cluster, record.volumes[0], f'write -P 0x42 0 {BLOCK}')
+        self.assertEqual('promoted', self.protocol.collapse(record).outcome)
+        merger = HungMerger(self.protocol, record)
+        self.addCleanup(merger.wake)
+        merger.start()
+        mine = {client for client, entry in self.entries(record).items()
+                if entry.role == ledgers.MERGER}
+        self.assertEqual(2, len(mine))
+        self.forgotten(record.volumes[0].overlay_ref)
+        sp.Protocol(self.cluster, self.settings).merge(record)
+        self.assertTrue(mine <= self.fenced())
+        merged = self.contents(self.volume)
+        self.assertEqual(b'\x42' * BLOCK, merged[:BLOCK])
+        merger.wake()
+        self.assertIsInstance(merger.error, sp.SuperError)
+        self.assertEqual(merged, self.contents(self.volume))
+        self.assert_nothing_left(record)
+        self.assertEqual({}, self.entries(record))
+
+
+class HungMerger:
+    """A host that merges offline, and hangs when its qemu-img is about to write."""
+
+    def __init__(self, protocol: sp.Protocol, record: sp.Record) -> None:
+        self._protocol = protocol
+        self._record = record
+        self._hung = threading.Event()
+        self._awake = threading.Event()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._thread = threading.Thread(target=self._merge, daemon=True)
+        self.error: sp.SuperError | None = None
+
+    def start(self) -> None:
+        """Merge until it hangs."""
+        follow, popen = merge._follow, subprocess.Popen
+
+        def begin(command: list[str], **options: Any) -> 'subprocess.Popen[bytes]':
+            self._process = popen(command, **options)
+            return self._process
+
+        def hang(*args: Any) -> bytes:
+            assert self._process is not None
+            self._process.send_signal(signal.SIGSTOP)
+            self._hung.set()
+            self._awake.wait(_EXPIRY_SECONDS)
+            return follow(*args)
+        with mock.patch.object(merge, '_follow', hang), \
+                mock.patch.object(subprocess, 'Popen', begin):
+            self._thread.start()
+            if not self._hung.wait(_EXPIRY_SECONDS):
+                raise AssertionError('no merge has begun')
+
+    def wake(self) -> None:
+        """Let it go on, and wait for its end."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGCONT)
+        self._awake.set()
+        self._thread.join(_EXPIRY_SECONDS)
+
+    def _merge(self) -> None:
+        try:
+            self._protocol.merge(self._record)
+        except sp.SuperError as exc:
+            self.error = exc
+
+
+class EntriesTest(LedgerTestCase):
+
+    def test_primary_is_in_the_ledger_from_super_until_it_is_fenced_for_good(self) -> None:
+        primary = self.make_primary(self.volume)
+        record = self.superpose(self.volume)
+        self.assertEqual(dict.fromkeys(primary.clients, ledgers.Entry(
+            ledgers.PRIMARY, record.id)), self.entries(record))
+        self.assertEqual('promoted', self.protocol.collapse(record).outcome)
+        self.assertEqual(primary.clients, self.entries(record).keys())
+        self.protocol.merge(record)
+        self.assertEqual({}, self.entries(record))
+        self.assertNotIn(f'specreds.clients.{record.volumes[0].image_id}',
+                         self.objects(self.pool))
+
+    def test_primary_that_lives_stays_in_the_ledger(self) -> None:
+        primary = self.make_primary(self.volume)
+        record = self.superpose(self.volume)
+        self.protocol.abort(record)
+        self.assertEqual(primary.clients, self.entries(record).keys())
+
+    def test_promoted_backup_is_in_the_ledger(self) -> None:
+        record, backup = self.promoted()
+        open_now = frozenset().union(*(volumes.clients(self.cluster, ref) for ref in (
+            self.volume, record.volumes[0].overlay_ref)))
+        self.assertEqual(2, len(open_now))
+        self.assertEqual(dict.fromkeys(open_now, ledgers.Entry(ledgers.BACKUP, record.id)),
+                         self.entries(record))
+        backup.end()
+
+    def test_server_that_was_started_again_is_entered_when_its_fence_is_renewed(self) -> None:
+        record, backup = self.promoted()
+        backup.end()
+        before = self.entries(record).keys()
+        again = self.make_backup(record, speculative=False)
+        self.protocol.renew(record)
+        self.assertEqual(2, len(self.entries(record).keys() - before))
+        again.end()
+
+    def test_rivals_enter_clients_at_the_same_time(self) -> None:
+        record = self.superpose(self.volume)
+        entry = ledgers.Entry(ledgers.PRIMARY, record.id)
+        names = [f'10.0.0.1:0/{number}' for number in range(1, 9)]
+        threads = [threading.Thread(target=self.protocol.ledger.enter, args=(
+            record.volumes[0], [name], entry)) for name in names]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(set(names), self.entries(record).keys())
+        self.protocol.ledger.leave(record.volumes[0], names)
+        self.assertEqual({}, self.entries(record))
+
+    def test_removed_with_the_image(self) -> None:
+        record = self.superpose(self.volume)
+        volume = record.volumes[0]
+        self.protocol.ledger.enter(volume, ['10.0.0.1:0/1'],
+                                   ledgers.Entry(ledgers.PRIMARY, record.id))
+        for _ in range(2):
+            self.protocol.ledger.remove(volume.ref.home, volume.image_id)
+        self.assertEqual({}, self.entries(record))
+
+    def test_unreadable(self) -> None:
+        record = self.superpose(self.volume)
+        with self.open_pool() as io:
+            io.write_full(f'specreds.clients.{record.volumes[0].image_id}', b'{"format":9}')
+        self.assertRaises(sp.ClusterError, self.entries, record)
+        self.protocol.ledger.remove(records.Home(self.pool), record.volumes[0].image_id)
