@@ -90,6 +90,7 @@ class Merger:
         work = merging.Merging(
             functools.partial(self._find, instance_uuid), superposition_id,
             _Record(self._storage, superposition_id),
+            functools.partial(self._owned, instance_uuid),
             int(CONF.specreds.merge_bandwidth * _MIB), tell, self._stop)
         with self._lock:
             if self._stop.is_set() or instance_uuid in self._running:
@@ -144,7 +145,7 @@ class Merger:
         except merge_errors.Stopped:
             LOG.info('the merge of superposition %s is left to the next nova-compute',
                      superposition_id, instance_uuid=instance_uuid)
-        except (merge_errors.Gone, merge_errors.Interrupted) as exc:
+        except (merge_errors.Gone, merge_errors.Interrupted, merge_errors.Overtaken) as exc:
             LOG.warning('superposition %s could not be merged: %s', superposition_id, exc,
                         instance_uuid=instance_uuid)
             tell.failed(work.progress, str(exc))
@@ -182,6 +183,19 @@ class Merger:
             return self._driver._host.get_connection().lookupByUUIDString(instance_uuid)
         except _NOT_NOW as exc:
             raise merge_errors.Unavailable(str(exc)) from exc
+
+    def _owned(self, instance_uuid: str) -> bool:
+        """Tell whether a server is this host's, as far as Nova's database answers."""
+        try:
+            instance = objects.Instance.get_by_uuid(
+                nova_context.get_admin_context(), instance_uuid)
+        except nova_exception.InstanceNotFound:
+            return False
+        except Exception as exc:
+            LOG.info('it cannot be seen whether it is still on this host: %s', exc,
+                     instance_uuid=instance_uuid)
+            return True
+        return bool(instance.host == CONF.host)
 
     def _domains(self) -> Iterator[tuple[str, Any]]:
         for guest in self._driver._host.list_guests(only_running=True):

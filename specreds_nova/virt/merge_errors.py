@@ -14,6 +14,10 @@ class Gone(Exception):
     """The domain does not run (any more)."""
 
 
+class Overtaken(Exception):
+    """What this would merge counts no more: it was merged elsewhere, or its server has moved."""
+
+
 class Unavailable(Exception):
     """The hypervisor does not answer at the moment."""
 

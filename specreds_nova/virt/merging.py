@@ -6,6 +6,7 @@ everything. How it ends is told in :mod:`specreds_nova.virt.switching`.
 """
 
 from collections.abc import Callable
+import contextlib
 import dataclasses
 import threading
 import time
@@ -31,6 +32,8 @@ _POLL_S = (0.1, 1.0)
 _QUIET_S = 3.0
 _RETRY_S = 1.0
 _ATTEMPTS = 10
+# How often a merge looks whether its server is still this host's, and its record still there.
+_CHECK_S = 5.0
 # So little is copied in a fraction of a second, while the guest stands still.
 _ENOUGH = 8 << 20
 
@@ -57,17 +60,20 @@ class Merging:
 
     :param find: gives the domain anew each time, as libvirt may have been restarted; raises
         :class:`merge_errors.Gone` or :class:`merge_errors.Unavailable`
+    :param owned: tells whether the server is this host's; called every few seconds
     :param rate: bytes per second and disk at most, 0 for no limit
     :param tell: called with the progress whenever it has changed
     :param stop: set when this process is about to end
     """
 
     def __init__(self, find: Callable[[], qmp.Domain], superposition_id: str,
-                 record: switching.Record, rate: int, tell: Callable[[Progress], None],
-                 stop: threading.Event) -> None:
+                 record: switching.Record, owned: Callable[[], bool], rate: int,
+                 tell: Callable[[Progress], None], stop: threading.Event) -> None:
         self._find = find
         self._superposition_id = superposition_id
         self._record = record
+        self._owned = owned
+        self._checked = 0.0
         self._rate = rate
         self._tell = tell
         self._stop = stop
@@ -77,6 +83,7 @@ class Merging:
         """Merge, from wherever an earlier attempt got to.
 
         :raises Gone: the domain does not run; start it as the record says
+        :raises Overtaken: its overlays do not count any more; nothing was switched to the volumes
         :raises Stopped: this process ends
         :raises Interrupted: try again later
         """
@@ -90,6 +97,9 @@ class Merging:
                     self._rest(self._running())
                     began = time.monotonic()
                 self._merge(self._running())
+            except errors.Overtaken:
+                self._cancel()
+                raise
             except (durable.NotDurable, qmp.MonitorError, errors.Interrupted) as exc:
                 error = str(exc)
                 if not self._again(exc):
@@ -150,8 +160,10 @@ class Merging:
     def _begin(self) -> None:
         try:
             state = self._record.state()
-            if state in switching.ENDED:
+            if state == switching.MERGED:
                 return
+            if state is None:
+                raise errors.Overtaken(switching.gone(self._superposition_id))
             if state not in switching.UNMERGED:
                 raise errors.Interrupted(
                     f'superposition {self._superposition_id} is {state}: only what was promoted '
@@ -167,8 +179,37 @@ class Merging:
         qemu.approach(f'domain {domain.name()}', self._rate, _ENOUGH,
                       lambda: self._left(domain),
                       lambda raised: switching.commit(domain, raised),
-                      lambda left, rate: self._wait(_pause(left, rate)))
+                      self._next)
         self._took('copy', began)
+
+    def _next(self, left: int, rate: int) -> None:
+        """Wait until the copy is to be looked at again."""
+        self._wait(_pause(left, rate))
+        if time.monotonic() >= self._checked + _CHECK_S:
+            self._check()
+
+    def _check(self) -> None:
+        """Make sure that what is copied still counts.
+
+        :raises Overtaken: it does not
+        """
+        self._checked = time.monotonic()
+        if not self._owned():
+            raise errors.Overtaken(
+                f'the server is not on this host any more: its merge in superposition '
+                f'{self._superposition_id} ends here')
+        # Whoever refuses or does not answer says nothing; the end of the merge insists.
+        with contextlib.suppress(errors.Refused, errors.Unknown):
+            if self._record.state() is None:
+                raise errors.Overtaken(switching.gone(self._superposition_id))
+
+    def _cancel(self) -> None:
+        """End the copies without a switch to the volumes."""
+        with contextlib.suppress(libvirt.libvirtError, errors.Unavailable):
+            domain = self._find()
+            for disk in chain_nodes.chained(domain):
+                if disk.job is not None:
+                    domain.blockJobAbort(disk.target, 0)
 
     def _left(self, domain: qmp.Domain) -> int:
         """Give the bytes that are still to be copied; :data:`qemu.UNKNOWN` at first."""
@@ -192,6 +233,8 @@ class Merging:
     def _switch(self, domain: qmp.Domain, noted: switching.Note | None) -> None:
         switch = switching.Switch(domain, self._superposition_id, self._record, self._rate,
                                   lambda error: self._report(error=error), self._wait)
+        if chain_nodes.chained(domain):
+            self._check()
         state = switch.prepare(noted)
         began = time.monotonic()
         if noted is None:

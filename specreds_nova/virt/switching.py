@@ -60,7 +60,10 @@ class Record(Protocol):
     """
 
     def state(self) -> str | None:
-        """Tell how far it is; None if there is none (any more)."""
+        """Tell how far it is; None if there is none (any more).
+
+        A record goes only after the overlays, so whoever still has one open has been overtaken.
+        """
 
     def step(self, step: str) -> None:
         """Note that the merge begins, or ends. May be repeated."""
@@ -83,6 +86,12 @@ def note_of(xml: str) -> Note | None:
     if found is None:
         return None
     return Note(found.get('superposition', ''), found.get('running') == 'yes')
+
+
+def gone(superposition_id: str) -> str:
+    """Return what to say of a record that does not exist while an overlay is open."""
+    return (f'superposition {superposition_id} was merged elsewhere, and what runs here is stale: '
+            f'nothing of it is written to the volumes')
 
 
 def forget(domain: qmp.Domain) -> None:
@@ -129,10 +138,14 @@ class Switch:
         :param noted: it stands still already: wait for an answer
         :returns: the state of the record
         :raises Interrupted: Cinder does not answer
+        :raises Overtaken: there is no record, and a disk has its overlay open
         """
         while True:
             try:
-                return self._record.state()
+                state = self._record.state()
+                if state is None:
+                    self._overtaken()
+                return state
             except (errors.Refused, errors.Unknown) as exc:
                 if noted is None:
                     raise errors.Interrupted(str(exc)) from exc
@@ -166,6 +179,7 @@ class Switch:
         :param state: of the record
         :raises Interrupted: it comes to nothing for now. The guest goes on, except where its
             overlays are not what counts any more
+        :raises Overtaken: the record is gone. The guest stands still
         """
         if state in UNMERGED and not (self._settled() and self._recorded()):
             self.resume(noted)
@@ -228,9 +242,17 @@ class Switch:
 
     def _ended(self) -> bool:
         try:
-            return self._record.state() in ENDED
+            state = self._record.state()
         except (errors.Refused, errors.Unknown):
             return False
+        if state is None:
+            self._overtaken()
+        return state == MERGED
+
+    def _overtaken(self) -> None:
+        """:raises Overtaken: a disk has its overlay open, though there is no record"""
+        if chain_nodes.chained(self._domain):
+            raise errors.Overtaken(gone(self._superposition_id))
 
 
 def _drained(domain: qmp.Domain, disks: list[chain_nodes.Disk]) -> bool:

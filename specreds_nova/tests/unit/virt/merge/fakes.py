@@ -167,8 +167,12 @@ class Domain:
 
     def blockJobAbort(self, target: str, flags: int) -> None:  # noqa: N802
         self._must_run()
-        assert flags == libvirt.VIR_DOMAIN_BLOCK_JOB_ABORT_PIVOT
         disk = self._disk(target)
+        if not flags:
+            disk.job = None
+            self.did(f'cancel {target}')
+            return
+        assert flags == libvirt.VIR_DOMAIN_BLOCK_JOB_ABORT_PIVOT
         assert disk.job is not None and disk.job['ready']
         disk.overlay = disk.job = None
         self.did(f'pivot {target}')

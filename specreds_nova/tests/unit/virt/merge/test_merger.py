@@ -130,10 +130,23 @@ class EnsureTest(MergerTestCase):
 
     def test_bandwidth(self) -> None:
         self.merger.ensure(SERVER, SUPER)
-        self.assertEqual(8 << 20, self.work.call_args.args[3])
+        self.assertEqual(8 << 20, self.work.call_args.args[4])
+
+    def test_server_that_is_not_this_hosts_is_not_owned(self) -> None:
+        self.merger.ensure(SERVER, SUPER)
+        owned = self.work.call_args.args[3]
+        self.assertTrue(owned())
+        self.instance.host = 'node7'
+        self.assertFalse(owned())
+        self.found.side_effect = nova_exception.InstanceNotFound(instance_id=SERVER)
+        self.assertFalse(owned())
+        # Whoever does not answer does not say so.
+        self.found.side_effect = TimeoutError('the database is down')
+        self.assertTrue(owned())
 
     def test_failure_is_told(self) -> None:
         for error in (errors.Interrupted('Ceph is full'), errors.Gone('Ceph is full'),
+                      errors.Overtaken('Ceph is full'),
                       ValueError('Ceph is full')):
             self.work.return_value.run.side_effect = error
             self.merger.ensure(SERVER, SUPER)
