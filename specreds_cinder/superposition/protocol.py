@@ -528,8 +528,11 @@ class Protocol:
 
     def _remember(self, record: records.Record, volume: records.Volume, seen: roles.Seen,
                   backup: frozenset[str]) -> None:
-        """Enter those clients of a volume into its ledger that are not in it."""
-        new = (seen.image | seen.overlay) - seen.ledger.keys()
+        """Enter those clients of a volume into its ledger that are not in it.
+
+        Who is fenced was entered before, and is not entered again after having left.
+        """
+        new = (seen.image | seen.overlay) - seen.ledger.keys() - set(record.fenced)
         for role, clients in ((ledgers.BACKUP, new & backup), (ledgers.PRIMARY, new - backup)):
             if clients:
                 self.ledger.enter(volume, clients, ledgers.Entry(role, record.id))

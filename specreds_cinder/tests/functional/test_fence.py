@@ -251,6 +251,38 @@ class FenceTest(protocol_base.ProtocolTestCase):
         self.assertEqual(set(), self.primary.clients & self.fenced())
         self.assertEqual('aborted', self.protocol.resume(self.record))
 
+    def test_fence_that_comes_after_a_rival_dropped_the_superposition_as_dirty(self) -> None:
+        rival = sp.Protocol(self.cluster, self.settings)
+
+        def drop() -> None:
+            self.assertEqual(0, self.primary.write(0, 0x57))
+            self.assertEqual('dirty', rival.resume(rival.reload(self.record)))
+        # As where the monitors elect a leader before they take our entries.
+        with sp.trace.observe(self.at('fence.add', 'before', drop)):
+            self.assertRaises((sp.Conflict, sp.NotSuperposed), self.protocol.collapse,
+                              self.record)
+        self.assertEqual(set(), self.primary.clients & self.fenced())
+        self.assert_nothing_left(self.record)
+
+    def test_fence_that_comes_while_the_superposition_is_dropped_as_dirty(self) -> None:
+        record = self.collapse_cut_off('fence.add', 'before')
+        self.assertEqual(0, self.primary.write(0, 0x57))
+        with sp.trace.observe(self.at('overlay.remove', 'before', lambda:
+                                      self.protocol.fence.close(self.primary.clients))):
+            self.assertEqual('dirty', self.protocol.resume(record))
+        self.assertEqual(set(), self.primary.clients & self.fenced())
+
+    def test_late_dirty_of_a_rival_stays_fenced(self) -> None:
+        rival = sp.Protocol(self.cluster, self.settings)
+
+        def drop() -> None:
+            self.assertEqual('late-dirty', rival.resume(rival.reload(self.record)))
+        with sp.trace.observe(self.at('fence', 'before', lambda: self.primary.write(0, 0x4c))), \
+                sp.trace.observe(self.at('fence', 'after', drop)):
+            self.assertRaises((sp.Conflict, sp.NotSuperposed), self.protocol.collapse,
+                              self.record)
+        self.assertTrue(self.primary.clients <= self.fenced())
+
 
 class ExpiryTest(protocol_base.ProtocolTestCase):
     """A blocklist entry expires by itself, but not while it is needed."""
