@@ -19,6 +19,10 @@ from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import librados
 
 DEFAULT_TIMEOUT = 10.0
+# Every operation goes to the primary OSD of its placement group. The second sweep relies on it:
+# where a replica answers, the primary OSD may not have heard of the fence. Older releases of Ceph
+# do not know these options, and do so anyway.
+_PINNED = {'rados_replica_read_policy': 'default'}
 _TIMED_OUT = (errno.ETIMEDOUT, errno.EAGAIN)
 _CONNECTION_LOST = (errno.ESHUTDOWN, errno.ENOTCONN)
 
@@ -111,7 +115,7 @@ class Cluster:
                     # The sweep is bound by CPU: one messenger thread, no debug buffer.
                     'ms_async_op_threads': '1',
                     'debug_ms': '0/0', 'debug_objecter': '0/0', 'debug_rados': '0/0',
-                })
+                }, _PINNED)
             return self._aio
 
     @contextlib.contextmanager
@@ -167,6 +171,9 @@ class Cluster:
             handle = rados.Rados(conffile=self.conffile, clustername=self.name,
                                  name=f'client.{self.user}', conf=self._options)
             try:
+                for option, value in _PINNED.items():
+                    with contextlib.suppress(rados.ObjectNotFound):
+                        handle.conf_set(option, value)
                 handle.connect()
             except rados.Error:
                 handle.shutdown()

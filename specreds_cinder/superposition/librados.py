@@ -52,10 +52,12 @@ class Client:
     :param user: cephx user, without ``client.``
     :param cluster: name of the cluster
     :param options: Ceph options to set before connecting
+    :param where_known: further ones, which a release of Ceph may not know
     :raises ClusterError: librados cannot be loaded, configured or connected
     """
 
-    def __init__(self, conffile: str, user: str, cluster: str, options: dict[str, str]) -> None:
+    def __init__(self, conffile: str, user: str, cluster: str, options: dict[str, str],
+                 where_known: dict[str, str]) -> None:
         try:
             lib: Any = _ffi.dlopen('librados.so.2')
         except OSError as exc:
@@ -70,9 +72,10 @@ class Client:
         try:
             _check(self._lib.rados_conf_read_file(self._handle, conffile.encode()),
                    f'read {conffile}')
-            for key, value in options.items():
-                _check(self._lib.rados_conf_set(self._handle, key.encode(), value.encode()),
-                       f'set {key}={value}')
+            for key, value in (options | where_known).items():
+                code = self._lib.rados_conf_set(self._handle, key.encode(), value.encode())
+                if code != _MISSING or key not in where_known:
+                    _check(code, f'set {key}={value}')
             _check(self._lib.rados_connect(self._handle), f'connect as client.{user}')
         except errors.ClusterError:
             self._lib.rados_shutdown(self._handle)

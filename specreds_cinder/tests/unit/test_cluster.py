@@ -13,6 +13,7 @@ import testtools
 
 from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import librados
 
 POOL = {'pool_id': 7, 'pool_name': 'volumes', 'pg_num': 32, 'type': 1, 'tiers': [],
         'tier_of': -1, 'read_tier': -1, 'write_tier': -1, 'application_metadata': {'rbd': {}},
@@ -138,3 +139,38 @@ class ConnectionTest(testtools.TestCase):
             handle.return_value.connect.side_effect = rados.TimedOut('late')
             self.assertRaises(errors.ClusterTimeout, ceph.Cluster().__enter__)
             handle.return_value.shutdown.assert_called_once_with()
+
+
+class ReadPolicyTest(testtools.TestCase):
+    """The primary OSD is asked whatever ceph.conf says; an old Ceph asks it anyway."""
+
+    OPTION, VALUE = 'rados_replica_read_policy', 'default'
+
+    def client(self, answer: int) -> mock.Mock:
+        """Connect by the C library, which knows the option or not."""
+        library = mock.Mock(**dict.fromkeys(
+            ('rados_create2.return_value', 'rados_conf_read_file.return_value',
+             'rados_connect.return_value'), 0))
+        library.rados_conf_set.side_effect = lambda _handle, option, _value: (
+            answer if option == self.OPTION.encode() else 0)
+        with mock.patch.object(librados._ffi, 'dlopen', return_value=library):
+            ceph.Cluster().aio  # noqa: B018  it connects
+        return library
+
+    def test_library(self) -> None:
+        for answer in (0, -errno.ENOENT):
+            library = self.client(answer)
+            library.rados_conf_set.assert_any_call(
+                mock.ANY, self.OPTION.encode(), self.VALUE.encode())
+            library.rados_connect.assert_called_once()
+
+    def test_library_that_refuses_it(self) -> None:
+        self.assertRaises(errors.ClusterError, self.client, -errno.EINVAL)
+
+    def test_python(self) -> None:
+        for error in (None, rados.ObjectNotFound('no such option')):
+            with mock.patch.object(rados, 'Rados') as handle:
+                handle.return_value.conf_set.side_effect = error
+                ceph.Cluster().rados  # noqa: B018  it connects
+            handle.return_value.conf_set.assert_called_once_with(self.OPTION, self.VALUE)
+            handle.return_value.connect.assert_called_once()

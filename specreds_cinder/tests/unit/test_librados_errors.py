@@ -109,7 +109,7 @@ class ClientTest(testtools.TestCase):
 
     def test_no_configuration(self) -> None:
         error = self.assertRaises(errors.ClusterError, librados.Client,
-                                  '/nonexistent/ceph.conf', 'cinder', 'ceph', {})
+                                  '/nonexistent/ceph.conf', 'cinder', 'ceph', {}, {})
         self.assertIn('/nonexistent/ceph.conf', str(error))
 
     def test_no_configuration_for_the_python_handle(self) -> None:
