@@ -7,6 +7,7 @@ This is the whole public API; it needs librados, librbd and QEMU's tools, and no
 from specreds_cinder.superposition import qemu
 from specreds_cinder.superposition import trace
 from specreds_cinder.superposition.backup import Backup
+from specreds_cinder.superposition.backup import Durability
 from specreds_cinder.superposition.cluster import Cluster
 from specreds_cinder.superposition.errors import AlreadySuperposed
 from specreds_cinder.superposition.errors import BackupError
@@ -31,7 +32,7 @@ from specreds_cinder.superposition.sweep import SweepReport
 
 __all__ = (
     'AlreadySuperposed', 'Backup', 'BackupError', 'Cluster', 'ClusterError', 'ClusterTimeout',
-    'CollapseReport', 'Conflict', 'Home', 'InvalidInput', 'MergeFailed', 'NotEligible',
-    'NotSuperposed', 'OverlayBusy', 'Protocol', 'Record', 'RecordChanged', 'Settings',
-    'SuperError', 'SweepReport', 'VolumeGone', 'VolumeRef', 'qemu', 'trace',
+    'CollapseReport', 'Conflict', 'Durability', 'Home', 'InvalidInput', 'MergeFailed',
+    'NotEligible', 'NotSuperposed', 'OverlayBusy', 'Protocol', 'Record', 'RecordChanged',
+    'Settings', 'SuperError', 'SweepReport', 'VolumeGone', 'VolumeRef', 'qemu', 'trace',
 )

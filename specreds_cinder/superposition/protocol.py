@@ -304,7 +304,7 @@ class Protocol:
     # collapse
 
     def collapse(self, record: records.Record, promote: bool = True,
-                 backup: backups.Backup | None = None) -> CollapseReport:
+                 backup: backups.Durability | None = None) -> CollapseReport:
         """Decide which version is real: the backup's, unless the primary has written.
 
         :param promote: False is the same as :meth:`abort`
@@ -326,7 +326,7 @@ class Protocol:
         return self._collapse(record, backup)
 
     def prepare(self, record: records.Record,
-                backup: backups.Backup | None = None) -> CollapseReport:
+                backup: backups.Durability | None = None) -> CollapseReport:
         """Do the part of a collapse from the fence on, for what is decided with others.
 
         Whoever decides has checked all of them before. Behind its fence a superposition stays
@@ -376,7 +376,7 @@ class Protocol:
             self.store.swap(record, record.moved(records.PROMOTED, outcome=records.PROMOTED))
         LOG.info('superposition %s is promoted', record.id)
 
-    def _collapse(self, record: records.Record, backup: backups.Backup | None, *,
+    def _collapse(self, record: records.Record, backup: backups.Durability | None, *,
                   decide: bool = True) -> CollapseReport:
         began = time.monotonic()
         if backup is not None:
@@ -619,7 +619,7 @@ class Protocol:
 
     # merge
 
-    def merge(self, record: records.Record, backup: backups.Backup | None = None,
+    def merge(self, record: records.Record, backup: backups.OnlineMerge | None = None,
               progress: backups.Progress | None = None, rate: int | None = None) -> None:
         """Write the overlays down into the volumes and end the superposition.
 
@@ -649,8 +649,7 @@ class Protocol:
                 else:
                     record = self._merge_online(record, backup, limit, progress)
         elif backup is not None:
-            backup.proceed()
-            backup.release(record)
+            self._switch(record, backup)
         # Whoever still has an overlay open is the server, which is about to let go of it.
         self._clean(record, evict=False)
         LOG.info('superposition %s is merged', record.id)
@@ -703,20 +702,32 @@ class Protocol:
         if record.state == records.MERGING:
             self._merged(record)
 
-    def _merge_online(self, record: records.Record, backup: backups.Backup, rate: int,
+    def _merge_online(self, record: records.Record, backup: backups.OnlineMerge, rate: int,
                       progress: backups.Progress | None) -> records.Record:
         """Merge under a running guest.
 
-        Between the switch and the record the guest stands still: overlay and volume are equal
-        then, so whichever of them the record names is right.
+        Overlay and volume are equal from the end of :meth:`OnlineMerge.settle` until the guest
+        goes on, so whichever of them the record names is right. The record changes before any
+        disk is switched: until then the guest can go on with its overlays.
         """
         backup.converge(record, rate, progress)
         backup.suspend()
+        try:
+            backup.settle(record)
+            merged = self._merged(record)
+        except (errors.BackupError, errors.RecordChanged):
+            # Nothing is switched. Where another controller has recorded the end meanwhile, it
+            # switches and lets the guest go on itself.
+            if self.reload(record).state == records.MERGING:
+                backup.proceed()
+            raise
+        self._switch(merged, backup)
+        return merged
+
+    def _switch(self, record: records.Record, backup: backups.OnlineMerge) -> None:
         backup.switch(record)
-        record = self._merged(record)
         backup.proceed()
         backup.release(record)
-        return record
 
     def _merged(self, record: records.Record) -> records.Record:
         return self.store.swap(record, record.moved(records.MERGED))
@@ -761,7 +772,7 @@ class Protocol:
             return self.fence.renew(record.fenced)
         return []
 
-    def resume(self, record: records.Record, backup: backups.Backup | None = None,
+    def resume(self, record: records.Record, backup: backups.Durability | None = None,
                progress: backups.Progress | None = None) -> str:
         """Go on with whatever step was cut off, from the record alone.
 
@@ -774,7 +785,12 @@ class Protocol:
             self._alone(record)
             return self._collapse(record, backup).outcome
         if record.state in (records.MERGING, records.MERGED):
-            self.merge(record, backup, progress)
+            online = backup if isinstance(backup, backups.OnlineMerge) else None
+            if record.state == records.MERGING and backup is not None and online is None:
+                raise errors.BackupError(
+                    f'superposition {record.id} is merged by the hypervisor of its server: begin '
+                    f'and end the merge there')
+            self.merge(record, online, progress)
             return records.MERGED
         if record.state in (records.CREATING, records.ABORTING):
             self._drop(record, records.ABORTED, progress)

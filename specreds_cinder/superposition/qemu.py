@@ -167,7 +167,7 @@ class QmpBackup(backups.Backup):
         self._quiesce = quiesce
 
     def make_durable(self, record: records.Record) -> None:
-        """Honour flushes from now on, and flush; see :class:`backup.Backup`."""
+        """Honour flushes from now on, and flush; see :class:`backup.Durability`."""
         options: list[Node] = []
         for prefix, volume in self._disks(record):
             options += overlay_nodes(self._cluster, volume, speculative=False, prefix=prefix)[1:]
@@ -183,9 +183,9 @@ class QmpBackup(backups.Backup):
 
     def converge(self, record: records.Record, rate: int,
                  progress: backups.Progress | None) -> None:
-        """Commit each overlay into its volume while the guest runs; see :class:`backup.Backup`.
+        """Commit each overlay into its volume; see :class:`backup.OnlineMerge`.
 
-        The copy need not be complete: :meth:`switch` copies the rest while the guest stands
+        The copy need not be complete: :meth:`settle` copies the rest while the guest stands
         still, so little has to be left. Where the guest writes as fast as the copy runs, the
         limit is raised until it does not.
         """
@@ -207,16 +207,24 @@ class QmpBackup(backups.Backup):
         """Stop the guest."""
         self._guest('stop', True)
 
-    def switch(self, record: records.Record) -> None:
-        """Copy the rest, and let the disks use the volumes; see :class:`backup.Backup`."""
+    def settle(self, record: records.Record) -> None:
+        """Copy the rest; see :class:`backup.OnlineMerge`.
+
+        The volumes' nodes bypass caches, so that what is copied is durable.
+        """
         with self._session() as run:
             self._limit(run, 0)
-            self._wait(run, {'ready', 'concluded'})
+            self._wait(run, self._settled)
+
+    def switch(self, record: records.Record) -> None:
+        """Let the disks use the volumes; see :class:`backup.OnlineMerge`."""
+        with self._session() as run:
             for prefix, volume in self._disks(record):
                 if self._jobs(run).get(_job(prefix), {}).get('status') == 'ready':
                     with trace.change('merge.switch', str(volume.ref)):
                         run('job-complete', id=_job(prefix))
-            self._wait(run, {'concluded'})
+            self._wait(run, lambda run: all(
+                job['status'] == 'concluded' for job in self._working(run)))
             for job in self._jobs(run):
                 run('job-dismiss', id=job)
 
@@ -267,14 +275,31 @@ class QmpBackup(backups.Backup):
             if job['status'] != 'concluded':
                 run('block-job-set-speed', device=job['id'], speed=rate)
 
-    def _wait(self, run: Callable[..., Any], states: set[str]) -> None:
+    def _wait(self, run: Callable[..., Any],
+              reached: Callable[[Callable[..., Any]], bool]) -> None:
         began = time.monotonic()
-        while not all(job['status'] in states for job in self._working(run)):
+        while not reached(run):
             if time.monotonic() - began > _TIMEOUT:
                 raise errors.BackupError(
                     f'the backup at {self._socket} did not finish its merge within '
                     f'{_TIMEOUT:g} s')
             time.sleep(_POLL)
+
+    def _settled(self, run: Callable[..., Any]) -> bool:
+        """Return whether nothing is left to copy while nothing is written.
+
+        A job counts what was written last only some time later, so the bitmap of what is to be
+        copied comes first: once it is empty, the job has begun with everything and counts it.
+        """
+        nodes = {node['node-name']: node for node in run('query-named-block-nodes', flat=True)}
+        for name in (name for prefix in self._prefixes for name in (prefix, f'{prefix}-file')):
+            # A bitmap that has a name belongs to somebody else.
+            if any(bitmap['count'] and 'name' not in bitmap
+                   for bitmap in nodes.get(name, {}).get('dirty-bitmaps', ())):
+                return False
+        return all(job['status'] == 'concluded' or (
+            job['status'] == 'ready' and job['current-progress'] == job['total-progress'])
+            for job in self._working(run))
 
     def _working(self, run: Callable[..., Any]) -> list[dict[str, Any]]:
         """List our jobs, none of which has failed."""

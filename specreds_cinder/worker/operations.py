@@ -15,7 +15,6 @@ from oslo_context import context
 
 from specreds_cinder import superposition as sp
 from specreds_cinder.superposition import address
-from specreds_cinder.superposition import backup as backups
 from specreds_cinder.superposition import overlay
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import volume as volumes
@@ -31,28 +30,11 @@ _DURABLE = 'durable'
 _HANDED_AT = 'handed_at'
 
 
-class DurableBackup(backups.Backup):
+class DurableBackup(sp.Durability):
     """A backup of which the caller says that its disks are durable already."""
 
     def make_durable(self, record: records.Record) -> None:
         """Nothing is left to do."""
-
-    def converge(self, record: records.Record, rate: int,
-                 progress: backups.Progress | None) -> None:
-        """:raises BackupError: always"""
-        raise sp.BackupError('the hypervisor merges what runs: begin and end the merge there')
-
-    def suspend(self) -> None:
-        """Never asked for, as a merge does not get past :meth:`converge`."""
-
-    def switch(self, record: records.Record) -> None:
-        """See :meth:`suspend`."""
-
-    def proceed(self) -> None:
-        """See :meth:`suspend`."""
-
-    def release(self, record: records.Record) -> None:
-        """See :meth:`suspend`."""
 
 
 class Operations:
@@ -169,7 +151,7 @@ class Operations:
 
     def collapse(self, superposition: str, durable: bool) -> dict[str, Any]:
         """Decide, or go on with a decision that was cut off."""
-        def decide(record: sp.Record, backup: sp.Backup | None) -> sp.CollapseReport:
+        def decide(record: sp.Record, backup: sp.Durability | None) -> sp.CollapseReport:
             if record.state != records.COLLAPSING:
                 return self._protocol.collapse(record, backup=backup)
             outcome = self._protocol.resume(record, backup)
@@ -198,7 +180,7 @@ class Operations:
                 self._protocol.abort(record)
 
     def _decide(self, superposition: str, durable: bool,
-                decide: Callable[[sp.Record, sp.Backup | None], sp.CollapseReport]
+                decide: Callable[[sp.Record, sp.Durability | None], sp.CollapseReport]
                 ) -> dict[str, Any]:
         record = self._get(superposition)
         durable = durable or bool(record.labels.get(_DURABLE))

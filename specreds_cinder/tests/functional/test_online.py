@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 import contextlib
 import threading
 
+import fixtures
+
 from specreds_cinder import superposition as sp
 from specreds_cinder.superposition import record as records
 from specreds_cinder.tests.functional import protocol_base
@@ -132,6 +134,40 @@ class OnlineTest(OnlineTestCase):
         self.protocol.merge(self.record, backup=self.backup.hook)
         self.backup.end()
         self.assert_volumes()
+
+    def test_record_says_merged_before_any_disk_is_switched(self) -> None:
+        self.change(*contents.CHANGES)
+        self.promote()
+        states = []
+
+        def note(event: sp.trace.Event) -> None:
+            if (event.name, event.phase) == ('merge.switch', 'before'):
+                states.append(self.protocol.reload(self.record).state)
+        with sp.trace.observe(note):
+            self.protocol.merge(self.record, backup=self.backup.hook)
+        self.assertEqual([records.MERGED, records.MERGED], states)
+        self.backup.end()
+        self.assert_volumes()
+
+    def test_guest_keeps_its_overlays_where_the_end_cannot_be_recorded(self) -> None:
+        self.change(*contents.CHANGES)
+        self.promote()
+        hook = self.backup.hook
+        settle = hook.settle
+
+        def settle_too_late(record: records.Record) -> None:
+            settle(record)
+            self.protocol.label(record, opened_by='another host')
+        self.useFixture(fixtures.MonkeyPatch(
+            'specreds_cinder.superposition.qemu.QmpBackup.settle',
+            lambda _hook, record: settle_too_late(record)))
+        self.assertRaises(sp.RecordChanged, self.protocol.merge, self.record, backup=hook)
+        self.assertEqual([True, False], self.backup.suspended)
+        self.assertEqual(records.MERGING, self.protocol.reload(self.record).state)
+        self.change(contents.Change('write', 3 * OBJECT, 64 * KIB))
+        for disk in self.backup.disks:
+            disk.flush()
+        self.assert_children()
 
     def test_the_backup_dies_during_the_merge(self) -> None:
         self.change(contents.Change('write', 0, SIZE))
