@@ -7,13 +7,16 @@ is handled exactly as by the class that this one extends.
 """
 
 import contextlib
+import inspect
 import os
 from typing import Any
 
 from nova import objects
 from nova import rpc
 import nova.conf
+from nova.virt import driver as nova_driver
 from nova.virt import event as virtevent
+from nova.virt.libvirt import driver as libvirt_driver
 from oslo_log import log as logging
 
 from specreds_nova import conf
@@ -33,6 +36,7 @@ from specreds_nova.virt import heartbeat
 from specreds_nova.virt import journal as journals
 from specreds_nova.virt import launch
 from specreds_nova.virt import merge
+from specreds_nova.virt import passing
 from specreds_nova.virt import protection
 from specreds_nova.virt import readiness
 from specreds_nova.virt import reconcile
@@ -132,25 +136,26 @@ class SpeculativeLibvirtDriver(guarded.GuardedLibvirtDriver):
 
     # Evacuation to this host
 
-    def rebuild(self, context: Any, instance: Any, image_meta: Any, injected_files: Any,
-                admin_password: Any, allocations: Any, bdms: Any, detach_block_devices: Any,
-                attach_block_devices: Any, network_info: Any = None, evacuate: bool = False,
-                block_device_info: Any = None, preserve_ephemeral: bool = False,
-                accel_uuids: Any = None, reimage_boot_volume: bool = False) -> None:
+    def rebuild(self, *args: Any, **kwargs: Any) -> None:
         """Adopt a promoted backup, if there is one.
 
         :raises NotImplementedError: there is none; Nova rebuilds as it always does
         """
         if self._adoption is None or self._reconciler is None:
             raise NotImplementedError()
-        if not evacuate:
-            self._refuse_until_merged(instance, 'rebuilt')
+        given = passing.arguments(nova_driver.ComputeDriver.rebuild, self, *args, **kwargs)
+        if not given['evacuate']:
+            self._refuse_until_merged(given['instance'], 'rebuilt')
             raise NotImplementedError()
         record = self._adoption.adopt(adoption.Evacuation(
-            context, instance, bdms, detach_block_devices, attach_block_devices))
+            given['context'], given['instance'], given['bdms'], given['detach_block_devices'],
+            given['attach_block_devices']))
         if record is None:
             raise NotImplementedError()
         releases.spawn(self._reconciler.await_adoption, record)
+
+    rebuild.__signature__ = inspect.signature(  # type: ignore[attr-defined]
+        nova_driver.ComputeDriver.rebuild)
 
     # Domains of servers that are protected, and of backups
 
@@ -165,13 +170,14 @@ class SpeculativeLibvirtDriver(guarded.GuardedLibvirtDriver):
         with protection.of(instance):
             return super()._get_guest_storage_config(context, instance, *args, **kwargs)
 
-    def attach_volume(self, context: Any, connection_info: Any, instance: Any,
-                      mountpoint: Any, disk_bus: Any = None, device_type: Any = None,
-                      encryption: Any = None) -> Any:
+    def attach_volume(self, *args: Any, **kwargs: Any) -> Any:
         """Attach a volume as it would have been from the beginning."""
-        with protection.of(instance):
-            return super().attach_volume(context, connection_info, instance, mountpoint,
-                                         disk_bus, device_type, encryption)
+        attach = super().attach_volume
+        with protection.of(passing.arguments(attach, *args, **kwargs)['instance']):
+            return attach(*args, **kwargs)
+
+    attach_volume.__signature__ = inspect.signature(  # type: ignore[attr-defined]
+        libvirt_driver.LibvirtDriver.attach_volume)
 
     def _get_guest_config(self, instance: Any, network_info: Any, *args: Any,
                           **kwargs: Any) -> Any:

@@ -19,6 +19,7 @@ from specreds_nova.virt import guarded
 from specreds_nova.virt import journal as journals
 from specreds_nova.virt import launch
 from specreds_nova.virt import protection
+from specreds_nova.virt.afterwards import operations
 
 OTHER = '55555555-5555-4555-8555-555555555555'
 
@@ -38,8 +39,10 @@ class DriverTest(base.TestCase):
         self.ours._host.list_guests.side_effect = lambda only_running: self.guests
 
     def theirs(self, name: str, **more: Any) -> Any:
-        """Play a method of Nova's driver."""
-        return self.replace(f'nova.virt.libvirt.driver.LibvirtDriver.{name}', mock.Mock(**more))
+        """Play a method of Nova's driver, with its signature."""
+        patch = mock.patch.object(nova_driver.LibvirtDriver, name, autospec=True, **more)
+        self.addCleanup(patch.stop)
+        return patch.start()
 
     # Hiding
 
@@ -117,13 +120,14 @@ class DriverTest(base.TestCase):
     def config(self, mark: domains.Mark | None, **metadata: str) -> vconfig.LibvirtConfigGuest:
         config = vconfig.LibvirtConfigGuest()
         config.virt_type, config.name, config.uuid = 'qemu', 'instance-1', base.SERVER
-        self.theirs('_get_guest_config', return_value=config)
         server = types.SimpleNamespace(metadata=metadata, obj_attr_is_set=lambda name: True,
                                        system_metadata={}, uuid=base.SERVER)
         self.replace('specreds_nova.virt.readiness.ready.parse', lambda instance: mock.Mock(
             devices=lambda: [mock.sentinel.device]))
-        with mock.patch.object(launch, 'marking', return_value=mark):
-            return self.ours._get_guest_config(server, [])
+        theirs = mock.patch.object(nova_driver.LibvirtDriver, '_get_guest_config', autospec=True,
+                                   return_value=config)
+        with theirs, mock.patch.object(launch, 'marking', return_value=mark):
+            return self.ours._get_guest_config(server, [], mock.Mock(), {})
 
     def test_backup_is_marked(self) -> None:
         config = self.config(domains.Mark(base.RECOVERY, base.SUPERPOSITION))
@@ -205,34 +209,68 @@ class DriverTest(base.TestCase):
 class GuardedTest(base.TestCase):
     """Each guarded operation ends in Nova's own."""
 
-    def test_every_operation(self) -> None:
-        names = [name for name, member in vars(guarded.GuardedLibvirtDriver).items()
-                 if inspect.isfunction(member) and name not in ('_refresh',
-                                                                '_refuse_until_merged')]
-        self.assertIn('spawn', names)
-        for name in names:
-            for afterwards in (None, mock.Mock()):
-                with mock.patch.object(nova_driver.LibvirtDriver, name) as theirs:
-                    self.call(name, afterwards)
-                expected = 0 if name == '_soft_reboot' and afterwards else 1
-                self.assertEqual(expected, theirs.call_count, name)
-                if afterwards is not None and name != '_live_migration_operation':
-                    self.assertEqual(1, len([call for call in afterwards.method_calls
-                                             if 'through' not in call[0]]), name)
+    def setUp(self) -> None:
+        super().setUp()
+        self.ours = driver.SpeculativeLibvirtDriver.__new__(driver.SpeculativeLibvirtDriver)
+        self.afterwards = self.ours.afterwards = mock.create_autospec(
+            operations.Afterwards, instance=True)
+        self.afterwards.through_overlay.return_value = False
+        self.server = mock.Mock(metadata={}, obj_attr_is_set=lambda name: True)
 
-    def call(self, name: str, afterwards: Any) -> None:
-        ours = driver.SpeculativeLibvirtDriver.__new__(driver.SpeculativeLibvirtDriver)
-        ours.afterwards = afterwards
-        method = getattr(ours, name)
-        parameters = [parameter for parameter in inspect.signature(method).parameters.values()
-                      if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
-        server = mock.Mock(metadata={}, obj_attr_is_set=lambda name: True)
-        method(*[server if parameter.name == 'instance' else mock.Mock()
-                 for parameter in parameters])
+    def call(self, name: str) -> None:
+        """Call an operation as Nova's compute manager might: with all its arguments, by place."""
+        parameters = inspect.signature(getattr(nova_driver.LibvirtDriver, name)).parameters
+        getattr(self.ours, name)(*[
+            self.server if parameter == 'instance' else getattr(mock.sentinel, parameter)
+            for parameter in list(parameters)[1:]])
+
+    def test_novas_own_gets_every_argument(self) -> None:
+        names = [name for name, member in vars(guarded.GuardedLibvirtDriver).items()
+                 if inspect.isfunction(member) and hasattr(nova_driver.LibvirtDriver, name)]
+        self.assertIn('finish_migration', names)
+        for name in [*names, 'attach_volume']:
+            signature = inspect.signature(getattr(nova_driver.LibvirtDriver, name))
+            with mock.patch.object(nova_driver.LibvirtDriver, name, autospec=True) as theirs:
+                self.call(name)
+            passed = signature.bind(*theirs.call_args.args, **theirs.call_args.kwargs)
+            self.assertEqual({parameter: self.ours if parameter == 'self'
+                              else self.server if parameter == 'instance'
+                              else getattr(mock.sentinel, parameter)
+                              for parameter in signature.parameters}, passed.arguments, name)
+
+    def test_disks_are_refreshed_before_a_server_that_has_come_here_starts(self) -> None:
+        with mock.patch.object(nova_driver.LibvirtDriver, 'finish_migration', autospec=True):
+            self.call('finish_migration')
+        self.afterwards.refresh.assert_called_once_with(
+            self.server, mock.sentinel.block_device_info)
+
+    def test_one_thing_is_done_before_each(self) -> None:
+        for name in ('spawn', 'power_on', 'reboot', 'resume', 'rescue', 'pause', 'unpause',
+                     'suspend', 'snapshot', 'volume_snapshot_create', 'volume_snapshot_delete',
+                     'swap_volume', 'extend_volume', 'detach_volume', 'finish_revert_migration',
+                     'check_can_live_migrate_source', 'resume_state_on_host_boot', '_cleanup'):
+            self.afterwards.reset_mock()
+            with mock.patch.object(nova_driver.LibvirtDriver, name, autospec=True):
+                self.call(name)
+            self.assertEqual(1, len(self.afterwards.method_calls), name)
+
+    def test_soft_reboot_of_a_server_on_overlays_is_ours(self) -> None:
+        self.afterwards.through_overlay.return_value = True
+        with mock.patch.object(nova_driver.LibvirtDriver, '_soft_reboot',
+                               autospec=True) as theirs:
+            self.call('_soft_reboot')
+        theirs.assert_not_called()
+        self.afterwards.soft_reboot.assert_called_once_with(self.server)
+
+    def test_nothing_is_done_before_backups_are_known(self) -> None:
+        self.ours.afterwards = None
+        for name in ('spawn', 'snapshot', 'finish_migration', '_cleanup', '_soft_reboot'):
+            with mock.patch.object(nova_driver.LibvirtDriver, name, autospec=True) as theirs:
+                self.call(name)
+            theirs.assert_called_once()
 
     def test_refused_is_not_done(self) -> None:
-        afterwards = mock.Mock()
-        afterwards.refuse_until_merged.side_effect = RuntimeError('not merged')
-        with mock.patch.object(nova_driver.LibvirtDriver, 'snapshot') as theirs:
-            self.assertRaises(RuntimeError, self.call, 'snapshot', afterwards)
+        self.afterwards.refuse_until_merged.side_effect = RuntimeError('not merged')
+        with mock.patch.object(nova_driver.LibvirtDriver, 'snapshot', autospec=True) as theirs:
+            self.assertRaises(RuntimeError, self.call, 'snapshot')
         theirs.assert_not_called()

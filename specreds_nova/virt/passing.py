@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pass on the arguments of Nova's methods in every release of Nova.
+
+From release to release Nova's methods take more arguments, or others; those that the plug-in
+reads keep their names. So whatever Nova passes goes on as it is, and is read by the signature of
+the method that is installed.
+"""
+
+from collections.abc import Callable, Mapping
+import functools
+import inspect
+from typing import Any
+
+
+def arguments(method: Callable[..., Any], *args: Any, **kwargs: Any) -> Mapping[str, Any]:
+    """Return the arguments of a call by the names that the method gives them, defaults included.
+
+    :raises TypeError: the method cannot be called with them
+    """
+    bound = inspect.signature(method).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return bound.arguments
+
+
+def before(base: type) -> Callable[[Callable[..., None]], Callable[..., Any]]:
+    """Return a decorator for the methods of a subclass that do something before the base's own.
+
+    The decorated function names the arguments that it reads. What it becomes takes, and passes on
+    to the base's method, all that the base's method takes, and returns what that returns.
+
+    :raises TypeError: the base's method has no argument of such a name
+    """
+    def decorate(first: Callable[..., None]) -> Callable[..., Any]:
+        inherited = getattr(base, first.__name__)
+        signature = inspect.signature(inherited)
+        read = tuple(inspect.signature(first).parameters)[1:]
+        missing = [name for name in read if name not in signature.parameters]
+        if missing:
+            raise TypeError(f'{inherited.__qualname__}() has no argument {", ".join(missing)}')
+
+        @functools.wraps(first)
+        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+            given = arguments(inherited, self, *args, **kwargs)
+            first(self, **{name: given[name] for name in read})
+            return getattr(base, first.__name__)(self, *args, **kwargs)
+
+        # Nova compares the signatures of drivers.
+        method.__signature__ = signature  # type: ignore[attr-defined]
+        return method
+    return decorate
