@@ -15,13 +15,22 @@ from specreds_nova.virt import site as sites
 LOG = logging.getLogger(__name__)
 
 
+def condition_of(instance: Any) -> ready.Condition:
+    """Return the condition of a server; the default one if what its owner says makes no sense."""
+    try:
+        return ready.parse(instance)
+    except ready.BadCondition as exc:
+        LOG.warning('the default readiness applies: %s', exc, instance=instance)
+        return ready.default(instance, refused=str(exc))
+
+
 def devices(instance: Any) -> list[Any]:
     """Give the devices by which a server can say that it is ready.
 
     Metadata that make no sense do not keep the server from starting.
     """
     try:
-        return list(ready.parse(instance).devices())
+        return list(condition_of(instance).devices())
     except Exception as exc:
         LOG.warning('the server cannot say when it is ready: %s', exc, instance=instance)
         return []
@@ -58,7 +67,7 @@ class Watches:
             guest = self._launcher.backup(record.recovery_id, record.instance_uuid)
             if instance is None or guest is None:
                 return
-            condition = ready.parse(instance)
+            condition = condition_of(instance)
             if condition.owned:
                 record.ready_timeout = condition.timeout
             watch = ready.watch(condition, guest, self._box, record.recovery_id,

@@ -9,7 +9,8 @@
 ``delay:SECONDS``       it has run that long
 
 Server metadata ``specreds:ready`` go before the image property ``specreds_ready``; the same holds
-for ``specreds:ready_timeout`` and ``specreds_ready_timeout``, in seconds.
+for ``specreds:ready_timeout`` and ``specreds_ready_timeout``, in seconds. A value has at most 255
+characters. There is one condition per server.
 """
 import dataclasses
 import enum
@@ -22,6 +23,7 @@ from oslo_config import cfg
 from oslo_utils import strutils
 
 from specreds_nova.virt.ready import errors
+from specreds_nova.virt.ready import expressions
 
 KEY = 'specreds:ready'
 TIMEOUT_KEY = 'specreds:ready_timeout'
@@ -34,6 +36,8 @@ _TIMEOUT_PROPERTY = 'specreds_ready_timeout'
 # Without a word from the owner, and without an agent: time for a boot.
 _DEFAULT_DELAY = '30'
 _LONGEST = 86400.0
+# Characters; Nova keeps no more of a server's metadata either.
+_LONGEST_VALUE = 255
 _CHANNEL_NAME = re.compile(r'[A-Za-z0-9_.-]{1,63}')
 _AGENT_CHANNEL = 'org.qemu.guest_agent.0'
 
@@ -69,6 +73,7 @@ class Condition:
     :param timeout: seconds after which waiting ends
     :param owned: whether that is what the server's owner, or its image, says
     :param agent_port: whether Nova gives the server the guest agent's port by itself
+    :param refused: why it is the default instead of what the owner says; empty if it is not
     """
 
     kind: Kind
@@ -76,9 +81,11 @@ class Condition:
     timeout: float
     agent_port: bool = False
     owned: bool = False
+    refused: str = ''
 
     def __str__(self) -> str:
-        return f'{self.kind}:{self.argument}' if self.argument else str(self.kind)
+        text = f'{self.kind}:{self.argument}' if self.argument else str(self.kind)
+        return f'{text} (by default: {self.refused})' if self.refused else text
 
     def devices(self) -> list[Channel]:
         """:returns: what a domain needs for it, besides what Nova gives it"""
@@ -89,24 +96,34 @@ class Condition:
         return []
 
 
+def default(instance: Any, refused: str = '') -> Condition:
+    """Return the condition of a server whose owner says nothing that can be used.
+
+    :param refused: why what the owner says cannot be used
+    """
+    agent_port = _has_agent_port(instance)
+    kind, argument = (Kind.AGENT, '') if agent_port else (Kind.DELAY, _DEFAULT_DELAY)
+    return Condition(kind, argument, float(cfg.CONF.specreds.ready_timeout), agent_port,
+                     refused=refused)
+
+
 def parse(instance: Any) -> Condition:
     """:param instance: nova.objects.Instance with its metadata and system metadata
     :raises errors.BadCondition: what is written there makes no sense
     """
     name, value = _written(instance, KEY, _PROPERTY)
-    agent_port = _has_agent_port(instance)
-    if value is None:
-        kind, argument = (Kind.AGENT, '') if agent_port else (Kind.DELAY, _DEFAULT_DELAY)
-    else:
+    usual = default(instance)
+    kind, argument = usual.kind, usual.argument
+    if value is not None:
         try:
             kind, argument = _read(value.strip())
         except ValueError as error:
-            raise errors.BadCondition(instance=instance.uuid, name=name, value=value,
+            raise errors.BadCondition(instance=instance.uuid, name=name,
+                                      value=value[:_LONGEST_VALUE],
                                       reason=str(error)) from error
     timeout = _timeout(instance)
-    default = float(cfg.CONF.specreds.ready_timeout)
-    return Condition(kind, argument, default if timeout is None else timeout, agent_port,
-                     owned=timeout is not None)
+    return Condition(kind, argument, usual.timeout if timeout is None else timeout,
+                     usual.agent_port, owned=timeout is not None)
 
 
 def _has_agent_port(instance: Any) -> bool:
@@ -121,8 +138,8 @@ def _timeout(instance: Any) -> float | None:
     try:
         return _seconds(value)
     except ValueError as error:
-        raise errors.BadCondition(instance=instance.uuid, name=name, value=value,
-                                  reason=str(error)) from error
+        raise errors.BadCondition(instance=instance.uuid, name=name,
+                                  value=value[:_LONGEST_VALUE], reason=str(error)) from error
 
 
 def _written(instance: Any, key: str, image_property: str) -> tuple[str, str | None]:
@@ -133,6 +150,7 @@ def _written(instance: Any, key: str, image_property: str) -> tuple[str, str | N
 
 
 def _read(value: str) -> tuple[Kind, str]:
+    _bound(value)
     word, colon, argument = value.partition(':')
     try:
         kind = Kind(word)
@@ -156,10 +174,7 @@ def _check(kind: Kind, argument: str) -> None:
         raise ValueError('a port has a name of letters, digits, ".", "_" and "-", '
                          "and is not the guest agent's")
     if kind is Kind.CONSOLE:
-        try:
-            re.compile(argument)
-        except re.error as error:
-            raise ValueError(f'not a regular expression: {error}') from error
+        expressions.Expression(argument)
     if kind is Kind.TCP and not (argument.isascii() and argument.isdigit()
                                  and 1 <= int(argument) <= 65535):
         raise ValueError('a port is a number from 1 to 65535')
@@ -167,7 +182,14 @@ def _check(kind: Kind, argument: str) -> None:
         _seconds(argument)
 
 
+def _bound(text: str) -> None:
+    """:raises ValueError: the text is too long"""
+    if len(text) > _LONGEST_VALUE:
+        raise ValueError(f'it has more than {_LONGEST_VALUE} characters')
+
+
 def _seconds(text: str) -> float:
+    _bound(text)
     try:
         value = float(text)
     except ValueError:

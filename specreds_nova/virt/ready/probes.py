@@ -2,7 +2,6 @@
 """One way to look at a backup for each kind of condition."""
 import abc
 import json
-import re
 import shlex
 import time
 from typing import Any
@@ -14,14 +13,19 @@ import nova.privsep.path
 from oslo_log import log as logging
 
 from specreds_nova.virt.ready import conditions
+from specreds_nova.virt.ready import expressions
 
 LOG = logging.getLogger(__name__)
 
 # Seconds.
 _AGENT_TIMEOUT = 2
 _CONNECT_TIMEOUT = 0.5
-# What is looked at of a console's end, in bytes; Nova keeps no more either.
-_CONSOLE_TAIL = 100 * 1024
+# What is looked at of a console's end, in bytes.
+_CONSOLE_TAIL = 32 * 1024
+# A guest decides what its agent answers: what is longer is not parsed, in characters.
+_LONGEST_ANSWER = 64 * 1024
+# Looking takes at most this share of the time.
+_CONSOLE_SHARE = 0.05
 _LONGEST_LINE = 4096
 _NOTHING_YET = -2
 # Where a domain says what its console is written to, as Nova makes domains.
@@ -87,6 +91,8 @@ class Agent(Probe):
         request = {'execute': command, **({'arguments': arguments} if arguments else {})}
         answer = libvirt_qemu.qemuAgentCommand(self._domain, json.dumps(request),
                                                _AGENT_TIMEOUT, 0)
+        if len(answer) > _LONGEST_ANSWER:
+            raise ValueError(f'the guest agent answers {command} with {len(answer)} characters')
         return json.loads(answer)['return']
 
 
@@ -149,7 +155,7 @@ class Console(Probe):
 
     def __init__(self, guest: Any, expression: str) -> None:
         self._path = _console_log(guest.get_xml_desc())
-        self._expression = re.compile(expression, re.MULTILINE)
+        self._expression = expressions.Expression(expression)
 
     def look(self) -> str | None:
         if self._path is None:
@@ -158,8 +164,10 @@ class Console(Probe):
             data, _ = nova.privsep.path.last_bytes(self._path, _CONSOLE_TAIL)
         except FileNotFoundError:
             return None
-        found = self._expression.search(data.decode(errors='replace').replace('\r', ''))
-        return f'the console shows {found.group(0)[:200]!r}' if found else None
+        begun = time.monotonic()
+        found = self._expression.search(data.replace(b'\r', b''))
+        self.interval = max(Console.interval, (time.monotonic() - begun) / _CONSOLE_SHARE)
+        return None if found is None else f'the console shows {found[:200]!r}'
 
 
 class Tcp(Probe):

@@ -5,8 +5,10 @@ from typing import Any
 from unittest import mock
 
 import fixtures
+from oslo_config import cfg
 import testtools
 
+from specreds_nova import conf as specreds_conf
 from specreds_nova.virt import journal as journals
 from specreds_nova.virt import readiness
 from specreds_nova.virt.ready import conditions
@@ -48,3 +50,16 @@ class WatchesTest(testtools.TestCase):
         self.watches.begin(self.record)
         self.watches.begin(self.record)
         self.watch.assert_called_once()
+
+    def test_default_readiness_where_the_owners_makes_no_sense(self) -> None:
+        instance = mock.Mock(metadata={'specreds:ready': r'console:(a)\1'}, system_metadata={},
+                             uuid='server-1')
+        self.useFixture(fixtures.MockPatch('specreds_nova.virt.ready.parse',
+                                           conditions.parse))
+        specreds_conf.register(cfg.CONF)
+        with mock.patch('specreds_nova.virt.site.find_instance', return_value=instance):
+            self.watches.begin(self.record)
+        condition = self.watch.call_args.args[0]
+        self.assertEqual((conditions.Kind.DELAY, '30'), (condition.kind, condition.argument))
+        self.assertIn('neither back references nor lookaround', str(condition))
+        self.assertEqual([], readiness.devices(instance))

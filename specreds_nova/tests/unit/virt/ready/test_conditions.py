@@ -37,7 +37,7 @@ class TestParse(testtools.TestCase):
 
     @ddt.data('', 'soon', 'line', 'line:', 'line:a b', 'line:org.qemu.guest_agent.0', 'tcp',
               'tcp:0', 'tcp:65536', 'tcp:http', 'tcp:²', 'console:(', 'delay:-1', 'delay:nan',
-              'delay:x', 'delay:1e9', 'agent: ', 'agent:"')
+              'delay:x', 'delay:1e9', 'agent: ', 'agent:"', r'console:(a)\1', 'console:(?=a)b')
     def test_bad(self, text: str) -> None:
         error = self.assertRaises(errors.BadCondition, conditions.parse,
                                   _server({'specreds:ready': text}))
@@ -54,6 +54,22 @@ class TestParse(testtools.TestCase):
         server.metadata['specreds:ready_timeout'] = '8'
         condition = conditions.parse(server)
         self.assertEqual((conditions.Kind.DELAY, 8), (condition.kind, condition.timeout))
+
+    def test_long_values_are_refused_and_quoted_in_part(self) -> None:
+        for key in ('specreds:ready', 'specreds:ready_timeout'):
+            conditions.parse(_server({key: f'{"0" * 254}1' if 'timeout' in key
+                                      else f'agent:{"x" * 249}'}))
+            for value in ('9' * 256, f'console:{"x" * 100_000}'):
+                error = self.assertRaises(errors.BadCondition, conditions.parse,
+                                          _server({key: value}))
+                self.assertIn('more than 255 characters', str(error))
+                self.assertTrue(len(str(error)) < 500)
+
+    def test_default_says_what_was_refused(self) -> None:
+        condition = conditions.default(_server(hw_qemu_guest_agent='yes'), refused='no sense')
+        self.assertEqual('agent (by default: no sense)', str(condition))
+        self.assertEqual(77, condition.timeout)
+        self.assertEqual([], condition.devices())
 
     def test_a_bad_timeout(self) -> None:
         error = self.assertRaises(errors.BadCondition, conditions.parse,

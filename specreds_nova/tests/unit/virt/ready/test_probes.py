@@ -57,6 +57,11 @@ class TestAgent(testtools.TestCase):
         self.answers = [{'pid': 7}, {'exited': True, 'signal': 9}]
         self.assertIsNone(_of(conditions.Kind.AGENT, '/bin/check').look())
 
+    def test_a_long_answer_is_not_read(self) -> None:
+        self.answers = ['x' * 70_000]
+        error = self.assertRaises(ValueError, _of(conditions.Kind.AGENT).look)
+        self.assertIn('70014 characters', str(error))
+
 
 class TestLine(testtools.TestCase):
 
@@ -100,6 +105,19 @@ class TestConsole(testtools.TestCase):
         self.assertIsNone(probe.look())
         self.log.write_bytes(b'booting\r\nready 7\r\n')
         self.assertEqual("the console shows 'ready 7'", probe.look())
+
+    def test_a_slow_look_is_followed_by_a_long_pause(self) -> None:
+        self.log.write_bytes(b'x')
+        probe = _of(conditions.Kind.CONSOLE, 'y', self.guest)
+        with mock.patch.object(probes, 'time') as clock:
+            for seconds, interval in ((0.5, 10.0), (0.0, 0.25)):
+                clock.monotonic.side_effect = [7.0, 7.0 + seconds]
+                self.assertIsNone(probe.look())
+                self.assertEqual(interval, probe.interval)
+
+    def test_only_the_end_of_a_console_is_searched(self) -> None:
+        self.log.write_bytes(b'ready' + b'.' * 32 * 1024)
+        self.assertIsNone(_of(conditions.Kind.CONSOLE, 'ready', self.guest).look())
 
     def test_no_console(self) -> None:
         self.guest.get_xml_desc.return_value = '<domain><devices/></domain>'
