@@ -9,6 +9,10 @@ Changing a profile makes Neutron bind the port anew on the primary's host. That 
 thinks the agent there is dead, and would cut a primary off that is not: so the profile is only
 touched while that agent is alive. Without it a promoted server gets its network some seconds
 later, once this host's agent has seen the activation.
+
+Nor is it touched where the port's network has a distributed router: Neutron would have the
+router's part on this host announce the port's floating IP at once, and a suspicion would move the
+address away from a primary that serves. Such a port is wired at the activation as well.
 """
 from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
@@ -25,6 +29,8 @@ LOG = logging.getLogger(__name__)
 
 _ACTIVE = 'ACTIVE'
 _AGENT = 'Open vSwitch agent'
+# Of the port of a distributed router, highly available or not.
+_DISTRIBUTED = 'network:router_interface_distributed'
 _CONFLICT = 409
 _NOT_FOUND = 404
 
@@ -84,7 +90,7 @@ class Bindings:
         A port of a server of which Nova does nothing can be prepared for another host by nobody
         but a backup there that was lost with its host: that is taken back.
 
-        :returns: False if that must wait for the activation
+        :returns: False if that must wait for the activation, for one of the ports at least
         """
         client = _client(context)
         hosts = {port[constants.BINDING_HOST_ID] for port in ports}
@@ -92,16 +98,23 @@ class Bindings:
             LOG.warning('The network agents of %s do not answer: the ports of a backup here are '
                         'wired when it is promoted, not before', ', '.join(sorted(hosts)))
             return False
+        distributed = {network for network in {port['network_id'] for port in ports}
+                       if _distributed(client, network)}
+        if distributed:
+            LOG.info('Networks %s have distributed routers: the ports of a backup here are wired '
+                     'when it is promoted, not before', ', '.join(sorted(distributed)))
         for port in ports:
-            profile = neutron.get_binding_profile(port)
-            elsewhere = profile.get(constants.MIGRATING_ATTR)
+            wanted = None if port['network_id'] in distributed else self._host
+            profile = dict(neutron.get_binding_profile(port))
+            elsewhere = profile.pop(constants.MIGRATING_ATTR, None)
             if elsewhere not in (None, self._host):
                 LOG.warning('Port %s was prepared for a backup on %s, which was lost', port['id'],
                             elsewhere)
                 _ignore_missing(client.delete_port_binding, port['id'], elsewhere)
-            if elsewhere != self._host:
-                _set_profile(client, port['id'], {**profile, constants.MIGRATING_ATTR: self._host})
-        return True
+            if elsewhere != wanted:
+                _set_profile(client, port['id'], profile if wanted is None else {
+                    **profile, constants.MIGRATING_ATTR: wanted})
+        return not distributed
 
     def neighbours(self, context: Any, network: str, addresses: Iterable[str]) -> dict[str, str]:
         """:returns: hardware addresses of those of the addresses that are the network service's
@@ -202,6 +215,11 @@ def _client(context: Any) -> Any:
 def _agent_alive(client: Any, host: str) -> bool:
     agents = client.list_agents(host=host, agent_type=_AGENT)['agents']
     return any(agent['alive'] for agent in agents)
+
+
+def _distributed(client: Any, network: str) -> bool:
+    return bool(client.list_ports(network_id=network, device_owner=_DISTRIBUTED, fields='id',
+                                  limit=1)['ports'])
 
 
 def _bindings(client: Any, port: str) -> list[Mapping[str, Any]]:

@@ -20,13 +20,18 @@ class FakeNeutron:
 
     def __init__(self) -> None:
         self.port: dict[str, Any] = {
-            'id': fakes.PORT, 'binding:host_id': PRIMARY, 'binding:vnic_type': 'normal',
+            'id': fakes.PORT, 'network_id': 'network-1', 'binding:host_id': PRIMARY,
+            'binding:vnic_type': 'normal',
             'binding:profile': {'owner': 'x'}}
         self.bindings = {PRIMARY: 'ACTIVE'}
         self.alive = True
+        self.distributed: set[str] = set()
         self.updates: list[dict[str, Any]] = []
 
-    def list_ports(self, **_: Any) -> Any:
+    def list_ports(self, **query: Any) -> Any:
+        if query.get('device_owner') == 'network:router_interface_distributed':
+            return {'ports': [{'id': 'router'}] if query['network_id'] in self.distributed
+                    else []}
         return {'ports': [self.port]}
 
     def show_port(self, port: str) -> Any:
@@ -102,6 +107,24 @@ class TestBindings(testtools.TestCase):
         self.neutron.alive = False
         self.assertFalse(self.bindings.prepare(self.context, [self.neutron.port]))
         self.assertEqual([], self.neutron.updates)
+
+    def test_port_behind_a_distributed_router_does_not_say_that_it_is_migrating(self) -> None:
+        self.neutron.distributed = {'network-1'}
+        self.assertFalse(self.bindings.prepare(self.context, [self.neutron.port]))
+        self.assertEqual([], self.neutron.updates)
+
+    def test_only_ports_behind_distributed_routers_are_left_alone(self) -> None:
+        self.neutron.distributed = {'network-2'}
+        other = {**self.neutron.port, 'id': 'port-2', 'network_id': 'network-2'}
+        self.assertFalse(self.bindings.prepare(self.context, [other, self.neutron.port]))
+        self.assertEqual([{'binding:profile': {'owner': 'x', 'migrating_to': HOST}}],
+                         self.neutron.updates)
+
+    def test_preparation_is_taken_back_where_a_router_has_become_distributed(self) -> None:
+        self._prepared()
+        self.neutron.distributed = {'network-1'}
+        self._prepared()
+        self.assertEqual({'owner': 'x'}, self.neutron.port['binding:profile'])
 
     def test_this_hosts_binding_does_not_say_that_it_is_migrating(self) -> None:
         self.neutron.port['binding:profile']['migrating_to'] = HOST
