@@ -61,7 +61,8 @@ class Cluster:
         self.timeout = timeout
         self.name = name
         # Ceph takes whole seconds here.
-        seconds = str(math.ceil(timeout))
+        self._seconds = math.ceil(timeout)
+        seconds = str(self._seconds)
         self._options = {
             'rados_osd_op_timeout': seconds,
             'rados_mon_op_timeout': seconds,
@@ -141,7 +142,7 @@ class Cluster:
         what = str(command['prefix'])
         with answering(what):
             code, out, status = self.rados.mon_command(
-                json.dumps({**command, 'format': 'json'}), b'', timeout=self.timeout)
+                json.dumps({**command, 'format': 'json'}), b'', timeout=self._seconds)
         if -code in _TIMED_OUT:
             raise errors.ClusterTimeout(f'{what}: no monitor answered within {self.timeout:g} s')
         if code == -errno.EACCES:

@@ -61,9 +61,10 @@ class AnsweringTest(testtools.TestCase):
 @ddt.ddt
 class MonitorTest(testtools.TestCase):
 
-    def ask(self, code: int = 0, out: bytes = b'', status: str = '') -> tuple[Any, mock.Mock]:
+    def ask(self, code: int = 0, out: bytes = b'', status: str = '',
+            timeout: float = 3) -> tuple[Any, mock.Mock]:
         """Ask a monitor that answers like that."""
-        cluster = ceph.Cluster(timeout=3, user='cinder')
+        cluster = ceph.Cluster(timeout=timeout, user='cinder')
         handle = mock.Mock(**{'mon_command.return_value': (code, out, status)})
         cluster._rados = handle
         return cluster.mon({'prefix': 'osd dump', 'word': 1}), handle
@@ -73,6 +74,14 @@ class MonitorTest(testtools.TestCase):
         (text, data), words = handle.mon_command.call_args
         self.assertEqual({'prefix': 'osd dump', 'word': 1, 'format': 'json'}, json.loads(text))
         self.assertEqual((b'', {'timeout': 3}), (data, words))
+
+    @ddt.data((10.0, 10), (2.1, 3), (0.2, 1))
+    @ddt.unpack
+    def test_timeout_is_a_whole_number_of_seconds(self, timeout: float, seconds: int) -> None:
+        _answer, handle = self.ask(timeout=timeout)
+        passed = handle.mon_command.call_args.kwargs['timeout']
+        self.assertIsInstance(passed, int)
+        self.assertEqual(seconds, passed)
 
     @ddt.data((b'{"a": 1}\n', {'a': 1}), (b'\n[1, 2]', [1, 2]), (b'', None), (b'text', None),
               (b'[{"addr": "x"}]listed 1 entries', [{'addr': 'x'}]))
