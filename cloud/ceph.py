@@ -257,6 +257,9 @@ class Ceph:
         self.admin(['config', 'set', 'mgr', 'mgr/devicehealth/enable_monitoring', 'false',
                     '--force'])
         self.admin(['osd', 'set-require-min-compat-client', 'mimic'])
+        # A manager's module that is always on may need a Python package that the distribution
+        # does not install beside it. No test uses one.
+        self.admin(['health', 'mute', 'MGR_MODULE_DEPENDENCY', '--sticky'])
 
     def _stop(self, progress: commands.Progress) -> None:
         for process in reversed(self._supervisor.processes()):

@@ -2,6 +2,7 @@
 """The configuration files of a one-machine Ceph."""
 
 from collections.abc import Mapping
+import pathlib
 
 from cloud import layout
 from specreds_nova import deployment
@@ -78,6 +79,7 @@ osd objectstore = bluestore
 osd memory target = 1073741824
 bluestore block create = true
 bluestore block size = {osd_bytes}
+{classes}
 # On two cores fewer threads in the OSDs answer more stats per second (measured: 15 %).
 osd op num shards = 2
 osd op num threads per shard = 1
@@ -91,6 +93,16 @@ def _common(settings: layout.Settings) -> dict[str, object]:
 
 def _options(options: Mapping[str, deployment.Value]) -> str:
     return '\n'.join(f'{name} = {value}' for name, value in options.items())
+
+
+def classes(prefix: pathlib.Path = pathlib.Path('/usr')) -> str:
+    """Return the option that says where the OSDs' object classes are, if they are below a prefix.
+
+    The path that some distributions compile in is relative to an OSD's working directory.
+    """
+    places = sorted(path.parent for pattern in ('lib/*/', 'lib64/', 'lib/')
+                    for path in prefix.glob(f'{pattern}rados-classes/libcls_rbd.so'))
+    return f'osd class dir = {places[0]}' if places else ''
 
 
 def client(files: layout.Layout, settings: layout.Settings, entity: str) -> str:
@@ -116,4 +128,4 @@ def daemon(files: layout.Layout, settings: layout.Settings) -> str:
         port_max=settings.port + layout.PORTS - 1,
         root=files.root, run=files.run, log=files.log, size=size, min_size=max(size - 1, 1),
         mon=_options(deployment.monitors()['mon']), reporters=max(size - 1, 1),
-        pg_num=settings.pg_num, osd_bytes=settings.osd_bytes)
+        pg_num=settings.pg_num, osd_bytes=settings.osd_bytes, classes=classes())

@@ -40,7 +40,9 @@ class Workshop:
     @property
     def busybox(self) -> pathlib.Path:
         """A busybox that needs nothing else."""
-        return self.tools / 'bin/busybox'
+        # Packages of a distribution with a merged /usr have it in usr/bin.
+        merged = self.tools / 'usr/bin/busybox'
+        return merged if merged.exists() else self.tools / 'bin/busybox'
 
     def applets(self) -> list[str]:
         """The names that busybox answers to."""

@@ -75,17 +75,18 @@ class FunctionalTestCase(testtools.TestCase):
         self.addCleanup(client.shutdown)
         return client
 
-    def make_user(self, grants: Mapping[str, str]) -> 'rados.Rados':
+    def make_user(self, grants: Mapping[str, str], **options: str) -> 'rados.Rados':
         """Connect as a user made for this test.
 
         :param grants: its capabilities by daemon
+        :param options: further settings of the client
         """
         name = f'client.test-{uuid.uuid4().hex[:8]}'
         keyring = pathlib.Path(self.useFixture(fixtures.TempDir()).path) / 'keyring'
         self.ceph.admin(['auth', 'get-or-create', name, '-o', str(keyring),
                          *(word for grant in grants.items() for word in grant)])
         self.addCleanup(self.ceph.admin, ['auth', 'rm', name])
-        return self.connect(self.ceph.conf, name, keyring=str(keyring))
+        return self.connect(self.ceph.conf, name, keyring=str(keyring), **options)
 
     def make_pool(self, name: str, **options: Any) -> str:
         """Make a pool that is removed when the test ends.

@@ -147,9 +147,16 @@ class MinimalTest(CapsTestCase):
             self.assertRaises(rados.PermissionError, io.write_full, 'caps', b'')
 
     def test_reading_needs_the_osd_profile(self) -> None:
-        client = self.make_user({'mon': caps.CINDER_MON})
+        client = self.make_user({'mon': caps.CINDER_MON, 'osd': 'profile rbd pool=elsewhere'})
         with client.open_ioctx(self.pool) as io:
             self.assertRaises(rados.PermissionError, io.stat, 'caps')
+
+    def test_nothing_is_read_without_any_osd_grant(self) -> None:
+        client = self.make_user({'mon': caps.CINDER_MON}, rados_osd_op_timeout='3')
+        with client.open_ioctx(self.pool) as io:
+            error = self.assertRaises(rados.Error, io.stat, 'caps')
+        # Some releases give such a client no ticket, and its requests are never answered.
+        self.assertIsInstance(error, rados.PermissionError | rados.TimedOut)
 
 
 @ddt.ddt

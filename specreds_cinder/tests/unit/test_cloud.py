@@ -2,6 +2,7 @@
 """What the one-machine Ceph refuses before it starts anything."""
 
 import pathlib
+from unittest import mock
 
 import ddt
 import fixtures
@@ -76,6 +77,20 @@ class ConfTest(testtools.TestCase):
         self.assertNotIn('admin.keyring', text)
         self.assertIn('mon host = [v2:[::1]:3300,v1:[::1]:3301]\n', text)
         self.assertIn('ms bind ipv6 = true\n', text)
+
+    @ddt.data('lib/x86_64-linux-gnu', 'lib64', 'lib')
+    def test_object_classes_are_found_by_an_absolute_path(self, directory: str) -> None:
+        prefix = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        directory_of_classes = prefix / directory / 'rados-classes'
+        directory_of_classes.mkdir(parents=True)
+        self.assertEqual('', ceph_conf.classes(prefix))
+        (directory_of_classes / 'libcls_rbd.so').touch()
+        self.assertEqual(f'osd class dir = {directory_of_classes}', ceph_conf.classes(prefix))
+
+    def test_osds_read_where_their_classes_are(self) -> None:
+        with mock.patch.object(ceph_conf, 'classes', return_value='osd class dir = /c'):
+            text = ceph_conf.daemon(layout.Layout(pathlib.Path('/d')), layout.Settings())
+        self.assertIn('\nosd class dir = /c\n', text.partition('[osd]')[2])
 
     def test_caps_name_every_pool(self) -> None:
         self.assertEqual('profile rbd pool=a, profile rbd pool=b', caps.cinder({'b', 'a'})['osd'])

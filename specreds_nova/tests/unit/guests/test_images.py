@@ -104,6 +104,18 @@ class PackagesTestCase(_Scratch):
         self.assertIn(f'Dir::State::lists={self.root}/lists', run.call_args_list[2].args[0])
 
 
+class ToolsTestCase(_Scratch):
+
+    def test_busybox_of_a_split_and_of_a_merged_usr(self) -> None:
+        for name in ('bin/busybox', 'usr/bin/busybox'):
+            busybox = self.root / name / 'tools' / name
+            busybox.parent.mkdir(parents=True)
+            busybox.touch()
+            shop = build.Workshop(self.root, {}, self.root / name / 'tools', mock.Mock(), '',
+                                  commands.silent)
+            self.assertEqual(busybox, shop.busybox)
+
+
 class KernelTestCase(_Scratch):
 
     def setUp(self) -> None:
