@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line of `./run matrix`."""
+
+import argparse
+import pathlib
+import shlex
+import time
+
+from cloud import commands
+from cloud.matrix import jail
+from cloud.matrix import platforms
+from cloud.matrix import results
+from cloud.matrix import root as roots
+from cloud.matrix import suites
+
+_DESCRIPTION = f"""\
+Run this project's tests on other distributions.
+
+A platform is one of {', '.join(platforms.PLATFORMS)}. Its root is a directory that debootstrap
+fills from the archive that apt on this machine uses (--mirror names another one). In it is a clone
+of this checkout, at its last commit, where README's own commands run; they install what they need
+there, not here. Roots share this machine's network, processors and kernel. What is mounted for a
+root is gone with the command that needed it, even if that was killed.
+"""
+_EPILOG = """\
+examples:
+  ./run matrix up debian-13                   about a minute; less once it is cached
+  ./run matrix test debian-13 functional      about a quarter of an hour
+  ./run matrix test --all                     each suite on each platform: hours
+  ./run matrix shell debian-13 ./run ceph up  a command in the clone, or a shell without one
+  ./run matrix status                         what was measured so far
+  ./run matrix wipe debian-13                 keeps results and logs
+"""
+
+
+def parser(data: str) -> argparse.ArgumentParser:
+    """Return the parser of the command line.
+
+    :param data: the directory of the project's data
+    """
+    top = argparse.ArgumentParser(prog='./run matrix', description=_DESCRIPTION, epilog=_EPILOG,
+                                  formatter_class=argparse.RawDescriptionHelpFormatter)
+    top.add_argument('--data', metavar='DIR', type=pathlib.Path, help='(default: %(default)s)',
+                     default=pathlib.Path(data, 'matrix'))
+    actions = top.add_subparsers(dest='action', required=True)
+    up = actions.add_parser('up', help='make a root')
+    test = actions.add_parser('test', help='make a root if need be, and run suites of tests in it')
+    for action in (up, test):
+        action.add_argument('--mirror', metavar='URL', help='archive to take packages from')
+    test.add_argument('--all', action='store_true', help='on every platform, one after the other')
+    test.add_argument('platform', nargs='?', choices=platforms.PLATFORMS, metavar='PLATFORM')
+    test.add_argument('suite', nargs='*', metavar='SUITE',
+                      help=f'{", ".join(suites.COMMANDS)} (default: all of them)')
+    shell = actions.add_parser('shell', help='run a shell or a command in a root')
+    wipe = actions.add_parser('wipe', help='remove a root')
+    for action in (up, shell, wipe):
+        action.add_argument('platform', choices=platforms.PLATFORMS, metavar='PLATFORM')
+    shell.add_argument('command', nargs=argparse.REMAINDER)
+    wipe.add_argument('--cache', action='store_true', help='and what it is made of again')
+    status = actions.add_parser('status', help='list the roots and what was measured')
+    status.add_argument('--csv', type=pathlib.Path, metavar='FILE',
+                        help='write the table to a file, as the documentation includes it')
+    return top
+
+
+def run(args: argparse.Namespace, progress: commands.Progress) -> int:
+    """Do what the command line says.
+
+    :return: the exit status
+    :raises CloudError: it could not be done
+    """
+    if args.action == 'status':
+        return _status(args)
+    if args.action == 'test':
+        return _test(args, progress)
+    root = roots.Root(args.data, platforms.PLATFORMS[args.platform])
+    if args.action == 'up':
+        root.make(args.mirror, progress)
+        root.check_out(progress)
+        progress(f'{args.platform} is up: {root.path}')
+        return 0
+    if args.action == 'wipe':
+        root.wipe(args.cache)
+        progress(f'{args.platform} is wiped')
+        return 0
+    if not root.exists:
+        raise commands.CloudError(f'there is no root of {args.platform}: ./run matrix up')
+    return jail.shell(root.path, _in_checkout(args.command or ['bash', '-i']))
+
+
+def _in_checkout(argv: list[str]) -> list[str]:
+    return ['sh', '-c', f'cd {roots.CHECKOUT} && exec {shlex.join(argv)}']
+
+
+def _test(args: argparse.Namespace, progress: commands.Progress) -> int:
+    if args.all == bool(args.platform):
+        raise commands.CloudError('name a platform, or give --all')
+    if unknown := set(args.suite) - set(suites.COMMANDS):
+        raise commands.CloudError(f'no suite: {", ".join(sorted(unknown))}; there are '
+                                  f'{", ".join(suites.COMMANDS)}')
+    unreachable = []
+    measured = []
+    for name in platforms.PLATFORMS if args.all else [args.platform]:
+        root = roots.Root(args.data, platforms.PLATFORMS[name])
+        try:
+            root.make(args.mirror, progress)
+        except commands.CloudError as error:
+            if not args.all:
+                raise
+            # Another platform's packages may well be there.
+            unreachable.append(name)
+            progress(str(error))
+            continue
+        measured.append(_measure(root, args.suite or list(suites.COMMANDS), progress))
+    print(results.table(measured))
+    for name in unreachable:
+        print(f'{name}: not tested, its packages cannot be had here')
+    return 0 if all(result.ok for result in measured) and not unreachable else 1
+
+
+def _measure(root: roots.Root, names: list[str], progress: commands.Progress) -> results.Result:
+    """Run suites in a root, and write down what came of each as soon as it has ended."""
+    commit = root.check_out(progress)
+    outcomes = {}
+    for name in names:
+        log = root.logs / f'{name}.log'
+        log.unlink(missing_ok=True)
+        progress(f'{root.platform.name}: {name}; its output is in {log}')
+        start = time.monotonic()
+        status = jail.run(root.path, _in_checkout(['./run', *suites.COMMANDS[name]]), log)
+        outcomes[name] = suites.outcome(status, log.read_text(errors='replace'),
+                                        time.monotonic() - start)
+        progress(f'{root.platform.name}: {name}: {outcomes[name]}')
+        result = results.Result(root.platform.name, _versions(root), commit, dict(outcomes))
+        results.save(result, root.result)
+    return result
+
+
+def _versions(root: roots.Root) -> dict[str, str]:
+    return results.versions(jail.read(root.path, [
+        'dpkg-query', '-W', '-f', r'${Package} ${Version}\n']))
+
+
+def _status(args: argparse.Namespace) -> int:
+    places = [roots.Root(args.data, platform) for platform in platforms.PLATFORMS.values()]
+    measured = [result for root in places if (result := results.load(root.result))]
+    for root in places:
+        print(f'{root.platform.name:14}{root.path if root.exists else "no root"}')
+    if measured:
+        print(f'\n{results.table(measured)}')
+    if args.csv:
+        with args.csv.open('w') as file:
+            results.write_csv(measured, file)
+    return 0

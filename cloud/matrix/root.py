@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A platform's root directory: made, cached, given a checkout, and removed."""
+
+import os
+import pathlib
+import shutil
+
+from cloud import commands
+from cloud.matrix import jail
+from cloud.matrix import platforms
+
+PROJECT = pathlib.Path(__file__).resolve().parents[2]
+CHECKOUT = '/opt/specreds'
+# What ./run itself needs before it installs anything.
+_PACKAGES = 'ca-certificates,git,iproute2,procps,python3,python3-venv'
+_MINUTES = 60.0
+_TIMEOUT = 30 * _MINUTES
+
+
+class Root:
+    """The root of one platform.
+
+    :param directory: of all platforms
+    """
+
+    def __init__(self, directory: pathlib.Path, platform: platforms.Platform) -> None:
+        self.platform = platform
+        base = directory.absolute()
+        self.path = base / 'roots' / platform.name
+        self.tarball = base / 'cache' / f'{platform.name}.tar.gz'
+        self.logs = base / 'logs' / platform.name
+        self.result = base / 'results' / f'{platform.name}.json'
+        self._unfinished = self.path.with_suffix('.new')
+
+    @property
+    def exists(self) -> bool:
+        """Whether it has been made."""
+        return self.path.exists()
+
+    @property
+    def checkout(self) -> pathlib.Path:
+        """The project's copy in it, as this machine sees it."""
+        return self.path / CHECKOUT.lstrip('/')
+
+    def make(self, mirror: str | None, progress: commands.Progress) -> None:
+        """Make it if it is not there, from the cached tarball if there is one.
+
+        :param mirror: address of the distribution's archive; None for the one that apt uses here
+        :raises CloudError: this is not root, or the packages cannot be had
+        """
+        if os.geteuid():
+            raise commands.CloudError('./run matrix needs root: it changes roots and mounts')
+        for directory in (self.path.parent, self.tarball.parent, self.logs, self.result.parent):
+            directory.mkdir(parents=True, exist_ok=True)
+        if self.exists:
+            return
+        remove(self._unfinished)
+        if not self.tarball.exists():
+            self._bootstrap(mirror or platforms.mirror(self.platform), progress)
+        else:
+            progress(f'{self.platform.name}: unpacking {self.tarball}')
+            self._unfinished.mkdir()
+            commands.run(['tar', '-xzf', str(self.tarball), '-C', str(self._unfinished)],
+                         _TIMEOUT)
+        self._configure()
+        self._unfinished.rename(self.path)
+
+    def _bootstrap(self, mirror: str, progress: commands.Progress) -> None:
+        keyring = self.platform.signed_by()
+        progress(f'{self.platform.name}: making a root of the packages of {mirror}')
+        suite = self.platform.suite
+        # debootstrap knows Debian's releases by name; newer ones are made alike.
+        commands.run(['debootstrap', '--variant=minbase', f'--keyring={keyring}',
+                      f'--components={",".join(self.platform.components)}',
+                      f'--include={_PACKAGES}', suite, str(self._unfinished), mirror,
+                      *_script(suite)], _TIMEOUT)
+        partial = self.tarball.with_suffix('.new')
+        progress(f'{self.platform.name}: keeping it as {self.tarball}')
+        commands.run(['tar', '-cz', '-f', str(partial), '-C', str(self._unfinished), '.'],
+                     _TIMEOUT)
+        partial.rename(self.tarball)
+
+    def _configure(self) -> None:
+        """Have names, registries and certificates looked up as on this machine."""
+        for name in ('etc/hosts', 'etc/resolv.conf', 'etc/pip.conf'):
+            if (source := pathlib.Path('/', name)).exists():
+                shutil.copyfile(source, self._unfinished / name)
+        certificates = 'usr/local/share/ca-certificates'
+        if (source := pathlib.Path('/', certificates)).exists():
+            shutil.copytree(source, self._unfinished / certificates, dirs_exist_ok=True)
+        status = jail.run(self._unfinished, ['update-ca-certificates'], self.logs / 'up.log')
+        if status:
+            raise commands.CloudError(f'update-ca-certificates failed: see {self.logs}/up.log')
+
+    def check_out(self, progress: commands.Progress) -> str:
+        """Bring the project's copy in it up to this checkout's last commit, and return that.
+
+        :raises CloudError: this is no checkout
+        """
+        commit = commands.run(['git', '-C', str(PROJECT), 'rev-parse', 'HEAD']).strip()
+        if commands.run(['git', '-C', str(PROJECT), 'status', '--porcelain']):
+            progress('what is not committed here is not tested there')
+        if not self.checkout.exists():
+            commands.run(['git', 'clone', '-q', '--no-hardlinks', str(PROJECT),
+                          str(self.checkout)], _TIMEOUT)
+        copy = ['git', '-C', str(self.checkout)]
+        commands.run([*copy, 'fetch', '-q', str(PROJECT), 'HEAD'], _TIMEOUT)
+        commands.run([*copy, 'checkout', '-q', '--force', '--detach', commit])
+        progress(f'{self.platform.name}: {CHECKOUT} is commit {commit[:12]}')
+        return commit
+
+    def wipe(self, cache: bool) -> None:
+        """Remove it with all that is in it; keep results and logs.
+
+        :param cache: the tarball, too
+        :raises CloudError: something runs in it or is mounted in it
+        """
+        remove(self._unfinished)
+        remove(self.path)
+        if cache:
+            self.tarball.unlink(missing_ok=True)
+
+
+def remove(path: pathlib.Path) -> None:
+    """Remove a root.
+
+    :raises CloudError: something runs in it or is mounted in it
+    """
+    if not path.exists():
+        return
+    if used := jail.inhabitants(path):
+        raise commands.CloudError(f'{path} is in use by processes {", ".join(map(str, used))}')
+    if mounted := jail.mounts(path):
+        raise commands.CloudError(f'unmount {", ".join(mounted)} first')
+    commands.run(['rm', '-rf', '--one-file-system', str(path)], _TIMEOUT)
+
+
+def _script(suite: str) -> list[str]:
+    """Return debootstrap's script for a release that this debootstrap is too old to know."""
+    scripts = pathlib.Path('/usr/share/debootstrap/scripts')
+    if (scripts / suite).exists():
+        return []
+    return [str(scripts / ('gutsy' if suite == 'noble' else 'sid'))]

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""README's commands that are run on a platform, and what their output says."""
+
+import dataclasses
+import re
+
+_TOTALS = re.compile(r'^(\d+) passed, (\d+) failed, (\d+) skipped$', re.MULTILINE)
+
+# Arguments of ./run.
+COMMANDS = {
+    'functional': ('test', r'^specreds_cinder\.tests\.functional'),
+    'cloud': ('test', r'^specreds_cinder\.tests\.cloud'),
+    'nova-cloud': ('test', r'^specreds_nova\.tests\.cloud'),
+    'demo': ('demo',),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What came of a suite.
+
+    :param ok: whether its command succeeded
+    """
+
+    ok: bool
+    passed: int
+    failed: int
+    skipped: int
+    seconds: int
+
+    def __str__(self) -> str:
+        text = f'{self.passed} passed, {self.failed} failed, {self.skipped} skipped'
+        return text if self.ok or self.failed else f'{text}, and did not end well'
+
+
+def outcome(status: int, output: str, seconds: float) -> Outcome:
+    """Return what came of a suite. The demo counts as one test.
+
+    :param status: exit status of its command
+    :param output: what the command printed
+    """
+    if totals := _TOTALS.findall(output):
+        passed, failed, skipped = map(int, totals[-1])
+    else:
+        passed, failed, skipped = int(not status), int(bool(status)), 0
+    return Outcome(not status, passed, failed, skipped, round(seconds))

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ./run matrix decides: archives, commands and their results, and what may be removed."""
+
+import argparse
+import io
+import os
+import pathlib
+import subprocess
+from unittest import mock
+
+import ddt
+import fixtures
+import testtools
+
+from cloud import commands
+from cloud.matrix import cli
+from cloud.matrix import jail
+from cloud.matrix import platforms
+from cloud.matrix import results
+from cloud.matrix import root as roots
+from cloud.matrix import suites
+
+_DEBIAN = platforms.PLATFORMS['debian-13']
+_UBUNTU = platforms.PLATFORMS['ubuntu-24.04']
+_LISTING = """\
+ceph-common 18.2.7+ds-1+deb13u1
+libvirt-daemon 11.3.0-3+deb13u2
+openvswitch-switch 3.5.0-1+b1
+python3 3.13.5-1
+qemu-system-x86 1:10.0.8+ds-0+deb13u1+b2
+removed
+"""
+
+
+class _Base(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.data = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+
+
+class PlatformTest(_Base):
+
+    def test_main_archive_is_chosen(self) -> None:
+        self.assertEqual('http://a.example/', platforms.choose(_DEBIAN, [
+            'http://s.example/|Debian|Debian-Security', 'http://o.example/|Other|Other',
+            'http://a.example/|Debian|Debian']))
+
+    def test_no_archive_of_that_distribution(self) -> None:
+        error = self.assertRaises(commands.CloudError, platforms.choose, _UBUNTU,
+                                  ['http://a.example/|Debian|Debian'])
+        self.assertIn('ubuntu-24.04', str(error))
+        self.assertIn('--mirror', str(error))
+
+    def test_missing_keyring_names_its_package(self) -> None:
+        error = self.assertRaises(commands.CloudError, _UBUNTU.signed_by, self.data)
+        self.assertIn('ubuntu-keyring', str(error))
+        (self.data / _UBUNTU.keyring).touch()
+        self.assertEqual(self.data / _UBUNTU.keyring, _UBUNTU.signed_by(self.data))
+
+
+class SuiteTest(testtools.TestCase):
+
+    def test_totals_of_the_tests(self) -> None:
+        outcome = suites.outcome(1, 'x\n1 passed, 0 failed, 0 skipped\n'
+                                    '256 passed, 2 failed, 3 skipped\n', 12.4)
+        self.assertEqual(suites.Outcome(False, 256, 2, 3, 12), outcome)
+        self.assertEqual('256 passed, 2 failed, 3 skipped', str(outcome))
+
+    def test_demo_is_one_test(self) -> None:
+        self.assertEqual(suites.Outcome(True, 1, 0, 0, 1), suites.outcome(0, 'table', 1))
+        self.assertEqual(suites.Outcome(False, 0, 1, 0, 1), suites.outcome(1, 'error', 1))
+
+    def test_failure_outside_of_the_tests_is_shown(self) -> None:
+        outcome = suites.outcome(1, '5 passed, 0 failed, 0 skipped\n', 1)
+        self.assertIn('did not end well', str(outcome))
+
+    def test_each_suite_has_tests(self) -> None:
+        for _command, *expressions in suites.COMMANDS.values():
+            for expression in expressions:
+                place = expression.strip('^').replace('\\', '').replace('.', '/')
+                self.assertNotEqual([], list((roots.PROJECT / place).glob('test_*.py')))
+
+
+@ddt.ddt
+class ResultTest(_Base):
+
+    def result(self, **outcomes: suites.Outcome) -> results.Result:
+        return results.Result('debian-13', results.versions(_LISTING), 'abc', outcomes)
+
+    @ddt.data(('1:10.0.8+ds-0+deb13u1+b2', '10.0.8'), ('3.13.5-1', '3.13.5'),
+              ('16.2.15+ds-0+deb12u1', '16.2.15'), ('7', '7'))
+    @ddt.unpack
+    def test_upstream_version(self, version: str, upstream: str) -> None:
+        self.assertEqual(upstream, results.upstream(version))
+
+    def test_versions(self) -> None:
+        self.assertEqual({'Ceph': '18.2.7', 'QEMU': '10.0.8', 'libvirt': '11.3.0',
+                          'Open vSwitch': '3.5.0', 'Python': '3.13.5'},
+                         results.versions(_LISTING))
+
+    def test_suites_of_one_commit_are_collected(self) -> None:
+        path = self.data / 'result.json'
+        good, bad = suites.Outcome(True, 1, 0, 0, 1), suites.Outcome(False, 0, 1, 0, 1)
+        results.save(self.result(functional=bad, cloud=good), path)
+        results.save(self.result(functional=good), path)
+        loaded = results.load(path)
+        assert loaded
+        self.assertEqual({'functional': good, 'cloud': good}, loaded.outcomes)
+        self.assertTrue(loaded.ok)
+
+    def test_results_of_another_commit_are_dropped(self) -> None:
+        path = self.data / 'result.json'
+        good = suites.Outcome(True, 1, 0, 0, 1)
+        results.save(results.Result('debian-13', {}, 'older', {'cloud': good}), path)
+        results.save(self.result(functional=good), path)
+        loaded = results.load(path)
+        assert loaded
+        self.assertEqual({'functional': good}, loaded.outcomes)
+
+    def test_table_tells_what_was_not_run(self) -> None:
+        result = self.result(functional=suites.Outcome(True, 258, 0, 1, 9))
+        header, line = results.table([result]).splitlines()
+        self.assertEqual(header.index('functional'), line.index('258'))
+        self.assertIn('258 passed, 0 failed, 1 skipped', line)
+        self.assertIn(results.NOT_RUN, line)
+
+    def test_csv(self) -> None:
+        file = io.StringIO()
+        results.write_csv([self.result(functional=suites.Outcome(True, 2, 0, 0, 9))], file)
+        self.assertEqual(
+            'debian-13,18.2.7,10.0.8,11.3.0,3.5.0,3.13.5,"2 passed, 0 failed, 0 skipped",–,–,–',
+            file.getvalue().splitlines()[1])
+
+
+class JailTest(_Base):
+
+    def test_environment(self) -> None:
+        made = jail.environment({'PATH': '/mine', 'PIP_CERT': '/c', 'SECRET': 'x'})
+        self.assertEqual('/c', made['PIP_CERT'])
+        self.assertNotIn('SECRET', made)
+        self.assertNotIn('/mine', made['PATH'])
+
+    def test_inhabitants(self) -> None:
+        self.assertIn(os.getpid(), jail.inhabitants(pathlib.Path('/')))
+        self.assertEqual([], jail.inhabitants(self.data))
+
+    def test_mounts(self) -> None:
+        table = self.data / 'mounts'
+        table.write_text('proc /r/proc proc rw 0 0\nproc /root proc rw 0 0\n')
+        self.assertEqual(['/r/proc'], jail.mounts(pathlib.Path('/r'), table))
+
+    def test_every_program_ends_with_the_one_that_started_it(self) -> None:
+        with mock.patch.object(subprocess, 'run') as run:
+            jail.shell(self.data, ['true'])
+        argv = run.call_args.args[0]
+        self.assertEqual(['setpriv', '--pdeathsig', 'KILL', 'unshare'], argv[:4])
+        self.assertIn('--kill-child', argv)
+        self.assertEqual([str(self.data), 'true'], argv[-2:])
+
+
+class RootTest(_Base):
+
+    def test_root_in_use_is_not_removed(self) -> None:
+        root = roots.Root(self.data, _DEBIAN)
+        root.path.mkdir(parents=True)
+        with mock.patch.object(jail, 'inhabitants', return_value=[7]):
+            self.assertRaises(commands.CloudError, root.wipe, False)
+        with mock.patch.object(jail, 'mounts', return_value=['/x/proc']):
+            self.assertRaises(commands.CloudError, root.wipe, False)
+        self.assertTrue(root.exists)
+        root.wipe(False)
+        self.assertFalse(root.exists)
+
+    def test_wipe_keeps_the_tarball_unless_told(self) -> None:
+        root = roots.Root(self.data, _DEBIAN)
+        root.tarball.parent.mkdir(parents=True)
+        root.tarball.touch()
+        root.wipe(False)
+        self.assertTrue(root.tarball.exists())
+        root.wipe(True)
+        self.assertFalse(root.tarball.exists())
+
+    def test_only_root_makes_one(self) -> None:
+        with mock.patch.object(os, 'geteuid', return_value=1000):
+            self.assertRaises(commands.CloudError, roots.Root(self.data, _DEBIAN).make, None,
+                              commands.silent)
+
+
+class CommandLineTest(_Base):
+
+    def run_cli(self, *words: str) -> int:
+        return cli.run(self.parse(*words), commands.silent)
+
+    def parse(self, *words: str) -> argparse.Namespace:
+        return cli.parser(str(self.data)).parse_args(words)
+
+    def test_platform_or_all(self) -> None:
+        for words in (['test'], ['test', '--all', 'debian-12']):
+            error = self.assertRaises(commands.CloudError, self.run_cli, *words)
+            self.assertIn('--all', str(error))
+
+    def test_unknown_suite(self) -> None:
+        error = self.assertRaises(commands.CloudError, self.run_cli, 'test', 'debian-12', 'x')
+        self.assertIn('functional', str(error))
+
+    def test_shell_needs_a_root(self) -> None:
+        error = self.assertRaises(commands.CloudError, self.run_cli, 'shell', 'debian-12')
+        self.assertIn('./run matrix up', str(error))
+
+    def test_unreachable_platform_does_not_stop_the_others(self) -> None:
+        def make(root: roots.Root, *_: object) -> None:
+            if root.platform is _UBUNTU:
+                raise commands.CloudError('no archive')
+            root.logs.mkdir(parents=True)
+            root.result.parent.mkdir(parents=True, exist_ok=True)
+
+        def run(_root: pathlib.Path, _argv: list[str], log: pathlib.Path) -> int:
+            log.write_text('2 passed, 0 failed, 0 skipped\n')
+            return 0
+
+        for place, new in (('root.Root.make', make), ('jail.run', run),
+                           ('root.Root.check_out', lambda *_: 'abc'),
+                           ('jail.read', lambda *_: _LISTING)):
+            self.useFixture(fixtures.MonkeyPatch(f'cloud.matrix.{place}', new))
+        shown = self.useFixture(fixtures.StringStream('stdout')).stream
+        with mock.patch('sys.stdout', shown):
+            self.assertEqual(1, self.run_cli('test', '--all'))
+        shown.seek(0)
+        text = shown.read()
+        self.assertIn('ubuntu-24.04: not tested', text)
+        self.assertEqual(3, text.count('2 passed, 0 failed, 0 skipped') // len(suites.COMMANDS))
