@@ -62,7 +62,7 @@ class PackageTest(testtools.TestCase):
         pinned = {utils.canonicalize_name(name): version for name, version in (
             line.split('==') for line in _entries('constraints.txt'))}
         for file in _REQUIREMENTS:
-            for line in _entries(file):
+            for line in _required(file):
                 wanted = packaging.Requirement(line)
                 name = utils.canonicalize_name(wanted.name)
                 self.assertIn(name, pinned, f'{file}: {line}')
@@ -71,13 +71,21 @@ class PackageTest(testtools.TestCase):
     def test_older_releases_meet_requirements(self) -> None:
         """Nova and Cinder of the two releases before: nothing that is required is newer."""
         required = {wanted.name: wanted.specifier for wanted in
-                    map(packaging.Requirement, _entries('requirements.txt'))}
+                    map(packaging.Requirement, _required('requirements.txt'))}
+        self.assertLessEqual({'cinder', 'nova'}, set(required))
         for file in (base.ROOT / 'tools/releases').glob('*.txt'):
             for line in _entries(f'tools/releases/{file.name}'):
                 wanted = packaging.Requirement(line)
                 least = next(each.version for each in wanted.specifier if each.operator == '>=')
                 if wanted.name in required:
                     self.assertTrue(required[wanted.name].contains(least), f'{file}: {line}')
+
+    def test_cinder_and_nova_are_extras_of_their_own(self) -> None:
+        extras = {extra: {packaging.Requirement(line).name for line in required}
+                  for extra, required in _extras().items()}
+        self.assertEqual({'cinder': {'cinder'}, 'nova': {'nova'}}, extras)
+        plain = {packaging.Requirement(line).name for line in _entries('requirements.txt')}
+        self.assertEqual(set(), plain & {'cinder', 'nova'})
 
     def test_files_that_tox_names(self) -> None:
         text = (base.ROOT / 'tox.ini').read_text()
@@ -87,6 +95,17 @@ class PackageTest(testtools.TestCase):
         self.assertNotEqual(set(), named)
         for name in named:
             self.assertTrue((base.ROOT / name).exists(), name)
+
+
+def _extras() -> dict[str, list[str]]:
+    return {extra: [line.split('#')[0].strip() for line in base.lines(text)]
+            for extra, text in base.read_ini('setup.cfg')['extras'].items()}
+
+
+def _required(file: str) -> list[str]:
+    """Give what a file requires; the package's own file has extras beside it."""
+    extras = _extras().values() if file == 'requirements.txt' else ()
+    return [*_entries(file), *itertools.chain.from_iterable(extras)]
 
 
 def _entries(file: str) -> list[str]:
