@@ -39,7 +39,11 @@ def end(process: processes.Process) -> bool:
 
     :returns: whether it has ended
     """
-    process.kill()
+    try:
+        process.kill()
+    except PermissionError as error:
+        LOG.error('QEMU process %d could not be killed: %s', process.pid, error)
+        return False
     return process.ended(_GRACE_S)
 
 

@@ -19,6 +19,7 @@ from oslo_log import log as logging
 from specreds_nova.sentinel import conf as options
 from specreds_nova.sentinel import domains
 from specreds_nova.sentinel import memory
+from specreds_nova.sentinel import privileges
 from specreds_nova.sentinel import storages
 from specreds_nova.sentinel import watch
 
@@ -87,6 +88,9 @@ class _Daemon:
         """Go on until a signal says otherwise."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self._stop.set())
+        if missing := privileges.missing():
+            LOG.error('%s lacks %s: it cannot end domains that were promoted elsewhere',
+                      _NAME, ' and '.join(missing))
         LOG.info('%s looks at the domains of this host every %g s', _NAME, self._interval_s)
         threading.Thread(target=self._look, daemon=True, name='look').start()
         # Counted by our own steps: a host that stood still, clock and all, has nothing that hangs.

@@ -13,6 +13,7 @@ from specreds_nova.sentinel import conf as sentinel_conf
 from specreds_nova.status import files
 from specreds_nova.status import findings
 from specreds_nova.status import options
+from specreds_nova.status import sentinel
 
 DRIVER = deployment.compute()['DEFAULT']['compute_driver']
 _GROUP = nova_conf.GROUP.name
@@ -50,6 +51,7 @@ def settings(config: files.Files, engine: files.Files | None) -> Iterator[findin
             yield findings.failure(f'protect_by_default is {here} in {config} and {there} in '
                                    f'{engine}: it has to be the same')
     yield from ceph_conf(config.get(_GROUP, 'sentinel_ceph_conf', _CEPH))
+    yield from sentinel.running(config)
 
 
 def ceph_conf(path: str) -> Iterator[findings.Finding]:

@@ -14,6 +14,7 @@ from oslo_log import log as logging
 import testtools
 
 from specreds_nova.sentinel import main
+from specreds_nova.sentinel import privileges
 from specreds_nova.sentinel import watch
 
 
@@ -56,6 +57,16 @@ class MainTestCase(testtools.TestCase):
         status = json.loads((self.root / 'specreds/sentinel.json').read_text())
         self.assertEqual(os.getpid(), status['pid'])
 
+    def test_missing_capabilities_are_logged_at_start(self) -> None:
+        self.look.side_effect = self._stop
+        for missing, times in ((['CAP_KILL', 'CAP_NET_ADMIN'], 1), ([], 0)):
+            with mock.patch.object(privileges, 'missing', return_value=missing), \
+                    mock.patch.object(main.LOG, 'error') as error:
+                main.main(self.argv)
+            self.assertEqual(times, error.call_count)
+            if missing:
+                self.assertIn('CAP_KILL and CAP_NET_ADMIN', error.call_args.args)
+
     def test_a_look_that_fails_is_not_the_last(self) -> None:
         def look() -> None:
             if self.look.call_count >= 3:
@@ -70,6 +81,8 @@ class MainTestCase(testtools.TestCase):
         self.look.side_effect = release.wait
         with mock.patch.object(os, 'execv', side_effect=_Anew) as execv:
             self.assertRaises(_Anew, main.main, self.argv)
+        # Or its thread would go on to look in the tests that follow.
+        self._stop()
         self.assertEqual(1, execv.call_count)
 
     def test_only_one(self) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From what libvirt and Ceph say to what is done."""
 
+import dataclasses
 import pathlib
 from unittest import mock
 
@@ -56,6 +57,7 @@ class WatchTestCase(testtools.TestCase):
         self.silenced = mock.Mock()
         self._patch(act, 'silence', self.silenced)
         self.ended = mock.Mock(return_value=True)
+        self.real_end = act.end
         self._patch(act, 'end', self.ended)
         self.watch = self._watch(confirm_s=0)
 
@@ -87,6 +89,20 @@ class WatchTestCase(testtools.TestCase):
         self.ended.assert_called_once_with(self.process)
         self.assertIn('superposition', (self.root / 'stale' / f'{_UUID}.json').read_text())
         self.assertEqual([_UUID], self.watch.status.ended)
+
+    def test_domains_after_one_that_may_not_be_killed_are_ended(self) -> None:
+        second = dataclasses.replace(self.domain, uuid=_UUID[:-1] + '2', name='instance-2')
+        by_uuid = {_UUID: self.domain, second.uuid: second}
+        self.hypervisor.running.side_effect = lambda: dict.fromkeys(by_uuid, 7)
+        self.hypervisor.describe.side_effect = by_uuid.__getitem__
+        self._patch(act, 'end', self.real_end)
+        self.process = mock.Mock(pid=100, key='100.5', command='qemu', **{
+            'kill.side_effect': PermissionError(1, 'Operation not permitted')})
+        self.record = _record(records.PROMOTED, records.PROMOTED, (_OWN,))
+        self.watch.look()
+        self.assertEqual([self.domain, second],
+                         [call.args[0] for call in self.silenced.call_args_list])
+        self.assertEqual([], self.watch.status.ended)
 
     def test_aborted(self) -> None:
         self.watch.look()

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which capabilities a process lacks, and what specreds-status says of a running sentinel."""
+
+import json
+import pathlib
+
+import ddt
+import fixtures
+import testtools
+
+from specreds_nova.sentinel import privileges
+from specreds_nova.status import files
+from specreds_nova.status import sentinel
+
+
+class _Base(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.root = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+
+    def make_process(self, effective: str, command: str = 'specreds-sentinel') -> None:
+        process = self.root / '7'
+        process.mkdir()
+        (process / 'status').write_text(f'Name:\tx\nCapPrm:\tffff\nCapEff:\t{effective}\n')
+        (process / 'cmdline').write_bytes(f'python3\0{command}\0'.encode())
+
+
+@ddt.ddt
+class MissingTest(_Base):
+
+    @ddt.data(('000001ffffffffff', []), ('0000000000001020', []),
+              ('0000000000000020', ['CAP_NET_ADMIN']), ('0000000000001000', ['CAP_KILL']),
+              ('0000000000000000', ['CAP_KILL', 'CAP_NET_ADMIN']))
+    @ddt.unpack
+    def test_missing(self, effective: str, names: list[str]) -> None:
+        self.make_process(effective)
+        self.assertEqual(names, privileges.missing(7, self.root))
+
+    def test_this_process_is_looked_at_by_default(self) -> None:
+        self.assertLessEqual(set(privileges.missing()), set(privileges.REQUIRED))
+
+
+class RunningTest(_Base):
+
+    def findings(self) -> list[str]:
+        config = files.Files(['nova.conf'], {'DEFAULT': {'state_path': [str(self.root)]}})
+        return [finding.text for finding in sentinel.running(config, self.root)]
+
+    def write_status(self) -> None:
+        (self.root / 'specreds').mkdir()
+        (self.root / 'specreds/sentinel.json').write_text(json.dumps({'pid': 7}))
+
+    def test_missing_capabilities_are_a_failure(self) -> None:
+        self.make_process('0000000000000020')
+        self.write_status()
+        [text] = self.findings()
+        self.assertIn('CAP_NET_ADMIN', text)
+        self.assertIn('AmbientCapabilities', text)
+
+    def test_all_capabilities(self) -> None:
+        self.make_process('0000000000001020')
+        self.write_status()
+        self.assertEqual([], self.findings())
+
+    def test_no_sentinel(self) -> None:
+        self.assertEqual([], self.findings())
+        self.write_status()
+        self.assertEqual([], self.findings())
+
+    def test_another_program_has_the_number(self) -> None:
+        self.make_process('0', command='nova-compute')
+        self.write_status()
+        self.assertEqual([], self.findings())
