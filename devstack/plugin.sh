@@ -6,7 +6,11 @@
 # shellcheck source=devstack/lib/specreds
 source "$SPECREDS_DIR/devstack/lib/specreds"
 
-if [[ "$1" == "stack" && "$2" == "pre-install" ]]; then
+# "disable_service specreds" in local.conf leaves all of it out.
+if ! is_service_enabled specreds; then
+    :
+
+elif [[ "$1" == "stack" && "$2" == "pre-install" ]]; then
     echo_summary "Checking what SpecREDS needs"
     check_specreds_requirements
 
@@ -31,6 +35,7 @@ elif [[ "$1" == "stack" && "$2" == "test-config" ]]; then
 
 elif [[ "$1" == "unstack" ]]; then
     stop_specreds
+    remove_specreds_boxes
 
 elif [[ "$1" == "clean" ]]; then
     cleanup_specreds

@@ -42,6 +42,18 @@ ceph\ *auth\ get\ *)
     echo '[{"entity": "client.cinder", "key": "a2V5", "caps": {"mgr": "allow rw",' \
         '"mon": "allow r", "osd": "allow rwx pool=volumes, allow rwx pool=vms"}}]'
     ;;
+ip\ netns\ list)
+    printf '%s\n' 'qdhcp-8f2d (id: 1)' 'specreds-8f2d (id: 0)'
+    ;;
+ip\ netns\ pids\ *)
+    echo 4711
+    ;;
+ovs-vsctl\ *\ list-br)
+    printf '%s\n' br-int sb8f2d
+    ;;
+ovs-vsctl\ *\ br-get-external-id\ sb*\ specreds-port)
+    echo 8f2d
+    ;;
 curl\ *)
     printf 200
     ;;

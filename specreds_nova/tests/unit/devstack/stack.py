@@ -16,9 +16,9 @@ REPOSITORY = HERE.parents[3]
 STACK = ('pre-install', 'install', 'post-config', 'extra', 'test-config')
 
 # What the plug-in, and DevStack's own functions, would change the machine with.
-_PROGRAMS = ('a2dissite', 'a2enmod', 'a2ensite', 'a2query', 'apt-get', 'ceph', 'curl', 'mysql',
-             'openstack', 'service', 'specreds-engine-manage', 'specreds-status', 'sudo',
-             'systemctl', 'systemd-tmpfiles', 'uwsgi')
+_PROGRAMS = ('a2dissite', 'a2enmod', 'a2ensite', 'a2query', 'apt-get', 'ceph', 'curl', 'ip',
+             'mysql', 'openstack', 'ovs-vsctl', 'service', 'specreds-engine-manage',
+             'specreds-status', 'sudo', 'systemctl', 'systemd-tmpfiles', 'uwsgi')
 _LOCALRC = {
     'ADMIN_PASSWORD': 'secret', 'DATABASE_PASSWORD': 'secret', 'RABBIT_PASSWORD': 'secret',
     'SERVICE_PASSWORD': 'secret', 'CINDER_ENABLED_BACKENDS': 'ceph', 'CINDER_CEPH_USER': 'cinder',
@@ -110,6 +110,11 @@ class Stack:
         """What systemd is told of a service; empty if it is not known."""
         path = self.root / 'systemd' / f'devstack@{service}.service'
         return read(path)['Service'] if path.exists() else {}
+
+    def drop_in(self, service: str) -> Sections:
+        """What systemd is told of a service beside DevStack's unit; empty if nothing."""
+        path = self.root / 'systemd' / f'devstack@{service}.service.d' / 'specreds.conf'
+        return read(path) if path.exists() else {}
 
     def added(self, path: pathlib.Path) -> Sections:
         """What the plug-in has written into a file that was there before."""

@@ -8,7 +8,9 @@ import ddt
 import fixtures
 import testtools
 
+from specreds_nova.sentinel import privileges
 from specreds_nova.tests.unit.devstack import stack
+from specreds_nova.virt.box import plan as box_plan
 
 _COMPUTE = 'n-cpu,c-vol,q-agt,placement-client'
 _SERVICES = {'specreds-engine', 'specreds-api', 'specreds-sentinel'}
@@ -35,7 +37,9 @@ class AllInOneTest(_Base):
 
     def test_life(self) -> None:
         node = self.make(LIBVIRT_GROUP='libvirt')
-        node.run(*stack.STACK, 'unstack', 'clean')
+        node.run(*stack.STACK)
+        units = {service: node.drop_in(service) for service in _SERVICES}
+        node.run('unstack', 'clean')
 
         services, agent, mechanism, plugins = node.choices
         self.assertEqual(_SERVICES, services & _SERVICES)
@@ -62,16 +66,61 @@ class AllInOneTest(_Base):
             self.assertTrue(start.startswith(
                 f'{node.root}/bin/{"uwsgi" if service == "specreds-api" else service} '), start)
         self.assertEqual(['libvirt'], node.unit('specreds-sentinel')['Group'])
+        self.assertEqual([f'OS_SPECREDS_CONFIG_FILE={node.engine_conf}'],
+                         units['specreds-api']['Service']['Environment'])
         for service in ('specreds-engine', 'specreds-sentinel'):
-            self.assertEqual(['always'], node.unit(service)['Restart'])
+            self.assertEqual(['always'], units[service]['Service']['Restart'])
+            self.assertEqual(['0'], units[service]['Unit']['StartLimitIntervalSec'])
+        self.assertEqual([' '.join(privileges.REQUIRED)],
+                         units['specreds-sentinel']['Service']['AmbientCapabilities'])
+        self.assertNotIn('AmbientCapabilities', units['specreds-engine']['Service'])
+        # A unit that runs already does not take up what it is told later.
+        extra_calls = self.between(node, 'extra')
+        first_start = next(i for i, call in enumerate(extra_calls) if 'start' in call)
+        self.assertLess(next(i for i, call in enumerate(extra_calls)
+                             if 'mkdir' in call and call[-1].endswith('sentinel.service.d')),
+                        first_start)
 
         stopped = [call[-1] for call in self.between(node, 'unstack')
                    if call[:2] == ['systemctl', 'stop']]
         self.assertEqual([f'devstack@specreds-{name}.service'
                           for name in ('engine', 'api', 'sentinel')], stopped)
         self.assertFalse(node.engine_conf.parent.exists())
+        self.assertEqual([{}] * 3, [node.drop_in(service) for service in _SERVICES])
         self.assertFalse((node.root / 'opt' / 'data' / 'specreds').exists())
         self.assertEqual([], list((node.etc / 'apache').iterdir()))
+
+
+class UnstackTest(_Base):
+
+    def test_only_boxes_are_removed(self) -> None:
+        node = self.make()
+        node.run('unstack')
+        calls = [call for call in self.between(node, 'unstack') if call[0] in ('ip', 'ovs-vsctl')]
+        self.assertEqual([['ip', 'netns', 'delete', 'specreds-8f2d'],
+                          ['ovs-vsctl', '--timeout=10', 'del-br', 'sb8f2d']],
+                         [call for call in calls if {'delete', 'del-br'} & set(call)])
+        self.assertEqual([['sudo', 'kill', '-KILL', '4711']], node.calls_of('kill'))
+        self.assertEqual('specreds-8f2d', box_plan.namespace_of('8f2d'))
+        self.assertEqual('sb8f2d', box_plan.bridge_of('8f2d'))
+
+    def test_nodes_without_backups_have_no_boxes(self) -> None:
+        node = self.make(ENABLED_SERVICES='c-vol,c-api')
+        node.run('unstack')
+        self.assertEqual([], node.calls_of('ip') + node.calls_of('ovs-vsctl'))
+
+
+class DisabledTest(_Base):
+
+    def test_nothing_is_done(self) -> None:
+        node = self.make(DISABLED_SERVICES='specreds', Q_AGENT='', VIRT_DRIVER='fake')
+        node.run(*stack.STACK, 'unstack', 'clean')
+        services, agent, _, plugins = node.choices
+        self.assertEqual(set(), services & {*_SERVICES, 'specreds'})
+        self.assertEqual('', agent)
+        self.assertNotIn('specreds', plugins)
+        self.assertEqual({}, node.added(node.cinder_conf))
+        self.assertEqual([], [call for call in node.calls if call[0] != 'phase:'])
 
 
 class ComputeNodeTest(_Base):
