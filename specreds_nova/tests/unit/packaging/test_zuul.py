@@ -13,13 +13,16 @@ from specreds_nova.tests.unit.packaging import base
 _CONFIG = base.ROOT / '.zuul.yaml'
 # Of OpenStack's own configuration projects.
 _PARENTS = {'openstack-tox', 'tempest-full-py3', 'tempest-multinode-full-py3'}
-_TEMPLATES = {'check-requirements', 'openstack-cover-jobs', 'openstack-python3-jobs',
-              'publish-openstack-docs-pti', 'release-notes-jobs-python3'}
+_TEMPLATES = {'check-requirements', 'openstack-cover-jobs', 'publish-openstack-docs-pti',
+              'release-notes-jobs-python3'}
+# Jobs of theirs, and what they run.
+_TOX_JOBS = {f'openstack-tox-{name}': name for name in ('pep8', 'py311', 'py313')}
+_OTHER_JOBS = {'publish-openstack-python-branch-tarball'}
 # What the templates' jobs run.
-_ENVIRONMENTS = {'cover', 'docs', 'pep8', 'py3', 'py311', 'py312', 'releasenotes'}
+_ENVIRONMENTS = {'cover', 'docs', 'releasenotes'}
 _FILES = ('run', 'pre-run', 'post-run', 'cleanup-run')
 # Of other projects' DevStack plug-ins, or of DevStack itself.
-_FOREIGN = re.compile(r'(Q|ENABLE|TEMPEST|CINDER|REMOTE)_')
+_FOREIGN = re.compile(r'(Q|DISABLE|ENABLE|TEMPEST|CINDER|MYSQL|REMOTE)_')
 
 
 class ZuulTest(testtools.TestCase):
@@ -33,6 +36,7 @@ class ZuulTest(testtools.TestCase):
     def environments(self) -> Iterator[str]:
         """Give the environments of tox that jobs run."""
         yield from _ENVIRONMENTS
+        yield from _TOX_JOBS.values()
         for job in self.jobs.values():
             if self.line(job)[-1] == 'openstack-tox' and not job.get('abstract'):
                 yield job['vars']['tox_envlist']
@@ -49,9 +53,11 @@ class ZuulTest(testtools.TestCase):
 
     def test_project(self) -> None:
         self.assertEqual(_TEMPLATES, set(self.project['templates']))
-        for pipeline in ('check', 'gate'):
+        for pipeline in ('check', 'gate', 'post'):
             for job in self.project[pipeline]['jobs']:
                 name = job if isinstance(job, str) else next(iter(job))
+                if name in _TOX_JOBS.keys() | _OTHER_JOBS:
+                    continue
                 self.assertIn(name, self.jobs)
                 self.assertFalse(self.jobs[name].get('abstract', False), name)
         # What may keep a change out has been seen when it was proposed.
@@ -62,7 +68,19 @@ class ZuulTest(testtools.TestCase):
         running = {job if isinstance(job, str) else next(iter(job))
                    for job in self.project['check']['jobs']}
         self.assertEqual({name for name, job in self.jobs.items() if not job.get('abstract')},
-                         running)
+                         running - _TOX_JOBS.keys())
+
+    def test_supported_versions_of_python(self) -> None:
+        """Each is run by a job, but those that no node has as the distribution's own."""
+        versions = {f'py{version.replace(".", "")}' for version in re.findall(
+            r'Python :: (3\.\d+)', base.read_ini('setup.cfg')['metadata']['classifier'])}
+        self.assertEqual({'py314'}, versions - set(self.environments()))
+
+    def test_distribution_of_devstack(self) -> None:
+        nodesets = {job['nodeset'] for job in self.jobs.values()
+                    if self.line(job)[-1].startswith('tempest-') and 'nodeset' in job}
+        self.assertEqual({f'devstack-{nodes}-node-debian-trixie' for nodes in ('single', 'two')},
+                         nodesets)
 
     def test_environments_of_tox(self) -> None:
         sections = set()
