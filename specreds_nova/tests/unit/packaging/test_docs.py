@@ -34,7 +34,7 @@ _SHELL = re.compile(r'\s(?:\||&&|\|\||;|>|<|#)(?:\s|$)')
 
 
 def blocks(*languages: str) -> Iterator[tuple[pathlib.Path, str]]:
-    """Give all blocks in some languages, without their indentation."""
+    """Return all blocks in some languages, without their indentation."""
     for page in sorted(_DOC.rglob('*.rst')):
         for found in _BLOCK.finditer(page.read_text()):
             if found['language'] in languages:
@@ -52,24 +52,26 @@ class BlocksTest(testtools.TestCase):
     def test_commands(self) -> None:
         usage = (base.ROOT / 'run').read_text()
         checked = 0
-        for page, text in blocks('console', 'shell', 'bash'):
-            for line in _typed(text):
-                words = shlex.split(line)
-                while words and '=' in words[0]:
-                    del words[0]
-                if words[:1] == ['./run'] and len(words) > 1:
-                    self.assertRegex(usage, rf'(?m)^  {words[1]}\b|\b{words[1]} \|',
-                                     f'{page}: {line}')
-                    checked += 1
-                if not commands.ours(words):
-                    continue
+        typed = [(page, line) for page, text in blocks('console', 'shell')
+                 for line in _typed(text)]
+        typed += [(page, line) for page, text in blocks('bash') for line in _script(text)]
+        for page, line in typed:
+            words = shlex.split(line)
+            while words and '=' in words[0]:
+                del words[0]
+            if words[:1] == ['./run'] and len(words) > 1:
+                self.assertRegex(usage, rf'(?m)^  {words[1]}\b|\b{words[1]} \|',
+                                 f'{page}: {line}')
                 checked += 1
-                try:
-                    said = commands.help_of(words)
-                except KeyError:
-                    self.fail(f'{page}: there is no such command: {line}')
-                for option in re.findall(r'--[a-z][a-z-]*', line):
-                    self.assertIn(option, said, f'{page}: {line}')
+            if not commands.ours(words):
+                continue
+            checked += 1
+            try:
+                said = commands.help_of(words)
+            except KeyError:
+                self.fail(f'{page}: there is no such command: {line}')
+            for option in re.findall(r'--[a-z][a-z-]*', line):
+                self.assertIn(option, said, f'{page}: {line}')
         self.assertGreater(checked, 20)
 
     def test_configuration(self) -> None:
@@ -168,11 +170,22 @@ class PagesTest(testtools.TestCase):
 
 
 def _typed(text: str) -> Iterator[str]:
-    """Give the commands of a block: all lines, or those after a prompt if there are prompts."""
+    """Return the commands of a block: all lines, or those after a prompt if there are prompts."""
     joined = re.sub(r'\\\n\s*', ' ', text)
     lines = joined.splitlines()
     prompted = [line[2:] for line in lines if line.startswith(('$ ', '# '))]
-    for line in prompted or lines:
+    yield from _commands(prompted or lines)
+
+
+def _script(text: str) -> Iterator[str]:
+    """Return the commands of a script, which has comments and no prompts."""
+    joined = re.sub(r'\\\n\s*', ' ', text)
+    # A command within a command counts, too.
+    yield from _commands(re.sub(r'"?\$\(([^()]*)\)"?', r'\n\1\n', joined).splitlines())
+
+
+def _commands(lines: list[str]) -> Iterator[str]:
+    for line in lines:
         command = _SHELL.split(f'{line} ')[0].strip()
         if command and not command.startswith('#'):
             yield command
