@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find faults of language that a program can find, in sources and pages."""
+
+import ast
+from collections.abc import Iterator
+import io
+import re
+import tokenize
+
+LONGEST_LINE = 99
+
+_BAD_START = re.compile(r'(Give|Tell|Who|Whoever|Whose|Whom)s?\b')
+_PERSON = re.compile(r'\b(he|him|his|himself)\b', re.IGNORECASE)
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def faults_of_source(source: str) -> Iterator[str]:
+    """Yield each fault in the docstrings, strings and comments of a module, with its line."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, _DOCUMENTED):
+            line = node.body[0].lineno if node.body else 1
+            yield from (f'{line}: {fault}' for fault in _faults_of_docstring(node))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from (f'{node.lineno}: {fault}' for fault in _faults_of_text(node.value))
+        if isinstance(node, ast.ExceptHandler) and node.name not in (None, 'exc'):
+            yield f'{node.lineno}: the exception is named {node.name}, not exc'
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield from (f'{token.start[0]}: {fault}' for fault in _faults_of_text(token.string))
+
+
+def faults_of_page(page: str) -> Iterator[str]:
+    """Yield each fault of a page of documentation, with its line."""
+    for number, line in enumerate(page.splitlines(), 1):
+        if len(line) > LONGEST_LINE and ' ' in line.strip():
+            yield f'{number}: {len(line)} characters'
+        # What is between backquotes is quoted.
+        yield from (f'{number}: {fault}' for fault in _faults_of_text(re.sub('`+.*?`+', '', line)))
+
+
+def _faults_of_docstring(node: ast.AST) -> Iterator[str]:
+    docstring = ast.get_docstring(node)  # type: ignore[arg-type]
+    if docstring is None or docstring.startswith(':'):
+        return
+    if bad := _BAD_START.match(docstring):
+        yield f'the docstring begins with {bad[0]!r}'
+    summary = docstring.split('\n\n')[0]
+    if not summary.endswith(('.', '?', ':')):
+        yield 'the summary of the docstring does not end with a period'
+
+
+def _faults_of_text(text: str) -> Iterator[str]:
+    for person in _PERSON.finditer(text):
+        yield f'{person[0]!r} is for people'

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The language of what has been rewritten by the rules of HACKING.rst."""
+
+from collections.abc import Iterator
+import pathlib
+
+import testtools
+
+from specreds_nova.tests.unit.packaging import base
+from specreds_nova.tests.unit.packaging import language
+
+# Packages and modules that follow HACKING.rst. The list only grows.
+REWRITTEN = (
+    'specreds_cinder/tests/unit/test_walkthroughs.py',
+    'specreds_cinder/tests/walkthroughs.py',
+    'specreds_nova/tests/unit/packaging/test_readme.py',
+)
+# Pages that follow HACKING.rst. The list only grows.
+PAGES = (
+    'HACKING.rst',
+    'doc/source/index.rst',
+    'doc/source/quickstart.rst',
+    'doc/source/walkthroughs.rst',
+)
+
+
+class RewrittenTest(testtools.TestCase):
+
+    def test_sources(self) -> None:
+        for name in REWRITTEN:
+            for path in _sources(name):
+                faults = list(language.faults_of_source(path.read_text()))
+                self.assertEqual([], faults, str(path))
+
+    def test_pages(self) -> None:
+        for name in PAGES:
+            faults = list(language.faults_of_page((base.ROOT / name).read_text()))
+            self.assertEqual([], faults, name)
+
+    def test_lists_are_sorted_and_without_repetition(self) -> None:
+        self.assertEqual(sorted(set(REWRITTEN)), list(REWRITTEN))
+        self.assertEqual(sorted(set(PAGES)), list(PAGES))
+
+
+class FaultsTest(testtools.TestCase):
+    """The checks find what they are for."""
+
+    def faults(self, source: str) -> list[str]:
+        return list(language.faults_of_source(source))
+
+    def test_good_source_has_none(self) -> None:
+        self.assertEqual([], self.faults(
+            '"""The host of a server."""\n'
+            'def host() -> str:\n'
+            '    """Return its name.\n\n    :raises KeyError: there is none\n    """\n'
+            '    # The heel of the shell, this and help.\n'
+            '    try:\n        pass\n    except KeyError as exc:\n        raise exc\n'))
+
+    def test_first_word_of_a_docstring(self) -> None:
+        for word in ('Give', 'Gives', 'Tell', 'Tells', 'Who', 'Whoever'):
+            [fault] = self.faults(f'def one():\n    """{word} something."""\n')
+            self.assertIn(f'2: the docstring begins with {word!r}', fault)
+            [_] = self.faults(f'"""{word} something."""\n')
+            [_] = self.faults(f'class One:\n    """{word} something."""\n')
+
+    def test_docstring_without_a_period(self) -> None:
+        [fault] = self.faults('def one():\n    """Return something"""\n')
+        self.assertIn('period', fault)
+
+    def test_program_as_a_person(self) -> None:
+        [fault] = self.faults('one = 1\nLOG.info("He hears it")\n')
+        self.assertEqual("2: 'He' is for people", fault)
+        [fault] = self.faults('one = 1  # what is told him\n')
+        self.assertEqual("1: 'him' is for people", fault)
+
+    def test_name_of_an_exception(self) -> None:
+        [fault] = self.faults('try:\n    pass\nexcept KeyError as error:\n    pass\n')
+        self.assertIn('error, not exc', fault)
+
+    def test_pages(self) -> None:
+        long = 'word ' * 20
+        self.assertEqual(["2: 'his' is for people", '3: 100 characters'], list(
+            language.faults_of_page(f'``he`` and `him`\nhis\n{long}\n')))
+        # What cannot be broken may be longer.
+        self.assertEqual([], list(language.faults_of_page('   ' + 'x' * 120)))
+
+
+def _sources(name: str) -> Iterator[pathlib.Path]:
+    place = base.ROOT / name
+    sources = sorted(place.rglob('*.py')) if place.is_dir() else [place]
+    if not sources:
+        raise AssertionError(f'{name} has no modules')
+    yield from sources
