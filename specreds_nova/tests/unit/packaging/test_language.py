@@ -13,11 +13,13 @@ from specreds_nova.tests.unit.packaging import language
 REWRITTEN = (
     'specreds_cinder/tests/unit/test_walkthroughs.py',
     'specreds_cinder/tests/walkthroughs.py',
+    'specreds_nova/tests/unit/packaging/test_map.py',
     'specreds_nova/tests/unit/packaging/test_readme.py',
 )
 # Pages that follow HACKING.rst. The list only grows.
 PAGES = (
     'HACKING.rst',
+    'doc/source/contributor/map.rst',
     'doc/source/index.rst',
     'doc/source/quickstart.rst',
     'doc/source/walkthroughs.rst',
