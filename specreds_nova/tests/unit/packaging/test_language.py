@@ -14,6 +14,7 @@ REWRITTEN = (
     'specreds_cinder/tests/unit/test_walkthroughs.py',
     'specreds_cinder/tests/walkthroughs.py',
     'specreds_nova/tests/unit/packaging/test_map.py',
+    'specreds_nova/tests/unit/packaging/test_pictures.py',
     'specreds_nova/tests/unit/packaging/test_readme.py',
 )
 # Pages that follow HACKING.rst. The list only grows.
