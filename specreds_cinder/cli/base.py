@@ -13,17 +13,17 @@ class SuperCommand(command.Command):
 
     @property
     def protocol(self) -> sp.Protocol:
-        """The protocol on the cluster that the global options name."""
+        """Return the protocol on the cluster that the global options name."""
         return sp.Protocol(self.cluster)
 
     @property
     def cluster(self) -> sp.Cluster:
-        """The cluster that the global options name; initialize_app() of the command made it."""
+        """Return the cluster that the global options name; initialize_app() made it."""
         cluster: sp.Cluster = vars(self.app)['cluster']
         return cluster
 
     def run(self, parsed_args: Any) -> int:
-        """Run the command; an error of the protocol is one line on stderr and status 1."""
+        """Run the command; print an error of the protocol as one line, and return 1."""
         try:
             return int(super().run(parsed_args) or 0)
         except sp.SuperError as exc:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``check``, ``collapse``, ``merge``, ``resume`` and ``renew``: decide, and see it through."""
+"""``check``, ``collapse``, ``merge``, ``resume`` and ``renew``: decide and carry it out."""
 
 import argparse
 import math
@@ -15,7 +15,7 @@ _Shown = tuple[tuple[str, ...], tuple[Any, ...]]
 
 
 class _Deciding(base.SuperCommand, show.ShowOne):
-    """A command on one superposition; status 3 if it turned out dirty."""
+    """A command on one superposition; the exit status is 3 if it is dirty."""
 
     status = 0
 
@@ -31,7 +31,7 @@ class _Deciding(base.SuperCommand, show.ShowOne):
 
 
 class _Attended(_Deciding):
-    """A command that has to do with a backup that may run."""
+    """A command that may involve a running backup."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the backup."""
@@ -42,7 +42,7 @@ class _Attended(_Deciding):
         return parser
 
     def backup(self, parsed_args: Any, record: sp.Record) -> sp.Backup | None:
-        """Give the backup that the options name."""
+        """Return the backup that the options name, if any."""
         if not parsed_args.qmp:
             return None
         return sp.qemu.QmpBackup(
@@ -51,13 +51,13 @@ class _Attended(_Deciding):
 
 
 class Check(_Deciding):
-    """Tell whether the primary has written since the superposition began. Changes nothing.
+    """Report whether the primary has written since the superposition began.
 
-    The exit status is 3 if it has.
+    Nothing is changed. The exit status is 3 if the primary has written.
     """
 
     def take_action(self, parsed_args: Any) -> _Shown:
-        """Sweep."""
+        """Sweep the volumes."""
         protocol = self.protocol
         record = common.find(protocol, parsed_args.superposition)
         with common.sweeping():
@@ -71,9 +71,9 @@ class Check(_Deciding):
 class Collapse(_Attended):
     """Decide which version is real.
 
-    --promote makes it the child version, unless the primary has written: then the result is
-    "dirty" and the primary goes on undisturbed, or "late-dirty" if it wrote while it was being
-    fenced: then start it again, no write of it is lost. The exit status is 3 for both.
+    --promote chooses the child version, unless the primary has written. If it has, the outcome is
+    "dirty" and the primary continues undisturbed, or "late-dirty" if the primary wrote while it
+    was being fenced: start it again, none of its writes is lost. The exit status is 3 for both.
     --abort drops the child version. Both can be repeated.
     """
 
@@ -81,12 +81,14 @@ class Collapse(_Attended):
         """Add the decision."""
         parser = super().get_parser(prog_name)
         decision = parser.add_mutually_exclusive_group(required=True)
-        decision.add_argument('--promote', action='store_true', help='for the backup')
-        decision.add_argument('--abort', action='store_true', help='for the primary')
+        decision.add_argument('--promote', action='store_true',
+                              help='choose the version of the backup')
+        decision.add_argument('--abort', action='store_true',
+                              help='choose the version of the primary')
         return parser
 
     def take_action(self, parsed_args: Any) -> _Shown:
-        """Decide."""
+        """Collapse or abort the superposition."""
         protocol = self.protocol
         record = common.find(protocol, parsed_args.superposition)
         if parsed_args.abort:
@@ -104,20 +106,20 @@ class Collapse(_Attended):
 
 
 class Merge(_Attended):
-    """Write the promoted child version down into the volumes, and end the superposition.
+    """Merge the promoted child version into the volumes, and end the superposition.
 
-    Without --qmp the backup must be stopped. A merge that was cut off is repeated.
+    Without --qmp the backup must be stopped. An interrupted merge is repeated.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the rate."""
         parser = super().get_parser(prog_name)
         parser.add_argument('--rate', type=float, metavar='MIB/S',
-                            help='MiB per second at most, 0 for no limit (default: 16)')
+                            help='limit in MiB per second, 0 for none (default: 16)')
         return parser
 
     def take_action(self, parsed_args: Any) -> _Shown:
-        """Merge."""
+        """Merge the superposition."""
         protocol = self.protocol
         record = common.find(protocol, parsed_args.superposition)
         rate = parsed_args.rate
@@ -131,10 +133,10 @@ class Merge(_Attended):
 
 
 class Resume(_Attended):
-    """Go on with a step that was cut off, from where the record says it was."""
+    """Continue an interrupted step from the state of the record."""
 
     def take_action(self, parsed_args: Any) -> _Shown:
-        """Resume."""
+        """Resume the superposition."""
         protocol = self.protocol
         record = common.find(protocol, parsed_args.superposition)
         with common.sweeping(), common.progress('working', 'steps') as shown:
@@ -143,13 +145,13 @@ class Resume(_Attended):
 
 
 class Renew(_Deciding):
-    """Renew a superposition's fence, if half of its time has passed.
+    """Renew a superposition's fence if half of its time has passed.
 
-    Needed only where entries of the blocklist were removed, or made to expire soon.
+    This is needed only if entries of the blocklist were removed, or expire soon.
     """
 
     def take_action(self, parsed_args: Any) -> _Shown:
-        """Renew."""
+        """Renew the fence."""
         protocol = self.protocol
         record = common.find(protocol, parsed_args.superposition)
         return ('id', 'renewed'), (record.id, protocol.renew(record))

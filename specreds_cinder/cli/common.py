@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands share: finding superpositions, showing them, and telling how far it is."""
+"""Functions that commands share: find and show superpositions, and show progress."""
 
 import argparse
 from collections.abc import Iterator
@@ -18,17 +18,15 @@ _QUIET_S = 2.0
 
 
 class Lines(columns.FormattableColumn[list[str]]):
-    """A list, shown to people one entry per line."""
+    """A list; for people, one entry per line."""
 
     def human_readable(self) -> str:
-        """Join the entries."""
+        """Return one line per entry."""
         return '\n'.join(self._value)
 
 
-
-
 class Progress:
-    """Says on stderr how far a step has come, once it takes longer than two seconds."""
+    """The progress of a step on stderr, once the step takes longer than two seconds."""
 
     def __init__(self, what: str, unit: str) -> None:
         self._what = what
@@ -51,14 +49,14 @@ class Progress:
             print(text, file=sys.stderr, flush=True)
 
     def end(self) -> None:
-        """Leave the cursor at the beginning of a line."""
+        """Move the cursor to the beginning of an empty line."""
         if self._open:
             print('\r\x1b[K', end='', file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
 def progress(what: str, unit: str) -> Iterator[Progress]:
-    """Give something to call with how far it is."""
+    """Show the progress that the block reports to a callback."""
     shown = Progress(what, unit)
     try:
         yield shown
@@ -68,12 +66,12 @@ def progress(what: str, unit: str) -> Iterator[Progress]:
 
 @contextlib.contextmanager
 def sweeping() -> Iterator[None]:
-    """Show how far the sweeps come that happen meanwhile."""
+    """Show the progress of sweeps within the block."""
     with progress('sweeping', 'objects') as shown:
-        def tell(event: sp.trace.Event) -> None:
+        def show(event: sp.trace.Event) -> None:
             if event.kind == 'progress':
                 shown(event.done)
-        with sp.trace.observe(tell):
+        with sp.trace.observe(show):
             yield
 
 
@@ -81,35 +79,35 @@ def add_superposition(parser: argparse.ArgumentParser) -> None:
     """Add the argument that names a superposition."""
     parser.add_argument(
         'superposition', metavar='VOLUME|ID',
-        help='any of its volumes (POOL/IMAGE or POOL/NAMESPACE/IMAGE), or its id or the '
-             'beginning of it')
+        help='any of its volumes (POOL/IMAGE or POOL/NAMESPACE/IMAGE), or its id, which may '
+             'be abbreviated')
 
 
 def add_nodes(parser: argparse.ArgumentParser) -> None:
     """Add the option that names a backup's block nodes."""
     parser.add_argument('--nodes', default='super',
-                        help="what the names of the backup's block nodes begin with; the "
-                             "volume's number follows (default: %(default)s)")
+                        help="prefix of the names of the backup's block nodes, before the "
+                             "volume's number (default: %(default)s)")
 
 
 def find(protocol: sp.Protocol, text: str) -> sp.Record:
-    """Find the superposition that an argument names.
+    """Return the superposition that an argument names.
 
-    :raises NotSuperposed: there is none, or several ids begin like this
+    :raises NotSuperposed: no id begins with the argument, or several do
     """
     if '/' in text:
         return protocol.find(sp.VolumeRef.parse(text))
-    found = {record.id: record for home in homes(protocol.cluster)
-             for record in protocol.list(home) if record.id.startswith(text)}
-    if len(found) != 1:
+    records = {record.id: record for home in homes(protocol.cluster)
+               for record in protocol.list(home) if record.id.startswith(text)}
+    if len(records) != 1:
         raise sp.NotSuperposed(
-            f'{len(found) or "no"} superpositions have an id that begins with {text}: see '
+            f'{len(records) or "no"} superpositions have an id that begins with {text}: see '
             f'"specreds-super list"')
-    return found.popitem()[1]
+    return records.popitem()[1]
 
 
 def homes(cluster: sp.Cluster, pool: str | None = None) -> Iterator[sp.Home]:
-    """List the pools and namespaces that this user may look into, or those of one pool."""
+    """List the pools and namespaces that the user may read, or those of one pool."""
     for name in [pool] if pool else [entry.name for entry in cluster.pools().values()
                                      if entry.rbd]:
         with cluster.ioctx(name) as io:
@@ -124,7 +122,7 @@ def homes(cluster: sp.Cluster, pool: str | None = None) -> Iterator[sp.Home]:
 
 
 def table(record: sp.Record) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    """Give the columns and values that show one superposition."""
+    """Return the columns and values that show one superposition."""
     volumes = Lines([str(volume.ref) for volume in record.volumes])
     overlays = Lines([str(volume.overlay_ref) for volume in record.volumes])
     clients = Lines(sorted(record.fenced or record.clients))

@@ -20,10 +20,10 @@ _DESCRIPTION = """\
 Two versions of a set of RBD volumes, until one is observed.
 
 When a host is suspected of having failed, "create" makes a child version of its server's
-volumes in a moment. A backup of the server runs on the child version while the primary may
-still run on the parent version. "check" tells whether the primary has written since. "collapse
+volumes at once. A backup of the server runs on the child version while the primary may still
+run on the parent version. "check" reports whether the primary has written since. "collapse
 --promote" fences the primary and makes the child version the real one, unless the primary has
-written; "merge" then writes it down into the volumes. "collapse --abort" drops it.
+written; "merge" then writes it into the volumes. "collapse --abort" drops it.
 """
 _COMMANDS: dict[str, Any] = {
     'create': superposing.Create,
@@ -39,7 +39,7 @@ _COMMANDS: dict[str, Any] = {
 
 
 class SuperApp(app.App):
-    """Holds the connection that the commands share."""
+    """The application with the connection that its commands share."""
 
     def __init__(self) -> None:
         manager = commandmanager.CommandManager('specreds.super')
@@ -62,27 +62,27 @@ class SuperApp(app.App):
             '--user', default='cinder', help='cephx user, without "client." (default: cinder)')
         parser.add_argument(
             '--timeout', type=float, default=10.0, metavar='SECONDS',
-            help='how long Ceph may take to answer any one call (default: %(default)g)')
+            help='limit for each call to Ceph (default: %(default)g)')
         return parser
 
     def initialize_app(self, argv: list[str]) -> None:
-        """Make the connection; it is opened when a command first uses it."""
+        """Create the connection, which opens at its first use."""
         self.cluster = sp.Cluster(self.options.conf, self.options.user, self.options.timeout)
 
     def configure_logging(self) -> None:
-        """Keep the protocol's own log for those who ask for it."""
+        """Show the protocol's own log only if the command is verbose."""
         super().configure_logging()
         quiet = {0: logging.ERROR, 1: logging.INFO}.get(self.options.verbose_level - 1)
         logging.getLogger('specreds_cinder').setLevel(quiet or logging.DEBUG)
 
     def clean_up(self, cmd: Any, result: int, err: BaseException | None) -> None:
-        """Disconnect."""
+        """Close the connection."""
         if self.cluster is not None:
             self.cluster.close()
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command; returns its exit status: 0 done, 1 failed, 2 wrong usage, 3 dirty."""
+    """Run one command; return the exit status: 0 done, 1 failed, 2 wrong usage, 3 dirty."""
     return int(SuperApp().run(sys.argv[1:] if argv is None else argv))
 
 

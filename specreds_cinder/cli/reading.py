@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``list``, ``show`` and ``blockdev``: look at superpositions."""
+"""``list``, ``show`` and ``blockdev``: show superpositions."""
 
 import argparse
 import json
@@ -20,21 +20,21 @@ class List(base.SuperCommand, lister.Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the pool."""
         parser = super().get_parser(prog_name)
-        parser.add_argument('--pool', help='only those with a volume in this pool')
-        parser.add_argument('--long', action='store_true', help='more columns')
+        parser.add_argument('--pool', help='list only those with a volume in this pool')
+        parser.add_argument('--long', action='store_true', help='show more columns')
         return parser
 
     def take_action(self, parsed_args: Any) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        """Read them."""
+        """List the superpositions."""
         protocol = self.protocol
-        found = {record.id: record
-                 for home in common.homes(protocol.cluster, parsed_args.pool)
-                 for record in protocol.list(home)}
+        records = {record.id: record
+                   for home in common.homes(protocol.cluster, parsed_args.pool)
+                   for record in protocol.list(home)}
         columns: tuple[str, ...] = ('id', 'state', 'volumes', 'created at')
         if parsed_args.long:
             columns += ('changed at', 'server', 'reason')
         rows = []
-        for record in sorted(found.values(), key=lambda record: record.created_at):
+        for record in sorted(records.values(), key=lambda record: record.created_at):
             names, values = common.table(record)
             shown = dict(zip(names, values, strict=True))
             rows.append(tuple(shown[column] for column in columns))
@@ -42,7 +42,7 @@ class List(base.SuperCommand, lister.Lister):
 
 
 class Show(base.SuperCommand, show.ShowOne):
-    """Show a superposition, with what its overlays hold and how long its fence lasts."""
+    """Show a superposition, the size of its overlays and the expiry of its fence."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the superposition."""
@@ -51,7 +51,7 @@ class Show(base.SuperCommand, show.ShowOne):
         return parser
 
     def take_action(self, parsed_args: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        """Read it."""
+        """Show the superposition."""
         protocol = self.protocol
         record = common.find(protocol, parsed_args.superposition)
         names, values = common.table(record)
@@ -64,9 +64,9 @@ class Show(base.SuperCommand, show.ShowOne):
 class Blockdev(base.SuperCommand):
     """Print how QEMU opens the child version of each volume.
 
-    By default as shell-quoted -blockdev arguments, one per line, for QEMU and
+    The default is shell-quoted -blockdev arguments, one per line, for QEMU and
     qemu-storage-daemon; the top node of the first volume is named NODES0. Flushes of the guest
-    are not forced out until "collapse --qmp" switches that on.
+    are not forced out until "collapse --qmp" turns that on.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -76,11 +76,11 @@ class Blockdev(base.SuperCommand):
         common.add_nodes(parser)
         parser.add_argument(
             '--filename', action='store_true',
-            help='print a file name instead that qemu-io and other offline tools take')
+            help='print file names for qemu-io and other offline tools instead')
         return parser
 
     def take_action(self, parsed_args: Any) -> None:
-        """Print them."""
+        """Print the arguments."""
         protocol = self.protocol
         record = common.find(protocol, parsed_args.superposition)
         for index, volume in enumerate(record.volumes):

@@ -14,21 +14,21 @@ from specreds_cinder.cli import common
 class Create(base.SuperCommand, show.ShowOne):
     """Put volumes into superposition: all of them at one instant, or none.
 
-    The primary goes on undisturbed. "blockdev" then gives the arguments with which QEMU opens
+    The primary continues undisturbed. "blockdev" then prints the arguments with which QEMU opens
     the child version of each volume.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the volumes, and what is noted with them."""
+        """Add the volumes and their notes."""
         parser = super().get_parser(prog_name)
         parser.add_argument('volumes', nargs='+', metavar='VOLUME',
-                            help='POOL/IMAGE or POOL/NAMESPACE/IMAGE; all volumes of the server')
-        parser.add_argument('--server', help='whose volumes they are, for the record')
-        parser.add_argument('--reason', default='', help='why, for the record')
+                            help='POOL/IMAGE or POOL/NAMESPACE/IMAGE of each volume of the server')
+        parser.add_argument('--server', help='server of the volumes, noted in the record')
+        parser.add_argument('--reason', default='', help='reason, noted in the record')
         return parser
 
     def take_action(self, parsed_args: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        """Do it and show it."""
+        """Create the superposition and show it."""
         refs = [sp.VolumeRef.parse(text) for text in parsed_args.volumes]
         return common.table(self.protocol.super(
             refs, reason=parsed_args.reason, server=parsed_args.server))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The base of the commands: the cloud to ask, and its errors in words."""
+"""The base of the commands: the connection to a cloud, and errors as text."""
 
 import argparse
 
@@ -15,29 +15,29 @@ DIRTY = 3
 class SuperCommand(command.Command):
     """A command on superpositions.
 
-    :ivar status: the exit status of a command that could be done
+    :ivar status: the exit status of a command that succeeded
     """
 
     status = 0
 
     @property
     def client(self) -> client.Superpositions:
-        """The superpositions of the cloud."""
+        """Return the superpositions of the cloud."""
         return client.Superpositions(self.app.client_manager.sdk_connection)
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Run the command.
 
-        :raises CommandError: the API refused, and this is what it said
+        :raises CommandError: the API refused; the message is the API's
         """
         try:
             return super().run(parsed_args) or self.status
-        except sdk_exceptions.SDKException as error:
-            raise exceptions.CommandError(words(error)) from error
+        except sdk_exceptions.SDKException as exc:
+            raise exceptions.CommandError(words(exc)) from exc
 
 
 def words(error: sdk_exceptions.SDKException) -> str:
-    """Give an error as the API put it; what an operator has to look into names the request."""
+    """Return the API's message; that of an internal error also names the request."""
     if not isinstance(error, sdk_exceptions.HttpException):
         return str(error)
     text = str(error.details or error.message)
@@ -50,4 +50,4 @@ def add_superposition(parser: argparse.ArgumentParser, *, several: bool = False)
     """Add the argument that names a superposition."""
     parser.add_argument(
         'superposition', metavar='VOLUME', nargs='+' if several else None,
-        help='any of its volumes (name or ID), or the ID of the superposition')
+        help='ID of the superposition, or any of its volumes (name or ID)')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The superpositions of a cloud, by their REST API."""
+"""A client of the REST API of superpositions."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -12,26 +12,26 @@ import requests
 
 _BASE = '/os-superpositions'
 _HEADERS = {'OpenStack-API-Version': 'superposition 1.0'}
-# What a web server surely takes in one URL.
+# So many ids fit into the URL that any web server accepts.
 _VOLUMES_PER_QUERY = 50
 Superposition = dict[str, Any]
 
 
 class ExtensionMissing(exceptions.SDKException):
-    """The cloud knows nothing of superpositions."""
+    """The cloud does not have the superposition extension."""
 
 
 class NoSuchSuperposition(exceptions.SDKException):
-    """Nothing that a name may stand for."""
+    """No superposition has this id or volume."""
 
 
 class Superpositions:
-    """What the API offers, with names where it wants ids.
+    """The calls of the API; names are accepted where the API requires ids.
 
-    All methods raise ``ExtensionMissing``, or ``HttpException`` with the API's own words.
+    All methods raise ``ExtensionMissing``, or ``HttpException`` with the API's message.
 
-    :param cloud: the connection; its block storage endpoint is the one asked
-    :ivar unreachable: the back ends that did not answer for lists so far, as admins are told
+    :param cloud: the connection whose block storage endpoint is used
+    :ivar unreachable: the back ends that were missing in the lists so far; only an admin sees them
     """
 
     def __init__(self, cloud: connection.Connection) -> None:
@@ -43,7 +43,7 @@ class Superpositions:
                reason: str | None) -> Superposition:
         """Put volumes into superposition.
 
-        :param volume_ids: none for all volumes of the server
+        :param volume_ids: empty for all volumes of the server
         """
         wanted: dict[str, Any] = {}
         if volume_ids:
@@ -56,17 +56,17 @@ class Superpositions:
         return dict(answer.json()['superposition'])
 
     def get(self, superposition_id: str) -> Superposition:
-        """Look at one."""
+        """Return one superposition with all details."""
         answer = self._call('GET', f'{_BASE}/{superposition_id}')
         return dict(answer.json()['superposition'])
 
     def list(self, filters: dict[str, Any], *, limit: int | None = None,
              marker: str | None = None, detail: bool = False) -> Iterator[Superposition]:
-        """List those that meet all filters, page by page.
+        """List the superpositions that match all filters, page by page.
 
-        :param filters: as the API has them
-        :param limit: how many at most
-        :param marker: begin after the one with this id
+        :param filters: names and values of the API's query
+        :param limit: the most to return
+        :param marker: return those after the one with this id
         """
         path = f'{_BASE}/detail' if detail else _BASE
         left = limit
@@ -86,37 +86,37 @@ class Superpositions:
             left = None if left is None else left - len(page)
 
     def eligibility(self, volume_ids: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Ask whether volumes can be superposed, and why not."""
+        """Report for each volume whether it can be superposed, and why not."""
         for first in range(0, len(volume_ids), _VOLUMES_PER_QUERY):
             some = list(volume_ids[first:first + _VOLUMES_PER_QUERY])
             answer = self._call('GET', f'{_BASE}/eligibility', params={'volume_id': some})
             yield from answer.json()['eligibility']
 
     def check(self, superposition_id: str) -> dict[str, Any]:
-        """Ask whether the primary has written."""
+        """Report whether the primary has written since the superposition began."""
         answer = self._call('POST', f'{_BASE}/{superposition_id}/check', json={})
         return dict(answer.json()['check'])
 
     def collapse(self, superposition_id: str, decision: str, *,
                  backup_durable: bool = False) -> dict[str, Any]:
-        """Decide; the outcome is None while that is still under way."""
+        """Decide; the outcome is None while the decision is under way."""
         body = {'collapse': {'decision': decision, 'backup_durable': backup_durable}}
         answer = self._call('POST', f'{_BASE}/{superposition_id}/collapse', json=body)
         return dict(answer.json()['collapse'])
 
     def merge(self, superposition_id: str) -> None:
-        """Have one merged that was promoted."""
+        """Request the merge of a promoted superposition."""
         self._call('POST', f'{_BASE}/{superposition_id}/merge', json={
             'merge': {'step': 'offline'}})
 
     def delete(self, superposition_id: str) -> None:
-        """Abort one."""
+        """Abort a superposition."""
         self._call('DELETE', f'{_BASE}/{superposition_id}')
 
     def find(self, text: str) -> Superposition:
-        """Find what a command means: a superposition's id, or any of its volumes.
+        """Return the superposition with an id, or with a volume.
 
-        :raises NoSuchSuperposition: it is neither
+        :raises NoSuchSuperposition: neither exists
         """
         if _is_uuid(text):
             try:
@@ -130,29 +130,29 @@ class Superpositions:
         filters = {'volume_id': volume.id}
         if volume.project_id not in (None, self._cloud.current_project_id):
             filters['all_tenants'] = '1'
-        for found in self.list(filters, detail=True):
-            return found
+        for superposition in self.list(filters, detail=True):
+            return superposition
         raise NoSuchSuperposition(f'volume {text} is in no superposition')
 
     def volume_ids(self, texts: Sequence[str]) -> Sequence[str]:
-        """Turn the names of volumes into ids, each once; an id is taken as it is."""
+        """Return the ids of volumes without repetition; an id is returned unchecked."""
         return list(dict.fromkeys(
             text if _is_uuid(text) else self._proxy.find_volume(text, ignore_missing=False).id
             for text in texts))
 
     def server_id(self, text: str) -> str:
-        """Turn the name of a server into its id; an id is taken as it is.
+        """Return the id of a server; an id is returned unchecked.
 
-        :raises EndpointNotFound: there is no compute service that knows names
+        :raises EndpointNotFound: the cloud has no compute service to look up a name
         """
         if _is_uuid(text):
             return text
         try:
             self._cloud.session.get_endpoint(service_type='compute')
-        except auth_exceptions.EndpointNotFound as error:
+        except auth_exceptions.EndpointNotFound as exc:
             raise exceptions.EndpointNotFound(
-                f'this cloud has no compute service that knows a server "{text}": give its id'
-            ) from error
+                f'this cloud has no compute service to look up server "{text}": specify its ID'
+            ) from exc
         compute: Any = self._cloud.compute
         return str(compute.find_server(text, ignore_missing=False).id)
 
@@ -161,13 +161,13 @@ class Superpositions:
         if answer.status_code == 404 and not _is_item(answer):
             raise ExtensionMissing(
                 'this cloud does not have the superposition extension: '
-                f'{self._proxy.get_endpoint()} knows no {_BASE}')
+                f'{self._proxy.get_endpoint()} has no {_BASE}')
         exceptions.raise_from_response(answer)
         return answer
 
 
 def _is_item(answer: requests.Response) -> bool:
-    """Tell whether it is the API that misses something, and not its web server a path."""
+    """Return whether a 404 is the API's own, not that of a web server without the path."""
     try:
         return 'itemNotFound' in answer.json()
     except ValueError:

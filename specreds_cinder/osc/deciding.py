@@ -19,22 +19,22 @@ _COLLAPSED = ('id', 'outcome', 'merged', 'durations')
 class Create(base.SuperCommand, command.ShowOne):
     """Put volumes into superposition: all of them at the same instant, or none.
 
-    Each gets a second version, for a backup to run on. The primary goes on undisturbed.
+    Each volume gets a second version for a backup. The primary continues undisturbed.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the volumes."""
         parser = super().get_parser(prog_name)
         parser.add_argument('volumes', metavar='VOLUME', nargs='*',
-                            help='volumes (names or IDs); without any, all of the server')
+                            help='volumes (names or IDs); default: all volumes of the server')
         parser.add_argument('--server', metavar='SERVER',
-                            help='the server (name or ID) that the volumes are attached to')
-        parser.add_argument('--reason', metavar='TEXT', help='why, for whoever looks at it later')
+                            help='server (name or ID) that the volumes are attached to')
+        parser.add_argument('--reason', metavar='TEXT', help='reason, which "show" displays')
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace
                     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        """Superpose."""
+        """Create the superposition."""
         if not parsed_args.volumes and not parsed_args.server:
             raise exceptions.CommandError('name at least one VOLUME, or a --server')
         superpositions = self.client
@@ -47,10 +47,10 @@ class Create(base.SuperCommand, command.ShowOne):
 class Collapse(base.SuperCommand, command.ShowOne):
     """Decide which version of the volumes is the real one.
 
-    --promote makes it the second version, unless the primary has written. Then the outcome is
-    "dirty", and the primary goes on undisturbed; or "late-dirty", if it wrote while it was being
-    fenced: then start it again, no write of it is lost. The exit status is 3 for both. --abort
-    drops the second version. Both can be repeated.
+    --promote chooses the second version, unless the primary has written. If it has, the outcome is
+    "dirty" and the primary continues undisturbed, or "late-dirty" if the primary wrote while it
+    was being fenced: start it again, none of its writes is lost. The exit status is 3 for both.
+    --abort drops the second version. Both can be repeated.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -59,13 +59,13 @@ class Collapse(base.SuperCommand, command.ShowOne):
         base.add_superposition(parser)
         decision = parser.add_mutually_exclusive_group(required=True)
         decision.add_argument('--promote', dest='decision', action='store_const', const='promote',
-                              help='for the backup')
+                              help='choose the version of the backup')
         decision.add_argument('--abort', dest='decision', action='store_const', const='abort',
-                              help='for the primary')
+                              help='choose the version of the primary')
         parser.add_argument(
             '--backup-durable', action='store_true',
-            help="the backup's disks have been flushed, and its flushes are no longer ignored; "
-                 'needed to promote while it runs')
+            help="declare that the backup's disks have been flushed and its flushes are honoured; "
+                 'required to promote a running backup')
         parser.add_argument(
             '--wait', action='store_true',
             help='wait until the superposition has ended: after --promote, until it is merged')
@@ -73,7 +73,7 @@ class Collapse(base.SuperCommand, command.ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace
                     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        """Decide."""
+        """Request the decision."""
         superpositions = self.client
         superposition_id = superpositions.find(parsed_args.superposition)['id']
         result = superpositions.collapse(superposition_id, parsed_args.decision,
@@ -82,7 +82,7 @@ class Collapse(base.SuperCommand, command.ShowOne):
         if parsed_args.wait:
             outcome = _wait(superpositions, superposition_id, outcome, parsed_args.decision)
         elif outcome is None:
-            self.log.warning('superposition %s is %s: this is still under way', superposition_id,
+            self.log.warning('superposition %s is %s: the decision is under way', superposition_id,
                              result.get('state'))
         self.status = base.DIRTY if outcome in ('dirty', 'late-dirty') else 0
         merged = parsed_args.wait and outcome == 'promoted'
@@ -92,26 +92,26 @@ class Collapse(base.SuperCommand, command.ShowOne):
 
 def _wait(superpositions: client.Superpositions, superposition_id: str, outcome: str | None,
           decision: str) -> str:
-    """Wait until it is over.
+    """Wait until a superposition has ended.
 
-    :return: the outcome
-    :raises CommandError: it ended unobserved
+    :returns: the outcome
+    :raises CommandError: it ended between two requests, so that the outcome is unknown
     """
     outcome = waiting.until_gone(superpositions, superposition_id) or outcome
     if outcome is None and decision == 'abort':
         return 'aborted'
     if outcome is None:
         raise exceptions.CommandError(
-            f'superposition {superposition_id} has ended, and its outcome was not seen: it is in '
-            "the volume service's log and notifications")
+            f'superposition {superposition_id} has ended with an unknown outcome: see the log '
+            'and the notifications of the volume service')
     return outcome
 
 
 class Merge(base.SuperCommand):
-    """Write a promoted version down into its volumes now, not a while after it was promoted.
+    """Merge a promoted version into its volumes at once, without the usual delay.
 
-    Nobody may have it open: under a running server its hypervisor merges it. Nothing is lost if
-    this is cut off.
+    No client may have the version open: under a running server its hypervisor merges it. Nothing
+    is lost if the merge is interrupted.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -122,7 +122,7 @@ class Merge(base.SuperCommand):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Have it merged."""
+        """Request the merge."""
         superpositions = self.client
         superposition_id = superpositions.find(parsed_args.superposition)['id']
         superpositions.merge(superposition_id)
@@ -141,22 +141,22 @@ class Delete(base.SuperCommand):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Abort each; one that cannot be does not keep the others."""
+        """Abort each superposition, also after a failure of another one."""
         superpositions = self.client
-        found: dict[str, str] = {}
+        targets: dict[str, str] = {}
         failed = 0
         for text in parsed_args.superposition:
             try:
-                found.setdefault(superpositions.find(text)['id'], text)
-            except sdk_exceptions.SDKException as error:
+                targets.setdefault(superpositions.find(text)['id'], text)
+            except sdk_exceptions.SDKException as exc:
                 failed += 1
-                self._failed(text, error)
-        for superposition_id, text in found.items():
+                self._failed(text, exc)
+        for superposition_id, text in targets.items():
             try:
                 superpositions.delete(superposition_id)
-            except sdk_exceptions.SDKException as error:
+            except sdk_exceptions.SDKException as exc:
                 failed += 1
-                self._failed(text, error)
+                self._failed(text, exc)
             else:
                 if parsed_args.wait:
                     waiting.until_gone(superpositions, superposition_id)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Says on stderr how something stands that lasts."""
+"""Status on stderr of what takes long."""
 
 import sys
 import time
@@ -11,7 +11,7 @@ _CLEAR = '\r\x1b[K'
 
 
 class StatusLine:
-    """One line that changes on a terminal; elsewhere a line now and then, once it has lasted."""
+    """A status line: rewritten in place on a terminal, printed every ten seconds elsewhere."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -27,7 +27,7 @@ class StatusLine:
             print(_CLEAR, end='', file=sys.stderr, flush=True)
 
     def say(self, text: str) -> None:
-        """Tell how it stands."""
+        """Show a status."""
         now = time.monotonic()
         line = f'{text}, {now - self._began:.0f} s'
         if self._terminal:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``list``, ``show``, ``check`` and ``eligibility``: they change nothing."""
+"""``list``, ``show``, ``check`` and ``eligibility``: commands that change nothing."""
 
 import argparse
 from typing import Any
@@ -21,23 +21,23 @@ class List(base.SuperCommand, command.Lister):
         """Add the filters."""
         parser = super().get_parser(prog_name)
         parser.add_argument('--all-projects', action='store_true',
-                            help='those of all projects (admin or service role)')
+                            help='list those of all projects (admin or service role)')
         parser.add_argument(
             '--state', metavar='STATE',
-            help='only those in this state: creating, superposed, collapsing, promoted, merging, '
-                 'merged, aborting, or unknown where a volume service does not answer')
+            help='list only those in this state: creating, superposed, collapsing, promoted, '
+                 'merging, merged, aborting, or unknown if their volume service does not answer')
         parser.add_argument('--server', metavar='SERVER',
-                            help="only those of this server's volumes (name or ID)")
-        parser.add_argument('--long', action='store_true', help='show more about each')
+                            help="list only those of this server's volumes (name or ID)")
+        parser.add_argument('--long', action='store_true', help='show more columns')
         parser.add_argument('--limit', type=int, action=parseractions.NonNegativeAction,
-                            metavar='N', help='show N at most')
+                            metavar='N', help='list at most N')
         parser.add_argument('--marker', metavar='ID',
-                            help='begin after the superposition with this ID')
+                            help='list those after the superposition with this ID')
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace
                     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        """List."""
+        """List the superpositions."""
         superpositions = self.client
         filters: dict[str, Any] = {}
         if parsed_args.all_projects:
@@ -49,13 +49,13 @@ class List(base.SuperCommand, command.Lister):
         found = list(superpositions.list(filters, limit=parsed_args.limit,
                                          marker=parsed_args.marker, detail=parsed_args.long))
         if superpositions.unreachable:
-            self.log.warning('no answer from %s: what is there is listed as unknown',
+            self.log.warning('no answer from %s: their superpositions are listed as unknown',
                              ', '.join(sorted(superpositions.unreachable)))
         return shown.many(found, long=parsed_args.long)
 
 
 class Show(base.SuperCommand, command.ShowOne):
-    """Show a superposition: its state and volumes, who began it, and why."""
+    """Show a superposition: its state and volumes, its creator, and its reason."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the superposition."""
@@ -65,14 +65,14 @@ class Show(base.SuperCommand, command.ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace
                     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        """Show."""
+        """Show the superposition."""
         return shown.one(self.client.find(parsed_args.superposition))
 
 
 class Check(base.SuperCommand, command.ShowOne):
-    """Tell whether the primary has written since the superposition began.
+    """Report whether the primary has written since the superposition began.
 
-    Changes nothing. The exit status is 3 if it has.
+    Nothing is changed. The exit status is 3 if the primary has written.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -83,7 +83,7 @@ class Check(base.SuperCommand, command.ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace
                     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        """Check."""
+        """Check the superposition."""
         superpositions = self.client
         superposition_id = superpositions.find(parsed_args.superposition)['id']
         report = superpositions.check(superposition_id)
@@ -92,7 +92,7 @@ class Check(base.SuperCommand, command.ShowOne):
 
 
 class Eligibility(base.SuperCommand, command.Lister):
-    """Tell whether volumes can be superposed, and why not."""
+    """Report whether volumes can be superposed, and why not."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the volumes."""
@@ -102,7 +102,7 @@ class Eligibility(base.SuperCommand, command.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace
                     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        """Ask."""
+        """Check the volumes."""
         superpositions = self.client
         answers = superpositions.eligibility(superpositions.volume_ids(parsed_args.volumes))
         return (tuple(_ELIGIBILITY.values()),

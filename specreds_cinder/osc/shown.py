@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How superpositions are shown: bare values for programs, sizes and lines for people."""
+"""Output of superpositions: plain values for programs, units and lines for people."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -32,28 +32,28 @@ _LONG = {
 
 
 class Volumes(columns.FormattableColumn[list[dict[str, Any]]]):
-    """Volumes, shown to people one per line."""
+    """Volumes; for people, one per line."""
 
     def human_readable(self) -> str:
-        """Join them."""
+        """Return one line per volume."""
         return '\n'.join(
             f'{volume["id"]} ({size(volume["size_bytes"])}, overlay '
             f'{size(volume["overlay_bytes"])})' for volume in self._value)
 
 
 class Size(columns.FormattableColumn[int]):
-    """A number of bytes, shown to people with a unit."""
+    """A number of bytes; for people, with a unit."""
 
     def human_readable(self) -> str:
-        """Choose the unit."""
+        """Return the size with a unit."""
         return size(self._value)
 
 
 class Durations(columns.FormattableColumn[dict[str, float]]):
-    """Seconds by part of the work, shown to people one per line."""
+    """Seconds of each part of the work; for people, one part per line."""
 
     def human_readable(self) -> str:
-        """Round them to milliseconds."""
+        """Return one line per part, rounded to milliseconds."""
         return '\n'.join(f'{part}: {took:.3f} s' for part, took in self._value.items())
 
 
@@ -69,9 +69,9 @@ _FORMATS = {
 
 
 def size(value: int | None) -> str:
-    """Write a number of bytes for people, as Cinder counts: a volume of size 1 has 1 GiB.
+    """Return a number of bytes with a binary unit, as Cinder counts: a volume of size 1 is 1 GiB.
 
-    :param value: None where a volume service does not tell
+    :param value: None if the volume service has not reported it
     """
     if value is None:
         return 'unknown'
@@ -80,16 +80,16 @@ def size(value: int | None) -> str:
 
 
 def one(superposition: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    """Give the columns and values that show one superposition."""
+    """Return the columns and values of one superposition."""
     fields = _FIELDS + tuple(field for field in _ADMIN_FIELDS if field in superposition)
     return fields, values(superposition, fields)
 
 
 def many(superpositions: Sequence[Mapping[str, Any]], *, long: bool
          ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-    """Give the headers and rows that show superpositions.
+    """Return the headers and rows of superpositions.
 
-    :param long: they have all their fields, and all are shown
+    :param long: show all fields; the superpositions have to have them
     """
     shown = _LONG if long else _BRIEF
     rows = [{'volume_ids': [volume['id'] for volume in each.get('volumes', ())], **each}
@@ -99,7 +99,7 @@ def many(superpositions: Sequence[Mapping[str, Any]], *, long: bool
 
 def values(entry: Mapping[str, Any], fields: Sequence[str] | Mapping[str, Any]
            ) -> tuple[Any, ...]:
-    """Give the values of some fields; what has none is None."""
+    """Return the values of some fields; a missing one is None."""
     return tuple(_FORMATS[field](entry[field])
                  if field in _FORMATS and entry.get(field) is not None else entry.get(field)
                  for field in fields)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waiting until a superposition has ended."""
+"""Wait until a superposition has ended."""
 
 from collections.abc import Callable
 import time
@@ -17,11 +17,11 @@ _SLOWEST_S = 2.0
 
 def until_gone(superpositions: client.Superpositions, superposition_id: str,
                sleep: Callable[[float], None] = time.sleep) -> str | None:
-    """Wait until there is no such superposition, and show how far it is.
+    """Wait until a superposition no longer exists, and show its progress.
 
-    A service that does not answer is asked again, however long it takes.
+    A service that does not answer is asked again without limit.
 
-    :return: the outcome, if one was seen
+    :returns: the outcome, if any answer had one
     """
     outcome: str | None = None
     pause = _FIRST_S
@@ -31,8 +31,8 @@ def until_gone(superpositions: client.Superpositions, superposition_id: str,
                 now = superpositions.get(superposition_id)
             except exceptions.NotFoundException:
                 return outcome
-            except (exceptions.HttpException, auth_exceptions.ConnectFailure) as error:
-                if getattr(error, 'status_code', None) in range(400, 500):
+            except (exceptions.HttpException, auth_exceptions.ConnectFailure) as exc:
+                if getattr(exc, 'status_code', None) in range(400, 500):
                     raise
                 line.say(f'superposition {superposition_id}: the service does not answer')
             else:

@@ -48,7 +48,7 @@ class CreateTest(cloud.CommandTest):
     def test_the_name_of_a_server_where_there_are_none(self) -> None:
         del self.cloud.endpoints['compute']
         self.run_super('create', '--server', 'vm1', status=1)
-        self.assertIn('no compute service that knows a server "vm1": give its id',
+        self.assertIn('no compute service to look up server "vm1": specify its ID',
                       self.stderr.getvalue())
 
     def test_nothing_named(self) -> None:
@@ -289,7 +289,7 @@ class CollapseTest(cloud.CommandTest):
         self._decided(None, status=202)
         self.gone()
         self.run_super('collapse', '--promote', '--wait', cloud.ID, status=1)
-        self.assertIn('its outcome was not seen', self.stderr.getvalue())
+        self.assertIn('has ended with an unknown outcome', self.stderr.getvalue())
 
     def test_abort_that_ended_unseen_is_one(self) -> None:
         self._decided(None, status=202)
@@ -350,7 +350,7 @@ class ErrorTest(cloud.CommandTest):
         self.volume()
         self.run_super(*words, status=1)
         self.assertIn('this cloud does not have the superposition extension: '
-                      f'{cloud.CINDER} knows no /os-superpositions', self.stderr.getvalue())
+                      f'{cloud.CINDER} has no /os-superpositions', self.stderr.getvalue())
 
 
 class HelpTest(cloud.CommandTest):

@@ -11,6 +11,8 @@ from specreds_nova.tests.unit.packaging import language
 
 # Packages and modules that follow HACKING.rst. The list only grows.
 REWRITTEN = (
+    'specreds_cinder/cli',
+    'specreds_cinder/osc',
     'specreds_cinder/tests/unit/test_walkthroughs.py',
     'specreds_cinder/tests/walkthroughs.py',
     'specreds_nova/tests/unit/packaging/test_map.py',
@@ -20,6 +22,7 @@ REWRITTEN = (
 # Pages that follow HACKING.rst. The list only grows.
 PAGES = (
     'HACKING.rst',
+    'doc/source/cli/index.rst',
     'doc/source/contributor/map.rst',
     'doc/source/index.rst',
     'doc/source/quickstart.rst',
