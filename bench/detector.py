@@ -338,7 +338,8 @@ def _limits(figures: dict[str, float], bus: bool) -> str:
 
 def _body(host: int, number: int) -> bytes:
     """A beat as oslo.messaging puts it on the bus."""
-    beat = model.Beat(f'cn{host}', f'{host:016x}', number, INTERVAL, 0.312, 0.207)
+    beat = model.Beat(f'cn{host}', f'{host:016x}', number, INTERVAL, 0.312, 0.207,
+                      kernel=f'{host:036x}', running=f'{host:016x}')
     return beats.wrap('beat', {'beat': beats.encode(beat)})
 
 

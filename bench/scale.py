@@ -179,6 +179,11 @@ class _Cloud:
         time.sleep(seconds)
         return False
 
+    def running(self, host: str, server: str) -> bool | None:
+        """It cannot be known."""
+        del host, server
+        return None
+
     def beats(self, host: str) -> bool:
         """The others do."""
         return host != 'dead'

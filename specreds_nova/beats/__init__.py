@@ -4,8 +4,9 @@
 Method ``beat`` with the beat as a dictionary; and ``echo``, by which an engine hears itself.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 import dataclasses
+import hashlib
 import json
 from typing import Any
 
@@ -24,7 +25,12 @@ _NO = object()
 _DEFAULTS = {field.name: field.default for field in dataclasses.fields(model.Beat)}
 _FIELDS = frozenset(_DEFAULTS)
 # Tuples, which are lists on the bus.
-_LISTS = ('ended', 'ready')
+_LISTS = ('ended', 'ready', 'domains')
+
+
+def digest(domains: Iterable[str]) -> str:
+    """Return what stands for a set of domains in a beat that does not list them."""
+    return hashlib.blake2b(' '.join(sorted(domains)).encode(), digest_size=8).hexdigest()
 
 
 def encode(beat: model.Beat) -> dict[str, Any]:
@@ -47,8 +53,10 @@ def decode(told: Mapping[str, Any]) -> model.Beat:
     if not (isinstance(beat.host, str) and isinstance(beat.boot, str)
             and isinstance(beat.number, int) and 0 < beat.interval < LONGEST):
         raise ValueError(f'{beat} is no beat')
-    if beat.ended or beat.ready:
-        return dataclasses.replace(beat, ended=tuple(beat.ended), ready=tuple(beat.ready))
+    if beat.ended or beat.ready or beat.domains is not None:
+        domains = None if beat.domains is None else tuple(beat.domains)
+        return dataclasses.replace(beat, ended=tuple(beat.ended), ready=tuple(beat.ready),
+                                   domains=domains)
     return beat
 
 

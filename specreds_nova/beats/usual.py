@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The usual beat, read without JSON: an engine of 1,000 hosts gets 5,000 of them per second.
 
-What differs between one beat and the next are six values; JSON within JSON takes more than twice
+What differs between one beat and the next are eight values; JSON within JSON takes more than twice
 as long to find them as one pattern does. Whatever is not as usual does not match, and is for JSON.
 """
 
@@ -17,10 +17,11 @@ _SECONDS = rb'((?:0|[1-9]\d{0,8})\.\d{1,9})'
 
 def _pattern() -> re.Pattern[bytes]:
     """Make it of a beat as it is sent, so that there is one place that says how that is."""
-    beat = model.Beat('HOST', 'BOOT', 1111, 22.25, 33.25, 44.25)
+    beat = model.Beat('HOST', 'BOOT', 1111, 22.25, 33.25, 44.25, kernel='KERNEL', running='DIGEST')
     text = re.escape(beats.wrap('beat', {'beat': beats.encode(beat)}))
     for value, found in ((b'HOST', _WORD), (b'BOOT', _WORD), (b'1111', _COUNT),
-                         (b'22.25', _SECONDS), (b'33.25', _SECONDS), (b'44.25', _SECONDS)):
+                         (b'22.25', _SECONDS), (b'33.25', _SECONDS), (b'44.25', _SECONDS),
+                         (b'KERNEL', _WORD), (b'DIGEST', _WORD)):
         text = text.replace(re.escape(value), found)
     return re.compile(text)
 
@@ -33,9 +34,9 @@ def read(body: bytes) -> model.Beat | None:
     found = _match(body)
     if found is None:
         return None
-    host, boot, number, interval, libvirt_age, storage_age = found.groups()
+    host, boot, number, interval, libvirt_age, storage_age, kernel, running = found.groups()
     seconds = float(interval)
     if not 0 < seconds < beats.LONGEST:
         return None
     return model.Beat(host.decode(), boot.decode(), int(number), seconds, float(libvirt_age),
-                      float(storage_age))
+                      float(storage_age), kernel=kernel.decode(), running=running.decode())

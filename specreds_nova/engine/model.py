@@ -60,6 +60,9 @@ class Beat:
     :ivar ended: UUIDs of servers whose domain has crashed or panicked lately
     :ivar ready: ids of backups on it that have become ready lately
     :ivar leaving: nova-compute is being stopped: what comes next is silence, and means nothing
+    :ivar kernel: another one after each boot of the host; empty from a host that does not say it
+    :ivar running: digest of the UUIDs of the domains that run; empty until libvirt has answered
+    :ivar domains: these UUIDs, in a beat now and then and after each change; None in the others
     """
 
     host: str
@@ -71,6 +74,9 @@ class Beat:
     ended: tuple[str, ...] = ()
     ready: tuple[str, ...] = ()
     leaving: bool = False
+    kernel: str = ''
+    running: str = ''
+    domains: tuple[str, ...] | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -31,6 +31,7 @@ from specreds_nova.engine.recovery import crashes
 from specreds_nova.engine.recovery import dispatch
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.world import clock as clocks
+from specreds_nova.engine.world import compute
 from specreds_nova.engine.world import connect
 from specreds_nova.engine.world import suspects
 
@@ -224,7 +225,8 @@ class Engine:
             down = (service['state'] == 'down' and service['status'] == 'enabled'
                     and not service.get('forced_down'))
             if down:
-                self._monitor.note(name, evidence.NOVA, service.get('updated_at'))
+                self._monitor.note(name, evidence.NOVA, service.get('updated_at'),
+                                   seen=compute.updated(service))
             else:
                 self._monitor.withdraw(name, evidence.NOVA)
 

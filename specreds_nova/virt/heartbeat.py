@@ -6,6 +6,7 @@ out by others, which may hang for as long as those do; it only tells since when.
 """
 
 from collections.abc import Callable, Mapping
+import pathlib
 import time
 from typing import Any
 import uuid
@@ -22,6 +23,9 @@ LOG = logging.getLogger(__name__)
 
 # Seconds for which it is told what has happened: several beats may be lost.
 _REMEMBER = 10.0
+# Seconds between two lists of the domains that run, and for which a new one is repeated.
+_LIST, _CHANGED = 5.0, 1.0
+_KERNEL = pathlib.Path('/proc/sys/kernel/random/boot_id')
 # Seconds that the last beat may take.
 _GOODBYE = 1.0
 
@@ -32,14 +36,18 @@ class Heartbeat(pulse.Pulse):
     :param conf: the global configuration
     :param host: its name in Nova
     :param asked: what is asked whether it answers; by ``libvirt`` and ``storage``
+    :param domains: returns the UUIDs of the domains that run, None while that is not known
     """
 
-    def __init__(self, conf: Any, host: str, asked: Mapping[str, probes.Probe]) -> None:
+    def __init__(self, conf: Any, host: str, asked: Mapping[str, probes.Probe],
+                 domains: Callable[[], frozenset[str] | None] = lambda: None) -> None:
         super().__init__('specreds-heartbeat', conf.specreds.heartbeat_interval)
         self._host = host
         self._boot = uuid.uuid4().hex[:16]
         self._number = 0
+        self._kernel = _kernel()
         self._asked = asked
+        self._domains = _Domains(domains)
         self._ended, self._ready = _Lately(), _Lately()
         self._sender = sending.Sender(conf)
         self._failing = False
@@ -78,10 +86,12 @@ class Heartbeat(pulse.Pulse):
 
     def _next(self, leaving: bool = False) -> model.Beat:
         ages = {name: probe.age() for name, probe in self._asked.items()}
+        running, domains = self._domains.said()
         beat = model.Beat(
             host=self._host, boot=self._boot, number=self._number, interval=self._interval,
             libvirt_age=ages.get('libvirt'), storage_age=ages.get('storage'),
-            ended=self._ended.all(), ready=self._ready.all(), leaving=leaving)
+            ended=self._ended.all(), ready=self._ready.all(), leaving=leaving,
+            kernel=self._kernel, running=running, domains=domains)
         self._number += 1
         return beat
 
@@ -114,6 +124,39 @@ class _Lately:
             return tuple(self._at)
 
 
+class _Domains:
+    """What beats say of the domains that run: mostly a digest, and the list now and then.
+
+    :param domains: returns their UUIDs, None while that is not known
+    """
+
+    def __init__(self, domains: Callable[[], frozenset[str] | None]) -> None:
+        self._domains = domains
+        self._last: frozenset[str] | None = None
+        self._digest = ''
+        self._changed = self._listed = float('-inf')
+
+    def said(self) -> tuple[str, tuple[str, ...] | None]:
+        """Return the digest, and the list if this beat is to have it."""
+        domains, now = self._domains(), time.monotonic()
+        if domains is None:
+            return '', None
+        if domains != self._last:
+            self._last, self._digest, self._changed = domains, beats.digest(domains), now
+        if now - self._changed >= _CHANGED and now - self._listed < _LIST:
+            return self._digest, None
+        self._listed = now
+        return self._digest, tuple(sorted(domains))
+
+
+def _kernel() -> str:
+    """Return the id of this boot of the kernel; empty if it does not say it."""
+    try:
+        return _KERNEL.read_text().strip()
+    except OSError:
+        return ''
+
+
 def of(conf: Any, host: str, uri: str, overlooked: Callable[[str], bool]) -> Heartbeat:
     """Give the heartbeat of a host.
 
@@ -126,7 +169,7 @@ def of(conf: Any, host: str, uri: str, overlooked: Callable[[str], bool]) -> Hea
     asked: dict[str, probes.Probe] = {'libvirt': libvirt_probe}
     if probes.Storage.users(conf):
         asked['storage'] = probes.Storage(conf)
-    heartbeat = Heartbeat(conf, host, asked)
+    heartbeat = Heartbeat(conf, host, asked, lambda: libvirt_probe.domains)
 
     def crashed(server: str) -> None:
         if not overlooked(server):

@@ -78,6 +78,7 @@ class Libvirt(Probe):
 
     :param uri: of libvirt
     :ivar on_crash: is told of the servers whose domains crash
+    :ivar domains: UUIDs of the domains that ran at its last answer; None before the first one
     """
 
     def __init__(self, conf: Any, uri: str) -> None:
@@ -85,18 +86,20 @@ class Libvirt(Probe):
         self._uri = uri
         self._connection: Any = None
         self.on_crash: Callable[[str], None] = lambda server: None
+        self.domains: frozenset[str] | None = None
 
     def ask(self) -> None:
-        """List the domains, as short as it can be done."""
+        """List the domains that run, in one call."""
         if self._connection is None:
             self._connection = self._connect()
         try:
-            self._connection.listDomainsID()
+            active = self._connection.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE)
         except libvirt.libvirtError:
             with contextlib.suppress(libvirt.libvirtError):
                 self._connection.close()
             self._connection = None
             raise
+        self.domains = frozenset(domain.UUIDString() for domain in active)
 
     def _connect(self) -> Any:
         try:

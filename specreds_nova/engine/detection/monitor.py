@@ -136,16 +136,22 @@ class Monitor:
         with self._lock:
             self._hosts.pop(host, None)
 
-    def note(self, host: str, kind: str, measured: object, share: float = 1.0) -> None:
+    def note(self, host: str, kind: str, measured: object, share: float = 1.0,
+             seen: float | None = None) -> None:
         """Take evidence that others have of a host. It is forgotten unless it is repeated.
 
         :param measured: what the words of the kind are about
+        :param seen: when the others heard the host last, in seconds since the epoch: what they
+            say of a nova-compute that has ended since is left out
         :raises KeyError: there is no such kind
         """
         found = evidence.of(kind, measured, self._clock.now(), share)
         at = self._listening.at(found.at)
         with self._lock:
             watched_host = self._hosts.get(host) or self._add(host, at, self._settings.interval)
+            if seen is not None and seen < watched_host.started:
+                watched_host.noted.pop(kind, None)
+                return
             watched_host.noted[kind] = found
             watched_host.notable = True
 
@@ -225,6 +231,12 @@ class Monitor:
             return (found is not None and found.beat is not None
                     and backup in found.beat.ready)
 
+    def runs(self, host: str, server: str) -> bool | None:
+        """Return whether a server's domain runs on a host, as it says; None if it does not yet."""
+        with self._lock:
+            found = self._hosts.get(host)
+            return None if found is None else found.runs(server)
+
     def number(self, host: str) -> int | None:
         """Give the number of the latest beat of a host; None if there was none."""
         with self._lock:
@@ -275,6 +287,7 @@ class Monitor:
             if not host.suspected:
                 host.suspected, host.since = True, now
                 host.suspected_boot = host.boot
+                host.suspected_kernel = host.beat.kernel if host.beat else ''
                 host.why = tuple(one.told() for one in found)
                 self._news.append(('suspected', (host.name, host.why)))
         elif host.suspected and (host.calm >= self._settings.clear_beats or host.leaving

@@ -55,9 +55,10 @@ class Watched:
     :param interval: seconds between its beats, unless it says otherwise
     """
 
-    __slots__ = ('accrual', 'beat', 'boot', 'calm', 'crashed', 'doubted', 'flaps', 'heard',
-                 'interval', 'name', 'notable', 'noted', 'number', 'since', 'suspected',
-                 'suspected_boot', 'well', 'why', 'word', 'word_reason')
+    __slots__ = ('accrual', 'beat', 'boot', 'calm', 'crashed', 'domains', 'doubted', 'flaps',
+                 'heard', 'interval', 'name', 'notable', 'noted', 'number', 'since', 'started',
+                 'suspected', 'suspected_boot', 'suspected_kernel', 'well', 'why', 'word',
+                 'word_reason')
 
     def __init__(self, name: str, settings: accrual.Settings, at: float, interval: float) -> None:
         self.name = name
@@ -83,6 +84,12 @@ class Watched:
         self.why: tuple[Mapping[str, Any], ...] = ()
         self.flaps: collections.deque[float] = collections.deque(maxlen=100)
         self.crashed: frozenset[str] = frozenset()
+        # The latest list of the domains that run: its digest, and their UUIDs.
+        self.domains: tuple[str, frozenset[str]] = ('', frozenset())
+        # When this nova-compute was heard for the first time, in seconds since the epoch.
+        self.started = 0.0
+        # The kernel that ran when the host was suspected last.
+        self.suspected_kernel = ''
 
     @property
     def leaving(self) -> bool:
@@ -99,6 +106,9 @@ class Watched:
             self.accrual.begin(at, beat.interval)
             self.crashed = frozenset()
             self.calm = 0
+            self.started = now
+            # What was said of the nova-compute that has ended says nothing of this one.
+            self.noted.pop(evidence.NOVA, None)
         elif beat.number <= self.number:
             return False
         else:
@@ -114,6 +124,8 @@ class Watched:
         self.interval = beat.interval
         self.beat = beat
         self.heard = now
+        if beat.domains is not None:
+            self.domains = beat.running, frozenset(beat.domains)
         if not self.suspected:
             self.well = now
         self.doubted = False
@@ -125,6 +137,20 @@ class Watched:
         # What is not told any more is over: the next crash of the server is another one.
         self.crashed = frozenset(beat.ended)
         return new
+
+    def runs(self, server: str) -> bool | None:
+        """Return whether a server's domain runs here, by the latest beat; None if it is not known.
+
+        A host that does not say what runs on it is believed to run everything.
+        """
+        beat = self.beat
+        if beat is None or not beat.kernel:
+            return True
+        digest, domains = self.domains
+        if beat.running and beat.running == digest:
+            return server in domains
+        # The kernel under which it ran is gone, and its domain with it, unless a list says more.
+        return False if self.suspected_kernel not in ('', beat.kernel) else None
 
     def troubled_since(self) -> float:
         """Give the moment since which it is silent."""

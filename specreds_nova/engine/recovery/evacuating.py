@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where there can be no backup: the primary is fenced, so that Nova can evacuate it as ever."""
 
+from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.recovery import deciding
 from specreds_nova.engine.recovery import preparing
 from specreds_nova.engine.recovery import run as runs
@@ -29,11 +30,13 @@ def fence(run: runs.Run, decided: verdicts.Verdict) -> verdicts.Verdict:
 
 def _wait(run: runs.Run) -> verdicts.Verdict | None:
     """Wait until nobody can say that it was too early."""
-    until = run.recovery.suspected + run.options.evacuate_after
     while True:
         run.fresh()
         if found := run.spared():
             return found
+        # A host that has failed once more meanwhile is waited for anew.
+        host = run.insist(run.world.store.host, run.recovery.host)
+        until = max(run.recovery.suspected, host.since) + run.options.evacuate_after
         if run.now >= until:
             return None
         run.pause(min(_PAUSE, max(until - run.now, 0.0)))
@@ -85,5 +88,19 @@ def _unfenced(run: runs.Run, why: str) -> verdicts.Verdict:
     run.fresh()
     if found := run.spared():
         return found
+    if run.world.suspects.beats(run.recovery.host):
+        _restart_there(run)
     deciding.commit(run)
     return verdicts.Verdict(verdicts.PROMOTED, f'evacuated without a fence: {why}')
+
+
+def _restart_there(run: runs.Run) -> None:
+    """Have the server started where it was, as after its crash: its host is back without it.
+
+    Without a fence Nova might start it there while it is evacuated, and it would run twice.
+
+    :raises Again: always; the next attempt is that of a crashed server
+    """
+    crash = evidence.of(evidence.CRASH, run.recovery.server, run.now)
+    run.change(why=(*run.recovery.why, crash.told()))
+    raise runs.Again(f'{run.recovery.host} is back without it')

@@ -100,7 +100,7 @@ class _Restart:
         run = self._run
         if run.recovery.abort:
             return verdicts.Verdict(verdicts.ABORTED, 'an operator wants it to end')
-        if run.world.store.host(run.recovery.host).state == model.TRUSTED:
+        if run.world.store.host(run.recovery.host).state == model.TRUSTED or self._returned():
             return None
         # Whatever is done about the host is done about this server, too, once this is over.
         if not runs.before_commit(run.recovery):
@@ -109,6 +109,12 @@ class _Restart:
                 # What Nova was asked for here keeps it from being moved.
                 run.world.compute.reset(server.id)
         return verdicts.Verdict(verdicts.FAILED, f'{run.recovery.host} is suspected as well')
+
+    def _returned(self) -> bool:
+        """Return whether it is the host that had failed, and that is well again."""
+        why = self._run.recovery.why
+        return (any(one.get('kind') != evidence.CRASH for one in why)
+                and self._run.world.suspects.beats(self._run.recovery.host))
 
     def _look(self) -> verdicts.Verdict | None:
         """Look once at what Nova says of it, and ask Nova to start it if that is due."""

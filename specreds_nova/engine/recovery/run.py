@@ -26,6 +26,8 @@ _SOON = 0.1
 _LATER = 2.0
 # Seconds for which what was read is as good as read now.
 _MOMENT = 1.0
+# Seconds that a host that is back has for saying what runs on it, and Nova for what it is doing.
+_UNKNOWN = 20.0
 SUPER = 'super'
 START = 'start'
 WITHDRAW = 'withdraw'
@@ -253,9 +255,20 @@ class Run:
             return None
         if self._written:
             return verdicts.Verdict(verdicts.PRIMARY, 'it has written')
-        if not self.world.suspects.suspected(self._recovery.host):
+        if self.back():
             return verdicts.Verdict(verdicts.PRIMARY, f'{self._recovery.host} is back')
         return None
+
+    def back(self) -> bool:
+        """Return whether the host is not suspected, and says that the server runs on it.
+
+        A host that has booted again, or has lost the server's domain otherwise, is no living
+        primary. Its recovery goes on: the storage decides as ever, so that nothing is lost if
+        Nova starts the server there meanwhile, and nothing depends on a host that has just failed.
+        """
+        host, suspects = self._recovery.host, self.world.suspects
+        return (not suspects.suspected(host)
+                and bool(suspects.running(host, self._recovery.server)))
 
     def wrote(self) -> None:
         """Note that the primary has written since: what has, always has."""
@@ -264,11 +277,39 @@ class Run:
     def spared(self) -> verdicts.Verdict | None:
         """The same right before the decision: it is never against a host that beats and is well.
 
-        An operator's word begins a race, but does not decide it.
+        An operator's word begins a race, but does not decide it. A host that is well without the
+        server does not speak for it, unless somebody has stopped the server or is at work on it.
         """
-        if not self.insisting() and self.world.suspects.beats(self._recovery.host):
-            return verdicts.Verdict(verdicts.PRIMARY, f'{self._recovery.host} is well')
+        host, suspects = self._recovery.host, self.world.suspects
+        until = self.now + _UNKNOWN
+        while not self.insisting() and suspects.beats(host):
+            runs = suspects.running(host, self._recovery.server)
+            if runs:
+                return verdicts.Verdict(verdicts.PRIMARY, f'{host} is well')
+            if runs is not None or self.now >= until:
+                found = self._handled(until)
+                if found is None or found.kind != verdicts.AGAIN:
+                    return found or self.over()
+            self.pause(_SOON)
         return self.over()
+
+    def _handled(self, until: float) -> verdicts.Verdict | None:
+        """Say what Nova or its users do with a server that does not run on its host, if anything.
+
+        :param until: seconds since the epoch until which what Nova is doing may end
+        :returns: ``AGAIN`` for: ask again
+        """
+        host, compute = self._recovery.host, self.world.compute
+        server = self.server(anew=True)
+        if server is None:
+            return verdicts.Verdict(verdicts.ABORTED, 'the server is deleted')
+        if server.host != host:
+            return verdicts.Verdict(verdicts.ABORTED, f'the server is on {server.host} now')
+        if server.task is not None:
+            return verdicts.Verdict(verdicts.AGAIN) if self.now < until else None
+        if server.status == 'SHUTOFF' and not self.insist(compute.stopped_by_itself, server.id):
+            return verdicts.Verdict(verdicts.PRIMARY, 'somebody has stopped it')
+        return None
 
     def insisting(self) -> bool:
         """Tell whether the primary may be fenced although its host is well.

@@ -87,10 +87,8 @@ class Compute:
         if not found:
             return {}
         [one] = found
-        updated = one.get('updated_at')
         return {'up': one['state'] == 'up', 'enabled': one['status'] == 'enabled',
-                'forced_down': bool(one.get('forced_down')),
-                'updated': timeutils.parse_isotime(updated + 'Z').timestamp() if updated else 0.0}
+                'forced_down': bool(one.get('forced_down')), 'updated': updated(one)}
 
     def services(self) -> Mapping[str, Mapping[str, Any]]:
         """Give what Nova says of all hosts' nova-compute, as its API has it."""
@@ -154,6 +152,12 @@ class Compute:
     def _where(self, server_id: str) -> str | None:
         found = self.server(server_id)
         return None if found is None else found.host
+
+
+def updated(service: Mapping[str, Any]) -> float:
+    """Return when a service has reported to Nova last, in seconds since the epoch; 0 for never."""
+    told = service.get('updated_at')
+    return timeutils.parse_isotime(told + 'Z').timestamp() if told else 0.0
 
 
 def _server(shown: Mapping[str, Any], groups: Mapping[str, Mapping[str, Any]]) -> model.Server:

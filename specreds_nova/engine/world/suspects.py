@@ -36,6 +36,10 @@ class Suspects:
         stalls = (found.libvirt_age or 0.0, found.storage_age or 0.0)
         return found.silence < found.patience and max(stalls) < _STALL
 
+    def running(self, host: str, server: str) -> bool | None:
+        """Return whether a server's domain runs on a host; None if it has not said yet."""
+        return self._monitor.runs(host, server)
+
     def await_ready(self, host: str, backup: str, seconds: float) -> bool:
         """Wait until a host says that a backup on it is ready, and tell whether it did."""
         until = self._clock.now() + seconds

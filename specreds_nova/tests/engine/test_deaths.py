@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts that die."""
 
+import time
+
 from specreds_nova.tests.cloud import base as cloud_base
 from specreds_nova.tests.engine import base
+
+# Seconds for which a host is off that boots again by itself.
+_OFF = 25.0
 
 
 class TestDeaths(base.EngineTestCase):
@@ -37,6 +42,17 @@ class TestDeaths(base.EngineTestCase):
         self.mend()
         self.wait('the claim of the first backup to be gone',
                   lambda: self.drill.allocations(first.id) == {})
+
+    def test_a_host_that_boots_again_while_backups_race(self) -> None:
+        server = self.boot(metadata={'specreds:ready': 'delay:60'})
+        host = self.host(cloud_base.PRIMARY)
+        host.kill()
+        self.begun(server)
+        time.sleep(_OFF)
+        # Its guest is gone: that the host is back does not bring it back.
+        host.boot()
+        self.assertRecovered(server)
+        self.trusted()
 
     def test_postgresql(self) -> None:
         server = self.boot(image='g2')

@@ -17,6 +17,8 @@ _T = TypeVar('_T')
 # Seconds of silence after which a host is suspected, and of beats after which it is not.
 _SUSPECTED = 0.8
 _CLEARED = 0.6
+# Seconds until a host that is heard (again) says what runs on it.
+_SAID = 0.8
 # Seconds between two beats.
 _BEAT = 0.2
 # Seconds for which the engine hears before it suspects anybody.
@@ -128,6 +130,15 @@ class Suspects:
         host = self._cloud.hosts[name]
         return ('broker' not in self._cloud.unreachable and host.beats
                 and self._hub.now() - max(host.since, self._since) >= _CLEARED)
+
+    def running(self, name: str, server: str) -> bool | None:
+        """Return whether a server's domain runs on a host, None right after its return."""
+        host = self._cloud.hosts[name]
+        if self._hub.now() - max(host.since, self._since) < _SAID:
+            return None
+        found = self._cloud.servers.get(server)
+        return found is not None and any(
+            copy.host == name and copy.runs for copy in found.copies)
 
     def healthy(self) -> list[str]:
         """Give the hosts that are well."""

@@ -142,7 +142,8 @@ class Story:
             recovery = self._store.history[found.reason]
             gone = any(step.detail.get('outcome') == 'gone' for step in recovery.steps)
             host = self._cloud.hosts[recovery.host]
-            if engine.suspects.beats(recovery.host) and not gone and (
+            runs = engine.suspects.running(recovery.host, recovery.server)
+            if runs and engine.suspects.beats(recovery.host) and not gone and (
                     self._hub.now() - host.since > _MERCY):
                 self._early.append(
                     f'{recovery.server} was decided against though {host.name} is back')

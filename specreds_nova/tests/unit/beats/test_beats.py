@@ -14,7 +14,8 @@ _ages = st.none() | st.floats(0.0, 1e6)
 _beats = st.builds(
     model.Beat, host=st.text(min_size=1), boot=st.text(min_size=1), number=st.integers(0),
     interval=st.floats(0.01, 3599), libvirt_age=_ages, storage_age=_ages,
-    ended=st.lists(st.text()).map(tuple), leaving=st.booleans())
+    ended=st.lists(st.text()).map(tuple), leaving=st.booleans(), kernel=st.text(),
+    running=st.text(), domains=st.none() | st.lists(st.text()).map(tuple))
 
 
 class BeatsTest(testtools.TestCase):
@@ -27,3 +28,11 @@ class BeatsTest(testtools.TestCase):
     def test_what_goes_without_saying_is_not_said(self) -> None:
         self.assertEqual({'host': 'cn1', 'boot': 'b', 'number': 0, 'interval': 0.2},
                          beats.encode(model.Beat('cn1', 'b', 0, 0.2)))
+
+    def test_host_that_does_not_say_what_runs(self) -> None:
+        beat = beats.decode({'host': 'cn1', 'boot': 'b', 'number': 0, 'interval': 0.2})
+        self.assertEqual(('', '', None), (beat.kernel, beat.running, beat.domains))
+
+    def test_digest_is_of_the_set(self) -> None:
+        self.assertEqual(beats.digest(['b', 'a']), beats.digest(['a', 'b']))
+        self.assertNotEqual(beats.digest(['a']), beats.digest([]))

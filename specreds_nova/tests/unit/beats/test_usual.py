@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is read without JSON is what JSON would have given."""
 
+import dataclasses
+from typing import Any
+
 import hypothesis
 from hypothesis import strategies as st
 import testtools
@@ -9,7 +12,8 @@ from specreds_nova import beats
 from specreds_nova.beats import usual
 from specreds_nova.engine import model
 
-_BEAT = model.Beat('cn1', '0123abcd', 7, 0.2, 0.3, 0.104)
+_SAID: Any = {'kernel': '0b7f3d1c-5a2e-4c68-9d10-6f4b2a8e7c95', 'running': '00ff00ff00ff00ff'}
+_BEAT = model.Beat('cn1', '0123abcd', 7, 0.2, 0.3, 0.104, **_SAID)
 _words = st.sampled_from(['cn1', 'cn-1.example.org', 'c n', '"', '\\', 'ü', '\n', '']) | st.text()
 _seconds = st.one_of(
     st.floats(0.0, 1e6).map(lambda value: round(value, 3)), st.floats(), st.integers(),
@@ -18,7 +22,8 @@ _beats = st.builds(
     model.Beat, host=_words, boot=_words, number=st.integers(), interval=_seconds,
     libvirt_age=st.none() | _seconds, storage_age=st.none() | _seconds,
     ended=st.lists(st.text(), max_size=2).map(tuple),
-    ready=st.lists(st.text(), max_size=2).map(tuple), leaving=st.booleans())
+    ready=st.lists(st.text(), max_size=2).map(tuple), leaving=st.booleans(), kernel=_words,
+    running=_words, domains=st.none() | st.lists(st.text(), max_size=2).map(tuple))
 
 
 def _on_bus(beat: model.Beat) -> bytes:
@@ -36,12 +41,13 @@ class UsualTest(testtools.TestCase):
     def test_so_is_every_one_of_a_host_that_is_well(self, number: int, interval: int,
                                                     ages: tuple[int, int]) -> None:
         libvirt, storage = ages
-        beat = model.Beat('cn1', 'b', number, interval / 1000, libvirt / 1000, storage / 1000)
+        beat = model.Beat('cn1', 'b', number, interval / 1000, libvirt / 1000, storage / 1000,
+                          **_SAID)
         self.assertEqual(beat, usual.read(_on_bus(beat)))
 
     @hypothesis.given(_beats)
-    @hypothesis.example(model.Beat('cn1', 'b', 7, 3600.0, 0.1, 0.1))
-    @hypothesis.example(model.Beat('cn1', 'b', 7, 0.0, 0.1, 0.1))
+    @hypothesis.example(model.Beat('cn1', 'b', 7, 3600.0, 0.1, 0.1, **_SAID))
+    @hypothesis.example(model.Beat('cn1', 'b', 7, 0.0, 0.1, 0.1, **_SAID))
     def test_what_is_read_is_what_json_gives(self, beat: model.Beat) -> None:
         body = _on_bus(beat)
         read = usual.read(body)
@@ -58,8 +64,9 @@ class UsualTest(testtools.TestCase):
             self.assertEqual(beats.decode(beats.unwrap(body)[1]['beat']), read)
 
     def test_what_is_said_beside_it_is_left_to_json(self) -> None:
-        for beat in (model.Beat('cn1', 'b', 7, 0.2, 0.3, 0.1, ended=('s1',)),
-                     model.Beat('cn1', 'b', 7, 0.2, 0.3, 0.1, leaving=True),
-                     model.Beat('cn1', 'b', 7, 0.2)):
-            self.assertIsNone(usual.read(_on_bus(beat)))
+        unusual: tuple[dict[str, Any], ...] = (
+            {'ended': ('s1',)}, {'leaving': True}, {'domains': ()},
+            {'libvirt_age': None}, {'kernel': ''})
+        for more in unusual:
+            self.assertIsNone(usual.read(_on_bus(dataclasses.replace(_BEAT, **more))))
         self.assertIsNone(usual.read(beats.wrap('echo', {'engine': 'e', 'sent': 1.5})))

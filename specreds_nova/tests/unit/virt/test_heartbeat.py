@@ -104,9 +104,10 @@ class HeartbeatTest(testtools.TestCase):
         asked = {name: Answering(name, 60.0) for name in ('libvirt', 'storage')}
         for probe in asked.values():
             probe.beat()
-        self.beating(**asked).start()
-        self.wait_for_bus().wait(1)
-        told = Bus.made.beats[0]
+        beating = heartbeat.Heartbeat(nova.conf.CONF, 'node1', asked, frozenset)
+        beating._domains.said()
+        beating._domains._changed = float('-inf')
+        told = beats.encode(beating._next())
         self.assertEqual(beats.decode(told), usual.read(beats.wrap('beat', {'beat': told})))
 
     def wait_for_bus(self) -> Bus:
@@ -185,6 +186,8 @@ class ProbeTest(testtools.TestCase):
         self.conf = self.useFixture(config_fixture.Config(nova.conf.CONF))
         options.register(self.conf.conf)
         self.libvirt = mock.Mock()
+        self.libvirt().listAllDomains.return_value = []
+        self.libvirt.reset_mock()
         self.useFixture(fixtures.MonkeyPatch('libvirt.openReadOnly', self.libvirt))
         self.probe = probes.Libvirt(nova.conf.CONF, 'test:///default')
 
@@ -198,16 +201,17 @@ class ProbeTest(testtools.TestCase):
         self.libvirt.assert_called_once()
 
     def test_slow_answer_is_as_old_as_the_question(self) -> None:
-        def slow() -> None:
+        def slow(_flags: int) -> list[object]:
             self.now += 3.0
+            return []
 
-        self.libvirt().listDomainsID.side_effect = slow
+        self.libvirt().listAllDomains.side_effect = slow
         self.probe.beat()
         self.assertEqual(3.0, self.probe.age())
 
     def test_connection_is_made_again(self) -> None:
         self.probe.beat()
-        self.libvirt().listDomainsID.side_effect = libvirt.libvirtError('played')
+        self.libvirt().listAllDomains.side_effect = libvirt.libvirtError('played')
         self.now += 5.0
         self.probe.beat()
         self.assertEqual(5.0, self.probe.age())
@@ -237,6 +241,28 @@ class ProbeTest(testtools.TestCase):
             crashed.clear()
             told(None, mock.Mock(UUIDString=lambda: 'server-1'), event, detail, None)
             self.assertEqual(['server-1'] * expected, crashed, f'{event} {detail}')
+
+    def test_domains_that_run(self) -> None:
+        beating = heartbeat.of(nova.conf.CONF, 'node1', 'test:///default', lambda server: False)
+        first = beating._next()
+        self.assertEqual(('', None), (first.running, first.domains))
+        self.assertRegex(first.kernel, r'^[0-9a-f-]{36}$')
+        self.libvirt().listAllDomains.return_value = [mock.Mock(UUIDString=lambda: 'server-1')]
+        beating._asked['libvirt'].beat()
+        said = beating._next()
+        self.assertEqual((beats.digest(['server-1']), ('server-1',)),
+                         (said.running, said.domains))
+
+    def test_domains_are_listed_now_and_then(self) -> None:
+        self.libvirt().listAllDomains.return_value = []
+        beating = heartbeat.of(nova.conf.CONF, 'node1', 'test:///default', lambda server: False)
+        beating._asked['libvirt'].beat()
+        listed = []
+        for _ in range(50):
+            listed.append(beating._next().domains is not None)
+            self.now += 0.25
+        self.assertEqual([True] * 4, listed[:4])
+        self.assertEqual(2, sum(listed[4:]))
 
     def test_whose_end_means_nothing(self) -> None:
         beating = heartbeat.of(nova.conf.CONF, 'node1', 'test:///default',

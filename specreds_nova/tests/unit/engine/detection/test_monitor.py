@@ -106,6 +106,57 @@ class SilenceTest(base.CloudTestCase):
         assert view is not None
         self.assertEqual(0, view.flaps)
 
+    def test_what_runs_on_a_host(self) -> None:
+        node = self.nodes['cn2']
+        self.assertTrue(self.monitor.runs('cn2', 's1'), 'it does not say what runs')
+        node.more = {'kernel': 'k1', 'running': 'd1'}
+        self.run_for(1)
+        self.assertIsNone(self.monitor.runs('cn2', 's1'))
+        self.monitor.heard(node.beat(domains=('s1',)))
+        self.run_for(1)
+        self.assertTrue(self.monitor.runs('cn2', 's1'))
+        self.assertIs(False, self.monitor.runs('cn2', 's2'))
+        node.more['running'] = 'd2'
+        self.run_for(1)
+        self.assertIsNone(self.monitor.runs('cn2', 's1'), 'something has changed')
+
+    def test_host_that_has_booted_again_runs_nothing(self) -> None:
+        node = self.nodes['cn2']
+        node.more = {'kernel': 'k1', 'running': 'd1'}
+        self.monitor.heard(node.beat(domains=('s1',)))
+        node.alive = False
+        self.run_for(2)
+        self.assertTrue(self.monitor.runs('cn2', 's1'))
+        node.alive, node.boot, node.number = True, 'b2', 0
+        node.more = {'kernel': 'k2'}
+        self.run_for(2)
+        self.assertEqual(set(), self.suspected())
+        self.assertIs(False, self.monitor.runs('cn2', 's1'), 'before libvirt has answered')
+        node.more['running'] = 'd1'
+        self.monitor.heard(node.beat(domains=('s1',)))
+        self.assertTrue(self.monitor.runs('cn2', 's1'), 'Nova has started it')
+
+    def test_what_nova_says_of_a_service_that_has_ended(self) -> None:
+        node = self.nodes['cn2']
+        node.alive = False
+        self.run_for(30)
+        node.alive, node.boot, node.number = True, 'b2', 0
+        node.more = {'libvirt_age': 11.0}
+        self.run_for(2)
+        reported = self.clock.now() - 30.0
+        weights = {'nova': 0.9, 'libvirt': 0.5}
+        self.assertEqual(set(), self.suspected())
+        self.monitor._scales = evidence.Scales(weights)
+        self.monitor.note('cn2', evidence.NOVA, 'then', seen=reported)
+        self.run_for(1)
+        self.assertEqual(set(), self.suspected())
+        self.monitor.note('cn2', evidence.NOVA, 'then', seen=self.clock.now())
+        self.run_for(1)
+        self.assertEqual({'cn2'}, self.suspected())
+        node.boot, node.number = 'b3', 0
+        self.run_for(2)
+        self.assertEqual(set(), self.suspected(), 'it is another one again')
+
     def test_goodbye(self) -> None:
         node = self.nodes['cn2']
         node.alive = False
