@@ -131,6 +131,9 @@ class _Witness:
     def doubted(self, host: str) -> None:
         """Ignore it."""
 
+    def left(self, host: str, goodbye: str | None, at: float | None) -> None:
+        """Ignore it."""
+
     def cleared(self, host: str) -> None:
         """Forget a suspicion that was wrong."""
         self.at.pop(host, None)

@@ -14,6 +14,11 @@ FENCED = 'fenced'
 
 HOST_STATES = (TRUSTED, SUSPECTED, FENCED)
 
+# Kinds of goodbye of a host: only nova-compute was stopped, and the guests go on; or the system is
+# going down, and the guests with it.
+SERVICE = 'service'
+SYSTEM = 'system'
+
 # What an operator may say of a host.
 SUSPECT = 'suspect'
 CLEAR = 'clear'
@@ -59,7 +64,8 @@ class Beat:
     :ivar storage_age: seconds since Ceph has answered; None if that is not looked at
     :ivar ended: UUIDs of servers whose domain has crashed or panicked lately
     :ivar ready: ids of backups on it that have become ready lately
-    :ivar leaving: nova-compute is being stopped: what comes next is silence, and means nothing
+    :ivar leaving: nova-compute is being stopped: its silence means nothing for a while
+    :ivar goodbye: why, in a beat that is leaving: ``SERVICE`` or ``SYSTEM``; empty for the former
     :ivar kernel: another one after each boot of the host; empty from a host that does not say it
     :ivar running: digest of the UUIDs of the domains that run; empty until libvirt has answered
     :ivar domains: these UUIDs, in a beat now and then and after each change; None in the others
@@ -77,6 +83,7 @@ class Beat:
     kernel: str = ''
     running: str = ''
     domains: tuple[str, ...] | None = None
+    goodbye: str = ''
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,6 +93,8 @@ class Host:
     :ivar generation: changes with each change; what is written is conditional on it
     :ivar why: the evidence for which it is suspected: kind, words, time
     :ivar word: what an operator said: ``SUSPECT``, ``CLEAR`` or None
+    :ivar goodbye: ``SERVICE`` or ``SYSTEM`` if it said goodbye and was not heard since
+    :ivar goodbye_at: when it did
     """
 
     name: str
@@ -96,6 +105,8 @@ class Host:
     word: str | None = None
     word_reason: str | None = None
     flaps: int = 0
+    goodbye: str | None = None
+    goodbye_at: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)

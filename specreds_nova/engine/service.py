@@ -106,7 +106,11 @@ class Engine:
     def start(self) -> None:
         """Begin."""
         self._cloud.warm_up()
-        self._monitor.expect(host.name for host in self._store.hosts())
+        hosts = self._store.hosts()
+        self._monitor.expect(host.name for host in hosts)
+        for host in hosts:
+            if host.goodbye is not None:
+                self._monitor.left(host.name, host.goodbye, host.goodbye_at or 0.0)
         if self._options.metrics_port:
             self._metrics.serve(self._options.metrics_port, self._options.metrics_host)
         self._listener.start()
@@ -167,6 +171,9 @@ class Engine:
             if isinstance(news, telling.Appeared):
                 self._write_down(news.host)
                 continue
+            if isinstance(news, telling.Left):
+                self._leave(news)
+                continue
             for name in [news] if news else list(held):
                 self._act(name, held)
 
@@ -178,6 +185,13 @@ class Engine:
                 self._store.change_host(found)
         except exception.EngineError as exc:
             LOG.warning('host %s is not written down: %s', name, exc)
+
+    def _leave(self, news: telling.Left) -> None:
+        """Have engines know a goodbye that are started after it."""
+        try:
+            self._store.leave(news.host, news.goodbye, news.at)
+        except exception.EngineError as exc:
+            LOG.warning('the goodbye of host %s is not written down: %s', news.host, exc)
 
     def _act(self, name: str, held: dict[str, list[str]]) -> None:
         """Act on one host.

@@ -24,6 +24,15 @@ class Appeared:
     host: str
 
 
+@dataclasses.dataclass(frozen=True)
+class Left:
+    """A host that said goodbye, or that is heard again: then ``goodbye`` is None."""
+
+    host: str
+    goodbye: str | None
+    at: float | None
+
+
 class Watcher:
     """Passes on what the detector tells, so that it is not held up.
 
@@ -41,6 +50,12 @@ class Watcher:
         """A host was heard of for the first time."""
         LOG.info('host %s is heard', host)
         self.news.put(Appeared(host))
+
+    def left(self, host: str, goodbye: str | None, at: float | None) -> None:
+        """A host said goodbye, or is heard again."""
+        if goodbye is not None:
+            LOG.info('host %s says goodbye: %s', host, goodbye)
+        self.news.put(Left(host, goodbye, at))
 
     def doubted(self, host: str) -> None:
         """A host may be suspected soon."""

@@ -13,7 +13,8 @@ _RECOVERY = ('id', 'server_id', 'server_name', 'project_id', 'state', 'outcome',
              'host', 'destination', 'superposition_id', 'why', 'priority', 'expected_seconds',
              'abort_requested', 'merged_bytes', 'engine', 'epoch', 'suspected_at', 'created_at',
              'updated_at', 'ended_at', 'steps')
-_HOST = ('name', 'state', 'since', 'why', 'word', 'word_reason', 'flaps', 'recoveries')
+_HOST = ('name', 'state', 'since', 'why', 'word', 'word_reason', 'flaps', 'goodbye',
+         'goodbye_at', 'recoveries')
 _PROTECTION = ('server_id', 'project_id', 'protected', 'reasons', 'volumes', 'host',
                'destinations')
 

@@ -11,6 +11,7 @@ import time
 from typing import Any
 import uuid
 
+from oslo_concurrency import processutils
 from oslo_log import log as logging
 
 from specreds_nova import beats
@@ -26,6 +27,7 @@ _REMEMBER = 10.0
 # Seconds between two lists of the domains that run, and for which a new one is repeated.
 _LIST, _CHANGED = 5.0, 1.0
 _KERNEL = pathlib.Path('/proc/sys/kernel/random/boot_id')
+_SYSTEM_STATE = ('systemctl', 'is-system-running')
 # Seconds that the last beat may take.
 _GOODBYE = 1.0
 
@@ -51,6 +53,7 @@ class Heartbeat(pulse.Pulse):
         self._ended, self._ready = _Lately(), _Lately()
         self._sender = sending.Sender(conf)
         self._failing = False
+        self._goodbye = model.SERVICE
 
     def start(self) -> None:
         """Begin, unless it is switched off; nothing is waited for."""
@@ -63,6 +66,7 @@ class Heartbeat(pulse.Pulse):
 
     def stop(self, patience: float = _GOODBYE) -> None:
         """End, and say goodbye, so that the silence that follows is not taken for a failure."""
+        self._goodbye = _why()
         super().stop(patience)
         for probe in self._asked.values():
             probe.stop(0.0)
@@ -91,7 +95,8 @@ class Heartbeat(pulse.Pulse):
             host=self._host, boot=self._boot, number=self._number, interval=self._interval,
             libvirt_age=ages.get('libvirt'), storage_age=ages.get('storage'),
             ended=self._ended.all(), ready=self._ready.all(), leaving=leaving,
-            kernel=self._kernel, running=running, domains=domains)
+            kernel=self._kernel, running=running, domains=domains,
+            goodbye=self._goodbye if leaving else '')
         self._number += 1
         return beat
 
@@ -147,6 +152,16 @@ class _Domains:
             return self._digest, None
         self._listed = now
         return self._digest, tuple(sorted(domains))
+
+
+def _why() -> str:
+    """Return whether only nova-compute is being stopped, or the system is going down."""
+    try:
+        state, _ = processutils.execute(*_SYSTEM_STATE, check_exit_code=False)
+    except OSError:
+        # There is no systemd.
+        return model.SERVICE
+    return model.SYSTEM if state.strip() == 'stopping' else model.SERVICE
 
 
 def _kernel() -> str:

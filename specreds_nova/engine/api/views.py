@@ -62,6 +62,8 @@ def host(found: model.Host) -> View:
         'word': found.word,
         'word_reason': found.word_reason,
         'flaps': found.flaps,
+        'goodbye': found.goodbye,
+        'goodbye_at': _time(found.goodbye_at),
     }
 
 

@@ -11,7 +11,8 @@ from specreds_nova.engine import model
 from specreds_nova.engine.db import tables
 
 _T = tables.HOSTS
-_CHANGEABLE = frozenset({'state', 'since', 'why', 'word', 'word_reason', 'flaps'})
+_CHANGEABLE = frozenset({'state', 'since', 'why', 'word', 'word_reason', 'flaps', 'goodbye',
+                         'goodbye_at'})
 
 
 def get(connection: sa.Connection, name: str) -> model.Host | None:
@@ -39,7 +40,8 @@ def change(connection: sa.Connection, host: model.Host, values: dict[str, Any]
     generation = host.generation + 1
     if host.generation == 0:
         row = {'state': host.state, 'since': host.since, 'why': [dict(one) for one in host.why],
-               'word': host.word, 'word_reason': host.word_reason, 'flaps': host.flaps}
+               'word': host.word, 'word_reason': host.word_reason, 'flaps': host.flaps,
+               'goodbye': host.goodbye, 'goodbye_at': host.goodbye_at}
         try:
             with connection.begin_nested():
                 connection.execute(sa.insert(_T).values(

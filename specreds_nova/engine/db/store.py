@@ -71,6 +71,20 @@ class Store:
             found = self.change_host(found, since=self._now()) or self.host(name)
         return found
 
+    def leave(self, name: str, goodbye: str | None, at: float | None) -> model.Host:
+        """Note that a host said goodbye, or that it is heard again.
+
+        :param goodbye: ``model.SERVICE``, ``model.SYSTEM``, or None when it is heard again
+        :param at: when it was said, in seconds since the epoch; engines hear it a moment apart
+        """
+        while True:
+            found = self.host(name)
+            if found.goodbye == goodbye:
+                return found
+            changed = self.change_host(found, goodbye=goodbye, goodbye_at=at)
+            if changed is not None:
+                return changed
+
     def say(self, name: str, word: str | None, reason: str | None) -> model.Host:
         """Note what an operator says of a host, whatever an engine does with it meanwhile.
 

@@ -22,6 +22,8 @@ HOSTS = _table(
     sa.Column('word', sa.String(16)),
     sa.Column('word_reason', sa.Text),
     sa.Column('flaps', sa.Integer, nullable=False),
+    sa.Column('goodbye', sa.String(16)),
+    sa.Column('goodbye_at', sa.Double),
 )
 
 RECOVERIES = _table(

@@ -7,6 +7,7 @@ from typing import Any
 from oslo_config import cfg
 from oslo_config import types
 
+from specreds_nova.engine import model
 from specreds_nova.engine.detection import accrual
 from specreds_nova.engine.detection import gates
 from specreds_nova.engine.detection import listening
@@ -47,6 +48,15 @@ OPTIONS: list[cfg.Opt] = [
     cfg.FloatOpt('link_settle', default=5.0, min=0.0,
                  help='Seconds that hosts have to come back after an outage of the broker, or '
                       'after the start of the engine. Until then none is suspected.'),
+    # Hosts that say goodbye.
+    cfg.FloatOpt('goodbye_grace_service', default=3600.0, min=0.0,
+                 help='Seconds for which the silence of a host means nothing whose nova-compute '
+                      'was stopped in good order, as for an upgrade: its servers go on. After '
+                      'that it counts as any silence.'),
+    cfg.FloatOpt('goodbye_grace_system', default=300.0, min=0.0,
+                 help='Seconds for which the silence of a host means nothing that said that it '
+                      'is being shut down or rebooted. After that it counts as any silence: its '
+                      'servers are down.'),
     # Other evidence.
     cfg.Opt('evidence_weights', type=_WEIGHTS, default={},
             help='Weights of evidence that are other than the defaults, as KIND:WEIGHT, '
@@ -129,7 +139,9 @@ def monitor_settings(group: Any) -> monitor.Settings:
             pause=max(group.link_pause, 2.5 * group.echo_interval)),
         weights=weights, clear_beats=group.clear_beats,
         libvirt_patience=group.libvirt_patience, storage_patience=group.storage_patience,
-        evidence_lifetime=group.evidence_lifetime, flap_period=group.flap_period)
+        evidence_lifetime=group.evidence_lifetime, flap_period=group.flap_period,
+        graces={model.SERVICE: group.goodbye_grace_service,
+                model.SYSTEM: group.goodbye_grace_system})
 
 
 def host_gates(group: Any) -> gates.Gates:

@@ -46,6 +46,9 @@ class Watcher(Protocol):
     def cleared(self, host: str) -> None:
         """A host is not suspected any more."""
 
+    def left(self, host: str, goodbye: str | None, at: float | None) -> None:
+        """A host said goodbye, of which kind and when; None if it is heard again."""
+
     def crashed(self, host: str, server: str, why: Why) -> None:
         """The domain of one server has crashed; its host is well."""
 
@@ -59,6 +62,7 @@ class Settings:
     :ivar clear_beats: after so many beats in a row a host is not suspected any more
     :ivar doubt: intervals of silence from which on a host counts as silent when too many are
     :ivar together: seconds within which hosts fell silent that did so at once
+    :ivar graces: seconds for which silence means nothing after a goodbye, by its kind
     """
 
     detector: accrual.Settings = dataclasses.field(default_factory=accrual.Settings)
@@ -72,6 +76,8 @@ class Settings:
     flap_period: float = 900.0
     doubt: float = 2.2
     together: float = 30.0
+    graces: Mapping[str, float] = dataclasses.field(
+        default_factory=lambda: {model.SERVICE: 3600.0, model.SYSTEM: 300.0})
 
 
 class Monitor:
@@ -106,8 +112,11 @@ class Monitor:
                 host = self._add(beat.host, at, beat.interval)
             if host.beat is None:
                 self._news.append(('appeared', (beat.host,)))
+            before = host.goodbye
             if not host.hear(beat, at, now, self._listening.runs(now)):
                 return
+            if host.goodbye != before:
+                self._news.append(('left', (host.name, host.goodbye, host.goodbye_at)))
             if beat.ended or host.crashed:
                 self._ended(host, beat, now)
             # Whatever is not the rule is weighed on the next tick.
@@ -130,6 +139,16 @@ class Monitor:
             for name in hosts:
                 if name not in self._hosts:
                     self._add(name, at, self._settings.interval)
+
+    def left(self, host: str, goodbye: str, at: float) -> None:
+        """Take a goodbye that an engine has written down of a host not heard since.
+
+        :param at: when it was said, in seconds since the epoch
+        """
+        with self._lock:
+            found = self._hosts.get(host)
+            if found is not None and found.beat is None:
+                found.goodbye, found.goodbye_at, found.leaving = goodbye, at, True
 
     def forget(self, host: str) -> None:
         """Do not watch a host any more, until it is heard."""
@@ -281,6 +300,8 @@ class Monitor:
                 self._news.append(('crashed', (host.name, server, (crash.told(),))))
 
     def _judge(self, host: watched.Watched, horizon: float, now: float) -> None:
+        if host.leaving and now - (host.goodbye_at or 0.0) >= self._grace(host):
+            host.leaving = False
         found = self._evidence(host, horizon, now)
         host.notable = bool(found) or host.word is not None
         if host.word != model.CLEAR and self._scales.enough(found):
@@ -290,10 +311,10 @@ class Monitor:
                 host.suspected_kernel = host.beat.kernel if host.beat else ''
                 host.why = tuple(one.told() for one in found)
                 self._news.append(('suspected', (host.name, host.why)))
-        elif host.suspected and (host.calm >= self._settings.clear_beats or host.leaving
-                                 or host.word == model.CLEAR):
+        elif host.suspected and (host.word == model.CLEAR or (
+                host.calm >= self._settings.clear_beats and host.goodbye is None)):
             silent = any(one['kind'] == evidence.SILENCE for one in host.why)
-            if silent and host.boot == host.suspected_boot and not host.leaving:
+            if silent and host.boot == host.suspected_boot:
                 host.flaps.append(now)
             host.suspected, host.since, host.why = False, None, ()
             self._news.append(('cleared', (host.name,)))
@@ -330,6 +351,10 @@ class Monitor:
                 (evidence.STORAGE, beat.storage_age, self._settings.storage_patience))
         return [(kind, age) for kind, age, patience in told
                 if age is not None and age > share * patience]
+
+    def _grace(self, host: watched.Watched) -> float:
+        """Return for how long the silence of a host means nothing that said goodbye."""
+        return self._settings.graces.get(host.goodbye or '', 0.0)
 
     def _silence(self, host: watched.Watched, horizon: float) -> float:
         """Give for how many intervals it has been silent."""

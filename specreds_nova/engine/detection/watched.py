@@ -26,7 +26,7 @@ class View:
     :ivar patience: seconds of silence after which it is suspected
     :ivar suspected: whether it is, and ``since`` when, in seconds since the epoch
     :ivar why: the evidence: kind, words, at
-    :ivar leaving: nova-compute was stopped in good order
+    :ivar leaving: it said goodbye, and its silence means nothing yet
     :ivar word: what an operator said: ``suspect``, ``clear`` or None
     :ivar flaps: how often it was wrongly suspected lately
     """
@@ -56,9 +56,9 @@ class Watched:
     """
 
     __slots__ = ('accrual', 'beat', 'boot', 'calm', 'crashed', 'domains', 'doubted', 'flaps',
-                 'heard', 'interval', 'name', 'notable', 'noted', 'number', 'since', 'started',
-                 'suspected', 'suspected_boot', 'suspected_kernel', 'well', 'why', 'word',
-                 'word_reason')
+                 'goodbye', 'goodbye_at', 'heard', 'interval', 'leaving', 'name', 'notable',
+                 'noted', 'number', 'since', 'started', 'suspected', 'suspected_boot',
+                 'suspected_kernel', 'well', 'why', 'word', 'word_reason')
 
     def __init__(self, name: str, settings: accrual.Settings, at: float, interval: float) -> None:
         self.name = name
@@ -86,15 +86,15 @@ class Watched:
         self.crashed: frozenset[str] = frozenset()
         # The latest list of the domains that run: its digest, and their UUIDs.
         self.domains: tuple[str, frozenset[str]] = ('', frozenset())
+        # The kind of its goodbye and when it was said, if it was not heard since; and whether its
+        # silence means nothing yet.
+        self.goodbye: str | None = None
+        self.goodbye_at: float | None = None
+        self.leaving = False
         # When this nova-compute was heard for the first time, in seconds since the epoch.
         self.started = 0.0
         # The kernel that ran when the host was suspected last.
         self.suspected_kernel = ''
-
-    @property
-    def leaving(self) -> bool:
-        """It said goodbye."""
-        return self.beat is not None and self.beat.leaving
 
     def hear(self, beat: model.Beat, at: float, now: float, learn: bool) -> bool:
         """Take a beat; False if it is an old one.
@@ -124,6 +124,9 @@ class Watched:
         self.interval = beat.interval
         self.beat = beat
         self.heard = now
+        self.leaving = beat.leaving
+        self.goodbye = (beat.goodbye or model.SERVICE) if beat.leaving else None
+        self.goodbye_at = now if beat.leaving else None
         if beat.domains is not None:
             self.domains = beat.running, frozenset(beat.domains)
         if not self.suspected:

@@ -15,6 +15,7 @@ import testtools
 from specreds_nova import beats
 from specreds_nova import conf as options
 from specreds_nova.beats import usual
+from specreds_nova.engine import model
 from specreds_nova.virt import heartbeat
 from specreds_nova.virt import probes
 
@@ -126,6 +127,19 @@ class HeartbeatTest(testtools.TestCase):
         self.assertEqual([True], [beat['leaving'] for beat in bus.beats if beat.get('leaving')])
         self.assertTrue(bus.beats[-1]['leaving'])
         self.assertTrue(bus.closed)
+
+    def test_says_why_it_leaves(self) -> None:
+        answers: tuple[tuple[Any, str], ...] = (
+            ([('stopping\n', '')], model.SYSTEM), ([('running\n', '')], model.SERVICE),
+            (FileNotFoundError('no systemd'), model.SERVICE))
+        for answer, expected in answers:
+            with mock.patch('oslo_concurrency.processutils.execute', side_effect=answer):
+                beating = self.beating()
+                beating.start()
+                bus = self.wait_for_bus()
+                beating.stop()
+            self.assertEqual(expected, bus.beats[-1]['goodbye'])
+            self.assertNotIn('goodbye', bus.beats[0])
 
     def test_each_start_is_another_one(self) -> None:
         self.assertNotEqual(*[heartbeat.Heartbeat(nova.conf.CONF, 'node1', {})._boot

@@ -67,6 +67,15 @@ class HostsTest(base.StoreTest):
         self.assertEqual(seen, self.store.see('node1'))
         self.assertEqual([seen], self.store.hosts())
 
+    def test_goodbye(self) -> None:
+        for at in (1000.0, 1000.2):
+            # Engines hear it a moment apart.
+            found = self.store.leave('node1', model.SYSTEM, at)
+            self.assertEqual((model.SYSTEM, 1000.0), (found.goodbye, found.goodbye_at))
+        self.assertEqual(found, self.store.host('node1'))
+        found = self.store.leave('node1', None, None)
+        self.assertEqual((None, None), (found.goodbye, found.goodbye_at))
+
     def test_nonsense(self) -> None:
         self.assertRaises(exception.Invalid, self.store.change_host, model.Host('node1'),
                           name='node2')

@@ -41,6 +41,10 @@ class Witness:
         """A host is not suspected any more."""
         self._note('cleared', host)
 
+    def left(self, host: str, goodbye: str | None, at: float | None) -> None:
+        """A host said goodbye, or is heard again."""
+        self._note('left', host, goodbye, at)
+
     def crashed(self, host: str, server: str, why: tuple[Mapping[str, Any], ...]) -> None:
         """A server has crashed."""
         self._note('crashed', host, server, why)

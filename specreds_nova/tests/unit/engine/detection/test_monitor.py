@@ -2,6 +2,7 @@
 """All hosts, in simulated time."""
 
 import dataclasses
+from typing import Any
 
 import hypothesis
 from hypothesis import strategies as st
@@ -170,6 +171,60 @@ class SilenceTest(base.CloudTestCase):
         node.alive = False
         self.run_for(1)
         self.assertEqual({'cn2'}, self.suspected())
+
+    def goodbye(self, name: str, **more: Any) -> None:
+        """Have a host say goodbye, and be silent."""
+        node = self.nodes[name]
+        node.alive = False
+        self.monitor.heard(node.beat(leaving=True, **more))
+
+    def test_silence_counts_some_time_after_a_goodbye(self) -> None:
+        self.goodbye('cn2', goodbye=model.SYSTEM)
+        self.goodbye('cn3', goodbye=model.SERVICE)
+        self.run_for(299)
+        self.assertEqual(set(), self.suspected())
+        self.run_for(2)
+        self.assertEqual({'cn2'}, self.suspected())
+        self.assertEqual(['silence'], [one['kind'] for one in self.why('cn2')])
+
+    def why(self, name: str) -> tuple[Any, ...]:
+        """Return the evidence against a host."""
+        view = self.monitor.look(name)
+        assert view is not None
+        return view.why
+
+    def test_goodbye_clears_no_suspicion(self) -> None:
+        node = self.nodes['cn2']
+        node.more = {'storage_age': 6.0}
+        self.run_for(2)
+        self.assertEqual({'cn2'}, self.suspected())
+        self.goodbye('cn2', goodbye=model.SYSTEM)
+        self.run_for(10)
+        self.assertEqual({'cn2'}, self.suspected())
+        node.alive, node.boot, node.number, node.more = True, 'b2', 0, {}
+        self.run_for(2)
+        self.assertEqual(set(), self.suspected())
+
+    def test_goodbye_is_told(self) -> None:
+        self.goodbye('cn2')
+        self.run_for(1)
+        at = self.clock.now() - 1.0
+        node = self.nodes['cn2']
+        node.alive, node.boot, node.number = True, 'b2', 0
+        self.run_for(1)
+        told = [arguments for _, name, arguments in self.witness.told if name == 'left']
+        self.assertEqual([('cn2', model.SERVICE), ('cn2', None)], [one[:2] for one in told])
+        self.assertAlmostEqual(at, told[0][2], delta=0.1)
+
+    def test_goodbye_to_an_engine_that_was_started_again(self) -> None:
+        said = self.clock.now() - 100.0
+        self.monitor.expect(['cn8', 'cn9'])
+        self.monitor.left('cn8', model.SYSTEM, said)
+        self.monitor.left('cn9', model.SERVICE, said)
+        self.run_for(150)
+        self.assertEqual([], self.witness.names('suspected'))
+        self.run_for(60)
+        self.assertEqual(['cn8'], self.witness.names('suspected'))
 
     def test_old_beats_are_not_heard(self) -> None:
         node = self.nodes['cn2']
