@@ -95,6 +95,7 @@ class Host:
     :ivar word: what an operator said: ``SUSPECT``, ``CLEAR`` or None
     :ivar goodbye: ``SERVICE`` or ``SYSTEM`` if it said goodbye and was not heard since
     :ivar goodbye_at: when it did
+    :ivar maintenance: why an operator works on it; None if nobody does
     """
 
     name: str
@@ -107,6 +108,7 @@ class Host:
     flaps: int = 0
     goodbye: str | None = None
     goodbye_at: float | None = None
+    maintenance: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)

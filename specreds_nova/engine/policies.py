@@ -12,6 +12,7 @@ HOST_LIST = 'host:list'
 HOST_SHOW = 'host:show'
 SUSPECT = 'host:suspect'
 CLEAR = 'host:clear'
+MAINTENANCE = 'host:maintenance'
 PROTECTION = 'server:protection'
 PROTECTION_DETAILS = 'server:protection:details'
 
@@ -56,6 +57,9 @@ _RULES: tuple[policy.RuleDefault, ...] = (
     _rule(SUSPECT, _ADMIN_OR_SERVICE, 'Say that a host has failed.',
           ('POST', f'{_HOST}/action')),
     _rule(CLEAR, _ADMIN_OR_SERVICE, 'Say that a host has not failed.',
+          ('POST', f'{_HOST}/action')),
+    _rule(MAINTENANCE, _ADMIN_OR_SERVICE,
+          'Say that somebody works on a host, or that nobody does any more.',
           ('POST', f'{_HOST}/action')),
     _rule(PROTECTION, _READER, 'Ask whether a server is protected.', ('GET', _PROTECTION)),
     _rule(PROTECTION_DETAILS, _ADMIN_OR_SERVICE,

@@ -40,7 +40,10 @@ class Compute(Protocol):
         """Tell Nova that a host is down for certain, or take it back; False if Nova refuses."""
 
     def service(self, host: str) -> Mapping[str, Any]:
-        """Of nova-compute: ``up``, ``enabled``, ``forced_down``, ``updated`` (seconds)."""
+        """Of nova-compute: ``up``, ``enabled``, ``forced_down``, ``updated`` (seconds).
+
+        One that Nova has disabled by itself is ``enabled``: only an operator's word counts.
+        """
 
     def evacuate(self, server_id: str, host: str | None, force: bool = False) -> None:
         """Ask Nova to evacuate a server; None lets Nova choose the host. May be repeated.

@@ -236,7 +236,7 @@ class Engine:
         for name, service in services.items():
             if self._monitor.look(name) is None:
                 continue
-            down = (service['state'] == 'down' and service['status'] == 'enabled'
+            down = (service['state'] == 'down' and compute.enabled(service)
                     and not service.get('forced_down'))
             if down:
                 self._monitor.note(name, evidence.NOVA, service.get('updated_at'),

@@ -54,8 +54,8 @@ class Client:
         return dict(self._call('GET', f'/hosts/{_part(name)}')['host'])
 
     def say(self, name: str, action: str, **said: Any) -> Thing:
-        """Say something of a host: ``suspect`` or ``clear``."""
-        answer = self._call('POST', f'/hosts/{_part(name)}/action', json={action: said})
+        """Say something of a host: ``suspect``, ``clear``, ``maintenance``, ``no_maintenance``."""
+        answer = self._call('POST', f'/hosts/{_part(name)}/action', json={action: said or None})
         return dict(answer['host'])
 
     def protection(self, server_id: str) -> Thing:

@@ -52,7 +52,9 @@ HOSTS = _object({
 
 HOST_ACTION = _actions(
     suspect=_object({'reason': _REASON}, required=['reason']),
-    clear=_object({'reason': _REASON}, required=['reason']))
+    clear=_object({'reason': _REASON}, required=['reason']),
+    maintenance=_object({'reason': _REASON}, required=['reason']),
+    no_maintenance={'type': 'null'})
 
 
 def validate(schema: Schema, found: Any, what: str) -> None:

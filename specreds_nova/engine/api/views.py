@@ -64,6 +64,8 @@ def host(found: model.Host) -> View:
         'flaps': found.flaps,
         'goodbye': found.goodbye,
         'goodbye_at': _time(found.goodbye_at),
+        'maintenance': found.maintenance is not None,
+        'maintenance_reason': found.maintenance,
     }
 
 

@@ -12,7 +12,7 @@ from specreds_nova.engine.db import tables
 
 _T = tables.HOSTS
 _CHANGEABLE = frozenset({'state', 'since', 'why', 'word', 'word_reason', 'flaps', 'goodbye',
-                         'goodbye_at'})
+                         'goodbye_at', 'maintenance'})
 
 
 def get(connection: sa.Connection, name: str) -> model.Host | None:
@@ -41,7 +41,8 @@ def change(connection: sa.Connection, host: model.Host, values: dict[str, Any]
     if host.generation == 0:
         row = {'state': host.state, 'since': host.since, 'why': [dict(one) for one in host.why],
                'word': host.word, 'word_reason': host.word_reason, 'flaps': host.flaps,
-               'goodbye': host.goodbye, 'goodbye_at': host.goodbye_at}
+               'goodbye': host.goodbye, 'goodbye_at': host.goodbye_at,
+               'maintenance': host.maintenance}
         try:
             with connection.begin_nested():
                 connection.execute(sa.insert(_T).values(

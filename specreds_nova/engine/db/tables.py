@@ -24,6 +24,7 @@ HOSTS = _table(
     sa.Column('flaps', sa.Integer, nullable=False),
     sa.Column('goodbye', sa.String(16)),
     sa.Column('goodbye_at', sa.Double),
+    sa.Column('maintenance', sa.Text),
 )
 
 RECOVERIES = _table(

@@ -84,8 +84,9 @@ OPTIONS: list[cfg.Opt] = [
                help='So many silent hosts at once are not believed to have failed, whatever '
                     'their share is; 0 for no such number.'),
     cfg.BoolOpt('protect_disabled_hosts', default=False,
-                help='Also do something for the servers of hosts whose nova-compute is disabled: '
-                     'usually somebody is at work there.'),
+                help='Also do something for the servers of hosts whose nova-compute an operator '
+                     'has disabled: usually somebody is at work there. That Nova has disabled it '
+                     'by itself (its reason begins with "AUTO:") never counts as that.'),
     cfg.BoolOpt('protect_forced_down_hosts', default=False,
                 help='Also do something for the servers of hosts that Nova was told are down: '
                      'usually somebody else evacuates them.'),
@@ -151,6 +152,7 @@ def host_gates(group: Any) -> gates.Gates:
     """
     return gates.Gates((
         gates.Link(),
+        gates.Maintenance(),
         gates.TooMany(group.too_many_share, group.too_many_count, group.too_many_absolute),
         gates.Disabled(group.protect_disabled_hosts, group.protect_forced_down_hosts),
         gates.Flapping(group.flap_count)))
@@ -164,7 +166,8 @@ def crash_gates(group: Any) -> gates.Gates:
     :param group: the options of ``[engine]``, registered and read
     """
     return gates.Gates((
-        gates.Disabled(group.protect_disabled_hosts, group.protect_forced_down_hosts),))
+        gates.Maintenance(),
+        gates.Disabled(group.protect_disabled_hosts, group.protect_forced_down_hosts)))
 
 
 def server_gates(group: Any) -> servers.Gates:

@@ -25,6 +25,7 @@ class Facts:
     :ivar flaps: how often it was wrongly suspected lately
     :ivar service: of nova-compute, as :meth:`ports.Compute.service` gives it; empty if Nova does
         not answer
+    :ivar maintenance: why an operator works on the host; None if nobody does
     """
 
     host: str
@@ -34,6 +35,7 @@ class Facts:
     word: bool = False
     flaps: int = 0
     service: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    maintenance: str | None = None
 
 
 class Gate(Protocol):
@@ -74,6 +76,16 @@ class TooMany:
             return f'{silent} of {known} hosts are silent: more than {self._share:.0%} are too ' \
                    f'many to have failed at once'
         return None
+
+
+class Maintenance:
+    """An operator said that somebody works on the host. A word about its failure goes first."""
+
+    def reason(self, facts: Facts) -> str | None:
+        """Return why it is being worked on."""
+        if facts.word or facts.maintenance is None:
+            return None
+        return f'{facts.host} is in maintenance: {facts.maintenance}'
 
 
 class Disabled:

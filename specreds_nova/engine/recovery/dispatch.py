@@ -95,7 +95,7 @@ class Dispatcher:
             return []
         # What was asked after it fell silent is as good as what is asked now.
         since = now if heard is None else heard
-        reasons = self._reasons(name, since, ours=not anew)
+        reasons = self._reasons(host, since, ours=not anew)
         if reasons:
             return reasons
         # One that was back meanwhile, and was not clean yet, has failed once more: what is said
@@ -119,7 +119,7 @@ class Dispatcher:
         :raises exception.Unreachable: Nova or the database does not answer
         """
         now = self._world.clock.now()
-        if self._reasons(host.name, now, ours=True):
+        if self._reasons(host, now, ours=True):
             return 0
         return self._dispatch(host, now, again=True)
 
@@ -142,7 +142,7 @@ class Dispatcher:
         if any(one.created >= heard - _TOLD for one in before):
             # Another engine has heard of it, too.
             return None
-        reasons = self._against(name, server, before)
+        reasons = self._against(host, server, before)
         if server is None or reasons:
             LOG.warning('nothing is done about the crash of server %s on %s: %s', server_id,
                         name, '; '.join(reasons))
@@ -151,7 +151,7 @@ class Dispatcher:
         return None if self._begin([self._new(crash, server, None)]) else \
             'another recovery of it is under way'
 
-    def _against(self, name: str, server: model.Server | None,
+    def _against(self, host: model.Host, server: model.Server | None,
                  before: Sequence[model.Recovery]) -> list[str]:
         """Say why a server that has crashed is not to be started again.
 
@@ -159,14 +159,15 @@ class Dispatcher:
         """
         if server is None:
             return ['it is deleted']
-        if server.host != name:
+        if server.host != host.name:
             return [f'it is on {server.host} now']
         options = self._world.options
         since = self._world.clock.now() - options.flap_period
         times = sum(one.created >= since for one in before)
         often = [f'it has crashed {times} times before in {options.flap_period:g} s'] \
             if 0 < options.flap_count <= times else []
-        facts = gates.Facts(name, service=self._world.compute.service(name))
+        facts = gates.Facts(host.name, service=self._world.compute.service(host.name),
+                            maintenance=host.maintenance)
         return self._crash_gates.reasons(facts) + self._server_gates.reasons(server) + often
 
     def _dispatch(self, host: model.Host, since: float, *, again: bool = False) -> int:
@@ -186,14 +187,14 @@ class Dispatcher:
                                      expected.get(server.id, float('inf')), server.name))
         return self._begin([self._new(host, server, expected.get(server.id)) for server in due])
 
-    def _reasons(self, name: str, since: float, ours: bool = False) -> list[str]:
+    def _reasons(self, host: model.Host, since: float, ours: bool = False) -> list[str]:
         """Say why nothing is to be done about a host.
 
         :param since: the host has done nothing since then
         :param ours: something is done already: that it is forced down says nothing
         """
-        now = self._world.clock.now()
-        if reasons := self._host_gates.reasons(self._facts(name, None)):
+        name, now = host.name, self._world.clock.now()
+        if reasons := self._shut(host, None):
             # Then Nova need not be asked.
             return reasons
         until, held = self._held.get(name, (now, []))
@@ -207,12 +208,17 @@ class Dispatcher:
             service = {}
         if ours:
             service = {**service, 'forced_down': False}
-        reasons = self._host_gates.reasons(self._facts(name, service))
+        reasons = self._shut(host, service)
         if reasons:
             self._held[name] = now + _HELD, reasons
         else:
             self._held.pop(name, None)
         return reasons
+
+    def _shut(self, host: model.Host, service: Mapping[str, Any] | None) -> list[str]:
+        """Return the reasons of the gates that are shut."""
+        return self._host_gates.reasons(dataclasses.replace(
+            self._facts(host.name, service), maintenance=host.maintenance))
 
     def _protected(self, server: model.Server) -> bool:
         reasons = self._server_gates.reasons(server)

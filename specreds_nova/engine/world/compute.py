@@ -22,6 +22,8 @@ _FORCING = {'OpenStack-API-Version': 'compute 2.67', 'X-OpenStack-Nova-API-Versi
 _UNDER_WAY = ('accepted', 'pre-migrating', 'queued', 'preparing', 'running')
 _PLACEMENT_VERSION = '1.36'
 _CONFLICT = 409
+# What the reason begins with for which Nova has disabled a service by itself.
+_BY_NOVA = 'AUTO:'
 
 
 class Compute:
@@ -87,7 +89,7 @@ class Compute:
         if not found:
             return {}
         [one] = found
-        return {'up': one['state'] == 'up', 'enabled': one['status'] == 'enabled',
+        return {'up': one['state'] == 'up', 'enabled': enabled(one),
                 'forced_down': bool(one.get('forced_down')), 'updated': updated(one)}
 
     def services(self) -> Mapping[str, Mapping[str, Any]]:
@@ -152,6 +154,15 @@ class Compute:
     def _where(self, server_id: str) -> str | None:
         found = self.server(server_id)
         return None if found is None else found.host
+
+
+def enabled(service: Mapping[str, Any]) -> bool:
+    """Return whether no operator has disabled a service.
+
+    Nova disables it by itself when libvirt is lost there, which often precedes the host's death.
+    """
+    return service['status'] == 'enabled' or str(
+        service.get('disabled_reason') or '').startswith(_BY_NOVA)
 
 
 def updated(service: Mapping[str, Any]) -> float:

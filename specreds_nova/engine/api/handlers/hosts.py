@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts: listed and shown, and what an operator says of them."""
 
+from collections.abc import Mapping
 from http import HTTPStatus
+from typing import Any
 
 from oslo_log import log as logging
 
@@ -13,6 +15,10 @@ from specreds_nova.engine.api import views
 
 LOG = logging.getLogger(__name__)
 
+MAINTENANCE = 'maintenance'
+NO_MAINTENANCE = 'no_maintenance'
+_RULES = {model.SUSPECT: policies.SUSPECT, model.CLEAR: policies.CLEAR,
+          MAINTENANCE: policies.MAINTENANCE, NO_MAINTENANCE: policies.MAINTENANCE}
 # Engines change a host now and then, not all the time.
 _TRIES = 10
 
@@ -36,19 +42,26 @@ def show(call: api_call.Call) -> tuple[HTTPStatus, api_call.Body]:
 def act(call: api_call.Call) -> tuple[HTTPStatus, api_call.Body]:
     """Note what an operator says of one; the engines act on it."""
     (action, said), = call.body.items()
-    call.authorize(policies.SUSPECT if action == model.SUSPECT else policies.CLEAR)
+    call.authorize(_RULES[action])
     for _ in range(_TRIES):
         found = _known(call)
         if action == model.CLEAR and found.state == model.FENCED:
             raise exception.Refused(
                 f'host {found.name} is fenced: servers of it were recovered elsewhere. It is '
                 f'cleaned as soon as it is back, and trusted again then')
-        changed = call.services.store.change_host(found, word=action,
-                                                  word_reason=said['reason'])
+        changed = call.services.store.change_host(found, **_values(action, said))
         if changed is not None:
             LOG.info('an operator says of host %s: %s', found.name, call.body)
             return HTTPStatus.ACCEPTED, _shown(call, changed)
     raise exception.Refused(f'host {found.name} is being changed all the time: try again')
+
+
+def _values(action: str, said: Mapping[str, str] | None) -> dict[str, Any]:
+    """Return what an action changes of a host."""
+    reason = said['reason'] if said is not None else None
+    if action in (MAINTENANCE, NO_MAINTENANCE):
+        return {'maintenance': reason}
+    return {'word': action, 'word_reason': reason}
 
 
 def _known(call: api_call.Call) -> model.Host:

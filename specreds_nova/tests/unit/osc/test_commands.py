@@ -141,6 +141,15 @@ class HostTest(cloud.CommandTest):
         self.assertEqual('clear', self.run_json('host', 'clear', 'node1')['word'])
         self.assertEqual('an operator said so', self.store.host('node1').word_reason)
 
+    def test_maintenance(self) -> None:
+        found = self.run_json('host', 'set', 'node1', '--maintenance', '--reason', 'a new disk')
+        self.assertEqual((True, 'a new disk'),
+                         (found['maintenance'], found['maintenance_reason']))
+        self.assertEqual([True, False], [row['Maintenance'] for row in self.run_json(
+            'host', 'list')])
+        self.assertFalse(self.run_json('host', 'set', 'node1', '--no-maintenance')['maintenance'])
+        self.assertIsNone(self.store.host('node1').maintenance)
+
     def test_clear_a_fenced_host(self) -> None:
         self.store.change_host(self.store.host('node1'), state=model.FENCED)
         self.assertIn('is fenced', self.fails('host', 'clear', 'node1'))

@@ -54,7 +54,9 @@ class HostsTest(base.APITest):
 
     @ddt.data(('GET', '/v1/hosts', None), ('GET', _OWN, None),
               ('POST', f'{_OWN}/action', {'suspect': {'reason': 'x'}}),
-              ('POST', f'{_OWN}/action', {'clear': {'reason': 'x'}}))
+              ('POST', f'{_OWN}/action', {'clear': {'reason': 'x'}}),
+              ('POST', f'{_OWN}/action', {'maintenance': {'reason': 'x'}}),
+              ('POST', f'{_OWN}/action', {'no_maintenance': None}))
     @ddt.unpack
     def test_not_for_projects(self, method: str, path: str, body: Any) -> None:
         self.assertIn('host:', self.refused(method, path, 403, body, who=base.READER))
@@ -73,6 +75,14 @@ class HostsTest(base.APITest):
         found = self.act({'clear': {'reason': 'only steam'}})
         self.assertEqual(('clear', 'only steam'), (found['word'], found['word_reason']))
         self.assertEqual('clear', self.store.host('node1').word)
+
+    def test_maintenance(self) -> None:
+        found = self.act({'maintenance': {'reason': 'a new disk'}})
+        self.assertEqual((True, 'a new disk', None),
+                         (found['maintenance'], found['maintenance_reason'], found['word']))
+        self.assertEqual('a new disk', self.store.host('node1').maintenance)
+        self.assertFalse(self.act({'no_maintenance': None})['maintenance'])
+        self.assertIsNone(self.store.host('node1').maintenance)
 
     def test_a_fenced_host_is_not_cleared(self) -> None:
         self.state(model.FENCED)

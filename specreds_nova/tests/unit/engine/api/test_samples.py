@@ -43,6 +43,7 @@ _CALLS: dict[str, tuple[dict[str, str], str, str, int]] = {
     'host-show': (base.ADMIN, 'GET', _HOST, 200),
     'host-suspect': (base.ADMIN, 'POST', '/v1/hosts/node2/action', 202),
     'host-clear': (base.ADMIN, 'POST', '/v1/hosts/node3/action', 202),
+    'host-maintenance': (base.ADMIN, 'POST', '/v1/hosts/node2/action', 202),
     'server-protection': (base.ADMIN, 'GET', f'/v1/servers/{base.SERVER}/protection', 200),
 }
 # What else is asked for as another one.

@@ -66,6 +66,16 @@ class DispatcherTest(_DispatcherTest):
         self.assertEqual([], self._made())
         self.assertEqual(model.TRUSTED, self.store.host('h1').state)
 
+    def test_maintenance(self) -> None:
+        changed = self.store.change_host(self.store.host('h1'), maintenance='a new disk')
+        self.assertEqual(['h1 is in maintenance: a new disk'],
+                         self.dispatcher.suspect('h1', _WHY))
+        self.assertEqual([], self._made())
+        assert changed is not None
+        self.store.change_host(changed, maintenance=None)
+        self.assertEqual([], self.dispatcher.suspect('h1', _WHY))
+        self.assertEqual(['a', 'b'], self._made())
+
     def test_servers_that_are_not_protected_are_left_alone(self) -> None:
         self.compute.servers.return_value = [
             base.make_server('a', metadata={'HA_Enabled': 'false'}),

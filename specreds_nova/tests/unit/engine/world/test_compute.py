@@ -157,6 +157,13 @@ class ComputeTest(base.ServiceTest):
         self.session.answer('GET', '/os-services', {'services': []})
         self.assertEqual({}, self.compute.service('h1'))
 
+    @ddt.data((None, False), ('a new disk', False), ('AUTO: Connection to libvirt lost', True))
+    @ddt.unpack
+    def test_who_has_disabled_a_service(self, reason: str | None, enabled: bool) -> None:
+        self.session.answer('GET', '/os-services', {'services': [
+            _service('h1', status='disabled', disabled_reason=reason)]})
+        self.assertEqual(enabled, self.compute.service('h1')['enabled'])
+
     @ddt.data((None, False, {}), ('h2', False, {'host': 'h2'}),
               ('h2', True, {'host': 'h2', 'force': True}))
     @ddt.unpack
