@@ -31,6 +31,7 @@ from taskflow.jobs.backends import impl_etcd
 
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
+from specreds_nova.engine.recovery import fairness
 
 LOG = logging.getLogger(__name__)
 
@@ -50,6 +51,7 @@ class Posted:
     """
 
     recovery: str
+    project: str
     priority: int
     expected: float | None
     sequence: int
@@ -57,9 +59,8 @@ class Posted:
 
     @property
     def order(self) -> tuple[float, ...]:
-        """What comes first is the least."""
-        expected = float('inf') if self.expected is None else self.expected
-        return (-self.priority, expected, self.sequence)
+        """What comes first, of the same project and priority, is the least."""
+        return (float('inf') if self.expected is None else self.expected, self.sequence)
 
 
 class Board:
@@ -72,11 +73,14 @@ class Board:
     :param client: of etcd
     :param who: the engine's name
     :param lease: seconds for which a claim holds if it is not renewed
+    :param tenant_max: the highest priority that tenants can give
     """
 
-    def __init__(self, client: etcd3gw.Etcd3Client, who: str, lease: int) -> None:
+    def __init__(self, client: etcd3gw.Etcd3Client, who: str, lease: int,
+                 tenant_max: int = 0) -> None:
         self._board = _Board(client, who, lease)
         self._who = who
+        self._tenant_max = tenant_max
 
     def post(self, recovery: model.Recovery, *, ours: bool = False) -> Posted:
         """Have a recovery worked on.
@@ -84,15 +88,16 @@ class Board:
         :param ours: claim it at once
         """
         job = _asked(lambda: self._board.put(recovery.id, {
-            'priority': recovery.priority, 'expected': recovery.expected}, ours))
-        return Posted(recovery.id, recovery.priority, recovery.expected, job.sequence, job)
+            'project': recovery.project, 'priority': recovery.priority,
+            'expected': recovery.expected}, ours))
+        return _posted(job)
 
     def unclaimed(self) -> list[Posted]:
-        """Give the jobs that nobody works on, the most urgent first."""
+        """Give the jobs that nobody works on, the most urgent first, projects in turn."""
         found = _asked(lambda: self._board.look()[0])
-        return sorted((Posted(job.name, job.details.get('priority', 0),
-                              job.details.get('expected'), job.sequence, job) for job in found),
-                      key=lambda posted: posted.order)
+        return fairness.ordered(
+            map(_posted, found), lambda posted: posted.priority, lambda posted: posted.project,
+            lambda posted: posted.order, self._tenant_max)
 
     def known(self) -> set[str]:
         """Give the recoveries of which there are jobs, whoever works on them."""
@@ -220,7 +225,13 @@ def from_conf(conf: cfg.ConfigOpts) -> Board:
     client = etcd3gw.Etcd3Client(
         host=options.jobboard_host, port=options.jobboard_port,
         protocol=options.jobboard_protocol, timeout=_TIMEOUT, api_path=_API, session=session)
-    return Board(client, options.name, options.job_lease)
+    return Board(client, options.name, options.job_lease, options.tenant_priority_max)
+
+
+def _posted(job: Any) -> Posted:
+    details = job.details
+    return Posted(job.name, details.get('project', ''), details.get('priority', 0),
+                  details.get('expected'), job.sequence, job)
 
 
 def _asked(ask: Callable[[], _T]) -> _T:

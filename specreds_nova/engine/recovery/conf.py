@@ -18,6 +18,10 @@ OPTIONS: list[cfg.Opt] = [
                help='Seconds after which a backup that has not said that it is ready is late. '
                     'Server metadata specreds:ready_timeout, or else the image property '
                     'specreds_ready_timeout, override it.'),
+    cfg.IntOpt('ready_timeout_max', default=1800, min=1,
+               help='The longest that specreds:ready_timeout and specreds_ready_timeout can make '
+                    'it, in seconds, and so the longest that delay:SECONDS of specreds:ready '
+                    'lasts: tenants write them, and a backup holds a slot meanwhile.'),
     cfg.StrOpt('late_backup', default=PROMOTE, choices=[
         (PROMOTE, 'it becomes the server: its application may be up although it did not say so'),
         (EVACUATE, 'it is dropped, and the server is evacuated as Nova always did')],
@@ -49,6 +53,12 @@ OPTIONS: list[cfg.Opt] = [
     cfg.FloatOpt('adopt_timeout', default=1800.0, min=10.0,
                  help='Seconds for which Nova may not come to an end with an evacuation, before '
                       'the recovery fails.'),
+    # In which order.
+    cfg.IntOpt('tenant_priority_max', default=100, min=0, max=1000,
+               help='The highest priority that the metadata specreds:priority can give a server, '
+                    'which tenants write: it orders the servers of a project among themselves. '
+                    'Only the extra spec specreds:priority of a flavor can give more, and have '
+                    'servers recovered before those of all projects.'),
     # How often.
     cfg.FloatOpt('again_after', default=60.0, min=1.0,
                  help='Seconds after which there is another recovery of a server whose primary '

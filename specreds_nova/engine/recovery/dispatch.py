@@ -13,13 +13,12 @@ from specreds_nova.engine import model
 from specreds_nova.engine.detection import gates
 from specreds_nova.engine.detection import servers
 from specreds_nova.engine.recovery import ahead
+from specreds_nova.engine.recovery import fairness
 from specreds_nova.engine.recovery import restarting
 from specreds_nova.engine.recovery import run as runs
 
 LOG = logging.getLogger(__name__)
 
-PRIORITY = 'specreds:priority'
-_PRIORITIES = 1000
 # Seconds between two recoveries of the same server, at most.
 _SELDOM = 3600.0
 # Recoveries of a server that are looked at to find out how often there has been one.
@@ -183,9 +182,11 @@ class Dispatcher:
         due = [server for server in found if server.id not in active
                and (not again or self._due(host, server))]
         expected = world.store.expected([server.id for server in due])
-        due.sort(key=lambda server: (-_priority(server),
-                                     expected.get(server.id, float('inf')), server.name))
-        return self._begin([self._new(host, server, expected.get(server.id)) for server in due])
+        turns = fairness.ordered(
+            due, self._priority, lambda server: server.project,
+            lambda server: (expected.get(server.id, float('inf')), server.name),
+            world.options.tenant_priority_max)
+        return self._begin([self._new(host, server, expected.get(server.id)) for server in turns])
 
     def _reasons(self, host: model.Host, since: float, ours: bool = False) -> list[str]:
         """Say why nothing is to be done about a host.
@@ -237,6 +238,9 @@ class Dispatcher:
         ended = max(one.ended or 0.0 for one in before)
         return bool(self._world.clock.now() >= ended + wait)
 
+    def _priority(self, server: model.Server) -> int:
+        return fairness.priority(server, self._world.options.tenant_priority_max)
+
     def _new(self, host: model.Host, server: model.Server, expected: float | None
              ) -> model.Recovery:
         """Give a recovery that is not written down yet; this engine keeps a slot if it has one."""
@@ -244,7 +248,7 @@ class Dispatcher:
         ours = self._work.reserve(recovery_id)
         return model.Recovery(
             id=recovery_id, server=server.id, server_name=server.name, project=server.project,
-            host=host.name, suspected=host.since, why=host.why, priority=_priority(server),
+            host=host.name, suspected=host.since, why=host.why, priority=self._priority(server),
             expected=expected, created=self._world.clock.now(), epoch=_FIRST if ours else 0,
             engine=self._engine if ours else None)
 
@@ -271,12 +275,3 @@ class Dispatcher:
         for recovery in begun:
             self._world.observer.recovery('start', recovery)
         return len(begun)
-
-
-def _priority(server: model.Server) -> int:
-    """Give a server's priority; 0 unless its metadata say otherwise."""
-    try:
-        told = int(server.metadata.get(PRIORITY, 0))
-    except ValueError:
-        return 0
-    return max(-_PRIORITIES, min(_PRIORITIES, told))

@@ -63,6 +63,7 @@ class _Race:
         self._timeout = runs.metadata_seconds(
             server.metadata if server else {}, 'specreds:ready_timeout',
             run.options.ready_timeout)
+        self._longest = float(run.options.ready_timeout_max)
 
     def wait(self) -> verdicts.Verdict:
         """Look until there is something to tell."""
@@ -168,9 +169,10 @@ class _Race:
         return None
 
     def _late(self) -> verdicts.Verdict | None:
-        if self._run.now - self._began < self._timeout:
+        timeout = min(self._timeout, self._longest)
+        if self._run.now - self._began < timeout:
             return None
-        why = f'its backup was not ready in {self._timeout:g} s'
+        why = f'its backup was not ready in {timeout:g} s'
         LOG.warning('recovery %s: %s', self._run.id, why)
         if self._run.options.late_backup == conf.PROMOTE:
             return verdicts.Verdict(verdicts.READY, why)

@@ -41,6 +41,13 @@ class BoardTest(testtools.TestCase):
         self.assertEqual([one.id for one in wanted],
                          [posted.recovery for posted in self.two.unclaimed()])
 
+    def test_projects_take_turns(self) -> None:
+        wanted = [_recovery(project=project) for project in ('a', 'a', 'a', 'b')]
+        for recovery in wanted:
+            self.one.post(recovery)
+        self.assertEqual([wanted[0].id, wanted[3].id, wanted[1].id, wanted[2].id],
+                         [posted.recovery for posted in self.two.unclaimed()])
+
     def test_one_engine_gets_a_job(self) -> None:
         posted = self._posted()
         self.assertTrue(self.one.claim(posted))

@@ -35,6 +35,16 @@ class RacingTest(base.WorldTest):
         self.assertEqual(verdict.READY, self.race().kind)
         self.assertGreaterEqual(self.clock.now() - self.began, 2 * _INTERVAL)
 
+    def test_owner_who_would_wait_for_ever(self) -> None:
+        self.world = self.make_world(ready_timeout_max=600, dirty_interval=1000.0)
+        self.compute.server.side_effect = lambda name: base.make_server(
+            name, metadata={'specreds:ready_timeout': '1e9'})
+        for told in (None, 1e9):
+            began = self.clock.now()
+            self.backups.status.return_value = {**_NOT_YET, 'ready_timeout': told}
+            self.assertEqual(verdict.READY, self.race().kind)
+            self.assertTrue(600.0 <= self.clock.now() - began < 602.0)
+
     def test_says_so(self) -> None:
         def told(host: str, backup: str, seconds: float) -> bool:
             self.assertEqual(('h2', _INTERVAL), (host, round(seconds, 1)))
