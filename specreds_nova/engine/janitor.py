@@ -5,6 +5,7 @@ All engines do, at any time, so whatever is done here may be done twice.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from oslo_log import log as logging
 
@@ -101,14 +102,24 @@ class Janitor:
                 if one.state in model.BEFORE_COMMIT and not one.abort:
                     self._world.store.request_abort(one.id)
         if host.state == model.TRUSTED:
-            self._word_done(host)
+            self._settle(host)
         elif self._world.clock.now() - host.since >= _GRACE:
             self._suspected(host, mine)
 
-    def _word_done(self, host: model.Host) -> None:
-        """Take a word back that has had its effect."""
-        if host.word == model.CLEAR and self._world.suspects.beats(host.name):
-            self._world.store.change_host(host, word=None, word_reason=None)
+    def _settle(self, host: model.Host) -> None:
+        """Take back what was written down of a host and is over."""
+        beats = self._world.suspects.beats(host.name)
+        over: dict[str, Any] = {}
+        if host.word == model.CLEAR and beats:
+            # It has had its effect.
+            over.update(word=None, word_reason=None)
+        if host.held and beats:
+            over['held'] = ()
+        since = self._world.clock.now() - host.since
+        if host.flaps and since >= self._world.options.flap_period:
+            over['flaps'] = 0
+        if over:
+            self._world.store.change_host(host, **over)
 
     def _suspected(self, host: model.Host, mine: list[model.Recovery]) -> None:
         before_end = [one for one in mine if one.state != model.MERGING]
@@ -129,7 +140,9 @@ class Janitor:
             return
         # What an operator says begins one suspicion, not one after the other.
         word = {} if host.word is None else {'word': None, 'word_reason': None}
-        changed = self._world.store.change_host(host, state=model.TRUSTED, why=(), **word)
+        changed = self._world.store.change_host(
+            host, state=model.TRUSTED, why=(), flaps=self._world.suspects.flaps(host.name),
+            **word)
         if changed is not None:
             LOG.info('host %s is trusted again', host.name)
             self._world.observer.host('clear', changed)

@@ -12,7 +12,10 @@ SUSPECTED = 'suspected'
 # A server of it was promoted elsewhere: it has to be cleaned before it takes work again.
 FENCED = 'fenced'
 
-HOST_STATES = (TRUSTED, SUSPECTED, FENCED)
+# As others are told: trusted yet, although an engine takes it for dead, as a gate is shut.
+HELD = 'held'
+
+HOST_STATES = (TRUSTED, HELD, SUSPECTED, FENCED)
 
 # Kinds of goodbye of a host: only nova-compute was stopped, and the guests go on; or the system is
 # going down, and the guests with it.
@@ -96,6 +99,7 @@ class Host:
     :ivar goodbye: ``SERVICE`` or ``SYSTEM`` if it said goodbye and was not heard since
     :ivar goodbye_at: when it did
     :ivar maintenance: why an operator works on it; None if nobody does
+    :ivar held: why nothing is done about it, although an engine takes it for dead
     """
 
     name: str
@@ -109,6 +113,12 @@ class Host:
     goodbye: str | None = None
     goodbye_at: float | None = None
     maintenance: str | None = None
+    held: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> str:
+        """Its state as others are told."""
+        return HELD if self.held and self.state == TRUSTED else self.state
 
 
 @dataclasses.dataclass(frozen=True)

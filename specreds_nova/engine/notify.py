@@ -66,7 +66,7 @@ class RecoveryPayload(base.VersionedObject):
 class HostPayload(base.VersionedObject):
     """What every notification says of its host."""
 
-    VERSION = '1.0'
+    VERSION = '1.1'
     OBJ_SERIAL_NAMESPACE = 'specreds_object'
     OBJ_PROJECT_NAMESPACE = 'specreds'
 
@@ -78,6 +78,7 @@ class HostPayload(base.VersionedObject):
         'word': fields.StringField(nullable=True),
         'word_reason': fields.StringField(nullable=True),
         'flaps': fields.IntegerField(),
+        'held': fields.ListOfStringsField(),
     }
 
 
@@ -114,15 +115,15 @@ class Notifications:
             merged_bytes=found.bytes, error=found.error),
             phase == 'error' or found.outcome == model.FAILED)
 
-    def host(self, phase: Literal['suspect', 'clear'], found: model.Host) -> None:
+    def host(self, phase: Literal['suspect', 'clear', 'hold'], found: model.Host) -> None:
         """Tell of a host.
 
-        :param phase: it is suspected, or not any more
+        :param phase: it is suspected, or not any more, or a gate holds back what is to be done
         """
         self._send(f'host.{phase}', found.name, lambda: HostPayload(
-            name=found.name, state=found.state, since=_time(found.since),
+            name=found.name, state=found.shown, since=_time(found.since),
             why=_words(found.why), word=found.word, word_reason=found.word_reason,
-            flaps=found.flaps))
+            flaps=found.flaps, held=list(found.held)))
 
     def flush(self) -> None:
         """Wait until all are sent, or lost."""

@@ -154,6 +154,9 @@ class Suspects(Protocol):
     def beats(self, host: str) -> bool:
         """Tell whether a host is heard and says that all is well, whatever an operator says."""
 
+    def flaps(self, host: str) -> int:
+        """How often a host was wrongly suspected lately."""
+
     def running(self, host: str, server: str) -> bool | None:
         """Whether a server's domain runs on a host that is heard; None if it has not said yet."""
 

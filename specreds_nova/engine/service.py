@@ -12,6 +12,7 @@ from oslo_log import log as logging
 from specreds_nova.engine import conductor as conductors
 from specreds_nova.engine import exception
 from specreds_nova.engine import flows
+from specreds_nova.engine import holding
 from specreds_nova.engine import janitor as janitors
 from specreds_nova.engine import jobs
 from specreds_nova.engine import metrics as counted
@@ -152,6 +153,7 @@ class Engine:
     def _tick(self) -> None:
         while not self._stopping.wait(_TICK):
             self._monitor.tick()
+            self._metrics.heard(self._monitor.counted())
 
     def _keep_warm(self) -> None:
         """Have the other services know our token when it matters."""
@@ -160,10 +162,10 @@ class Engine:
 
     def _dispatch(self) -> None:
         """Act on what the detector tells, and again on what a gate holds up."""
-        held: dict[str, list[str]] = {}
+        held = holding.Holding(self._clock, self._dispatcher.hold)
         while not self._stopping.is_set():
             try:
-                news = self._watcher.news.get(timeout=_HELD if held else None)
+                news = self._watcher.news.get(timeout=_HELD if held.names() else None)
             except queue.Empty:
                 news = None
             if news is _STOP:
@@ -174,7 +176,7 @@ class Engine:
             if isinstance(news, telling.Left):
                 self._leave(news)
                 continue
-            for name in [news] if news else list(held):
+            for name in [news] if news else held.names():
                 self._act(name, held)
 
     def _write_down(self, name: str) -> None:
@@ -193,14 +195,11 @@ class Engine:
         except exception.EngineError as exc:
             LOG.warning('the goodbye of host %s is not written down: %s', news.host, exc)
 
-    def _act(self, name: str, held: dict[str, list[str]]) -> None:
-        """Act on one host.
-
-        :param held: why nothing is done about which hosts
-        """
+    def _act(self, name: str, held: holding.Holding) -> None:
+        """Act on one host, or note why nothing is done about it."""
         found = self._monitor.look(name)
         if found is None or not found.suspected:
-            held.pop(name, None)
+            held.release(name)
             return
         try:
             # An operator who says that it has failed does not say it once more.
@@ -211,12 +210,10 @@ class Engine:
         except Exception:
             LOG.exception('host %s', name)
             reasons = ['something unforeseen']
-        if reasons and held.get(name) != reasons:
-            LOG.warning('nothing is done about host %s: %s', name, '; '.join(reasons))
         if reasons:
-            held[name] = reasons
+            held.keep(name, reasons)
         else:
-            held.pop(name, None)
+            held.release(name)
 
     def _look_after(self) -> None:
         asked = float('-inf')
@@ -246,7 +243,7 @@ class Engine:
 
     def _count(self) -> None:
         try:
-            hosts = [host.state for host in self._store.hosts()]
+            hosts = [host.shown for host in self._store.hosts()]
             active = [one.state for one in self._store.active()]
         except exception.EngineError:
             return

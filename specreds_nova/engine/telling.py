@@ -4,7 +4,7 @@
 from collections.abc import Callable
 import dataclasses
 import queue
-from typing import Any, Literal
+from typing import Any
 
 from oslo_log import log as logging
 
@@ -100,8 +100,8 @@ class Observer(observer.Observer):
             self._metrics.ended(recovery.outcome)
         self._notifications.recovery(phase, recovery)
 
-    def host(self, phase: Literal['suspect', 'clear'], host: model.Host) -> None:
-        """A host is suspected, or not any more."""
+    def host(self, phase: observer.HostPhase, host: model.Host) -> None:
+        """A host is suspected, or not any more, or a gate holds back what is to be done."""
         self._notifications.host(phase, host)
 
     def serves(self, recovery_id: str) -> None:

@@ -14,8 +14,9 @@ from specreds_nova.osc import shown
 class List(base.SpeculativeCommand, command.Lister):
     """List hosts: which are trusted, which are suspected and why, and which are fenced.
 
-    Servers of a suspected host have backups. A fenced host has lost servers to their backups; it
-    is cleaned as soon as it is back, and trusted again then.
+    A host that is held seems to be dead, but a gate is shut: "openstack speculative host show"
+    says which. Servers of a suspected host have backups. A fenced host has lost servers to their
+    backups; it is cleaned as soon as it is back, and trusted again then.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

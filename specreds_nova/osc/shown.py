@@ -14,7 +14,8 @@ _RECOVERY = ('id', 'server_id', 'server_name', 'project_id', 'state', 'outcome',
              'abort_requested', 'merged_bytes', 'engine', 'epoch', 'suspected_at', 'created_at',
              'updated_at', 'ended_at', 'steps')
 _HOST = ('name', 'state', 'since', 'why', 'word', 'word_reason', 'flaps', 'goodbye',
-         'goodbye_at', 'maintenance', 'maintenance_reason', 'recoveries')
+         'goodbye_at', 'maintenance', 'maintenance_reason', 'held',
+         'recoveries')
 _PROTECTION = ('server_id', 'project_id', 'protected', 'reasons', 'volumes', 'host',
                'destinations')
 
@@ -83,6 +84,7 @@ class Volumes(columns.FormattableColumn[dict[str, list[str]]]):
 
 _FORMATS: dict[str, type[columns.FormattableColumn[Any]]] = {
     'destinations': format_columns.ListColumn,
+    'held': format_columns.ListColumn,
     'reasons': format_columns.ListColumn,
     'recoveries': Recoveries,
     'steps': Timeline,

@@ -56,7 +56,7 @@ def host(found: model.Host) -> View:
     """Show a host."""
     return {
         'name': found.name,
-        'state': found.state,
+        'state': found.shown,
         'since': _time(found.since or None),
         'why': _evidence(found.why),
         'word': found.word,
@@ -66,6 +66,7 @@ def host(found: model.Host) -> View:
         'goodbye_at': _time(found.goodbye_at),
         'maintenance': found.maintenance is not None,
         'maintenance_reason': found.maintenance,
+        'held': list(found.held),
     }
 
 

@@ -12,7 +12,7 @@ from specreds_nova.engine.db import tables
 
 _T = tables.HOSTS
 _CHANGEABLE = frozenset({'state', 'since', 'why', 'word', 'word_reason', 'flaps', 'goodbye',
-                         'goodbye_at', 'maintenance'})
+                         'goodbye_at', 'maintenance', 'held'})
 
 
 def get(connection: sa.Connection, name: str) -> model.Host | None:
@@ -37,12 +37,14 @@ def change(connection: sa.Connection, host: model.Host, values: dict[str, Any]
         raise exception.Invalid(f'a host has no {", ".join(sorted(unknown))} to change')
     if 'why' in values:
         values['why'] = [dict(one) for one in values['why']]
+    if 'held' in values:
+        values['held'] = list(values['held'])
     generation = host.generation + 1
     if host.generation == 0:
         row = {'state': host.state, 'since': host.since, 'why': [dict(one) for one in host.why],
                'word': host.word, 'word_reason': host.word_reason, 'flaps': host.flaps,
                'goodbye': host.goodbye, 'goodbye_at': host.goodbye_at,
-               'maintenance': host.maintenance}
+               'maintenance': host.maintenance, 'held': list(host.held)}
         try:
             with connection.begin_nested():
                 connection.execute(sa.insert(_T).values(
@@ -61,4 +63,5 @@ def change(connection: sa.Connection, host: model.Host, values: dict[str, Any]
 def _host(row: sa.Row[Any]) -> model.Host:
     values = dict(row._mapping)
     values['why'] = tuple(values['why'])
+    values['held'] = tuple(values['held'] or ())
     return model.Host(**values)

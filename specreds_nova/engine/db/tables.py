@@ -25,6 +25,7 @@ HOSTS = _table(
     sa.Column('goodbye', sa.String(16)),
     sa.Column('goodbye_at', sa.Double),
     sa.Column('maintenance', sa.Text),
+    sa.Column('held', sa.JSON),
 )
 
 RECOVERIES = _table(

@@ -97,6 +97,8 @@ class Monitor:
         self._listening = listening.Listening(self._settings.link, clock.now())
         self._lock = threading.Lock()
         self._hosts: dict[str, watched.Watched] = {}
+        # Beats that were taken since somebody asked how many.
+        self._count = 0
         # What the watcher is to be told, in order.
         self._news: list[tuple[str, tuple[Any, ...]]] = []
 
@@ -112,6 +114,7 @@ class Monitor:
                 host = self._add(beat.host, at, beat.interval)
             if host.beat is None:
                 self._news.append(('appeared', (beat.host,)))
+            self._count += 1
             before = host.goodbye
             if not host.hear(beat, at, now, self._listening.runs(now)):
                 return
@@ -232,6 +235,12 @@ class Monitor:
             return [host.name for host in self._hosts.values()
                     if host.beat is not None and not host.suspected and not host.leaving
                     and not self._doubtful(host, horizon)]
+
+    def counted(self) -> int:
+        """Return how many beats were heard since this was asked last."""
+        with self._lock:
+            count, self._count = self._count, 0
+            return count
 
     def trouble(self) -> str | None:
         """Say why silence means nothing at the moment; None if it does."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is done about a host that is suspected: a recovery for each of its servers, in order."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 import dataclasses
 from typing import Any, Protocol
 import uuid
@@ -100,7 +100,7 @@ class Dispatcher:
         # One that was back meanwhile, and was not clean yet, has failed once more: what is said
         # of its servers from now on counts from now on.
         changed = store.change_host(host, state=model.SUSPECTED if anew else host.state,
-                                    since=now, why=tuple(why))
+                                    since=now, why=tuple(why), held=())
         if changed is None:
             return ['another engine was faster']
         LOG.warning('host %s is suspected%s: %s', name, '' if anew else ' once more',
@@ -108,6 +108,18 @@ class Dispatcher:
         self._world.observer.host('suspect', changed)
         self._dispatch(changed, since, again=not anew)
         return []
+
+    def hold(self, name: str, reasons: Iterable[str]) -> None:
+        """Write down why nothing is done about a host that this engine takes for dead.
+
+        :raises exception.Unreachable: the database does not answer
+        """
+        host, held = self._world.store.host(name), tuple(reasons)
+        if host.state != model.TRUSTED or host.held == held:
+            return
+        changed = self._world.store.change_host(host, held=held)
+        if changed is not None and not host.held:
+            self._world.observer.host('hold', changed)
 
     def again(self, host: model.Host) -> int:
         """Look after the servers that are still on a host that is still suspected.

@@ -6,6 +6,7 @@ from typing import Literal
 from specreds_nova.engine import model
 
 Phase = Literal['start', 'promote', 'end', 'error']
+HostPhase = Literal['suspect', 'clear', 'hold']
 
 
 class Observer:
@@ -20,8 +21,8 @@ class Observer:
     def recovery(self, phase: Phase, recovery: model.Recovery) -> None:
         """A recovery has come so far."""
 
-    def host(self, phase: Literal['suspect', 'clear'], host: model.Host) -> None:
-        """A host is suspected, or not any more."""
+    def host(self, phase: HostPhase, host: model.Host) -> None:
+        """A host is suspected, or not any more, or a gate holds back what is to be done."""
 
     def serves(self, recovery_id: str) -> None:
         """The server of a recovery serves again, or there is nothing to be done about it."""

@@ -36,6 +36,11 @@ class Suspects:
         stalls = (found.libvirt_age or 0.0, found.storage_age or 0.0)
         return found.silence < found.patience and max(stalls) < _STALL
 
+    def flaps(self, host: str) -> int:
+        """Return how often a host was wrongly suspected lately."""
+        found = self._monitor.look(host)
+        return 0 if found is None else found.flaps
+
     def running(self, host: str, server: str) -> bool | None:
         """Return whether a server's domain runs on a host; None if it has not said yet."""
         return self._monitor.runs(host, server)

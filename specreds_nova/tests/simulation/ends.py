@@ -131,6 +131,11 @@ class Suspects:
         return ('broker' not in self._cloud.unreachable and host.beats
                 and self._hub.now() - max(host.since, self._since) >= _CLEARED)
 
+    def flaps(self, name: str) -> int:
+        """Say that it is not counted."""
+        del name
+        return 0
+
     def running(self, name: str, server: str) -> bool | None:
         """Return whether a server's domain runs on a host, None right after its return."""
         host = self._cloud.hosts[name]

@@ -28,7 +28,7 @@ def index(call: api_call.Call) -> tuple[HTTPStatus, api_call.Body]:
     call.authorize(policies.HOST_LIST)
     after = call.query.get('marker', '')
     found = [host for host in call.services.store.hosts()
-             if host.name > after and call.query.get('state') in (None, host.state)]
+             if host.name > after and call.query.get('state') in (None, host.shown)]
     shown = [views.host(host) for host in found[:call.limit]]
     return HTTPStatus.OK, call.page('hosts', found, shown, 'name')
 

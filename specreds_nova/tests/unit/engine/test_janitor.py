@@ -47,6 +47,27 @@ class JanitorTest(base.WorldTest):
         self.assertEqual(model.TRUSTED, self._state())
         self.backups.returned.assert_not_called()
 
+    def test_host_that_was_held_and_is_back(self) -> None:
+        self.store.change_host(self.store.host('h1'), held=('8 of 9',))
+        self.janitor.look()
+        self.assertEqual(model.HELD, self.store.host('h1').shown)
+        self._back()
+        self.janitor.look()
+        self.assertEqual(model.TRUSTED, self.store.host('h1').shown)
+
+    def test_flaps_are_written_down_and_forgotten(self) -> None:
+        self.suspect()
+        self._back()
+        self.suspects.flaps.return_value = 2
+        self.janitor.look()
+        self.assertEqual(2, self.store.host('h1').flaps)
+        self.clock.sleep(self.world.options.flap_period - 1.0)
+        self.janitor.look()
+        self.assertEqual(2, self.store.host('h1').flaps)
+        self.clock.sleep(2.0)
+        self.janitor.look()
+        self.assertEqual(0, self.store.host('h1').flaps)
+
     def test_not_while_something_is_under_way(self) -> None:
         self.suspect()
         recovery = self.make_recovery('a', state=model.RACING)

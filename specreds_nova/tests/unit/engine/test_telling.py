@@ -118,12 +118,20 @@ class NotificationsTest(testtools.TestCase):
         self.notifications.host('suspect', model.Host(
             'node1', model.SUSPECTED, 3, 1000.0, base.WHY, flaps=1))
         event, priority, payload = self.sent()
-        self.assertEqual(('host.suspect', 'INFO', '1.0'),
+        self.assertEqual(('host.suspect', 'INFO', '1.1'),
                          (event, priority, payload['specreds_object.version']))
         self.assertEqual({
             'name': 'node1', 'state': 'suspected', 'since': '1970-01-01T00:16:40Z',
             'why': ['no heartbeat for 0.9 s'], 'word': None, 'word_reason': None, 'flaps': 1,
+            'held': [],
         }, payload['specreds_object.data'])
+
+    def test_host_that_is_held(self) -> None:
+        self.notifications.host('hold', model.Host('node1', held=('8 of 9 are silent',)))
+        event, _, payload = self.sent()
+        data = payload['specreds_object.data']
+        self.assertEqual(('host.hold', 'held', ['8 of 9 are silent']),
+                         (event, data['state'], data['held']))
 
     def test_errors_have_the_priority_of_errors(self) -> None:
         self.notifications.recovery('error', db_base.make_recovery(error='no'))

@@ -36,6 +36,13 @@ class HostsTest(base.APITest):
         found = self.ask('GET', '/v1/hosts?state=trusted', who=base.SERVICE)['hosts']
         self.assertEqual(['node2', 'node3'], [host['name'] for host in found])
 
+    def test_held(self) -> None:
+        self.store.change_host(self.store.host('node1'), held=('8 of 9 hosts are silent',))
+        self.assertEqual(['node1'], [host['name'] for host in self.ask(
+            'GET', '/v1/hosts?state=held')['hosts']])
+        found = self.ask('GET', _OWN)['host']
+        self.assertEqual(('held', ['8 of 9 hosts are silent']), (found['state'], found['held']))
+
     def test_pages(self) -> None:
         first = self.ask('GET', '/v1/hosts?limit=2')
         self.assertEqual(['node1', 'node2'], [host['name'] for host in first['hosts']])

@@ -111,6 +111,6 @@ class ReferenceTest(testtools.TestCase):
                                                re.MULTILINE)))
 
     def test_every_state_and_outcome_is_told(self) -> None:
-        for word in (*model.OUTCOMES, model.TRUSTED, model.SUSPECTED, model.FENCED, model.QUEUED,
+        for word in (*model.OUTCOMES, *model.HOST_STATES, model.QUEUED,
                      model.RACING, model.COMMITTED, model.MERGING, model.ENDED):
             self.assertIn(f'``{word}``', self.page)

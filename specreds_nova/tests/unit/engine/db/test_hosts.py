@@ -76,6 +76,13 @@ class HostsTest(base.StoreTest):
         found = self.store.leave('node1', None, None)
         self.assertEqual((None, None), (found.goodbye, found.goodbye_at))
 
+    def test_held(self) -> None:
+        self.assertEqual((), self.store.see('node1').held)
+        changed = self.store.change_host(self.store.host('node1'), held=('8 of 9 are silent',))
+        self.assertEqual(changed, self.store.host('node1'))
+        assert changed is not None
+        self.assertEqual((model.HELD, ('8 of 9 are silent',)), (changed.shown, changed.held))
+
     def test_nonsense(self) -> None:
         self.assertRaises(exception.Invalid, self.store.change_host, model.Host('node1'),
                           name='node2')

@@ -107,6 +107,12 @@ class SilenceTest(base.CloudTestCase):
         assert view is not None
         self.assertEqual(0, view.flaps)
 
+    def test_beats_are_counted(self) -> None:
+        self.monitor.counted()
+        self.run_for(2)
+        self.assertEqual(len(self.nodes) * 10, self.monitor.counted())
+        self.assertEqual(0, self.monitor.counted())
+
     def test_what_runs_on_a_host(self) -> None:
         node = self.nodes['cn2']
         self.assertTrue(self.monitor.runs('cn2', 's1'), 'it does not say what runs')

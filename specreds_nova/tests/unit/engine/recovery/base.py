@@ -38,6 +38,7 @@ class WorldTest(testtools.TestCase):
         self.suspects.suspected.return_value = True
         self.suspects.beats.return_value = False
         self.suspects.running.return_value = True
+        self.suspects.flaps.return_value = 0
         self.suspects.healthy.return_value = ['h2', 'h3']
         self.suspects.await_ready.side_effect = self._never_told
         self.observer = mock.Mock(spec=observer.Observer)

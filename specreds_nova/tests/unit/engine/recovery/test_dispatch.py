@@ -66,6 +66,20 @@ class DispatcherTest(_DispatcherTest):
         self.assertEqual([], self._made())
         self.assertEqual(model.TRUSTED, self.store.host('h1').state)
 
+    def test_held(self) -> None:
+        for reasons in (['8 of 9'], ['8 of 9'], ['7 of 9']):
+            self.dispatcher.hold('h1', reasons)
+        host = self.store.host('h1')
+        self.assertEqual((model.TRUSTED, model.HELD, ('7 of 9',)),
+                         (host.state, host.shown, host.held))
+        self.assertEqual(['hold'], [call.args[0] for call in self.observer.host.mock_calls
+                                    if call.args])
+        self.dispatcher.suspect('h1', _WHY)
+        host = self.store.host('h1')
+        self.assertEqual((model.SUSPECTED, ()), (host.shown, host.held))
+        self.dispatcher.hold('h1', ['too late'])
+        self.assertEqual((), self.store.host('h1').held)
+
     def test_maintenance(self) -> None:
         changed = self.store.change_host(self.store.host('h1'), maintenance='a new disk')
         self.assertEqual(['h1 is in maintenance: a new disk'],
