@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands whose threads are native: that is settled before anything else is imported.
+"""Commands with native threads, which have to be chosen before other imports.
 
-``specreds-backup`` handles the backups of compute hosts by hand, over Nova's own bus.
+``specreds-backup`` takes the steps of backups by hand, over Nova's message bus.
 """
 
 import warnings
@@ -9,6 +9,6 @@ import warnings
 from oslo_service import backend
 
 warnings.filterwarnings('ignore', message=r'\s*Eventlet is deprecated')
-# oslo.messaging takes green threads unless something else is chosen before it is imported.
+# oslo.messaging uses green threads unless another backend is chosen before its import.
 if backend.get_backend_type() is None:
     backend.init_backend(backend.BackendType.THREADING)

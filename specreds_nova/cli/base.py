@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands share: whom to ask, how a recovery is shown, and errors in one line."""
+"""The base of the commands: arguments, output of a recovery, and errors in one line."""
 
 import argparse
 from collections.abc import Mapping
@@ -22,15 +22,15 @@ _TITLES = {'recovery_id': 'recovery', 'instance_uuid': 'server',
 
 
 class Pairs(columns.FormattableColumn[Mapping[str, Any] | None]):
-    """A small mapping, shown to people one entry per line."""
+    """A small mapping; for people, one entry per line."""
 
     def human_readable(self) -> str:
-        """Join the entries."""
+        """Return one line per entry."""
         return '\n'.join(f'{key}: {value}' for key, value in sorted((self._value or {}).items()))
 
 
 class BackupCommand(command.Command):
-    """A command that asks a compute host."""
+    """A command that calls a compute host."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the host."""
@@ -40,19 +40,19 @@ class BackupCommand(command.Command):
 
     @property
     def backups(self) -> rpcapi.BackupsAPI:
-        """The backups of all hosts."""
+        """Return the client of all hosts' backups."""
         app: Any = self.app
-        found: rpcapi.BackupsAPI = app.backups
-        return found
+        api: rpcapi.BackupsAPI = app.backups
+        return api
 
     def run(self, parsed_args: Any) -> int:
-        """Run the command; an error is one line on stderr and status 1."""
+        """Run the command; print an error as one line, and return 1."""
         try:
             return int(super().run(parsed_args) or 0)
         except messaging.MessagingTimeout:
             words = (f'{parsed_args.host} has not answered in time: does its nova-compute run, '
-                     f'with compute_driver = specreds.SpeculativeLibvirtDriver? What was asked '
-                     f'for may still come to pass: see "specreds-backup list {parsed_args.host}"')
+                     f'with compute_driver = specreds.SpeculativeLibvirtDriver? The request may '
+                     f'still be carried out: see "specreds-backup list {parsed_args.host}"')
         except (exception.BackupError, cfg.Error, messaging.MessagingException) as exc:
             words = str(exc)
         self.app.stderr.write(f'error: {words}\n')
@@ -66,12 +66,12 @@ class RecoveryCommand(BackupCommand):
         """Add the recovery."""
         parser = super().get_parser(prog_name)
         parser.add_argument('recovery', metavar='RECOVERY', type=identifier,
-                            help='id that "start" or "list" shows')
+                            help='ID of the recovery, as "start" and "list" show it')
         return parser
 
 
 class StepCommand(RecoveryCommand, show.ShowOne):
-    """A command that asks something of a recovery, and shows how far it is then.
+    """A command that takes a step of a recovery, and shows its status after that.
 
     :cvar step: the method of the RPC API
     """
@@ -79,15 +79,15 @@ class StepCommand(RecoveryCommand, show.ShowOne):
     step: ClassVar[str]
 
     def take_action(self, parsed_args: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        """Ask."""
-        ask = getattr(self.backups, self.step)
-        return titles(FIELDS), row(ask({}, parsed_args.host, parsed_args.recovery))
+        """Take the step."""
+        call = getattr(self.backups, self.step)
+        return titles(FIELDS), row(call({}, parsed_args.host, parsed_args.recovery))
 
 
 def identifier(text: str) -> str:
-    """Read an argument that must be a UUID.
+    """Return an argument that must be a UUID.
 
-    :raises argparse.ArgumentTypeError: it is not
+    :raises argparse.ArgumentTypeError: it is no UUID
     """
     try:
         return str(uuid.UUID(text))
@@ -96,11 +96,11 @@ def identifier(text: str) -> str:
 
 
 def titles(fields: tuple[str, ...]) -> tuple[str, ...]:
-    """Name fields for people."""
+    """Return the titles of fields."""
     return tuple(_TITLES.get(field, field.replace('_', ' ')) for field in fields)
 
 
 def row(status: Mapping[str, Any], fields: tuple[str, ...] = FIELDS) -> tuple[Any, ...]:
-    """Give the values of fields of a recovery."""
+    """Return the values of fields of a recovery."""
     return tuple(Pairs(status[field]) if isinstance(status[field], dict) else status[field]
                  for field in fields)

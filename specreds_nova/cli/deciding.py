@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``harden``, ``promote``, ``abort`` and ``cleanup``: what becomes of a backup."""
+"""``harden``, ``promote``, ``abort`` and ``cleanup``: decide about a backup."""
 
 from typing import Any
 
@@ -7,13 +7,13 @@ from specreds_nova.cli import base
 
 
 class Harden(base.StepCommand):
-    """Make what a backup has written durable: right before its volumes are promoted."""
+    """Make the writes of a backup durable, right before its volumes are promoted."""
 
     step = 'harden'
 
 
 class Promote(base.StepCommand):
-    """Let a backup out of its box. Refused unless Cinder has promoted its volumes."""
+    """Open the box of a backup. Refused unless Cinder has promoted its volumes."""
 
     step = 'promote'
 
@@ -25,8 +25,8 @@ class Abort(base.StepCommand):
 
 
 class Cleanup(base.RecoveryCommand):
-    """Let a host forget a recovery that has ended."""
+    """Remove a recovery that has ended from its host's journal."""
 
     def take_action(self, parsed_args: Any) -> None:
-        """Ask for it."""
+        """Remove the recovery."""
         self.backups.cleanup({}, parsed_args.host, parsed_args.recovery)

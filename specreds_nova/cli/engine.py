@@ -7,5 +7,5 @@ from specreds_nova.engine import main as engine
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run an engine; gives the exit status."""
+    """Run an engine; return the exit status."""
     return engine.main(argv)

@@ -20,14 +20,14 @@ from specreds_nova.cli import starting
 from specreds_nova.virt import rpcapi
 
 _DESCRIPTION = """\
-The backups of servers on compute hosts, step by step: what the engine does by itself.
+Take the steps of a recovery by hand, which an engine takes by itself.
 
 A server whose host is suspected gets two versions of its volumes ("openstack volume super create
 --server SERVER"), and a backup on another host: "start" starts it, sealed in its box. "check"
-says beforehand whether that host can run it, "show" whether it is ready. "harden" makes what it
-has written durable. Then "openstack volume super collapse" decides: "promote" opens the box of a
-backup that was promoted, and "openstack server evacuate --host HOST SERVER" lets Nova adopt it
-as it runs. "abort" removes a backup without a trace.
+reports beforehand whether that host can run it, "show" whether it is ready. "harden" makes its
+writes durable. Then "openstack volume super collapse" decides: "promote" opens the box of a
+backup that was promoted, and "openstack server evacuate --host HOST SERVER" makes Nova adopt it
+while it runs. "abort" removes a backup without a trace.
 """
 _COMMANDS: dict[str, Any] = {
     'check': reading.Check,
@@ -42,7 +42,7 @@ _COMMANDS: dict[str, Any] = {
 
 
 class BackupApp(app.App):
-    """Holds the connection that the commands share."""
+    """The application with the connection that its commands share."""
 
     def __init__(self) -> None:
         manager = commandmanager.CommandManager('specreds.backup')
@@ -61,41 +61,41 @@ class BackupApp(app.App):
         parser.add_argument(
             '--config-file', default=os.environ.get('NOVA_CONF', '/etc/nova/nova.conf'),
             metavar='FILE',
-            help='where transport_url is, which has a password in it (default: $NOVA_CONF, '
-                 'else %(default)s)')
+            help='configuration with transport_url, which contains a password '
+                 '(default: $NOVA_CONF, else %(default)s)')
         parser.add_argument(
             '--timeout', type=float, default=60.0, metavar='SECONDS',
-            help='how long a host may take to answer (default: %(default)g)')
+            help='limit for the answer of a host (default: %(default)g)')
         return parser
 
     @property
     def backups(self) -> rpcapi.BackupsAPI:
-        """The backups of all hosts; connects when it is first used.
+        """Return the client of all hosts' backups, which connects at its first use.
 
         :raises cfg.Error: the configuration cannot be read
         """
         if self._transport is None:
-            # oslo.messaging knows all of its options in the global configuration only.
+            # oslo.messaging registers all of its options in the global configuration only.
             cfg.CONF([], project='nova', default_config_files=[self.options.config_file])
             self._transport = messaging.get_rpc_transport(
                 cfg.CONF, allowed_remote_exmods=rpcapi.ALLOWED_EXMODS)
         return rpcapi.BackupsAPI(self._transport, timeout=self.options.timeout)
 
     def configure_logging(self) -> None:
-        """Keep the bus's own log for those who ask for it."""
+        """Show the log of the message bus only if the command is verbose."""
         super().configure_logging()
         if self.options.verbose_level < 2:
             logging.getLogger('oslo').setLevel(logging.CRITICAL)
             logging.getLogger('oslo_messaging').setLevel(logging.CRITICAL)
 
     def clean_up(self, cmd: Any, result: int, err: BaseException | None) -> None:
-        """Disconnect."""
+        """Close the connection."""
         if self._transport is not None:
             self._transport.cleanup()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit status: 0 done, 1 failed, 2 wrong usage."""
+    """Run one command; return the exit status: 0 done, 1 failed, 2 wrong usage."""
     return int(BackupApp().run(sys.argv[1:] if argv is None else list(argv)))
 
 

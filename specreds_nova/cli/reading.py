@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``check``, ``list`` and ``show``: look at backups."""
+"""``check``, ``list`` and ``show``: commands that change nothing."""
 
 import argparse
 from typing import Any
@@ -13,18 +13,18 @@ _SHORT = ('recovery_id', 'instance_uuid', 'phase', 'ready', 'error')
 
 
 class Check(base.BackupCommand, show.ShowOne):
-    """Tell whether a host could run the backup of a server, and if not, why not."""
+    """Report whether a host could run the backup of a server, and if not, why not."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the server."""
         parser = super().get_parser(prog_name)
-        parser.add_argument('server', metavar='SERVER', type=base.identifier, help='its id')
+        parser.add_argument('server', metavar='SERVER', type=base.identifier, help='its ID')
         return parser
 
     def take_action(self, parsed_args: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        """Ask."""
-        found = self.backups.check({}, parsed_args.host, parsed_args.server)
-        return ('eligible', 'reasons'), (found['eligible'], '\n'.join(found['reasons']))
+        """Check the host."""
+        answer = self.backups.check({}, parsed_args.host, parsed_args.server)
+        return ('eligible', 'reasons'), (answer['eligible'], '\n'.join(answer['reasons']))
 
 
 class List(base.BackupCommand, lister.Lister):
@@ -33,17 +33,17 @@ class List(base.BackupCommand, lister.Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the columns."""
         parser = super().get_parser(prog_name)
-        parser.add_argument('--long', action='store_true', help='more columns')
+        parser.add_argument('--long', action='store_true', help='show more columns')
         return parser
 
     def take_action(self, parsed_args: Any) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        """Ask."""
+        """List the recoveries."""
         fields = base.FIELDS if parsed_args.long else _SHORT
-        found = self.backups.list({}, parsed_args.host)
-        return base.titles(fields), [base.row(status, fields) for status in found]
+        statuses = self.backups.list({}, parsed_args.host)
+        return base.titles(fields), [base.row(status, fields) for status in statuses]
 
 
 class Show(base.StepCommand):
-    """Show how far a recovery is."""
+    """Show the progress of a recovery."""
 
     step = 'status'

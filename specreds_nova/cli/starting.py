@@ -21,26 +21,27 @@ class Start(base.BackupCommand, show.ShowOne):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the server, its superposition, and the recovery."""
         parser = super().get_parser(prog_name)
-        parser.add_argument('server', metavar='SERVER', type=base.identifier, help='its id')
+        parser.add_argument('server', metavar='SERVER', type=base.identifier, help='its ID')
         parser.add_argument('superposition', metavar='SUPERPOSITION', type=base.identifier,
-                            help='of all of its volumes: see "openstack volume super create"')
+                            help='ID of the superposition of all of its volumes: see '
+                                 '"openstack volume super create"')
         parser.add_argument('--recovery', metavar='ID', type=base.identifier,
-                            help='id of the recovery, which may be started again by it '
+                            help='ID of the recovery; the same ID repeats a start '
                                  '(default: a new one)')
         parser.add_argument('--wait', action='store_true',
-                            help='wait until the backup says that it is ready')
+                            help='wait until the backup is ready')
         return parser
 
     def take_action(self, parsed_args: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        """Start it."""
+        """Start the backup."""
         recovery_id = parsed_args.recovery or str(uuid.uuid4())
         status = self.backups.start({}, parsed_args.host, recovery_id, parsed_args.server,
                                     parsed_args.superposition)
-        said = time.monotonic()
+        shown = time.monotonic()
         while parsed_args.wait and not status['ready'] and status['domain']:
             time.sleep(_POLL_S)
-            if time.monotonic() - said > _QUIET_S:
-                said = time.monotonic()
+            if time.monotonic() - shown > _QUIET_S:
+                shown = time.monotonic()
                 print(f'{status["phase"]}: {status["ready_detail"]}', file=sys.stderr,
                       flush=True)
             status = self.backups.status({}, parsed_args.host, recovery_id)

@@ -7,5 +7,5 @@ from specreds_nova.status import main as status
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Tell what is not right yet; gives the exit status."""
+    """Report what is not in order; return the exit status."""
     return status.main(argv)

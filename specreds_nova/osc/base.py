@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The base of the commands."""
+"""The base of the commands: the client of the API, and the exit status."""
 
 import argparse
 from typing import Any
@@ -8,24 +8,24 @@ from osc_lib.command import command
 
 from specreds_nova.osc import client
 
-# The exit status of a check that says no.
+# Exit status of a check with a negative result.
 NO = 3
 
 
 class SpeculativeCommand(command.Command):
     """A command on the engine's API.
 
-    :ivar status: the exit status of a command that could be done
+    :ivar status: the exit status of a command that succeeded
     """
 
     status = 0
 
     @property
     def client(self) -> client.Client:
-        """The API of the cloud."""
+        """Return the client of the cloud's API."""
         manager: Any = self.app.client_manager
-        found: client.Client = manager.speculative
-        return found
+        api: client.Client = manager.speculative
+        return api
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Run the command."""

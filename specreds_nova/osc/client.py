@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine's REST API, as the commands use it."""
+"""A client of the engine's REST API."""
 
 from collections.abc import Iterator, Mapping
 import contextlib
@@ -17,9 +17,9 @@ Thing = dict[str, Any]
 
 
 class Client:
-    """What the API offers.
+    """The calls of the API.
 
-    All methods raise ``osc_lib.exceptions.CommandError`` with the API's own words.
+    All methods raise ``osc_lib.exceptions.CommandError`` with the API's message.
 
     :param session: of keystoneauth
     """
@@ -32,15 +32,15 @@ class Client:
 
     def recoveries(self, filters: Mapping[str, Any], limit: int | None = None,
                    marker: str | None = None) -> Iterator[Thing]:
-        """List those that meet all filters, the newest first."""
+        """List the recoveries that match all filters, the newest first."""
         return self._pages('recoveries', 'id', filters, limit, marker)
 
     def recovery(self, recovery_id: str) -> Thing:
-        """Show one, with its steps."""
+        """Return one recovery, with its steps."""
         return dict(self._call('GET', f'/recoveries/{_part(recovery_id)}')['recovery'])
 
     def abort(self, recovery_id: str) -> Thing:
-        """Have one end in favour of the primary."""
+        """Request the end of a recovery in favour of the primary."""
         answer = self._call('POST', f'/recoveries/{_part(recovery_id)}/action',
                             json={'abort': None})
         return dict(answer['recovery'])
@@ -50,7 +50,7 @@ class Client:
         return self._pages('hosts', 'name', filters, None, None)
 
     def host(self, name: str) -> Thing:
-        """Show one."""
+        """Return one host."""
         return dict(self._call('GET', f'/hosts/{_part(name)}')['host'])
 
     def say(self, name: str, action: str, **said: Any) -> Thing:
@@ -59,7 +59,7 @@ class Client:
         return dict(answer['host'])
 
     def protection(self, server_id: str) -> Thing:
-        """Ask whether a server is protected."""
+        """Report whether a server is protected."""
         return dict(self._call('GET', f'/servers/{_part(server_id)}/protection')['protection'])
 
     def _pages(self, name: str, key: str, filters: Mapping[str, Any], limit: int | None,
@@ -85,35 +85,35 @@ class Client:
 
 
 def _part(text: str) -> str:
-    """Make a text a part of a path.
+    """Return a text quoted as a part of a path.
 
-    :raises osc_lib.exceptions.CommandError: it is empty
+    :raises osc_lib.exceptions.CommandError: the text is empty
     """
     if not text:
-        raise exceptions.CommandError('an empty name names nothing')
+        raise exceptions.CommandError('a name must not be empty')
     return parse.quote(text, safe='')
 
 
 @contextlib.contextmanager
 def _words() -> Iterator[None]:
-    """Let errors be words.
+    """Turn errors of the session into errors of a command.
 
-    :raises osc_lib.exceptions.CommandError: something went wrong
+    :raises osc_lib.exceptions.CommandError: the request failed
     """
     try:
         yield
-    except (auth_exceptions.EndpointNotFound, auth_exceptions.CatalogException) as error:
+    except (auth_exceptions.EndpointNotFound, auth_exceptions.CatalogException) as exc:
         raise exceptions.CommandError(
             f'this cloud has no speculative recovery: there is no service of type {SERVICE_TYPE} '
-            f'in its catalogue, for this region and interface') from error
-    except auth_exceptions.HttpError as error:
-        raise exceptions.CommandError(_said(error)) from error
-    except auth_exceptions.ClientException as error:
-        raise exceptions.CommandError(str(error)) from error
+            f'in its catalogue, for this region and interface') from exc
+    except auth_exceptions.HttpError as exc:
+        raise exceptions.CommandError(_message(exc)) from exc
+    except auth_exceptions.ClientException as exc:
+        raise exceptions.CommandError(str(exc)) from exc
 
 
-def _said(error: Any) -> str:
-    """Give what the API said; what an operator has to look into names the request."""
+def _message(error: Any) -> str:
+    """Return the API's message; that of an internal error also names the request."""
     try:
         words = str(error.response.json()['error']['message'])
     except (AttributeError, KeyError, TypeError, ValueError):

@@ -22,12 +22,13 @@ class List(base.SpeculativeCommand, command.Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the filter."""
         parser = super().get_parser(prog_name)
-        parser.add_argument('--state', choices=model.HOST_STATES, help='only those in this state')
+        parser.add_argument('--state', choices=model.HOST_STATES,
+                            help='list only those in this state')
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace
                     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        """List."""
+        """List the hosts."""
         filters = {'state': parsed_args.state} if parsed_args.state else {}
         return (tuple(shown.HOSTS.values()),
                 [shown.row(one, shown.HOSTS) for one in self.client.hosts(filters)])
@@ -40,7 +41,7 @@ class _OneHost(base.SpeculativeCommand, command.ShowOne):
         """Add the host."""
         parser = super().get_parser(prog_name)
         parser.add_argument('host', metavar='HOST',
-                            help='its name, as "openstack compute service list" has it')
+                            help='its name, as in "openstack compute service list"')
         return parser
 
 
@@ -49,7 +50,7 @@ class Show(_OneHost):
 
     def take_action(self, parsed_args: argparse.Namespace
                     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        """Show."""
+        """Show the host."""
         return shown.host(self.client.host(parsed_args.host))
 
 
@@ -80,9 +81,9 @@ class Set(_OneHost):
 
 
 class _Word(_OneHost):
-    """An operator's word about a host.
+    """A statement of an operator about a host.
 
-    :cvar word: as the API calls it
+    :cvar word: the action of the API
     """
 
     word: str
@@ -91,32 +92,32 @@ class _Word(_OneHost):
         """Add the reason."""
         parser = super().get_parser(prog_name)
         parser.add_argument('--reason', metavar='TEXT', default='an operator said so',
-                            help='why, for whoever looks at it later (default: %(default)s)')
+                            help='reason, which "show" displays (default: %(default)s)')
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace
                     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        """Say it."""
+        """Send the statement."""
         return shown.host(self.client.say(parsed_args.host, self.word,
                                           reason=parsed_args.reason))
 
 
 class Suspect(_Word):
-    """Say that a host has failed: at once its protected servers get backups.
+    """State that a host has failed: backups of its protected servers start at once.
 
-    To be wrong is cheap: a server that lives keeps running, and its backup is dropped. So this is
-    also how to test recovery: suspect a host that is well, and nothing happens to its servers.
-    To take it back: "openstack speculative host clear".
+    An error is cheap: a server that lives keeps running, and its backup is dropped. To test
+    recovery, suspect a healthy host: its servers keep running. "openstack speculative host clear"
+    takes the statement back.
     """
 
     word = model.SUSPECT
 
 
 class Clear(_Word):
-    """Say that a host has not failed, whatever its heartbeats say.
+    """State that a host has not failed, whatever its heartbeats indicate.
 
-    Its recoveries that are not past the commit point end in favour of the primaries. Once its
-    heartbeats arrive again it is judged by them.
+    Its recoveries that are not past the commit point end in favour of the primaries. As soon as
+    its heartbeats arrive again, they decide.
     """
 
     word = model.CLEAR

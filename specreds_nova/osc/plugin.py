@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How OpenStackClient finds the commands, and the API behind them."""
+"""The entry point through which OpenStackClient finds the commands and their API."""
 
 import argparse
 from typing import Any
@@ -15,13 +15,13 @@ API_VERSIONS = ('1', '1.0')
 
 
 def make_client(instance: Any) -> client.Client:
-    """Give the API of the cloud that the client is logged in to."""
+    """Return a client of the API of the cloud that OpenStackClient is logged in to."""
     return client.Client(instance.session, interface=instance.interface,
                          region_name=instance.region_name)
 
 
 def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """Add the option that chooses the version."""
+    """Add the option of the API version."""
     parser.add_argument(
         '--os-speculative-api-version', metavar='<speculative-api-version>',
         default=utils.env('OS_SPECULATIVE_API_VERSION'),

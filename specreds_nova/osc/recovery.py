@@ -17,63 +17,63 @@ from specreds_nova.osc import shown
 class List(base.SpeculativeCommand, command.Lister):
     """List recoveries, the newest first.
 
-    A recovery begins for each protected server of a host that is suspected: queued until its
-    backup is being started, racing until the backup is ready or the primary is back, committed
-    when the backup is the server, merging while it serves and its disks are written down into
-    its volumes, ended with an outcome. "recovered": the backup won. "primary": the server on its
-    own host won, nobody noticed. "restarted", "evacuated": it was fenced and started again, as
-    an ordinary evacuation does. "aborted": an operator ended it. "failed": look at its error.
+    A recovery begins for each protected server of a suspected host. It is queued until its backup
+    is being started, racing until the backup is ready or the primary is back, committed when the
+    backup is the server, merging while the backup's data are merged into the volumes, and ended
+    with an outcome. "recovered": the backup won. "primary": the server on its own host won,
+    nobody noticed. "restarted", "evacuated": the server was fenced and started again, as by an
+    ordinary evacuation. "aborted": an operator ended the recovery. "failed": see its error.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the filters."""
         parser = super().get_parser(prog_name)
         parser.add_argument('--server', metavar='SERVER',
-                            help='only those of this server (name or ID)')
+                            help='list only those of this server (name or ID)')
         parser.add_argument('--host', metavar='HOST',
-                            help='only those of servers that were on this host (admin or service '
-                                 'role)')
+                            help='list only those of servers that were on this host (admin or '
+                                 'service role)')
         parser.add_argument('--project', metavar='PROJECT_ID',
-                            help='only those of the servers of this project')
-        parser.add_argument('--state', choices=model.STATES, help='only those in this state')
+                            help='list only those of the servers of this project')
+        parser.add_argument('--state', choices=model.STATES, help='list only those in this state')
         parser.add_argument('--outcome', choices=model.OUTCOMES,
-                            help='only those that ended in this way')
-        parser.add_argument('--long', action='store_true', help='show more about each')
+                            help='list only those with this outcome')
+        parser.add_argument('--long', action='store_true', help='show more columns')
         parser.add_argument('--limit', type=int, action=parseractions.NonNegativeAction,
-                            metavar='N', help='show N at most')
+                            metavar='N', help='list at most N')
         parser.add_argument('--marker', metavar='ID',
-                            help='begin after the recovery with this ID')
+                            help='list those after the recovery with this ID')
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace
                     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        """List."""
+        """List the recoveries."""
         filters = {name: value for name in ('host', 'project', 'state', 'outcome')
                    if (value := getattr(parsed_args, name))}
         if parsed_args.server:
             filters['server'] = servers.find(self.app.client_manager, parsed_args.server)
-        found = self.client.recoveries(filters, parsed_args.limit, parsed_args.marker)
+        recoveries = self.client.recoveries(filters, parsed_args.limit, parsed_args.marker)
         fields = shown.RECOVERIES_LONG if parsed_args.long else shown.RECOVERIES
-        return tuple(fields.values()), [shown.row(one, fields) for one in found]
+        return tuple(fields.values()), [shown.row(one, fields) for one in recoveries]
 
 
 class Show(base.SpeculativeCommand, command.ShowOne):
-    """Show a recovery: why it began, how far it is, and how long each step took.
+    """Show a recovery: its reason, its progress, and the duration of each step.
 
-    Offsets are from the moment when the host was suspected. A step with a number after its name
-    was begun before, by an engine that did not come to the end of it.
+    Offsets count from the moment when the host was suspected. A number after the name of a step
+    counts its attempts: an engine did not complete the one before.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the recovery."""
         parser = super().get_parser(prog_name)
         parser.add_argument('recovery', metavar='RECOVERY',
-                            help='its ID, as "openstack speculative recovery list" has it')
+                            help='its ID, as in "openstack speculative recovery list"')
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace
                     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        """Show."""
+        """Show the recovery."""
         return shown.recovery(self.client.recovery(parsed_args.recovery))
 
 
@@ -81,7 +81,7 @@ class Abort(base.SpeculativeCommand):
     """End recoveries in favour of the primaries: their backups are dropped.
 
     Refused from the commit point on, when the backup is the server and the primary is fenced. If
-    a host is suspected wrongly, clear it instead: "openstack speculative host clear".
+    a host is suspected wrongly, clear the host instead: "openstack speculative host clear".
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -91,14 +91,14 @@ class Abort(base.SpeculativeCommand):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Abort each; one that cannot be does not keep the others."""
+        """Abort each recovery, also after a failure of another one."""
         failed = 0
         for recovery_id in parsed_args.recoveries:
             try:
                 self.client.abort(recovery_id)
-            except exceptions.CommandError as error:
+            except exceptions.CommandError as exc:
                 failed += 1
-                self.log.error('%s: %s', recovery_id, error)
+                self.log.error('%s: %s', recovery_id, exc)
         if failed:
             total = len(parsed_args.recoveries)
             raise exceptions.CommandError(f'{failed} of {total} could not be aborted')

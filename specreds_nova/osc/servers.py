@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers by their names, which only Nova knows."""
+"""Look up servers by name, which only Nova can do."""
 
 from typing import Any
 import uuid
@@ -10,21 +10,21 @@ from osc_lib import exceptions
 
 
 def find(manager: Any, text: str) -> str:
-    """Turn the name of a server into its id; an id is taken as it is.
+    """Return the id of a server; an id is returned unchecked.
 
-    :param manager: OpenStackClient's
-    :raises osc_lib.exceptions.CommandError: there is no such server, or more than one
+    :param manager: the client manager of OpenStackClient
+    :raises osc_lib.exceptions.CommandError: no server has this name, or several have
     """
     if _is_uuid(text):
         return text
     try:
-        found: Any = manager.sdk_connection.compute.find_server(text, ignore_missing=True)
-    except (sdk_exceptions.SDKException, auth_exceptions.ClientException) as error:
-        raise exceptions.CommandError(f'{error}; give the ID of the server') from error
-    if found is None:
+        server: Any = manager.sdk_connection.compute.find_server(text, ignore_missing=True)
+    except (sdk_exceptions.SDKException, auth_exceptions.ClientException) as exc:
+        raise exceptions.CommandError(f'{exc}; specify the ID of the server') from exc
+    if server is None:
         raise exceptions.CommandError(
-            f'there is no server "{text}" in your project; those of others are named by ID')
-    return str(found.id)
+            f'there is no server "{text}" in your project; servers of others need their ID')
+    return str(server.id)
 
 
 def _is_uuid(text: str) -> bool:

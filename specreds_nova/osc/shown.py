@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How recoveries and hosts are shown: bare values for programs, lines and bars for people."""
+"""Output of recoveries and hosts: plain values for programs, lines and bars for people."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -49,35 +49,35 @@ HOSTS = {
 
 
 class Evidence(columns.FormattableColumn[list[dict[str, Any]]]):
-    """Why a host is suspected, shown to people one per line."""
+    """Evidence against a host; for people, one piece per line."""
 
     def human_readable(self) -> str:
-        """Give the words."""
+        """Return one line per piece of evidence."""
         return '\n'.join(str(one.get('words', one.get('kind'))) for one in self._value)
 
 
 class Timeline(columns.FormattableColumn[list[dict[str, Any]]]):
-    """Steps, shown to people as bars."""
+    """Steps of a recovery; for people, with bars."""
 
     def human_readable(self) -> str:
-        """Draw them."""
+        """Return the steps as a table with bars."""
         return timeline.text(self._value)
 
 
 class Recoveries(columns.FormattableColumn[list[dict[str, Any]]]):
-    """Recoveries, shown to people one per line."""
+    """Recoveries; for people, one per line."""
 
     def human_readable(self) -> str:
-        """Name them."""
+        """Return one line per recovery."""
         return '\n'.join(f'{one["id"]} ({one["server_name"]}, {one["state"]})'
                          for one in self._value)
 
 
 class Volumes(columns.FormattableColumn[dict[str, list[str]]]):
-    """Volumes and why they cannot be superposed, shown to people one per line."""
+    """Volumes, and why they cannot be superposed; for people, one per line."""
 
     def human_readable(self) -> str:
-        """Say of each what is wrong with it."""
+        """Return one line per volume."""
         return '\n'.join(f'{volume}: {"; ".join(reasons) or "ok"}'
                          for volume, reasons in self._value.items())
 
@@ -94,22 +94,22 @@ _FORMATS: dict[str, type[columns.FormattableColumn[Any]]] = {
 
 
 def recovery(found: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    """Give the columns and values that show a recovery; what the caller may not see has none."""
+    """Return the columns and values of a recovery, without those that the user may not see."""
     return _one(found, _RECOVERY)
 
 
 def host(found: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    """Give the columns and values that show a host."""
+    """Return the columns and values of a host."""
     return _one(found, _HOST)
 
 
 def protection(found: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    """Give the columns and values that show whether a server is protected."""
+    """Return the columns and values of the protection of a server."""
     return _one(found, _PROTECTION)
 
 
 def row(found: Mapping[str, Any], fields: Mapping[str, str]) -> tuple[Any, ...]:
-    """Give the values of a row."""
+    """Return the values of a row."""
     return tuple(_value(found, field) for field in fields)
 
 

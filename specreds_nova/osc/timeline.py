@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A recovery as a picture made of text: when its steps began, and what they took."""
+"""A timeline of a recovery as text: the beginning and the duration of its steps."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,9 +10,9 @@ _UNENDED = '…'
 
 
 def text(steps: Sequence[Mapping[str, Any]]) -> str:
-    """Draw it; offsets are from the moment when the host was suspected.
+    """Return the timeline; offsets count from the moment when the host was suspected.
 
-    :param steps: as the API has them
+    :param steps: as the API returns them
     """
     if not steps:
         return ''

@@ -60,7 +60,7 @@ class RecoveryListTest(cloud.CommandTest):
 
     def test_no_compute_service(self) -> None:
         del self.cloud.catalogue['compute']
-        self.assertIn('give the ID of the server',
+        self.assertIn('specify the ID of the server',
                       self.fails('recovery', 'list', '--server', 'vm1'))
 
 
@@ -96,7 +96,7 @@ class RecoveryTest(cloud.CommandTest):
 
     def test_show_none(self) -> None:
         self.assertIn('there is no recovery x?y', self.fails('recovery', 'show', 'x?y'))
-        self.assertIn('names nothing', self.fails('recovery', 'show', ''))
+        self.assertIn('must not be empty', self.fails('recovery', 'show', ''))
 
     def test_abort(self) -> None:
         self.story()

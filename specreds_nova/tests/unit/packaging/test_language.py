@@ -15,6 +15,8 @@ REWRITTEN = (
     'specreds_cinder/osc',
     'specreds_cinder/tests/unit/test_walkthroughs.py',
     'specreds_cinder/tests/walkthroughs.py',
+    'specreds_nova/cli',
+    'specreds_nova/osc',
     'specreds_nova/tests/unit/packaging/test_map.py',
     'specreds_nova/tests/unit/packaging/test_pictures.py',
     'specreds_nova/tests/unit/packaging/test_readme.py',
