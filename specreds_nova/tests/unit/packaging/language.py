@@ -7,7 +7,7 @@ import io
 import re
 import tokenize
 
-LONGEST_LINE = 99
+LONGEST_LINE = 100
 
 _BAD_START = re.compile(r'(Give|Tell|Who|Whoever|Whose|Whom)s?\b')
 _PERSON = re.compile(r'\b(he|him|his|himself)\b', re.IGNORECASE)

@@ -86,8 +86,8 @@ class FaultsTest(testtools.TestCase):
         self.assertIn('error, not exc', fault)
 
     def test_pages(self) -> None:
-        long = 'word ' * 20
-        self.assertEqual(["2: 'his' is for people", '3: 100 characters'], list(
+        long = 'word ' * 21
+        self.assertEqual(["2: 'his' is for people", '3: 105 characters'], list(
             language.faults_of_page(f'``he`` and `him`\nhis\n{long}\n')))
         # What cannot be broken may be longer.
         self.assertEqual([], list(language.faults_of_page('   ' + 'x' * 120)))
