@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a way of recovery makes of a trace: how often it is wrong, and how long nobody is served.
+"""Evaluate ways of recovery on a trace: their false positives and their unavailability.
 
 For one server on each host, by silence of length d (infinite for a host that is dead), with R for
 the seconds that a recovery takes:
@@ -24,7 +24,7 @@ from bench.falsepositives import trace as traces
 
 @dataclasses.dataclass(frozen=True)
 class Recovery:
-    """How long things take, in seconds.
+    """Durations in seconds.
 
     :ivar detect: until speculation suspects a host
     :ivar plain: from the decision until a server serves again, on its own disk (R)
@@ -40,7 +40,7 @@ class Recovery:
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What a way of recovery comes to.
+    """The result of a way of recovery.
 
     :ivar suspicions: hosts that it suspected
     :ivar acted: recoveries that it decided for
@@ -60,7 +60,7 @@ class Verdict:
 
     @property
     def false_rate(self) -> float | None:
-        """Share of the recoveries that were wrong; None if there was none."""
+        """Return the share of false positives; None without recoveries."""
         return self.false / self.acted if self.acted else None
 
 
@@ -91,7 +91,7 @@ def speculation(trace: traces.Trace, recovery: Recovery) -> Verdict:
 
 
 def oracle(trace: traces.Trace, recovery: Recovery) -> Verdict:
-    """Evaluate recovery by somebody who knows everything."""
+    """Evaluate recovery by an oracle, which knows each failure at once."""
     waited = bisect.bisect_right(trace.returned, recovery.plain)
     false = len(trace.returned) - waited
     acted = false + trace.dead
@@ -100,7 +100,7 @@ def oracle(trace: traces.Trace, recovery: Recovery) -> Verdict:
 
 
 def best_timeout(trace: traces.Trace, recovery: Recovery) -> float:
-    """Find the timeout with which nobody was served for the shortest time, in hindsight.
+    """Return the timeout with the least unavailability in hindsight.
 
     It is 0 or the length of a silence that ended: between two of these, waiting longer makes
     nothing better.
@@ -110,7 +110,7 @@ def best_timeout(trace: traces.Trace, recovery: Recovery) -> float:
 
 
 def figures(trace: traces.Trace, verdicts: Sequence[Verdict], best: float) -> dict[str, float]:
-    """Give everything for the JSON."""
+    """Return all figures for the JSON."""
     found: dict[str, float] = {
         'falsepositives.silences': len(trace.silences),
         'falsepositives.dead': trace.dead,

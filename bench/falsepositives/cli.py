@@ -42,7 +42,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser, figures: pathlib.Path) -> None:
-    """Say what can be asked for.
+    """Return the parser of the command line.
 
     :param figures: where figures go by default
     """
@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser, figures: pathlib.Path) -> Non
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do what was asked for.
+    """Run the command.
 
     :returns: the exit status
     """
@@ -86,8 +86,8 @@ def run(args: argparse.Namespace) -> int:
                  else traces.load(args.trace))
         if args.write:
             args.write.write_text(traces.dump(trace))
-    except (traces.BadTrace, OSError) as error:
-        print(f'error: {error}', file=sys.stderr)
+    except (traces.BadTrace, OSError) as exc:
+        print(f'error: {exc}', file=sys.stderr)
         return 1
     speculative = (args.recovery if args.speculative_recovery is None
                    else args.speculative_recovery)
@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
 
 def evaluate(trace: traces.Trace, recovery: analysis.Recovery, timeouts: list[float]
              ) -> tuple[list[analysis.Verdict], float]:
-    """Give the verdicts on timeouts, speculation and the Oracle, and the best timeout."""
+    """Return the verdicts on timeouts, speculation and the Oracle, and the best timeout."""
     best = analysis.best_timeout(trace, recovery)
     return [*(analysis.timeout(trace, seconds, recovery) for seconds in sorted(timeouts)),
             analysis.speculation(trace, recovery), analysis.oracle(trace, recovery)], best

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sample traces, made by a model: its sources, and what of it is an assumption.
+"""Sample traces of a model, with the sources and the assumptions of the model.
 
 A host is silent for three kinds of reasons, each at random moments and independently of others:
 
@@ -36,7 +36,7 @@ _PAPER_RATE, _PAPER_TIMEOUT = 0.9, 10.0
 
 
 def _calibrated() -> float:
-    """Pauses per day with which the share of false positives is the paper's."""
+    """Return the pauses per day that reproduce the paper's share of false positives."""
     false = _DEATHS * _PAPER_RATE / (1 - _PAPER_RATE) - _MAINTENANCE
     return float(false * (_PAPER_TIMEOUT / _SHORTEST) ** _ALPHA / _YEAR)
 
@@ -66,7 +66,7 @@ def sample(name: str, hosts: int = 1000, days: float = 365.0, seed: int = 1) -> 
 
 
 def _moments(chance: random.Random, rate: float, days: float) -> list[float]:
-    """Give random moments, in seconds.
+    """Return random moments, in seconds.
 
     :param rate: how many there are per year
     """

@@ -14,7 +14,7 @@ _TIMEOUT, _SPECULATION, _ORACLE = '#4c72b0', '#c44e52', '#55a868'
 
 def draw(path: pathlib.Path, trace: traces.Trace, recovery: analysis.Recovery,
          best: float) -> None:
-    """Draw it into a file.
+    """Draw the figure into a file.
 
     :param best: the best timeout in hindsight, in seconds
     """

@@ -36,7 +36,7 @@ _YEAR = 365.25
 
 
 class BadTrace(Exception):
-    """A trace cannot be understood."""
+    """A trace is malformed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,13 +53,13 @@ class Silence:
 
     @property
     def dead(self) -> bool:
-        """Whether the host's guests were gone."""
+        """Return whether the host was dead."""
         return math.isinf(self.seconds)
 
 
 @dataclasses.dataclass(frozen=True)
 class Trace:
-    """What was observed.
+    """The observed silences.
 
     :ivar hosts: how many were watched, and for how many `days`; None if that is not known
     """
@@ -71,24 +71,24 @@ class Trace:
 
     @property
     def host_years(self) -> float | None:
-        """How much was observed; None if that is not known."""
+        """Return the observed time; None if the trace does not contain it."""
         if self.hosts is None or self.days is None:
             return None
         return self.hosts * self.days / _YEAR
 
     @functools.cached_property
     def dead(self) -> int:
-        """How many silences were deaths."""
+        """Return the number of silences that were deaths."""
         return sum(one.dead for one in self.silences)
 
     @functools.cached_property
     def returned(self) -> list[float]:
-        """The lengths of those after which the host answered again, in order."""
+        """Return the lengths of the silences after which the host answered again, in order."""
         return sorted(one.seconds for one in self.silences if not one.dead)
 
     @functools.cached_property
     def waited(self) -> list[float]:
-        """How long the shortest of these were together: none, one, two, …"""
+        """Return the sums of the shortest of these: of none, of one, of two and so on."""
         return [0.0, *itertools.accumulate(self.returned)]
 
 

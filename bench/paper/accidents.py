@@ -31,7 +31,7 @@ _BEFORE = 8.0
 
 @dataclasses.dataclass(frozen=True)
 class Accident:
-    """One of them.
+    """An accident.
 
     :ivar run: gives what came of it
     :ivar engines: whether they run
@@ -63,7 +63,7 @@ _QUICK_AFTER, _FULL_AFTER = 30.0, 120.0
 
 def run(cloud: openstack_cloud.Cloud, tell: progress.Progress, names: Sequence[str], quick: bool,
         keep: Callable[[dict[str, Any]], None], failures: tuple[type[Exception], ...]) -> None:
-    """Let accidents happen.
+    """Run accidents.
 
     :param names: of :data:`ACCIDENTS`
     :param quick: smaller databases, which are watched for a shorter time
@@ -88,8 +88,8 @@ def run(cloud: openstack_cloud.Cloud, tell: progress.Progress, names: Sequence[s
                 stage.after = (_QUICK_AFTER if quick else _FULL_AFTER) if accident.after else 0.0
                 stage.clone = accident.clone
                 found = facts(name, accident.run(stage), stage.course)
-            except failures as error:
-                found = {f'paper.failed.{name}': str(error)}
+            except failures as exc:
+                found = {f'paper.failed.{name}': str(exc)}
             for words in found.values():
                 if isinstance(words, str):
                     tell.say(f'WRONG: {name}: {words}')
@@ -97,7 +97,7 @@ def run(cloud: openstack_cloud.Cloud, tell: progress.Progress, names: Sequence[s
 
 
 def missing(figures: Mapping[str, Any]) -> list[str]:
-    """Name the accidents of which not all is known."""
+    """Return the accidents with missing figures."""
     return [name for name, accident in ACCIDENTS.items()
             if f'paper.accident.{name}.database_s' not in figures
             or (accident.after and f'paper.accident.{name}.per_second' not in figures)]
@@ -105,7 +105,7 @@ def missing(figures: Mapping[str, Any]) -> list[str]:
 
 def facts(name: str, one: outcome.Outcome, course: stages.Course | None = None
           ) -> dict[str, Any]:
-    """Give what came of an accident, for the JSON.
+    """Return the figures of an accident, for the JSON.
 
     Nothing that went wrong is a measurement: then it is told what did.
 

@@ -63,7 +63,7 @@ Keep = Callable[[dict[str, Any]], None]
 
 def add_arguments(parser: argparse.ArgumentParser, data: pathlib.Path, port: int,
                   traces: str | None) -> None:
-    """Say what can be asked for.
+    """Return the parser of the command line.
 
     :param data: where data goes by default
     :param port: the first one, by default
@@ -71,13 +71,13 @@ def add_arguments(parser: argparse.ArgumentParser, data: pathlib.Path, port: int
     """
     parser.description, parser.epilog = _TEXT, _EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument('--quick', action='store_true', help='within half an hour')
+    parser.add_argument('--quick', action='store_true', help='measure less, within half an hour')
     parser.add_argument('--from', type=pathlib.Path, action='append', default=[], metavar='FILE',
-                        dest='known', help='what has been measured already; may be repeated')
+                        dest='known', help='file with figures of an earlier run; may be repeated')
     parser.add_argument('--no-measure', action='store_true',
-                        help='only write the report, of what is in the files')
+                        help='only write the report from these files')
     parser.add_argument('--out', type=pathlib.Path, metavar='DIR', default=data / 'paper',
-                        help='where the report goes (default: %(default)s)')
+                        help='directory of the report (default: %(default)s)')
     parser.add_argument('--traces', type=pathlib.Path, metavar='DIR', default=traces,
                         help="where the recordings of the paper's artifact are (its directory "
                              'trace; default: $SPECREDS_TRACES, else */traces beside the '
@@ -86,13 +86,13 @@ def add_arguments(parser: argparse.ArgumentParser, data: pathlib.Path, port: int
                         help='data directory of its own Ceph, wiped before and after; that of '
                              'its cloud is beside it (default: %(default)s)')
     parser.add_argument('--port', type=int, default=port,
-                        help='first of the 200 ports that are used (default: %(default)s)')
+                        help='first of 200 ports to use (default: %(default)s)')
     parser.add_argument('--keep', action='store_true',
                         help='leave the Ceph and the cloud up afterwards')
 
 
 def run(args: argparse.Namespace, failures: tuple[type[Exception], ...]) -> int:
-    """Do what was asked for.
+    """Run the command.
 
     :param failures: which are told, and do not keep the other parts from being measured
     :returns: the exit status: 1 if a part failed
@@ -115,9 +115,9 @@ def run(args: argparse.Namespace, failures: tuple[type[Exception], ...]) -> int:
             try:
                 if measure(args, known, tell, keep, failures):
                     keep({f'paper.cost.{name}_s': round(time.monotonic() - began, 1)})
-            except failures as error:
-                tell.say(f'FAILED: {name}: {error}')
-                keep({f'paper.failed.{name}': str(error)})
+            except failures as exc:
+                tell.say(f'FAILED: {name}: {exc}')
+                keep({f'paper.failed.{name}': str(exc)})
     keep({})
     print(write(known, args.out))
     tell.say(f'the report: {args.out / "paper.html"}')
@@ -128,7 +128,7 @@ def run(args: argparse.Namespace, failures: tuple[type[Exception], ...]) -> int:
 
 
 def write(known: dict[str, Any], out: pathlib.Path) -> str:
-    """Draw the figures and write the report; gives the table of false positives.
+    """Draw the figures, write the report, and return the table of false positives.
 
     :param known: what has been measured
     """
@@ -146,7 +146,7 @@ def write(known: dict[str, Any], out: pathlib.Path) -> str:
 
 
 def _recovery(known: dict[str, Any]) -> analysis.Recovery:
-    """How long recoveries take: as measured end to end, or else what the paper says."""
+    """Return the times of recoveries: measured end to end, or else the paper's."""
     detect = known.get('paper.accident.spec.detect_s', _DETECT)
     found = formula.recoveries(known)
     if found is None:
@@ -157,7 +157,7 @@ def _recovery(known: dict[str, Any]) -> analysis.Recovery:
 
 def _disk(args: argparse.Namespace, known: dict[str, Any], tell: progress.Progress, keep: Keep,
           _failures: object) -> bool:
-    """Measure what is not known of Figures 4 and 5; tells whether there was anything."""
+    """Measure what is missing of Figures 4 and 5; return whether anything was."""
     recorded = disk.recordings(args.traces, args.quick)
     if not recorded:
         tell.say('no trace of a recovery was found: Figure 5 is left out (see --traces)')
@@ -173,7 +173,7 @@ def _disk(args: argparse.Namespace, known: dict[str, Any], tell: progress.Progre
 
 def _cloud(args: argparse.Namespace, known: dict[str, Any], tell: progress.Progress, keep: Keep,
            failures: tuple[type[Exception], ...]) -> bool:
-    """Measure the accidents that are not known; tells whether there were any."""
+    """Measure the accidents that are missing; return whether any was."""
     names = accidents.missing(known)
     if not names:
         return False

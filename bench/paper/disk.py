@@ -50,7 +50,7 @@ Means = dict[firsttouch.Cell, dict[str, list[float]]]
 
 
 def recordings(directory: pathlib.Path | None, quick: bool) -> dict[str, replay.Recording]:
-    """Find what can be replayed, by its short name.
+    """Return the recordings to replay, by their short names.
 
     :param directory: where the artifact's ``trace`` is; None for where ``bench disk`` looks
     :param quick: only of disks that do not take long to be filled
@@ -74,7 +74,7 @@ def recordings(directory: pathlib.Path | None, quick: bool) -> dict[str, replay.
 
 def missing(figures: Mapping[str, object], recorded: Mapping[str, replay.Recording]
             ) -> list[str]:
-    """Name the parts that are not known, in the order in which they are measured."""
+    """Return the parts that are missing, in the order in which they are measured."""
     parts = {FIRST_TOUCH: 'paper.fig4.size_4k.rbd_ms',
              **{short: f'paper.fig5.{short}.rbd_s' for short in recorded},
              CINDER_FIRST_TOUCH: 'disk.first_touch_4k_qd1.rbd_ms'}
@@ -84,14 +84,14 @@ def missing(figures: Mapping[str, object], recorded: Mapping[str, replay.Recordi
 
 
 def steps(env: environment.Environment, parts: Sequence[str]) -> int:
-    """Tell how many steps they will report."""
+    """Return the number of steps that the measurements will report."""
     theirs = {CINDER_FIRST_TOUCH: 1 + firsttouch.steps(env), CINDER_REPLAY: replay.steps(env)}
     return sum(theirs.get(part, 1 + env.rounds * len(VARIANTS)) for part in parts)
 
 
 def run(env: environment.Environment, recorded: Mapping[str, replay.Recording],
         parts: Sequence[str], keep: Callable[[dict[str, float]], None]) -> None:
-    """Measure.
+    """Measure parts of Figures 4 and 5.
 
     :param parts: of those that :func:`missing` names
     :param keep: is given the figures of each as soon as they are known
@@ -122,7 +122,7 @@ def _cinder_first_touch(env: environment.Environment) -> dict[str, float]:
 
 
 def percentile(bins: Mapping[int, int], percent: float) -> float:
-    """Give the latency within which so many percent of the requests were answered, in ms.
+    """Return the latency within which so many percent of the requests were answered, in ms.
 
     :param bins: how many took how many nanoseconds; not empty
     """
@@ -149,7 +149,7 @@ def _pair(env: environment.Environment, name: str, size: int,
 
 
 def _turns(env: environment.Environment, what: str) -> Iterator[str]:
-    """Give the kinds of disk of all rounds; another one comes first each time."""
+    """Yield the kinds of disk of each round; each round begins with another kind."""
     for number in range(env.rounds):
         turn = number % len(VARIANTS)
         for variant in VARIANTS[turn:] + VARIANTS[:turn]:
@@ -177,7 +177,7 @@ def _first_touch(env: environment.Environment, plain: sp.VolumeRef, base: sp.Vol
 
 
 def _jobs(env: environment.Environment, uri: str, seed: int) -> Iterator[fio.Job]:
-    """Give each cell objects of its own; all disks of a round get the same operations."""
+    """Assign objects to each cell; all disks of a round get the same operations."""
     chance = random.Random(seed)
     objects = list(range(_SIZE // OBJECT))
     chance.shuffle(objects)
@@ -215,7 +215,7 @@ def _replay(env: environment.Environment, short: str, recording: replay.Recordin
 
 
 def tails(bins: Mapping[tuple[str, str], list[dict[int, int]]]) -> dict[str, float]:
-    """Give the latencies of Figure 4 c and d.
+    """Return the latencies of Figure 4 c and d.
 
     :param bins: of each round, by kind of operation and of disk
     """

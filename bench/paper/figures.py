@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The paper's figures, with its axes and series, out of the JSON."""
+"""The paper's figures, with its axes and series, drawn from the JSON."""
 
 from collections.abc import Callable, Mapping, Sequence
 import functools
@@ -25,7 +25,7 @@ _WIDTH = 0.2
 
 
 def draw(figures: Figures, directory: pathlib.Path) -> dict[str, pathlib.Path]:
-    """Draw whatever has been measured; gives the files by the names of the figures."""
+    """Draw what has been measured; return the files by the names of the figures."""
     made = {}
     for name, one in DRAWN.items():
         path = directory / f'{name}.png'
@@ -35,7 +35,7 @@ def draw(figures: Figures, directory: pathlib.Path) -> dict[str, pathlib.Path]:
 
 
 def _points(figures: Figures, keys: Mapping[float, str]) -> dict[float, stats.Summary] | None:
-    """Give what was measured for each place on the x axis; None if something was not."""
+    """Return the figure for each place on the x axis, or None if one is missing."""
     if any(key not in figures for key in keys.values()):
         return None
     return {x: stats.Summary(figures[key], figures.get(f'{key}.low', figures[key]),
@@ -45,7 +45,7 @@ def _points(figures: Figures, keys: Mapping[float, str]) -> dict[float, stats.Su
 
 
 def _series(figures: Figures, keys: Mapping[str, Mapping[float, str]]) -> list[plots.Series]:
-    """Give the series of which everything was measured.
+    """Return the series that are complete.
 
     :param keys: of each place on the x axis, by the kind of disk
     """
@@ -54,7 +54,7 @@ def _series(figures: Figures, keys: Mapping[str, Mapping[float, str]]) -> list[p
 
 
 def _keys(key: str, names: Mapping[float, str]) -> dict[str, dict[float, str]]:
-    """Give the keys by the kind of disk.
+    """Return the keys by the kind of disk.
 
     :param key: with places for what is on the x axis, and for the kind
     """
@@ -63,7 +63,7 @@ def _keys(key: str, names: Mapping[float, str]) -> dict[str, dict[float, str]]:
 
 def _first_touch(figures: Figures, path: pathlib.Path, objects: str, size: str, depth: str
                  ) -> bool:
-    """Figure 4 a and b.
+    """Draw Figure 4 a and b.
 
     :param objects: the size of the objects
     :param size: the key of what depends on the size of a write, and `depth` of what depends on
@@ -88,7 +88,7 @@ def _first_touch(figures: Figures, path: pathlib.Path, objects: str, size: str, 
 
 
 def _tails(figures: Figures, path: pathlib.Path) -> bool:
-    """Figure 4 c and d."""
+    """Draw Figure 4 c and d."""
     names: dict[float, str] = {percent: f'{percent:g}' for percent in disk.PERCENTILES}
     shown = {kind: series for kind in ('read', 'write') if (series := _series(
         figures, _keys(f'paper.fig4.replay_{kind}.p{{}}.{{}}_ms', names)))}
@@ -104,7 +104,7 @@ def _tails(figures: Figures, path: pathlib.Path) -> bool:
 
 
 def _recovery(figures: Figures, path: pathlib.Path) -> bool:
-    """Figure 5."""
+    """Draw Figure 5."""
     names: dict[float, str] = {}
     found: dict[str, dict[float, str]] = {kind: {} for kind in _LABELS}
     for short, (_, title) in disk.RECORDINGS.items():
@@ -128,7 +128,7 @@ def _recovery(figures: Figures, path: pathlib.Path) -> bool:
 
 
 def _bars(plot: axes.Axes, bars: Mapping[str, Sequence[float | None]], title: str) -> float:
-    """Draw one group of bars for each of the paper's cases; gives the highest."""
+    """Draw one group of bars for each of the paper's cases; return the greatest height."""
     for number, (series, values) in enumerate(bars.items()):
         for place, value in enumerate(values):
             if value is None:
@@ -145,7 +145,7 @@ def _bars(plot: axes.Axes, bars: Mapping[str, Sequence[float | None]], title: st
 
 
 def _end_to_end(figures: Figures, path: pathlib.Path) -> bool:
-    """Figure 6."""
+    """Draw Figure 6."""
     panels: list[tuple[str, Mapping[str, Sequence[float | None]]]] = []
     if measured := formula.measured(figures):
         panels.append(('measured', measured))
@@ -170,7 +170,7 @@ def _end_to_end(figures: Figures, path: pathlib.Path) -> bool:
 
 
 def _throughput(figures: Figures, path: pathlib.Path) -> bool:
-    """Figure 7."""
+    """Draw Figure 7."""
     shown = {name: rates for name in _AFTER
              if (rates := figures.get(f'paper.accident.{name}.per_second'))}
     if not shown:

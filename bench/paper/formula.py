@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figure 6 as the paper has it: sums of timeouts and recoveries.
+"""Figure 6 as the paper computes it: sums of timeouts and recoveries.
 
 REDS waits for its timeout and recovers on the volume itself; it takes a host that only stands
 still for dead. SpecREDS recovers at once, on a superposed disk or on an RBD clone; the Oracle, at
@@ -19,7 +19,7 @@ GROUPS = ('(I) 60 s, long', '(II) 60 s, short', '(III) 5 s, long',
 
 @dataclasses.dataclass(frozen=True)
 class Recovery:
-    """How long one recovery takes on each kind of disk, in seconds."""
+    """The seconds of one recovery on each kind of disk."""
 
     rbd: float
     super: float
@@ -27,7 +27,7 @@ class Recovery:
 
 
 def bars(long: Recovery, short: Recovery) -> dict[str, list[float]]:
-    """Give the seconds without service: by series, for each group.
+    """Return the seconds without service: by series, for each group.
 
     A series of which a recovery is not known is left out.
     """
@@ -45,7 +45,7 @@ def _without_timeout(long: float, short: float) -> list[float]:
 
 
 def measured(figures: Mapping[str, float]) -> dict[str, list[float | None]]:
-    """Put what was measured where the paper has its sums; None is what was not.
+    """Return the measured figures in the form of the paper's sums; a missing one is None.
 
     The long recovery is the database's, the short one the small server's; both die in the same
     accident. REDS with a timeout does the same to a host that lives as to one that is dead; the
@@ -65,7 +65,7 @@ def measured(figures: Mapping[str, float]) -> dict[str, list[float | None]]:
 
 
 def recoveries(figures: Mapping[str, float]) -> tuple[Recovery, Recovery] | None:
-    """Give the long and the short recovery as they were measured end to end.
+    """Return the long and the short recovery as measured end to end.
 
     On a superposed disk it is what nobody was served for without what the engine took to suspect
     the host, and to decide.
@@ -85,7 +85,7 @@ def recoveries(figures: Mapping[str, float]) -> tuple[Recovery, Recovery] | None
 
 
 def replayed(figures: Mapping[str, float]) -> tuple[Recovery, Recovery] | None:
-    """Give the longest and the shortest recovery that was replayed, as the paper took them.
+    """Return the longest and the shortest replayed recovery, which the paper used.
 
     :returns: None if none was
     """

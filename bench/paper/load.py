@@ -61,7 +61,7 @@ def prepare(address: str, account: database.Account, rows: int) -> None:
 
 
 class Terminal(threading.Thread):
-    """One that does a transaction after the other.
+    """A terminal, which runs one transaction after another.
 
     :ivar done: when each was acknowledged, in seconds since the epoch
     """
@@ -75,11 +75,11 @@ class Terminal(threading.Thread):
         self.error: str | None = None
 
     def run(self) -> None:
-        """Go on until the time is up, or something fails."""
+        """Run transactions until the time is up or one fails."""
         try:
             self._run(_connect(*self._where))
-        except psycopg2.Error as error:
-            self.error = str(error).strip()
+        except psycopg2.Error as exc:
+            self.error = str(exc).strip()
 
     def _run(self, connection: 'psycopg2.extensions.connection') -> None:
         history = f'history {self._number}'
@@ -104,7 +104,7 @@ class Terminal(threading.Thread):
 
 def load(address: str, account: database.Account, rows: int, seconds: float
          ) -> tuple[list[float], list[str]]:
-    """Let all terminals work; gives when transactions were acknowledged, and what failed."""
+    """Run all terminals; return the times of acknowledged transactions, and the errors."""
     terminals = [Terminal(address, account, number, rows, seconds)
                  for number in range(TERMINALS)]
     for one in terminals:
@@ -132,8 +132,8 @@ def main(argv: Sequence[str]) -> int:
             return 0
         began = clock.now()
         done, errors = load(args.address, account, args.rows, args.seconds)
-    except psycopg2.Error as error:
-        print(f'error: {str(error).strip()}', file=sys.stderr)
+    except psycopg2.Error as exc:
+        print(f'error: {str(exc).strip()}', file=sys.stderr)
         return 1
     print(json.dumps({'began': began, 'done': [round(at, 4) for at in done], 'errors': errors}))
     return 1 if errors else 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What other systems do by default: how long it takes from a host's death until they act.
+"""Defaults of other systems: the time from a host's death until they act.
 
 Each is a sum of waits, with where its default stands. What comes after (scheduling, the guest's
 boot and recovery) is the same for all, and is not counted; nor is fencing, unless it says so.
@@ -36,22 +36,22 @@ class Peer:
 
     @property
     def least(self) -> float:
-        """The shortest time until it acts, in seconds."""
+        """Return the shortest time until the system acts, in seconds."""
         return sum(wait.least for wait in self.waits)
 
     @property
     def mean(self) -> float:
-        """The mean time until it acts, in seconds."""
+        """Return the mean time until the system acts, in seconds."""
         return sum(wait.mean for wait in self.waits)
 
     @property
     def most(self) -> float:
-        """The longest time until it acts, in seconds."""
+        """Return the longest time until the system acts, in seconds."""
         return sum(wait.most for wait in self.waits)
 
 
 def _poll(what: str, interval: float, source: str) -> Wait:
-    """Describe the wait for something that is looked at once in a while."""
+    """Return the wait for something that is polled."""
     return Wait(what, 0.0, interval / 2, interval, source)
 
 
@@ -108,7 +108,7 @@ PEERS = (
 
 
 def ours(figures: Mapping[str, float]) -> Peer | None:
-    """Give the same of SpecREDS, as it was measured: until a backup is being started.
+    """Return the same of SpecREDS, as measured: until a backup is being started.
 
     :returns: None if it was not
     """

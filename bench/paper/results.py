@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is measured already: JSON files of benchmarks, of the demo, and of earlier reports."""
+"""Figures of earlier runs: JSON files of benchmarks, of the demo, and of reports."""
 
 from collections.abc import Iterable, Mapping
 import json
@@ -8,11 +8,11 @@ from typing import Any
 
 
 class BadResults(RuntimeError):
-    """A file is not what a benchmark or the demo writes."""
+    """A file is not the output of a benchmark or of the demo."""
 
 
 def load(paths: Iterable[pathlib.Path]) -> dict[str, Any]:
-    """Read files; of what is in several, the last one counts.
+    """Return the figures of files; if several have the same one, that of the last file.
 
     :raises BadResults: one of them is something else
     """
@@ -20,8 +20,8 @@ def load(paths: Iterable[pathlib.Path]) -> dict[str, Any]:
     for path in paths:
         try:
             found = json.loads(path.read_text())
-        except (OSError, ValueError) as error:
-            raise BadResults(f'{path} cannot be read: {error}') from None
+        except (OSError, ValueError) as exc:
+            raise BadResults(f'{path} cannot be read: {exc}') from None
         if isinstance(found, dict) and all('.' in key for key in found):
             known |= found
         elif isinstance(found, list):
@@ -33,7 +33,7 @@ def load(paths: Iterable[pathlib.Path]) -> dict[str, Any]:
 
 
 def _accident(one: Mapping[str, Any], path: pathlib.Path) -> dict[str, Any]:
-    """Take what the demo writes of one of its accidents."""
+    """Return the figures of one accident of the demo."""
     try:
         key = f'paper.accident.{one["key"]}'
         if one['wrong']:
@@ -45,5 +45,5 @@ def _accident(one: Mapping[str, Any], path: pathlib.Path) -> dict[str, Any]:
             found[f'{key}.overhead_s'] = one['overhead_s']
         return found | {f'{key}.{name}_s': ended - began
                         for name, (began, ended) in one['phases'].items()}
-    except (KeyError, TypeError, ValueError) as error:
-        raise BadResults(f'{path} is no failover.json of the demo: {error!r}') from None
+    except (KeyError, TypeError, ValueError) as exc:
+        raise BadResults(f'{path} is no failover.json of the demo: {exc!r}') from None

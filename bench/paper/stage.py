@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demo's stage with a heavier load: the same accidents, and what the database does afterwards.
+"""The demo's stage with a heavier load: the same accidents, and the throughput afterwards.
 
 Before an accident the database is given accounts, so that there is something to recover, and its
 volumes are flattened, so that *rbd* is a plain disk; afterwards, if asked for, it works as fast as
@@ -30,7 +30,7 @@ _MAKING, _MORE, _CEPH = 240.0, 90.0, 120.0
 
 @dataclasses.dataclass(frozen=True)
 class Course:
-    """What a database got done.
+    """The throughput of a database.
 
     :ivar began: in seconds since the epoch
     :ivar done: when each transaction was acknowledged
@@ -41,7 +41,7 @@ class Course:
     seconds: float
 
     def per_second(self) -> list[int]:
-        """Give the transactions of each second since the beginning."""
+        """Return the transactions of each second since the beginning."""
         counts = [0] * int(self.seconds)
         for at in self.done:
             place = int(at - self.began)
@@ -51,7 +51,7 @@ class Course:
 
 
 class Stage(stages.Stage):
-    """See above. What is used of a stage is what the demo's scenarios call.
+    """A stage with the methods that the demo's scenarios call.
 
     :ivar rows: accounts that a database is given before an accident; 0 for none
     :ivar after: seconds that it works as fast as it can after one; 0 for the demo's own use
@@ -68,14 +68,14 @@ class Stage(stages.Stage):
 
     @contextlib.contextmanager
     def servers(self, *options: str) -> Iterator[stages.Pair]:
-        """Have two new servers; see the demo's."""
+        """Boot two new servers, as the demo's stage does."""
         self._dead, self.course = False, None
         with super().servers(*options) as pair:
             self._pair = pair
             yield pair
 
     def use(self, pair: stages.Pair, seconds: float) -> None:
-        """Let the database be used: before an accident, and after it."""
+        """Run the load on the database before and after an accident."""
         if self._dead and self.after:
             self.leave(pair)
             with self.screen.busy(f'the database works as fast as it can, {self.after:g} s'):
@@ -93,7 +93,7 @@ class Stage(stages.Stage):
         super().use(pair, seconds)
 
     def kill(self) -> float:
-        """Switch the host off; what follows belongs to the time in which nobody is served."""
+        """Switch the host off; all that follows counts as unavailability."""
         event = super().kill()
         self._dead = True
         if self.clone and self._pair is not None:
@@ -104,7 +104,7 @@ class Stage(stages.Stage):
 
     @functools.cached_property
     def _account(self) -> pathlib.Path:
-        """Who may use the database. It takes a moment to find out where the image is."""
+        """Return the file with the database's user; looking up the image takes a moment."""
         return guests.image('g2').with_name('image.json')
 
     def _load(self, pair: stages.Pair, seconds: float) -> dict[str, Any]:
@@ -124,13 +124,13 @@ class Stage(stages.Stage):
         return found
 
     def _volumes(self, pair: stages.Pair) -> list[str]:
-        """Name the images of both servers."""
+        """Return the images of both servers."""
         pool = self.cloud.backends[0].pool
         return [f'{pool}/volume-{volume}' for server in pair.servers
                 for volume in server.volumes]
 
     def _replace(self, spec: str) -> None:
-        """Put a clone in an image's place. The dead host's clients would hold it up."""
+        """Replace an image by a clone, which the dead host's clients would otherwise delay."""
         status = json.loads(self._rbd('status', spec, '--format', 'json'))
         for watcher in status['watchers']:
             self.cloud.ceph.admin(['osd', 'blocklist', 'add', watcher['address']])
