@@ -14,6 +14,7 @@ from specreds_nova.status import files
 from specreds_nova.status import findings
 from specreds_nova.status import options
 from specreds_nova.status import sentinel
+from specreds_nova.virt.box import dhcp
 
 DRIVER = deployment.compute()['DEFAULT']['compute_driver']
 _GROUP = nova_conf.GROUP.name
@@ -34,6 +35,8 @@ def settings(config: files.Files, engine: files.Files | None) -> Iterator[findin
     if not _hooked():
         yield findings.failure(f'{_HOOK} is not beside the package, so Nova does not find '
                                f'{alias.ALIAS}: install the package again')
+    if (missing := dhcp.missing()) is not None:
+        yield findings.failure(missing)
     if not config.get('DEFAULT', 'transport_url'):
         yield findings.failure(f'{config}: set [DEFAULT] transport_url')
     if not config.get('cinder', 'auth_type'):

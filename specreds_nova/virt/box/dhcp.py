@@ -4,8 +4,14 @@
 The server's address is that of the network's own DHCP server, or else the gateway, so the guest
 renews its lease where it would have anyway; when nobody answers there it asks everybody, as DHCP
 has it.
+
+What a tenant's guest sends is parsed by a process of the user nobody.
 """
+import grp
 import ipaddress
+import os
+import pwd
+import shutil
 
 from specreds_nova.virt.box import plan as box_plan
 
@@ -13,7 +19,24 @@ from specreds_nova.virt.box import plan as box_plan
 # soon after a failure.
 LEASE = 86400
 
+PROGRAM = 'dnsmasq'
+USER = 'nobody'
+# Where services do not always look, although what they run as root is there.
+_MORE_PLACES = ('/usr/sbin', '/sbin')
+
 _CLASSLESS_ROUTES = (121, 249)
+
+
+def missing() -> str | None:
+    """Return why no guest of this host can be answered, None if nothing is missing."""
+    places = os.pathsep.join([os.environ.get('PATH', os.defpath), *_MORE_PLACES])
+    if shutil.which(PROGRAM, path=places) is None:
+        return f'{PROGRAM} is not installed: nothing answers DHCP in the box of a backup'
+    try:
+        _group()
+    except KeyError as error:
+        return f'there is no user {USER}, as whom {PROGRAM} runs, or it has no group: {error}'
+    return None
 
 
 def argv(plan: box_plan.Plan, device: str) -> list[str]:
@@ -22,14 +45,18 @@ def argv(plan: box_plan.Plan, device: str) -> list[str]:
     :param device: the namespace's device
     """
     arguments = [
-        'dnsmasq', '--conf-file=/dev/null', '--no-hosts', '--no-resolv', '--no-ping', '--port=0',
-        '--user=root', '--group=root', '--pid-file=', f'--interface={device}',
+        PROGRAM, '--conf-file=/dev/null', '--no-hosts', '--no-resolv', '--no-ping', '--port=0',
+        f'--user={USER}', f'--group={_group()}', '--pid-file=', f'--interface={device}',
         '--bind-interfaces', '--except-interface=lo', '--dhcp-authoritative', '--leasefile-ro',
         '--log-facility=/dev/null']
     for number, subnet in enumerate(subnet for subnet in plan.ipv4
                                     if subnet.dhcp and subnet.addresses):
         arguments += _subnet(plan, subnet, number, device)
     return arguments
+
+
+def _group() -> str:
+    return grp.getgrgid(pwd.getpwnam(USER).pw_gid).gr_name
 
 
 def _subnet(plan: box_plan.Plan, subnet: box_plan.Subnet, number: int, device: str) -> list[str]:

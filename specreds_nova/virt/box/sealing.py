@@ -19,6 +19,7 @@ from oslo_log import log as logging
 from specreds_nova.virt.box import announce
 from specreds_nova.virt.box import base
 from specreds_nova.virt.box import bindings
+from specreds_nova.virt.box import dhcp
 from specreds_nova.virt.box import errors
 from specreds_nova.virt.box import metadata
 from specreds_nova.virt.box import ovs
@@ -45,6 +46,8 @@ class Box:
     def __init__(self, driver: Any) -> None:
         del driver
         privileged.prepare()
+        if (missing := dhcp.missing()) is not None:
+            LOG.error('Servers whose networks have DHCP cannot have backups here: %s', missing)
         self._host: str = cfg.CONF.host
         self._directory = pathlib.Path(cfg.CONF.state_path, 'specreds', 'boxes')
         self._mechanism: base.Mechanism = ovs.Ovs()

@@ -244,6 +244,12 @@ class UpgradeCheckTest(testtools.TestCase):
         self.write('ceph.conf', '[global]\n')
         self.assert_found('Nova: configuration', WARNING, 'rbd_blocklist_on_break_lock')
 
+    def test_host_without_dnsmasq(self) -> None:
+        self.write_nova()
+        self.useFixture(fixtures.MonkeyPatch('specreds_nova.virt.box.dhcp.missing',
+                                             lambda: 'dnsmasq is not installed'))
+        self.assert_found('Nova: configuration', FAILURE, 'dnsmasq is not installed')
+
     def test_engine_and_compute_host_that_protect_others(self) -> None:
         self.write_nova()
         arguments = self.write_engine(

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+from unittest import mock
+
 import testtools
 
 from specreds_nova.tests.unit.virt.box import fakes
@@ -23,6 +25,24 @@ class TestArgv(testtools.TestCase):
         self.assertIn('--interface=box0', argv)
         self.assertIn('--port=0', argv)
         self.assertIn('--conf-file=/dev/null', argv)
+
+    def test_runs_as_nobody(self) -> None:
+        user = mock.Mock(pw_gid=7)
+        with mock.patch('pwd.getpwnam', return_value=user), \
+                mock.patch('grp.getgrgid') as group:
+            group.return_value.gr_name = 'nogroup'
+            argv = self._argv()
+        group.assert_called_once_with(7)
+        self.assertIn('--user=nobody', argv)
+        self.assertIn('--group=nogroup', argv)
+
+    def test_what_is_missing_is_named(self) -> None:
+        with mock.patch('shutil.which', return_value='/sbin/dnsmasq') as which:
+            self.assertIsNone(dhcp.missing())
+            with mock.patch('pwd.getpwnam', side_effect=KeyError('no nobody')):
+                self.assertIn('there is no user nobody', str(dhcp.missing()))
+            which.return_value = None
+            self.assertIn('dnsmasq is not installed', str(dhcp.missing()))
 
     def test_gives_what_the_network_would_give(self) -> None:
         self.assertEqual({
