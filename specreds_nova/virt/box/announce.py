@@ -20,6 +20,7 @@ _REVERSE_REQUEST = b'\x00\x03'
 _NOBODY = b'\x00' * 4
 _SHORTEST_FRAME = 60
 
+_UNSPECIFIED = ipaddress.IPv6Address('::')
 _ALL_NODES = ipaddress.IPv6Address('ff02::1')
 _ALL_ROUTERS = ipaddress.IPv6Address('ff02::2')
 _ICMPV6 = 58
@@ -68,11 +69,11 @@ def _advertisement(mac: bytes, address: ipaddress.IPv6Address) -> bytes:
 
 
 def _solicitation(mac: bytes) -> bytes:
-    """From the address that the guest's interface has by its hardware address."""
-    identifier = bytes([mac[0] ^ 2]) + mac[1:3] + b'\xff\xfe' + mac[3:]
-    source = ipaddress.IPv6Address(bytes.fromhex('fe80') + b'\x00' * 6 + identifier)
-    body = b'\x00' * 4 + b'\x01\x01' + mac
-    return _icmpv6(mac, source, _ALL_ROUTERS, _ROUTER_SOLICITATION, body)
+    """From no address: a guest's own need not be made of its hardware address.
+
+    Routers answer all nodes then, and such a frame has no option with a hardware address.
+    """
+    return _icmpv6(mac, _UNSPECIFIED, _ALL_ROUTERS, _ROUTER_SOLICITATION, b'\x00' * 4)
 
 
 def _icmpv6(mac: bytes, source: ipaddress.IPv6Address, target: ipaddress.IPv6Address,

@@ -14,11 +14,14 @@ import pathlib
 import posixpath
 import socket
 import sys
-from typing import NamedTuple
+import threading
+from typing import Any, NamedTuple
 import urllib.parse
 
 ADDRESS = ('169.254.169.254', 80)
 _NOBODY = 65534
+# Of one guest, at a time: what opens more is closed.
+_CONNECTIONS = 16
 
 
 class Answer(NamedTuple):
@@ -71,9 +74,30 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Threads, as a guest may leave a connection open."""
+    """Some threads, as a guest may leave a connection open."""
 
     daemon_threads = True
+
+    def __init__(self, *args: Any) -> None:
+        self._free = threading.BoundedSemaphore(_CONNECTIONS)
+        super().__init__(*args)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._free.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            # There is no thread that would do so.
+            self._free.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
 
     def server_bind(self) -> None:
         # Not HTTPServer's: it asks the resolver for a name.

@@ -50,4 +50,8 @@ class TestFrames(testtools.TestCase):
             pseudo = frame[22:54] + length.to_bytes(4, 'big') + bytes([0, 0, 0, 58])
             self.assertEqual(0xffff, _sum(pseudo + frame[54:54 + length]))
         self.assertEqual(ipaddress.IPv6Address('2001:db8::50').packed, frames[0][62:78])
-        self.assertEqual(ipaddress.IPv6Address('fe80::f816:3eff:fe00:1').packed, frames[1][22:38])
+
+    def test_solicitation_is_from_no_address_and_names_none(self) -> None:
+        solicitation = announce.frames(fakes.plan(fakes.subnet(**_V6)))[-1]
+        self.assertEqual(ipaddress.IPv6Address('::').packed, solicitation[22:38])
+        self.assertEqual(8, int.from_bytes(solicitation[18:20], 'big'))

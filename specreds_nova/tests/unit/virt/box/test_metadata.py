@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 import pathlib
+import socket
 import threading
+import time
 from unittest import mock
 import urllib.error
 import urllib.request
@@ -76,15 +78,35 @@ class TestResponder(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.useFixture(fixtures.MockPatchObject(responder, 'ADDRESS', ('127.0.0.1', 0)))
+        self.useFixture(fixtures.MockPatchObject(responder, '_CONNECTIONS', 2))
         self.useFixture(fixtures.MockPatchObject(responder.Handler, 'answers', {
             '/ec2/latest': responder.Answer('text/plain', b'meta-data/')}))
         server = responder.Server(responder.ADDRESS, responder.Handler)
-        self.url = f'http://127.0.0.1:{server.socket.getsockname()[1]}'
+        self.address = server.socket.getsockname()
+        self.url = f'http://127.0.0.1:{self.address[1]}'
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         self.addCleanup(thread.join)
         self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
+
+    def test_connections_are_bounded(self) -> None:
+        idle = [socket.create_connection(self.address, 10) for _ in range(2)]
+        for _ in range(3):
+            with socket.create_connection(self.address, 10) as refused:
+                self.assertEqual(b'', refused.recv(1))
+        for connection in idle:
+            connection.close()
+        self.assertTrue(any(self._answers() for _ in range(1000)))
+
+    def _answers(self) -> bool:
+        try:
+            self.test_get()
+        except OSError:
+            # The threads of closed connections have not ended yet.
+            time.sleep(0.01)
+            return False
+        return True
 
     def test_get(self) -> None:
         with urllib.request.urlopen(f'{self.url}/latest/', timeout=10) as answer:
