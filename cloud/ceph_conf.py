@@ -31,7 +31,6 @@ _HYPERVISOR = _COMMON + """
 keyring = {directory}/ceph.$name.keyring
 log file =
 admin socket =
-{client}
 """
 
 _DAEMON = _COMMON + """\
@@ -115,8 +114,7 @@ def hypervisor(settings: layout.Settings, directory: str) -> str:
 
     :param directory: where their keyrings are, as the host sees it
     """
-    return _HYPERVISOR.format(**_common(settings), directory=directory,
-                              client=_options(deployment.hypervisor()['client']))
+    return _HYPERVISOR.format(**_common(settings), directory=directory)
 
 
 def daemon(files: layout.Layout, settings: layout.Settings) -> str:

@@ -32,6 +32,10 @@ OPTIONS: list[cfg.Opt] = [
                help='Seconds after which a backup that has not said that it is ready is '
                     'reported as late. Server metadata specreds:ready_timeout, or else '
                     'the image property specreds_ready_timeout, override it.'),
+    cfg.StrOpt('backup_ceph_conf',
+               help='Path of the Ceph configuration that nova-compute writes for the disks of '
+                    'backups; by default specreds-ceph.conf in state_path. QEMU has to be able '
+                    'to read it: AppArmor and SELinux may have to be told.'),
     cfg.FloatOpt('sentinel_interval', default=0.5, min=0.1, max=60.0,
                  help='Seconds between two looks of specreds-sentinel at the domains of its '
                       'host.'),

@@ -83,22 +83,6 @@ def engine(jobboard_host: str, jobboard_port: str, lock_path: str) -> Conf:
     }
 
 
-def hypervisor() -> Conf:
-    """Give what ``ceph.conf`` has on compute hosts.
-
-    A client there must leave the decision who is fenced to others: taking the exclusive lock from
-    one that does not answer would blocklist it.
-
-    The rest is for backups. Their boot loaders read kernel and initrd in many small requests, one
-    after the other, each of which waits for the network. Ceph reads ahead, but its default cache
-    keeps nothing of that. Disks with Nova's own cache mode, `none`, have no such cache: for them
-    nothing changes.
-    """
-    return {'client': {'rbd blocklist on break lock': 'false',
-                       'rbd cache policy': 'writeback',
-                       'rbd readahead max bytes': '4194304'}}
-
-
 def monitors() -> Conf:
     """Give what Ceph's monitors should have.
 
@@ -117,7 +101,7 @@ def facts() -> Conf:
 
 _KINDS: Mapping[str, Callable[..., Conf]] = {
     function.__name__: function
-    for function in (cinder, backend, compute, engine, hypervisor, monitors, facts)}
+    for function in (cinder, backend, compute, engine, monitors, facts)}
 
 
 def lines(conf: Conf) -> list[str]:

@@ -58,7 +58,7 @@ def settings(config: files.Files, engine: files.Files | None) -> Iterator[findin
 
 
 def ceph_conf(path: str) -> Iterator[findings.Finding]:
-    """Check that a backup does not fence anybody on its own."""
+    """Check that an ordinary evacuation still fences whoever held a volume before."""
     if not pathlib.Path(path).exists():
         yield findings.failure(f'{path} is not there: specreds-sentinel needs it')
         return
@@ -68,9 +68,10 @@ def ceph_conf(path: str) -> Iterator[findings.Finding]:
     except rados.Error as error:
         yield findings.failure(f'{path} cannot be read: {error}')
         return
-    if set_to != 'false':
-        yield findings.warning(f'{path}: set {_LOCK_OPTION} = false in section client, so that a '
-                               'backup fences nobody on its own')
+    if set_to == 'false':
+        yield findings.warning(f'{path}: remove {_LOCK_OPTION} = false: a server that is '
+                               'evacuated does not shut out the host that had its volumes. '
+                               'Backups have a configuration of their own')
 
 
 def _hooked() -> bool:

@@ -13,6 +13,7 @@ from lxml import etree
 from nova.virt.libvirt import config as vconfig
 from nova.virt.libvirt.volume import net
 
+from specreds_nova.virt import backup_ceph
 from specreds_nova.virt import protection
 
 PLAIN = 'rbd'
@@ -44,12 +45,14 @@ class ChainedDisk(vconfig.LibvirtConfigGuestDisk):
 
     :ivar backing: the image under the one that the guest writes to
     :ivar speculative: it is a backup's, and not promoted
+    :ivar config: path of the Ceph configuration of backups, for one that is speculative
     """
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.backing: Layer | None = None
         self.speculative = False
+        self.config = ''
 
     @classmethod
     def of(cls, conf: vconfig.LibvirtConfigGuestDisk) -> 'ChainedDisk':
@@ -66,6 +69,7 @@ class ChainedDisk(vconfig.LibvirtConfigGuestDisk):
         driver.set('rerror_policy', _STOP)
         if self.speculative:
             driver.set('cache', _SPECULATIVE_CACHE)
+            etree.SubElement(dom.find('source'), 'config', file=self.config)
         if self.backing is not None:
             dom.append(self._format_backing(self.backing))
         return dom
@@ -85,6 +89,8 @@ class ChainedDisk(vconfig.LibvirtConfigGuestDisk):
             auth = etree.SubElement(source, 'auth', username=self.auth_username)
             etree.SubElement(auth, 'secret', type=self.auth_secret_type,
                              uuid=self.auth_secret_uuid)
+        if self.speculative:
+            etree.SubElement(source, 'config', file=self.config)
         etree.SubElement(store, 'backingStore')
         return store
 
@@ -110,4 +116,6 @@ class ChainedVolumeDriver(net.LibvirtNetVolumeDriver):
             disk.driver_format = overlay['format']
             disk.backing = Layer(backing['name'], backing['format'])
             disk.speculative = bool(told['speculative'])
+            if disk.speculative:
+                disk.config = backup_ceph.path()
         return disk

@@ -137,10 +137,9 @@ class ConfTest(_Base):
             self.assertIn(f'<uuid>{uuid}</uuid>', (secrets / f'{uuid}.xml').read_text())
             self.assertEqual(_KEY, (secrets / f'{uuid}.base64').read_text())
 
-    def test_a_client_of_ceph_fences_nobody_by_itself(self) -> None:
+    def test_clients_of_ceph_know_where_it_is(self) -> None:
         self.write()
         ceph_client = self.read(self.files.etc / 'ceph' / 'ceph.conf')
-        self.assertEqual('false', ceph_client['client']['rbd blocklist on break lock'])
         self.assertIn(self.settings.storage_host, ceph_client['global']['mon host'])
         self.assertEqual('/etc/ceph/ceph.$name.keyring', ceph_client['client']['keyring'])
 

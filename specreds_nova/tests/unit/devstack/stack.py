@@ -55,10 +55,12 @@ class Stack:
         self.nova_conf = self.etc / 'nova' / 'nova.conf'
         self.engine_conf = self.etc / 'specreds' / 'specreds-engine.conf'
         self.ceph_conf = self.etc / 'ceph' / 'ceph.conf'
+        self.apparmor_rules = self.etc / 'apparmor' / 'libvirt-qemu'
         self.tempest_conf = self.etc / 'tempest.conf'
         programs = [root / 'bin' / name for name in _PROGRAMS]
         programs += [root / 'opt' / 'data' / 'venv' / 'bin' / 'pip',
                      root / 'opt' / 'requirements' / '.venv' / 'bin' / 'edit-constraints']
+        self.apparmor_rules.parent.mkdir(parents=True)
         for program in programs:
             program.parent.mkdir(parents=True, exist_ok=True)
             program.write_text((HERE / 'record.sh').read_text())
@@ -69,7 +71,8 @@ class Stack:
             f'{name}={shlex.quote(value)}\n' for name, value in {
                 **_LOCALRC, 'DEST': str(root / 'opt'), 'DATA_DIR': str(root / 'opt' / 'data'),
                 'CEPH_CONF_FILE': str(self.ceph_conf), 'SPECREDS_BIN_DIR': str(root / 'bin'),
-                'SPECREDS_CONF_DIR': str(self.engine_conf.parent), **localrc}.items())
+                'SPECREDS_CONF_DIR': str(self.engine_conf.parent),
+                'SPECREDS_APPARMOR_RULES': str(self.apparmor_rules), **localrc}.items())
             + (sample or 'enable_plugin specreds https://example.org/specreds\n'))
 
     def run(self, *phases: str) -> str:

@@ -57,6 +57,7 @@ CINDER_CONF_DIR=$ROOT/etc/cinder
 CINDER_CONF=$CINDER_CONF_DIR/cinder.conf
 NOVA_CONF=$ROOT/etc/nova/nova.conf
 NOVA_CPU_CONF=$ROOT/etc/nova/nova-cpu.conf
+NOVA_STATE_PATH=$DATA_DIR/nova
 NOVA_BIN_DIR=/opt/stack/data/venv/bin
 TEMPEST_CONFIG=$ROOT/etc/tempest.conf
 run_phase source

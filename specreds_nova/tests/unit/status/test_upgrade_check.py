@@ -119,7 +119,7 @@ class UpgradeCheckTest(testtools.TestCase):
         self.write('cinder.conf', '\n'.join(lines) + '\n')
 
     def write_nova(self, text: str = _GOOD_NOVA) -> None:
-        self.write('ceph.conf', '[client]\nrbd blocklist on break lock = false\n')
+        self.write('ceph.conf', '[client]\n')
         self.write('nova.conf', text)
 
     def run_check(self, *arguments: str) -> dict[str, tuple[int, str]]:
@@ -239,9 +239,9 @@ class UpgradeCheckTest(testtools.TestCase):
         self.write_nova(_GOOD_NOVA.replace(old, new))
         self.assert_found('Nova: configuration', code, words)
 
-    def test_a_backup_that_would_fence_on_its_own(self) -> None:
+    def test_evacuated_servers_that_would_fence_nobody(self) -> None:
         self.write_nova()
-        self.write('ceph.conf', '[global]\n')
+        self.write('ceph.conf', '[client]\nrbd blocklist on break lock = false\n')
         self.assert_found('Nova: configuration', WARNING, 'rbd_blocklist_on_break_lock')
 
     def test_host_without_dnsmasq(self) -> None:

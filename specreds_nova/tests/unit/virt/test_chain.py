@@ -12,6 +12,7 @@ from nova import exception as nova_exception
 from nova.virt.libvirt.volume import net
 
 from specreds_nova.tests.unit.virt import base
+from specreds_nova.virt import backup_ceph
 from specreds_nova.virt import chain
 from specreds_nova.virt import protection
 
@@ -27,6 +28,9 @@ class ChainTest(base.TestCase):
         super().setUp()
         host = mock.Mock()
         host.find_secret.return_value = None
+        patch = mock.patch.object(backup_ceph, 'path', return_value='/backups.conf')
+        self.written = patch.start()
+        self.addCleanup(patch.stop)
         self.theirs = net.LibvirtNetVolumeDriver(host)
         self.ours = chain.ChainedVolumeDriver(host)
         self.chained: dict[str, Any] = json.loads(_SAMPLE.read_text())['connections'][0]
@@ -60,17 +64,19 @@ class ChainTest(base.TestCase):
     def test_speculative(self) -> None:
         volume = 'volumes/volume-0f9c2c7e-8a77-4e4b-b6d0-0a9a4b6c9d01'
         host = '<host name="192.0.2.11" port="6789"/>'
+        config = '<config file="/backups.conf"/>'
         secret = ('<auth username="cinder"><secret type="ceph" '
                   'uuid="457eb676-33da-42ec-9a8c-9293d545c337"/></auth>')
         expected = (
             '<disk type="network" device="disk"><driver name="qemu" type="qcow2" cache="unsafe" '
             'discard="unmap" error_policy="stop" rerror_policy="stop"/>'
             '<alias name="ua-0f9c2c7e-8a77-4e4b-b6d0-0a9a4b6c9d01"/>'
-            f'<source protocol="rbd" name="{volume}.super-b6a1d7f0-5c56">{host}</source>{secret}'
+            f'<source protocol="rbd" name="{volume}.super-b6a1d7f0-5c56">{host}{config}</source>'
+            f'{secret}'
             '<target dev="vda" bus="virtio"/>'
             '<serial>0f9c2c7e-8a77-4e4b-b6d0-0a9a4b6c9d01</serial>'
             '<backingStore type="network"><format type="raw"/>'
-            f'<source protocol="rbd" name="{volume}">{host}{secret}</source>'
+            f'<source protocol="rbd" name="{volume}">{host}{secret}{config}</source>'
             '<backingStore/></backingStore></disk>')
         parser = etree.XMLParser(remove_blank_text=True)
         found = etree.fromstring(self.xml(self.chained), parser)
@@ -82,6 +88,13 @@ class ChainTest(base.TestCase):
         with self.protected(False):
             driver = etree.fromstring(self.xml(self.chained)).find('driver')
         self.assertEqual(('none', 'stop'), (driver.get('cache'), driver.get('error_policy')))
+
+    def test_only_backups_have_a_configuration_of_their_own(self) -> None:
+        self.chained['data']['superposition'].update(speculative=False, state='promoted')
+        for connection in (self.chained, self.plain):
+            with self.protected():
+                self.assertNotIn('<config', self.xml(connection))
+        self.written.assert_not_called()
 
     def test_several_monitors_and_a_namespace(self) -> None:
         self.chained['data'].update(hosts=['192.0.2.11', '[2001:db8::1]'], ports=['6789', '3300'])

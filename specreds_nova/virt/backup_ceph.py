@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Ceph configuration of backups: the host's own, and options that only backups may have.
+
+QEMU reads exactly one file for each image, so this one repeats the host's ``ceph.conf``, without
+keys: libvirt gives QEMU the key of its own. Servers that are no backups keep to the host's file.
+"""
+
+import os
+import pathlib
+import re
+
+import nova.conf
+
+from specreds_nova import conf
+from specreds_nova import exception
+
+CONF = nova.conf.CONF
+conf.register(CONF)
+
+OPTIONS = {
+    # Who is fenced is decided by Cinder: a backup that takes the lock of a primary which does not
+    # answer must not blocklist it.
+    'rbd_blocklist_on_break_lock': 'false',
+    # A backup that copied what it reads of a cloned volume into the volume would make it dirty.
+    'rbd_clone_copy_on_read': 'false',
+    # Boot loaders read kernel and initrd in many small requests, one after the other, each of
+    # which waits for the network. Ceph reads ahead, but its default cache keeps nothing of that.
+    'rbd_cache_policy': 'writeback',
+    'rbd_readahead_max_bytes': '4194304',
+}
+
+_HOST = '/etc/ceph/ceph.conf'
+_NAME = 'specreds-ceph.conf'
+_LEFT_OUT = {'key', *OPTIONS}
+_OPTION = re.compile(r'\s*([^=;#\[]+?)\s*=')
+_CLIENT = re.compile(r'^[ \t]*\[client\].*$', re.MULTILINE)
+
+
+def path() -> str:
+    """Write the configuration if it is not what it should be, and return its path.
+
+    :raises StartFailed: it cannot be written
+    """
+    wanted = pathlib.Path(CONF.specreds.backup_ceph_conf
+                          or os.path.join(CONF.state_path, _NAME))
+    host = pathlib.Path(CONF.libvirt.images_rbd_ceph_conf or _HOST)
+    try:
+        content = text(host.read_text() if host.exists() else '')
+        if not wanted.exists() or wanted.read_text() != content:
+            _write(wanted, content)
+    except OSError as exc:
+        raise exception.StartFailed(
+            reason=f'the Ceph configuration of backups cannot be written: {exc}') from exc
+    return str(wanted)
+
+
+def text(host: str) -> str:
+    """Return the configuration of backups.
+
+    :param host: the content of the host's own
+    """
+    lines = [line for line in host.replace('\\\n', ' ').splitlines() if not _left_out(line)]
+    options = '\n'.join(f'{name} = {value}' for name, value in OPTIONS.items())
+    rest = '\n'.join(lines)
+    if not _CLIENT.search(rest):
+        return f'{rest}\n\n[client]\n{options}\n'.lstrip('\n')
+    return _CLIENT.sub(lambda match: f'{match[0]}\n{options}', rest, count=1) + '\n'
+
+
+def _left_out(line: str) -> bool:
+    """Tell whether a line sets an option that is a secret, or that backups have otherwise."""
+    option = _OPTION.match(line)
+    return option is not None and re.sub(r'[\s_-]+', '_', option[1]) in _LEFT_OUT
+
+
+def _write(wanted: pathlib.Path, content: str) -> None:
+    # Several backups may start at once, each in a thread or a process of its own.
+    new = wanted.with_name(f'{wanted.name}.{os.getpid()}.{id(content):x}')
+    new.write_text(content)
+    # QEMU reads it as another user.
+    new.chmod(0o644)
+    new.replace(wanted)
