@@ -10,6 +10,7 @@ from cinder import interface
 from cinder import objects
 from cinder.volume.drivers import rbd
 from oslo_config import cfg
+from oslo_log import log as logging
 from oslo_utils import units
 
 from specreds_cinder import conf
@@ -19,6 +20,7 @@ from specreds_cinder.worker import client
 
 CONF = cfg.CONF
 conf.register(CONF)
+LOG = logging.getLogger(__name__)
 
 # Not "rbd": whoever does not know of overlays must not open the volume without its overlay.
 CONNECTION_TYPE = 'rbd_super'
@@ -164,7 +166,15 @@ class SuperRBDDriver(rbd.RBDDriver):
             self._let_be(volume, 'deleted')
         except exception.VolumeSuperposed as exc:
             raise cinder_exception.VolumeIsBusy(message=exc.msg) from exc
+        image_id = self.worker.call(None, 'image_id', image=volume.name)
         super().delete_volume(volume)
+        if image_id is None:
+            return
+        try:
+            self.worker.call(None, 'remove_ledger', image_id=image_id)
+        except exception.SuperpositionError as exc:
+            LOG.warning('the object specreds.clients.%s of volume %s, which is deleted, is left '
+                        'behind: %s', image_id, volume.id, exc.msg)
 
     def create_snapshot(self, snapshot: objects.Snapshot) -> Any:
         """Make a snapshot of what is not superposed."""

@@ -108,6 +108,17 @@ class Operations:
         except sp.NotSuperposed:
             return None
 
+    def image_id(self, image: str) -> str | None:
+        """Return the id of an image; None if it does not exist."""
+        with contextlib.suppress(sp.VolumeGone), \
+                volumes.opened(self._protocol.cluster, self._ref(image)) as opened:
+            return str(opened.id())
+        return None
+
+    def remove_ledger(self, image_id: str) -> None:
+        """Remove the ledger of an image that is deleted."""
+        self._protocol.ledger.remove(self._home, image_id)
+
     def provisioned(self) -> int:
         """Tell how large all overlays of the pool are if one believes their images: bytes."""
         return sum(overlay.presized(volume.size) for record in self._protocol.list(self._home)

@@ -19,6 +19,7 @@ from specreds_cinder.superposition import volume as volumes
 from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import protocol_base
 from specreds_cinder.tests.functional import test_fence
+from specreds_cinder.worker import operations
 
 BLOCK = 4096
 # Ceph keeps the watch of a client that hangs for half a minute.
@@ -230,6 +231,17 @@ class EntriesTest(LedgerTestCase):
         for _ in range(2):
             self.protocol.ledger.remove(volume.ref.home, volume.image_id)
         self.assertEqual({}, self.entries(record))
+
+    def test_worker_removes_it_with_the_image(self) -> None:
+        record = self.superpose(self.volume)
+        volume = record.volumes[0]
+        self.protocol.ledger.enter(volume, ['10.0.0.1:0/1'],
+                                   ledgers.Entry(ledgers.PRIMARY, record.id))
+        worker = operations.Operations(self.protocol, volume.ref.home, watching=False)
+        self.assertEqual(volume.image_id, worker.image_id(volume.image))
+        worker.remove_ledger(volume.image_id)
+        self.assertEqual({}, self.entries(record))
+        self.assertIsNone(worker.image_id('nothing'))
 
     def test_unreadable(self) -> None:
         record = self.superpose(self.volume)

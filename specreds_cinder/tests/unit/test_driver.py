@@ -47,7 +47,7 @@ class DriverTestCase(testtools.TestCase):
         self.useFixture(fixtures.MockPatchObject(rbd.RBDDriver, '__init__', return_value=None))
         self.worker = mock.Mock(spec_set=('call',))
         self.worker.call.side_effect = self.answer
-        self.answers: dict[str, Any] = {'find': None}
+        self.answers: dict[str, Any] = {'find': None, 'image_id': None}
         self.driver = driver.SuperRBDDriver()
         self.driver._worker = self.worker
 
@@ -181,7 +181,8 @@ class GuardTest(DriverTestCase):
         getattr(self.driver, method)(*arguments)
         upstream.assert_called_once_with(*arguments)
         # It is the volume that would be changed that is asked about.
-        self.worker.call.assert_called_once_with(None, 'find', image='volume-1')
+        self.assertEqual(mock.call(None, 'find', image='volume-1'),
+                         self.worker.call.mock_calls[0])
 
     @ddt.data(*_GUARDED)
     @ddt.unpack
@@ -193,6 +194,38 @@ class GuardTest(DriverTestCase):
         self.assertRaises(exception.SuperpositionUnavailable, getattr(self.driver, method),
                           *arguments)
         upstream.assert_not_called()
+
+
+class LedgerTest(DriverTestCase):
+    """The ledger of clients goes with its image, and not before."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.answers.update(image_id='1a2b', remove_ledger=None)
+
+    def removed(self) -> bool:
+        return mock.call(None, 'remove_ledger', image_id='1a2b') in self.worker.call.mock_calls
+
+    def test_removed_after_the_image(self) -> None:
+        self.upstream('delete_volume', side_effect=lambda _: self.assertFalse(self.removed()))
+        self.driver.delete_volume(_VOLUME)
+        self.assertTrue(self.removed())
+
+    def test_kept_with_an_image_that_cannot_be_deleted(self) -> None:
+        self.upstream('delete_volume', side_effect=cinder_exception.VolumeIsBusy)
+        self.assertRaises(cinder_exception.VolumeIsBusy, self.driver.delete_volume, _VOLUME)
+        self.assertFalse(self.removed())
+
+    def test_image_that_does_not_exist(self) -> None:
+        self.upstream('delete_volume')
+        self.answers['image_id'] = None
+        self.driver.delete_volume(_VOLUME)
+        self.assertFalse(self.removed())
+
+    def test_deleted_though_the_ledger_is_left(self) -> None:
+        self.upstream('delete_volume')
+        self.answers['remove_ledger'] = exception.SuperpositionUnavailable('no answer')
+        self.driver.delete_volume(_VOLUME)
 
 
 class ManageTest(DriverTestCase):
