@@ -678,6 +678,11 @@ class Protocol:
         with trace.span('shut out', record.id):
             self.fence.close(fenced)
             sweep.barrier(self.cluster, record)
+        late = self._entries(record).keys() - fenced
+        if late:
+            raise errors.OverlayBusy(
+                f'{", ".join(sorted(late))} opened volumes or overlays of superposition '
+                f'{record.id} while the other clients were fenced: merge it again')
         return record
 
     def begin_merge(self, record: records.Record) -> records.Record:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where records live: RADOS objects next to the volumes, changed only by compare-and-swap.
 
-Three kinds of objects, all in the pool and namespace of the image headers:
+Three kinds of objects, all in the pool and namespace of the image headers, beside the ledgers of
+:mod:`specreds_cinder.superposition.ledger`:
 
 ``specreds.super.<id>``
     the record. Whoever changes it states the version that was read (``assert_version``), so of

@@ -232,6 +232,18 @@ class EntriesTest(LedgerTestCase):
             self.protocol.ledger.remove(volume.ref.home, volume.image_id)
         self.assertEqual({}, self.entries(record))
 
+    def test_nothing_is_merged_while_somebody_in_it_is_not_fenced(self) -> None:
+        record = self.superpose(self.volume)
+        self.assertEqual('promoted', self.protocol.collapse(record).outcome)
+        came = '10.0.0.1:0/1'
+        self.addCleanup(self.protocol.fence.open, [came])
+        with sp.trace.observe(self.at('shut out', 'after', lambda: self.protocol.ledger.enter(
+                record.volumes[0], [came], ledgers.Entry(ledgers.BACKUP, record.id)))):
+            error = self.assertRaises(sp.OverlayBusy, self.protocol.merge, record)
+        self.assertIn(came, str(error))
+        self.protocol.merge(record)
+        self.assertIn(came, self.fenced())
+
     def test_worker_removes_it_with_the_image(self) -> None:
         record = self.superpose(self.volume)
         volume = record.volumes[0]
