@@ -148,12 +148,15 @@ class CrashMatrixTestCase(protocol_base.ProtocolTestCase):
         self.primary = None
 
     def assert_namespace_clean(self) -> None:
-        """Check that nothing is left but our images, the cut's markers, and the index."""
+        """Check that nothing is left but our images and their ledgers, markers and the index."""
         self.assertEqual({}, self.protocol.store.index(self.home))
         self.assertEqual(self.ours, set(self.images(self.home)))
         for name in self.objects(self.home.pool, self.home.namespace):
             kind = name.split('.')[0]
-            if kind == 'specreds':
+            if name.startswith('specreds.clients.'):
+                # Of a primary that lives.
+                self.assertIn(name.rpartition('.')[2], self.ours)
+            elif kind == 'specreds':
                 self.assertTrue(name.startswith(('specreds.cut.', 'specreds.index')), name)
             elif kind in ('rbd_data', 'rbd_header', 'rbd_object_map'):
                 self.assertIn(name.split('.')[1], self.ours)
