@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator may set in cinder.conf, group ``[specreds]``; the defaults need no tuning."""
+"""Options of group ``[specreds]`` in cinder.conf; the defaults need no tuning."""
 
 from oslo_config import cfg
 
@@ -11,48 +11,50 @@ GROUP = cfg.OptGroup('specreds', title='Volumes in superposition')
 
 OPTIONS: list[cfg.Opt] = [
     cfg.IntOpt('interval', default=30, min=1, max=3600,
-               help='Seconds between two looks of a volume service at the superpositions of its '
-                    'back end: to go on with what was cut off, to merge what was promoted, and '
-                    'to renew fences.'),
+               help='Seconds between two passes of a volume service over the superpositions of '
+                    'its back end. A pass resumes interrupted steps, starts merges of promoted '
+                    'versions, and renews fences.'),
     cfg.IntOpt('stale_after', default=60, min=5,
-               help='Seconds that a step of a superposition may show no progress before another '
-                    'service takes it for cut off and goes on with it. Longer than any step '
-                    'takes in earnest.'),
+               help='Seconds without progress after which a step of a superposition counts as '
+                    'interrupted, so that another service resumes it. Must exceed the longest '
+                    'time that any step takes.'),
     cfg.FloatOpt('cluster_timeout', default=10.0, min=1.0, max=300.0,
-                 help='Seconds that Ceph may take to answer one call. What does not answer is '
-                      'reported, and nothing is lost.'),
+                 help='Seconds that Ceph may take to answer one call. A call that exceeds this '
+                      'limit fails with an error; the superposition stays intact.'),
     cfg.IntOpt('rpc_timeout', default=300, min=5,
-               help='Seconds that the API waits for a volume service to check or to decide; a '
-                    'large volume takes about a second for every 100 GiB of data. What takes '
-                    'longer goes on, and the API answers 202.'),
+               help='Seconds that the API waits for a volume service to check or collapse a '
+                    'superposition; a sweep takes about a second for every 100 GiB of data. A '
+                    'collapse that takes longer continues in the background, and the API returns '
+                    '202.'),
     cfg.BoolOpt('watch', default=True,
-                help='Sweep the volumes in the background as long as they are superposed, so '
-                     'that a primary that writes is noticed at once. Without it that is noticed '
-                     'when somebody checks, or decides.'),
+                help='Sweep superposed volumes in the background, so that a write of the primary '
+                     'is detected at once. If disabled, a write is only detected by a check or a '
+                     'collapse.'),
     cfg.FloatOpt('watch_objects_per_second', default=_DEFAULTS.watch_objects_per_s, min=1.0,
-                 help='Objects per second that the sweep in the background looks at, for each '
-                      'superposition. The default goes over 100 GiB in about a second.'),
+                 help='Objects per second that the background sweep examines, for each '
+                      'superposition. The default covers 100 GiB in about a second.'),
     cfg.IntOpt('merge_bytes_per_second', default=_DEFAULTS.merge_bytes_per_s, min=0,
-               help='Bytes per second at which a promoted version is written down into its '
-                    'volume while nobody uses it; 0 for no limit.'),
+               help='Bytes per second at which a volume service merges a promoted version into a '
+                    'volume that no server has open; 0 for no limit.'),
     cfg.IntOpt('merge_delay', default=60, min=0,
-               help='Seconds for which a promoted volume is not merged by the volume service '
-                    'after it was promoted, or its connection was handed out: the time that a '
-                    'hypervisor has for opening it.'),
+               help='Seconds that the volume service waits after a promotion, or after handing '
+                    'out a connection, before it merges the volume. A hypervisor has this time '
+                    'to open the volume.'),
     cfg.IntOpt('merges', default=2, min=1, max=16,
-               help='Merges that the volume service of a back end does at a time.'),
+               help='Number of merges that the volume service of a back end runs concurrently.'),
     cfg.IntOpt('fence_expiry', default=_DEFAULTS.fence_expiry_s, min=600,
-               help='Seconds after which Ceph forgets a fence by itself. Longer than any server '
-                    'lives: an entry of the blocklist cannot be prolonged, only made anew.'),
+               help='Seconds after which Ceph removes a fence from its blocklist. Must exceed '
+                    'the lifetime of any server: an entry of the blocklist cannot be prolonged, '
+                    'only replaced.'),
 ]
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Make the options known. May be repeated."""
+    """Register the options. May be repeated."""
     conf.register_group(GROUP)
     conf.register_opts(OPTIONS, GROUP)
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """Options by group, for the entry point ``oslo.config.opts``."""
+    """Return the options by group, for the entry point ``oslo.config.opts``."""
     return [(GROUP.name, OPTIONS)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cinder's RBD driver, whose volumes can be in superposition."""
+"""Cinder's RBD driver with volumes that can be in superposition."""
 
 from collections.abc import Mapping
 import time
@@ -22,7 +22,7 @@ CONF = cfg.CONF
 conf.register(CONF)
 LOG = logging.getLogger(__name__)
 
-# Not "rbd": whoever does not know of overlays must not open the volume without its overlay.
+# Not "rbd": a client without support for overlays must not open the volume without its overlay.
 CONNECTION_TYPE = 'rbd_super'
 _MONITORS_S = 60.0
 _THROUGH_OVERLAY = (records.PROMOTED, records.MERGING)
@@ -30,10 +30,10 @@ _THROUGH_OVERLAY = (records.PROMOTED, records.MERGING)
 
 @interface.volumedriver
 class SuperRBDDriver(rbd.RBDDriver):
-    """RBDDriver, and what a superposition needs of a back end.
+    """RBDDriver with the operations that a superposition needs of a back end.
 
-    A volume keeps its RBD image all its life. What would change the image behind a superposition's
-    back is refused; the API says so first, and better.
+    A volume keeps its RBD image all its life. The driver refuses operations that would change the
+    image of a superposed volume; the API refuses them first, with a better error.
     """
 
     VERSION = '1.0.0'
@@ -47,7 +47,7 @@ class SuperRBDDriver(rbd.RBDDriver):
 
     @property
     def worker(self) -> client.Worker:
-        """Runs the protocol for this back end."""
+        """Return the worker that runs the protocol for this back end."""
         if self._worker is None:
             name, conffile, user, _secret = self._get_config_tuple()
             tuned = CONF.specreds
@@ -62,9 +62,9 @@ class SuperRBDDriver(rbd.RBDDriver):
         return self._worker
 
     def check_for_setup_error(self) -> None:
-        """Also see that the protocol can be run.
+        """Also make sure that the worker can run the protocol.
 
-        :raises VolumeBackendAPIException: it cannot
+        :raises VolumeBackendAPIException: the worker or its Ceph does not answer
         """
         super().check_for_setup_error()
         try:
@@ -75,11 +75,11 @@ class SuperRBDDriver(rbd.RBDDriver):
 
     def _update_volume_stats(self) -> None:
         super()._update_volume_stats()
-        # A volume type with the extra spec "superposition='<is> True'" is scheduled here.
+        # The scheduler places volume types with the extra spec "superposition='<is> True'" here.
         self._stats['superposition'] = True
 
     def _get_usage_info(self) -> int:
-        # Overlays are nobody's volumes, and charged to nobody.
+        # An overlay is part of no volume, so the provisioned capacity excludes it.
         overlays: int = self.worker.call(None, 'provisioned')
         provisioned: int = super()._get_usage_info()
         return provisioned - overlays // units.Gi if overlays else provisioned
@@ -87,8 +87,8 @@ class SuperRBDDriver(rbd.RBDDriver):
     # Connections
 
     def _get_mon_addrs(self) -> tuple[list[str], list[str]]:
-        # RBDDriver runs a program for this, which takes longer than putting a server's volumes
-        # into superposition.
+        # RBDDriver runs a program to find the monitors, which takes longer than the
+        # superposition of a server's volumes.
         if time.monotonic() > self._monitors_until:
             try:
                 found = self.worker.call(None, 'monitors')
@@ -101,14 +101,14 @@ class SuperRBDDriver(rbd.RBDDriver):
 
     def initialize_connection(self, volume: objects.Volume,
                               connector: Mapping[str, Any]) -> dict[str, Any]:
-        """Give the version that counts now: the volume itself, or what was promoted."""
+        """Return the connection to the real version: the volume, or its promoted version."""
         return self.current_connection(volume, connector, hand_out=True)
 
     def current_connection(self, volume: objects.Volume, connector: Mapping[str, Any], *,
                            hand_out: bool) -> dict[str, Any]:
-        """The same, also for whoever only looks at it.
+        """Return the connection to the real version, to be opened or only shown.
 
-        :param hand_out: a merge that runs must not end, and none begin for a while
+        :param hand_out: keep a running merge from ending, and put off one that has not begun
         """
         found = self._superposition(volume)
         if found is None or found['state'] not in _THROUGH_OVERLAY:
@@ -121,15 +121,15 @@ class SuperRBDDriver(rbd.RBDDriver):
 
     def parent_connection(self, volume: objects.Volume,
                           connector: Mapping[str, Any]) -> dict[str, Any]:
-        """Give the volume's own RBD image."""
+        """Return the connection to the volume's own RBD image."""
         info: dict[str, Any] = super().initialize_connection(volume, connector)
         return info
 
     def child_connection(self, volume: objects.Volume, connector: Mapping[str, Any],
                          superposition: Mapping[str, Any]) -> dict[str, Any]:
-        """Give the overlay and what it lies over: all that a hypervisor needs to open it.
+        """Return the connection to the overlay and its backing image.
 
-        :param superposition: as the worker describes it
+        :param superposition: the worker's description of the superposition
         """
         info = self.parent_connection(volume, connector)
         overlay = next(one for one in superposition['volumes'] if one['image'] == volume.name)
@@ -137,7 +137,7 @@ class SuperRBDDriver(rbd.RBDDriver):
         info['data']['superposition'] = {
             'id': superposition['id'],
             'state': superposition['state'],
-            # While speculative, nothing that the guest flushes has to be forced out.
+            # While the version is speculative, QEMU may ignore the guest's flushes.
             'speculative': superposition['state'] not in records.DECIDED,
             'overlay': {'name': overlay['overlay'], 'format': 'qcow2', 'discard': 'unmap',
                         'l2_cache_entry_size': 4096},
@@ -145,7 +145,7 @@ class SuperRBDDriver(rbd.RBDDriver):
         }
         return info
 
-    # What a superposition must not meet
+    # Operations that are refused while a volume is superposed
 
     def _superposition(self, volume: objects.Volume) -> dict[str, Any] | None:
         found: dict[str, Any] | None = self.worker.call(None, 'find', image=volume.name)
@@ -161,7 +161,10 @@ class SuperRBDDriver(rbd.RBDDriver):
                 state=found['state'])
 
     def delete_volume(self, volume: objects.Volume) -> None:
-        """Delete; a superposed volume is busy, so it stays as it was."""
+        """Delete a volume, unless it is superposed.
+
+        :raises VolumeIsBusy: the volume is superposed; its status stays as it was
+        """
         try:
             self._let_be(volume, 'deleted')
         except exception.VolumeSuperposed as exc:
@@ -177,12 +180,15 @@ class SuperRBDDriver(rbd.RBDDriver):
                         'behind: %s', image_id, volume.id, exc.msg)
 
     def create_snapshot(self, snapshot: objects.Snapshot) -> Any:
-        """Make a snapshot of what is not superposed."""
+        """Create a snapshot, unless the volume is superposed."""
         self._let_be(snapshot.volume, 'snapshotted')
         return super().create_snapshot(snapshot)
 
     def delete_snapshot(self, snapshot: objects.Snapshot) -> None:
-        """Delete a snapshot of what is not superposed."""
+        """Delete a snapshot, unless its volume is superposed.
+
+        :raises SnapshotIsBusy: the volume is superposed; the snapshot's status stays as it was
+        """
         try:
             self._let_be(snapshot.volume, 'changed')
         except exception.VolumeSuperposed as exc:
@@ -191,33 +197,33 @@ class SuperRBDDriver(rbd.RBDDriver):
 
     def revert_to_snapshot(self, context: Any, volume: objects.Volume,
                            snapshot: objects.Snapshot) -> None:
-        """Revert what is not superposed."""
+        """Revert a volume to a snapshot, unless the volume is superposed."""
         self._let_be(volume, 'reverted')
         super().revert_to_snapshot(context, volume, snapshot)
 
     def create_cloned_volume(self, volume: objects.Volume, src_vref: objects.Volume) -> Any:
-        """Clone what is not superposed."""
+        """Clone a volume, unless it is superposed."""
         self._let_be(src_vref, 'cloned')
         return super().create_cloned_volume(volume, src_vref)
 
     def extend_volume(self, volume: objects.Volume, new_size: int) -> None:
-        """Extend what is not superposed."""
+        """Extend a volume, unless it is superposed."""
         self._let_be(volume, 'extended')
         super().extend_volume(volume, new_size)
 
     def retype(self, context: Any, volume: objects.Volume, new_type: Any, diff: Any,
                host: Any) -> Any:
-        """Retype what is not superposed."""
+        """Retype a volume, unless it is superposed."""
         self._let_be(volume, 'retyped')
         return super().retype(context, volume, new_type, diff, host)
 
     def migrate_volume(self, context: Any, volume: objects.Volume, host: Any) -> Any:
-        """Migrate what is not superposed."""
+        """Migrate a volume, unless it is superposed."""
         self._let_be(volume, 'migrated')
         return super().migrate_volume(context, volume, host)
 
     def get_manageable_volumes(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
-        """List the pool's images, of which those in superpositions are not safe to manage."""
+        """List the pool's images; mark those in superpositions as not safe to manage."""
         found: list[dict[str, Any]] = super().get_manageable_volumes(*args, **kwargs)
         taken = self._taken() if found else {}
         for image in found:
@@ -228,9 +234,9 @@ class SuperRBDDriver(rbd.RBDDriver):
 
     def manage_existing_get_size(self, volume: objects.Volume,
                                  existing_ref: Mapping[str, str]) -> int:
-        """Look at an image that is to be managed.
+        """Return the size of an image that a caller wants to manage.
 
-        :raises ManageExistingInvalidReference: it is part of a superposition
+        :raises ManageExistingInvalidReference: the image is part of a superposition
         """
         size: int = super().manage_existing_get_size(volume, existing_ref)
         reason = self._taken().get(existing_ref['source-name'])
@@ -240,7 +246,7 @@ class SuperRBDDriver(rbd.RBDDriver):
         return size
 
     def _taken(self) -> dict[str, str]:
-        """Say of the images that are part of superpositions what they are."""
+        """Return by image name the part that each image has in a superposition."""
         taken = {}
         for found in self.worker.call(None, 'list'):
             for volume in found['volumes']:
@@ -250,7 +256,10 @@ class SuperRBDDriver(rbd.RBDDriver):
         return taken
 
     def unmanage(self, volume: objects.Volume) -> None:
-        """Give up what is not superposed."""
+        """Unmanage a volume, unless it is superposed.
+
+        :raises VolumeIsBusy: the volume is superposed; its status stays as it was
+        """
         try:
             self._let_be(volume, 'unmanaged')
         except exception.VolumeSuperposed as exc:
@@ -259,11 +268,11 @@ class SuperRBDDriver(rbd.RBDDriver):
 
     def copy_volume_to_image(self, context: Any, volume: objects.Volume, image_service: Any,
                              image_meta: Any) -> None:
-        """Upload what is not superposed."""
+        """Upload a volume as an image, unless the volume is superposed."""
         self._let_be(volume, 'uploaded')
         super().copy_volume_to_image(context, volume, image_service, image_meta)
 
     def get_backup_device(self, context: Any, backup: objects.Backup) -> Any:
-        """Back up what is not superposed."""
+        """Return the device to back up, unless the volume is superposed."""
         self._let_be(objects.Volume.get_by_id(context, backup.volume_id), 'backed up')
         return super().get_backup_device(context, backup)

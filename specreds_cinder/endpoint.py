@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a volume service answers over RPC: namespace ``specreds``, version 1.0.
+"""RPC endpoint of a volume service: namespace ``specreds``, version 1.0.
 
-Everything is a plain JSON value. What goes wrong is an answer, too, since whether an exception
-survives the way back depends on what the other side has imported.
+Arguments and answers are plain JSON values. An error is an answer, too: whether an exception
+survives its way to the caller depends on the modules that the caller has imported.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ METHODS = frozenset({
 class Endpoint:
     """Passes each call on to a back end's :class:`lifecycle.Superpositions`.
 
-    :param superpositions: gives them
+    :param superpositions: returns the back end's instance
     """
 
     target = messaging.Target(namespace=NAMESPACE, version=VERSION)
@@ -52,8 +52,9 @@ class Endpoint:
         except Exception as exc:
             LOG.exception('%s failed', method)
             error = exception.SuperpositionError(
-                f'{method} failed in the volume service ({type(exc).__name__}); its log says why')
-        # What is more special than the other side knows travels as what it is a case of.
+                f'{method} failed in the volume service ({type(exc).__name__}): see the log of '
+                f'the service')
+        # A subclass that the other side may lack is sent as its base in the module of errors.
         kind = next(kind for kind in type(error).__mro__ if kind.__module__ == exception.__name__)
         return {'error': {'type': kind.__name__, 'reason': error.msg,
                           'state': error.state, 'reasons': list(error.reasons)}}

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the volume service answers when a superposition cannot do what was asked.
+"""Errors that the volume service returns for requests on superpositions.
 
-Each is an ``Invalid`` of Cinder's, whose API turns these into faults with their own code and text.
+Each error is a subclass of Cinder's ``Invalid``: Cinder's API turns it into a fault with the
+error's own code and text.
 """
 
 from cinder import exception
 
 
 class SuperpositionError(exception.Invalid):
-    """Base of what goes wrong with superpositions; also what was not foreseen.
+    """Base of the errors of superpositions; raised itself for unexpected failures.
 
-    :param state: the superposition's state, where it matters
-    :param reasons: why a volume cannot be superposed
+    :param state: the superposition's state, where the error depends on it
+    :param reasons: the reasons why a volume cannot be superposed
     """
 
     code = 500
@@ -25,19 +26,19 @@ class SuperpositionError(exception.Invalid):
 
 
 class SuperpositionInvalid(SuperpositionError):
-    """What was asked makes no sense, whatever the state."""
+    """The request is invalid in any state of the superposition."""
 
     code = 400
 
 
 class SuperpositionNotFound(SuperpositionError):
-    """There is no such superposition, or the caller may not know of it."""
+    """The superposition does not exist, or is hidden from the caller."""
 
     code = 404
 
 
 class SuperpositionConflict(SuperpositionError):
-    """The superposition's state does not allow it."""
+    """The superposition's state does not permit the request."""
 
     code = 409
 
@@ -51,12 +52,12 @@ class VolumesNotEligible(SuperpositionConflict):
 
 
 class SuperpositionUnavailable(SuperpositionError):
-    """A volume service or its Ceph did not answer; nothing is lost, ask again."""
+    """A volume service or its Ceph did not answer; the request may be repeated."""
 
     code = 503
 
 
 class SuperpositionPending(SuperpositionError):
-    """It has been begun and goes on; look at the superposition again."""
+    """The request was accepted and continues; the superposition shows its progress."""
 
     code = 202

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A note in Cinder's database that a volume may be in superposition.
 
-What counts is the record in Ceph. The note is written before that record exists and removed
-after it is gone, so a volume without a note is in no superposition, and nobody needs to ask its
-back end.
+The record in Ceph is authoritative. The note is written before the record and removed after the
+record: a volume without a note is in no superposition, and the API need not ask its back end.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,20 +23,23 @@ KEY = 'superposition'
 
 @contextlib.contextmanager
 def lock(*volume_ids: str) -> Iterator[None]:
-    """Keep the volumes from being superposed, or from being changed by others, meanwhile.
+    """Keep others from superposing or changing the volumes while the context lasts.
 
-    The back end holds it while it writes the note and looks at the volume's status; the API holds
-    it from its look at the note until Cinder has changed the volume's status.
+    The back end holds the lock while it writes the note and reads the volume's status; the API
+    holds the lock from reading the note until Cinder has changed the volume's status.
     """
     with contextlib.ExitStack() as stack:
-        # In the same order everywhere, so that nobody waits in a circle.
+        # Every caller locks in the same order, so that none waits in a circle.
         for volume_id in sorted(set(volume_ids)):
             stack.enter_context(coordination.COORDINATOR.get_lock(f'superposition-{volume_id}'))
         yield
 
 
 def of(volume_id: str) -> str | None:
-    """Tell which superposition a volume may be in; None if it is in none, or does not exist."""
+    """Return the id of the superposition that a volume may be in.
+
+    None means that the volume is in no superposition, or does not exist.
+    """
     try:
         noted = db.volume_admin_metadata_get(context.get_admin_context(), volume_id)
     except exception.VolumeNotFound:
@@ -55,9 +57,9 @@ def volumes(superposition: str) -> list[objects.Volume]:
 
 
 def put(volume_ids: Iterable[str], superposition: str) -> None:
-    """Note that volumes may be in a superposition, in place of what was noted before.
+    """Note that volumes may be in a superposition, and replace any other note of theirs.
 
-    All at once: one after the other they would take longer than the superposition itself.
+    One transaction writes all notes: one per volume would take longer than the superposition.
     """
     note = releases.models.VolumeAdminMetadata
     wanted = set(volume_ids)
@@ -71,7 +73,7 @@ def put(volume_ids: Iterable[str], superposition: str) -> None:
 
 
 def remove(volume_ids: Iterable[str], superposition: str) -> None:
-    """Remove the notes that name a superposition; another one's stay."""
+    """Remove the notes that name a superposition; the volumes' other notes stay."""
     note = releases.models.VolumeAdminMetadata
     with releases.main_context_manager.writer.using(context.get_admin_context()) as session:
         session.query(note).filter(
@@ -81,7 +83,7 @@ def remove(volume_ids: Iterable[str], superposition: str) -> None:
 
 
 def on(host: str) -> dict[str, str]:
-    """List the notes on the volumes of a back end, or of a cluster of them: by volume id.
+    """Return the notes on the volumes of a back end or a cluster, by volume id.
 
     :param host: ``host@backend``, or ``cluster@backend``
     """
@@ -89,7 +91,7 @@ def on(host: str) -> dict[str, str]:
 
 
 def everywhere() -> dict[str, dict[str, str]]:
-    """List all notes: by back end, and by cluster, what :func:`on` gives."""
+    """Return all notes: the result of :func:`on` by back end, and by cluster."""
     admin = context.get_admin_context()
     with releases.main_context_manager.reader.using(admin) as session:
         note, volume = releases.models.VolumeAdminMetadata, releases.models.Volume

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cinder's volume manager, which also looks after superpositions."""
+"""Cinder's volume manager with the housekeeping of superpositions."""
 
 import threading
 from typing import Any
@@ -23,7 +23,7 @@ _RETRY_S = 5.0
 
 
 class SuperVolumeManager(manager.VolumeManager):
-    """VolumeManager, and an endpoint for superpositions where the driver can have them."""
+    """VolumeManager with an RPC endpoint for superpositions, if the driver supports them."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -32,10 +32,10 @@ class SuperVolumeManager(manager.VolumeManager):
 
     @property
     def superpositions(self) -> lifecycle.Superpositions:
-        """What is superposed on this back end.
+        """Return the superpositions of this back end.
 
-        :raises SuperpositionInvalid: its driver has no superpositions
-        :raises SuperpositionUnavailable: its driver could not be started
+        :raises SuperpositionInvalid: the driver does not support superpositions
+        :raises SuperpositionUnavailable: the driver is not initialized
         """
         if not isinstance(self.driver, drivers.SuperRBDDriver):
             raise exception.SuperpositionInvalid(
@@ -43,17 +43,16 @@ class SuperVolumeManager(manager.VolumeManager):
                 f'{type(self.driver).__name__}, not SuperRBDDriver')
         if self._superpositions is None:
             raise exception.SuperpositionUnavailable(
-                f'back end {self.host} is not initialized; the log of its volume service says '
-                f'why')
+                f'back end {self.host} is not initialized: see the log of its volume service')
         return self._superpositions
 
     def init_host_with_rpc(self) -> None:
-        """Also begin to look after superpositions; what a dead service left is gone on with."""
+        """Also start the housekeeping, which resumes the steps of a service that died."""
         super().init_host_with_rpc()
         if not isinstance(self.driver, drivers.SuperRBDDriver) or not self.driver.initialized:
             return
         self._superpositions = lifecycle.Superpositions(self.driver, self.service_topic_queue)
-        # Nobody else works on this back end, unless it is shared by a cluster of services.
+        # No other service works on this back end, unless a cluster of services shares it.
         self._add_to_threadpool(self._superpositions.look_after, cut_off=not self.cluster)
         loopingcall.FixedIntervalLoopingCall(self._superpositions.look_after).start(
             interval=CONF.specreds.interval, initial_delay=CONF.specreds.interval,
@@ -62,14 +61,16 @@ class SuperVolumeManager(manager.VolumeManager):
             threading.Thread(target=self._announce, daemon=True).start()
 
     def _announce(self) -> None:
-        """Tell of superpositions that become dirty, for as long as the service lives."""
+        """Notify about superpositions that become dirty, for as long as the service lives."""
         ended = threading.Event()
         while True:
             try:
                 self.superpositions.announce_dirty()
             except exception.SuperpositionError as exc:
-                LOG.warning('it cannot be told whether superpositions are dirty: %s', exc.msg)
+                LOG.warning('cannot watch superpositions of %s for writes of their primaries, '
+                            'trying again in %g s: %s', self.host, _RETRY_S, exc.msg)
                 ended.wait(_RETRY_S)
             except Exception:
-                LOG.exception('it cannot be told whether superpositions are dirty')
+                LOG.exception('cannot watch superpositions of %s for writes of their primaries, '
+                              'trying again in %g s', self.host, _RETRY_S)
                 ended.wait(_RETRY_S)

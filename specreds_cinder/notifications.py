@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Versioned notifications of superpositions, on Cinder's notifier.
 
-The payload is an object of oslo.versionedobjects: a consumer looks at ``specreds_object.version``.
-A field that is added raises its minor version, anything else the major one.
+The payload is an object of oslo.versionedobjects: consumers read ``specreds_object.version``. An
+added field raises the minor version, any other change the major version.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ EVENTS = frozenset({
 })
 
 
-# Without a subscript, which older releases do not take.
+# Without a subscript, which older releases of oslo.versionedobjects reject.
 class SecondsField(fields.AutoTypedField):  # type: ignore[type-arg]
     """Durations by name."""
 
@@ -31,7 +31,7 @@ class SecondsField(fields.AutoTypedField):  # type: ignore[type-arg]
 
 @base.VersionedObjectRegistry.register
 class SuperpositionPayload(base.VersionedObject):
-    """What every notification says of its superposition; what is not known is None."""
+    """The superposition of a notification; an unknown field is None."""
 
     VERSION = '1.0'
     OBJ_SERIAL_NAMESPACE = 'specreds_object'
@@ -55,7 +55,7 @@ class SuperpositionPayload(base.VersionedObject):
     }
 
 
-# As they stand in a view.
+# Fields that a view has under the same name.
 _VIEWED = ('id', 'state', 'outcome', 'server_id', 'project_id', 'user_id', 'reason',
            'dirty_object', 'overlay_bytes')
 
@@ -63,15 +63,15 @@ _VIEWED = ('id', 'state', 'outcome', 'server_id', 'project_id', 'user_id', 'reas
 def emit(ctxt: Any, host: str, event: str, view: Mapping[str, Any], *,
          decision: str | None = None, durations: Mapping[str, float | None] | None = None,
          error: str | None = None) -> None:
-    """Send a notification. One that cannot be sent is logged: the caller is not to suffer.
+    """Send a notification. A failure to send is logged, so that the caller can continue.
 
     :param ctxt: Cinder's request context
-    :param host: the back end that tells
+    :param host: the back end that sends the notification
     :param event: one of ``EVENTS``
     :param view: the superposition; at least its id
     :param decision: promote or abort, of a collapse
-    :param durations: seconds by the name of the part; parts that did not happen are left out
-    :param error: why it failed, in words
+    :param durations: seconds by step; a step without a duration is left out
+    :param error: the reason of a failure, in words
     """
     try:
         _send(ctxt, host, event, payload(host, view, decision, durations, error))
@@ -82,14 +82,14 @@ def emit(ctxt: Any, host: str, event: str, view: Mapping[str, Any], *,
 def payload(host: str, view: Mapping[str, Any], decision: str | None = None,
             durations: Mapping[str, float | None] | None = None,
             error: str | None = None) -> dict[str, Any]:
-    """Make a payload, as it is sent. The parameters are those of :func:`emit`."""
+    """Return a payload in the form that is sent. The parameters are those of :func:`emit`."""
     if durations is not None:
         durations = {name: took for name, took in durations.items() if took is not None}
     made = SuperpositionPayload(
         host=host, decision=decision, durations=durations, error=error,
         volumes=[volume['id'] for volume in view.get('volumes', ())],
         **{field: view.get(field) for field in _VIEWED})
-    # Everything is new: a list of what has changed would tell nothing.
+    # Every field of a new object counts as changed, so the list of changes is useless.
     made.obj_reset_changes()
     primitive: dict[str, Any] = made.obj_to_primitive()
     return primitive
@@ -97,7 +97,7 @@ def payload(host: str, view: Mapping[str, Any], decision: str | None = None,
 
 def _send(ctxt: Any, host: str, event: str, data: Mapping[str, Any]) -> None:
     if event not in EVENTS:
-        raise ValueError(f'there is no event {event}')
+        raise ValueError(f'event {event} is not in EVENTS')
     notifier = rpc.get_notifier('volume', host)
     tell = notifier.error if event.endswith('.error') else notifier.info
     tell(ctxt, event, data)

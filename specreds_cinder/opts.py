@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The configuration options and policy rules that the sample generators write down."""
+"""Configuration options and policy rules for the sample generators."""
 
 from typing import Any
 
@@ -7,12 +7,12 @@ from specreds_cinder import conf
 
 
 def list_opts() -> list[tuple[str, list[Any]]]:
-    """Options by group, for the entry point `oslo.config.opts`."""
+    """Return the options by group, for the entry point `oslo.config.opts`."""
     return conf.list_opts()
 
 
 def list_rules() -> list[Any]:
-    """Policy rules, for the entry point `oslo.policy.policies`."""
-    # Imports Cinder, which the options need not.
+    """Return the policy rules, for the entry point `oslo.policy.policies`."""
+    # This module imports Cinder, which the options do not need.
     from specreds_cinder import policies
     return list(policies.list_rules())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may do what with superpositions: defaults that a policy file of Cinder's may change."""
+"""Policy rules of superpositions: defaults that Cinder's policy file can override."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ DELETE = 'superposition:delete'
 MERGE = 'superposition:merge'
 CONNECTION = 'superposition:connection'
 
-# Services, such as the one that detects failed hosts, act on the volumes of all projects.
+# Services, such as the engine that detects failed hosts, act on the volumes of all projects.
 _SERVICE = 'role:service'
 ADMIN_OR_SERVICE = f'{base.RULE_ADMIN_API} or {_SERVICE}'
 READER = f'{base.SYSTEM_READER_OR_PROJECT_READER} or {_SERVICE}'
@@ -36,24 +36,25 @@ def _rule(name: str, check: str, description: str,
 
 
 _RULES = (
-    _rule(GET, READER, 'Look at a superposition.', ('GET', _MEMBER)),
+    _rule(GET, READER, 'Show a superposition.', ('GET', _MEMBER)),
     _rule(GET_ALL, READER, 'List the superpositions of a project.',
           ('GET', _COLLECTION), ('GET', f'{_COLLECTION}/detail')),
     _rule(GET_ALL_TENANTS, ADMIN_OR_SERVICE, 'List the superpositions of all projects.',
           ('GET', f'{_COLLECTION}?all_tenants=1'),
           ('GET', f'{_COLLECTION}/detail?all_tenants=1')),
-    _rule(ELIGIBILITY, READER, 'Ask whether volumes can be superposed.',
+    _rule(ELIGIBILITY, READER, 'Show whether volumes can be superposed.',
           ('GET', f'{_COLLECTION}/eligibility')),
     _rule(CREATE, ADMIN_OR_SERVICE, 'Put volumes into superposition.', ('POST', _COLLECTION)),
-    _rule(CHECK, ADMIN_OR_SERVICE, 'Look for writes of the primary.',
+    _rule(CHECK, ADMIN_OR_SERVICE, 'Check the volumes for writes of the primary.',
           ('POST', f'{_MEMBER}/check')),
     _rule(COLLAPSE, ADMIN_OR_SERVICE, 'Decide which version of the volumes is the real one.',
           ('POST', f'{_MEMBER}/collapse')),
     _rule(DELETE, ADMIN_OR_SERVICE, 'Drop the second version of the volumes.',
           ('DELETE', _MEMBER)),
-    _rule(MERGE, ADMIN_OR_SERVICE, 'Steer the merge of a promoted version into its volume.',
+    _rule(MERGE, ADMIN_OR_SERVICE, 'Control the merge of a promoted version into its volume.',
           ('POST', f'{_MEMBER}/merge')),
-    _rule(CONNECTION, ADMIN_OR_SERVICE, 'Get what a hypervisor needs to open the second version.',
+    _rule(CONNECTION, ADMIN_OR_SERVICE,
+          'Get the connection with which a hypervisor opens the second version.',
           ('POST', f'{_MEMBER}/connection')),
 )
 
@@ -64,7 +65,7 @@ def list_rules() -> list[policy.DocumentedRuleDefault]:
 
 
 def register() -> None:
-    """Make the rules known to Cinder's enforcer. May be repeated."""
+    """Register the rules with Cinder's enforcer. May be repeated."""
     cinder_policy.init()
     enforcer = cinder_policy._ENFORCER
     for rule in _RULES:
@@ -73,15 +74,15 @@ def register() -> None:
 
 
 def allows(ctxt: Any, rule: str, project_id: str | None) -> bool:
-    """Tell whether a caller may do something with what a project owns."""
+    """Report whether a rule permits a caller to act on a project's volumes."""
     register()
     return ctxt.authorize(rule, {'project_id': project_id}, fatal=False) is not False
 
 
 def authorize(ctxt: Any, rule: str, project_id: str | None) -> None:
-    """Make sure that a caller may do something with what a project owns.
+    """Raise an error unless a rule permits a caller to act on a project's volumes.
 
-    :raises PolicyNotAuthorized: he may not
+    :raises PolicyNotAuthorized: the rule forbids it
     """
     register()
     ctxt.authorize(rule, {'project_id': project_id})

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What cinder-api gets: the REST resource ``os-superpositions``, and guards of others."""
+"""Parts of cinder-api: the REST resource ``os-superpositions``, and guards of other APIs."""

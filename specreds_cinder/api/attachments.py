@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attachments as they are read again: with the connection that counts now.
+"""Attachments with the connection to the real version of their volume.
 
-Cinder answers with the connection that was made when the volume was attached. When what is read
-then is another version of the volume by now, whoever connects to it would see, and write, the
-wrong one.
+Cinder returns the connection that it stored when the volume was attached. After a promotion or a
+merge, that connection leads to the wrong version of the volume, which a hypervisor must neither
+read nor write.
 """
 
 from collections.abc import Mapping
@@ -21,10 +21,10 @@ from specreds_cinder import rpcapi
 
 LOG = logging.getLogger(__name__)
 
-# The driver's name for it; cinder-api needs none of what the driver imports.
+# The same as in the driver, whose imports cinder-api does not need.
 CONNECTION_TYPE = 'rbd_super'
 
-# What Cinder adds to what a driver gives; it belongs to the attachment, whatever the version.
+# Keys that Cinder adds to a driver's connection; they are the same for both versions.
 _CINDERS = ('access_mode', 'attachment_id', 'cacheable', 'encrypted', 'enforce_multipath',
             'qos_specs')
 
@@ -42,20 +42,20 @@ class AttachmentsController(wsgi.Controller):
     def show(self, req: wsgi.Request, resp_obj: wsgi.ResponseObject, id: str) -> None:
         """Correct one attachment.
 
-        :raises SuperpositionUnavailable: nobody knows which version counts
+        :raises SuperpositionUnavailable: the volume service cannot name the real version
         """
         attachment = resp_obj.obj['attachment']
         attachment['connection_info'] = self._current(req, attachment, hand_out=True)
 
     @wsgi.extends
     def detail(self, req: wsgi.Request, resp_obj: wsgi.ResponseObject) -> None:
-        """Correct a list of attachments; without a connection where that is not known."""
+        """Correct a list of attachments; an unknown connection is left empty."""
         for attachment in resp_obj.obj['attachments']:
             try:
-                # A list is looked at, not connected to: it does not put a merge off.
+                # The reader of a list does not connect to the volumes, so merges may go ahead.
                 attachment['connection_info'] = self._current(req, attachment, hand_out=False)
             except (exception.SuperpositionError, cinder_exception.NotFound) as exc:
-                LOG.warning('attachment %s is listed without its connection: %s',
+                LOG.warning('attachment %s is listed without its connection_info: %s',
                             attachment['id'], exc.msg)
                 attachment['connection_info'] = {}
 

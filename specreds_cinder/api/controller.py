@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The REST resource ``os-superpositions``: who may ask for what, and how it is answered."""
+"""Controller of the REST resource ``os-superpositions``: policy checks and answers."""
 
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -23,7 +23,7 @@ from specreds_cinder.api import views
 
 _Answer = dict[str, Any]
 
-# Actions on one superposition, and what else there is to read beside them.
+# Actions on one superposition, and readable views of the collection.
 MEMBER_ACTIONS = {'check': 'POST', 'collapse': 'POST', 'merge': 'POST', 'connection': 'POST'}
 COLLECTION_ACTIONS = {'detail': 'GET', 'eligibility': 'GET'}
 
@@ -38,26 +38,26 @@ class SuperpositionsController(wsgi.Controller):
     @versions.negotiated
     @schemas.query(schemas.LIST)
     def index(self, req: wsgi.Request, query: dict[str, str]) -> _Answer:
-        """List superpositions, the least of each."""
+        """Return a summary of each superposition."""
         return self._page(req, query, full=False)
 
     @versions.negotiated
     @schemas.query(schemas.LIST)
     def detail(self, req: wsgi.Request, query: dict[str, str]) -> _Answer:
-        """List superpositions, all of each."""
+        """Return all fields of each superposition."""
         return self._page(req, query, full=True)
 
     @versions.negotiated
     @schemas.query(schemas.SHOW)
     def show(self, req: wsgi.Request, id: str, query: dict[str, str]) -> _Answer:
-        """Show a superposition."""
+        """Return all fields of a superposition."""
         ctxt = req.environ['cinder.context']
         return {'superposition': views.detail(self._visible(ctxt, id), admin=ctxt.is_admin)}
 
     @versions.negotiated
     @schemas.query(schemas.ELIGIBILITY, 'volume_id')
     def eligibility(self, req: wsgi.Request, query: dict[str, list[str]]) -> _Answer:
-        """Tell of volumes whether they can be superposed."""
+        """Report which volumes can be superposed."""
         ctxt = req.environ['cinder.context']
         volumes = _volumes(ctxt, query['volume_id'], policies.ELIGIBILITY)
         for volume in volumes:
@@ -79,15 +79,15 @@ class SuperpositionsController(wsgi.Controller):
             policies.authorize(ctxt, policies.CREATE, project_id)
         if len(projects) > 1:
             raise exception.SuperpositionInvalid(
-                f'volumes {", ".join(volume_ids)} are of several projects: they can only be '
-                f'superposed apart')
+                f'volumes {", ".join(volume_ids)} belong to several projects: superpose those '
+                f'of each project separately')
         found = self._superpositions.create(ctxt, volumes, server_id, asked.get('reason', ''))
         return {'superposition': views.detail(found, admin=ctxt.is_admin)}
 
     @versions.negotiated
     @schemas.body(schemas.CHECK)
     def check(self, req: wsgi.Request, id: str, body: Any) -> _Answer:
-        """Tell whether the primary has written."""
+        """Report whether the primary has written."""
         ctxt = req.environ['cinder.context']
         found = self._visible(ctxt, id, policies.CHECK)
         return {'check': self._superpositions.check(ctxt, found)}
@@ -115,7 +115,7 @@ class SuperpositionsController(wsgi.Controller):
     @versions.negotiated
     @schemas.body(schemas.MERGE)
     def merge(self, req: wsgi.Request, id: str, body: Any) -> None:
-        """Steer the merge of what was promoted."""
+        """Control the merge of a promoted version."""
         ctxt = req.environ['cinder.context']
         found = self._visible(ctxt, id, policies.MERGE)
         self._superpositions.merge(ctxt, found, body['merge']['step'])
@@ -123,7 +123,7 @@ class SuperpositionsController(wsgi.Controller):
     @versions.negotiated
     @schemas.body(schemas.CONNECTION)
     def connection(self, req: wsgi.Request, id: str, body: Any) -> _Answer:
-        """Hand out what a hypervisor needs to open the second versions."""
+        """Return the connections with which a hypervisor opens the second versions."""
         ctxt = req.environ['cinder.context']
         found = self._visible(ctxt, id, policies.CONNECTION)
         return {'connections': self._superpositions.connections(ctxt, found, body['connector'])}
@@ -141,10 +141,13 @@ class SuperpositionsController(wsgi.Controller):
 
     def _visible(self, ctxt: Any, superposition_id: str,
                  rule: str | None = None) -> joined.Superposition:
-        """Find a superposition that the caller may know of.
+        """Return a superposition that the caller may see.
 
-        :param rule: what he may do with it, too
-        :raises SuperpositionNotFound: there is none, for him
+        :param rule: another rule that has to permit the request
+        :raises SuperpositionNotFound: the superposition does not exist, or the caller may not
+            see it
+        :raises PolicyNotAuthorized: the other rule forbids the request
+        :raises SuperpositionUnavailable: there is another rule, and the state is unknown
         """
         found = self._superpositions.get(ctxt, superposition_id)
         if not policies.allows(ctxt, policies.GET, found.project_id):
@@ -154,12 +157,12 @@ class SuperpositionsController(wsgi.Controller):
             policies.authorize(ctxt, rule, found.project_id)
             if found.state == joined.UNKNOWN:
                 raise exception.SuperpositionUnavailable(
-                    f'the volume service of superposition {superposition_id} does not answer, so '
-                    f'its state is unknown; nothing is lost: ask again when it is up')
+                    f'the state of superposition {superposition_id} is unknown, because its '
+                    f'volume service does not answer: repeat the request when the service is up')
         return found
 
     def _state(self, ctxt: Any, found: joined.Superposition) -> str:
-        """Tell how far it is now; as it was if it has gone meanwhile."""
+        """Return the current state of a superposition, or the given one if that fails."""
         try:
             return self._superpositions.get(ctxt, found.id).state
         except exception.SuperpositionError:
@@ -187,7 +190,7 @@ class SuperpositionsController(wsgi.Controller):
                           unreachable=unreachable if ctxt.is_admin else None)
 
     def _in_full(self, ctxt: Any, found: joined.Superposition) -> joined.Superposition:
-        """Find out what a list does not tell; as listed if it has gone meanwhile."""
+        """Return all fields of a listed superposition; those of the list if it has ended."""
         try:
             return self._superpositions.get(ctxt, found.id)
         except exception.SuperpositionNotFound:
@@ -195,28 +198,29 @@ class SuperpositionsController(wsgi.Controller):
 
 
 def _meets(found: joined.Superposition, query: dict[str, str]) -> bool:
-    """Tell whether a superposition meets the filters of a query."""
+    """Report whether a superposition meets the filters of a query."""
     return ((query.get('state') in (None, found.state))
             and query.get('server_id') in (None, found.server_id)
             and query.get('volume_id') in (None, *(volume.id for volume in found.volumes)))
 
 
 def _after(marker: str, found: Sequence[joined.Superposition]) -> list[joined.Superposition]:
-    """Give what comes after a page that ended with an id.
+    """Return the superpositions that follow a marker in a list.
 
-    :raises SuperpositionInvalid: it is not in the list (any more)
+    :raises SuperpositionInvalid: the marker is not in the list
     """
     ids = [one.id for one in found]
     if marker not in ids:
         raise exception.SuperpositionInvalid(
-            f'marker {marker} is in no list like this one (any more): begin anew')
+            f'marker {marker} is not in this list, or its superposition has ended: start again '
+            f'without a marker')
     return list(found[ids.index(marker) + 1:])
 
 
 def _wanted(volume_ids: Sequence[str] | None, server_id: str | None) -> Sequence[str]:
-    """Give the ids of the volumes that a request means.
+    """Return the ids of the volumes that a request names directly or by their server.
 
-    :raises SuperpositionInvalid: they are not (all) attached to the server that it names
+    :raises SuperpositionInvalid: a volume is not attached to the server, or no volume is
     """
     if server_id is None:
         return volume_ids or ()
@@ -236,12 +240,12 @@ def _wanted(volume_ids: Sequence[str] | None, server_id: str | None) -> Sequence
 
 
 def _volumes(ctxt: Any, volume_ids: Sequence[str], rule: str) -> list[objects.Volume]:
-    """Find volumes that the caller may know of.
+    """Return volumes that the caller may see.
 
-    :param rule: what makes other projects' volumes known to him
-    :raises VolumeNotFound: there are not, for him
+    :param rule: the rule that permits the caller to see volumes of other projects
+    :raises VolumeNotFound: a volume does not exist, or the caller may not see it
     """
-    # All at once: a host has many volumes, and its servers wait.
+    # In one query: a server may have many volumes, and its recovery waits for the answer.
     known = {volume.id: volume for volume in objects.VolumeList.get_all(
         context.get_admin_context(), filters={'id': list(volume_ids)})}
     seen = {project_id: project_id == ctxt.project_id or policies.allows(ctxt, rule, project_id)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What makes cinder-api load all this: an extension for the option ``osapi_volume_extension``."""
+"""The extension that cinder-api loads, for the option ``osapi_volume_extension``."""
 
 from typing import Any
 
@@ -30,9 +30,9 @@ class Superpositions(extensions.ExtensionDescriptor):
     def __init__(self, ext_mgr: Any) -> None:
         unguarded = _unguarded()
         if unguarded:
-            # Unregistered, it has no routes: what could be broken is not begun.
-            LOG.error('%s is not offered, because superposed volumes would not be protected from '
-                      'other operations: set %s in the configuration of cinder-api',
+            # Without registration there are no routes, so that no volume is superposed unguarded.
+            LOG.error('extension %s is disabled, because other operations could damage superposed '
+                      'volumes: set %s in the configuration of cinder-api',
                       self.alias, ', '.join(f'{option} = {guards.__name__}.{name}'
                                             for option, name in unguarded.items()))
             return
@@ -40,30 +40,30 @@ class Superpositions(extensions.ExtensionDescriptor):
         super().__init__(ext_mgr)
 
     def get_resources(self) -> list[extensions.ResourceExtension]:
-        """Give the resource."""
+        """Return the REST resource."""
         return [extensions.ResourceExtension(
             views.COLLECTION, controller.SuperpositionsController(),
-            # The routes add to what they get.
+            # Copies, since Cinder adds to the dictionaries.
             collection_actions=dict(controller.COLLECTION_ACTIONS),
             member_actions=dict(controller.MEMBER_ACTIONS), custom_routes_fn=_own_version)]
 
     def get_controller_extensions(self) -> list[extensions.ControllerExtension]:
-        """Give what changes the answers of others."""
+        """Return the controllers that change the answers of Cinder's own ones."""
         return [extensions.ControllerExtension(self, 'attachments',
                                                attachments.AttachmentsController())]
 
 
 def _own_version(_mapper: Any, resource: Any) -> None:
-    """Keep Cinder from refusing requests that ask for no version of its own API."""
+    """Keep Cinder from refusing requests without a version of its own API."""
     resource.support_api_request_version = False
 
 
 def _unguarded() -> dict[str, str]:
-    """List the options that do not name a guard, or a class made from one; by the guard's name."""
+    """Return the name of the guard for each option that names no subclass of its guard."""
     used = {
         ('volume_api_class', 'VolumeAPI'): importutils.import_class(CONF.volume_api_class),
         ('backup_api_class', 'BackupAPI'): importutils.import_class(CONF.backup_api_class),
-        # Cinder has looked at these options when it was loaded.
+        # Cinder reads these options when its modules are imported.
         ('transfer_api_class', 'TransferAPI'): transfer.API,
         ('group_api_class', 'GroupAPI'): group.API,
     }

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Superpositions, wherever their volumes are: finds the back ends, and asks them.
+"""Superpositions across all back ends, as the API sees them.
 
-The notes in Cinder's database tell whom to ask; what the back ends answer is what counts.
+The notes in Cinder's database name the back ends to call; the answers of the back ends are
+authoritative.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,8 +27,9 @@ LOG = logging.getLogger(__name__)
 
 
 class Superpositions:
-    """All superpositions of a cloud. Every method asks on behalf of a caller, but is no judge of
-    what he may do.
+    """All superpositions of a cloud.
+
+    Every method acts on behalf of a caller and does not check policies.
     """
 
     def __init__(self) -> None:
@@ -35,7 +37,7 @@ class Superpositions:
 
     def create(self, ctxt: Any, volumes: Sequence[objects.Volume], server_id: str | None,
                reason: str) -> joined.Superposition:
-        """Put volumes into superposition: all of them, or none."""
+        """Put all volumes into superposition, or none."""
         superposition_id = uuidutils.generate_uuid()
         began = time.monotonic()
         view = self._rpc.create(ctxt, superposition_id, volumes, server_id, reason)
@@ -44,9 +46,9 @@ class Superpositions:
             found, durations={**view.get('durations', {}), 'rpc': time.monotonic() - began})
 
     def get(self, ctxt: Any, superposition_id: str) -> joined.Superposition:
-        """Find a superposition.
+        """Return a superposition.
 
-        :raises SuperpositionNotFound: there is none
+        :raises SuperpositionNotFound: the superposition does not exist
         """
         volumes = (hints.volumes(superposition_id) if uuidutils.is_uuid_like(superposition_id)
                    else [])
@@ -57,10 +59,10 @@ class Superpositions:
         return found
 
     def list_all(self, ctxt: Any) -> list[joined.Superposition]:
-        """List all superpositions, in the order of their creation.
+        """Return all superpositions, in the order of their creation.
 
-        The second version's sizes are not looked for. What only a back end knows that does not
-        answer is listed in an unknown state.
+        The list has no sizes of second versions. A superposition that is only on back ends that
+        do not answer is listed in state ``unknown``.
         """
         noted = hints.everywhere()
         views: dict[str, list[Mapping[str, Any]]] = {}
@@ -72,7 +74,8 @@ class Superpositions:
                 for view in self._rpc.list(ctxt, host):
                     views.setdefault(view['id'], []).append(view)
             except exception.SuperpositionError as exc:
-                LOG.warning('superpositions of %s are not listed in full: %s', host, exc.msg)
+                LOG.warning('superpositions of back end %s are listed without details: %s', host,
+                            exc.msg)
                 for volume_id, superposition_id in noted[host].items():
                     silent.setdefault(superposition_id, {}).setdefault(host, []).append(volume_id)
         found = [joined.join(one, views.get(one, []), silent.get(one, {}),
@@ -82,36 +85,36 @@ class Superpositions:
         return sorted(found, key=lambda one: (one.created_at or '', one.id))
 
     def check(self, ctxt: Any, found: joined.Superposition) -> dict[str, Any]:
-        """Sweep a superposition."""
+        """Sweep the volumes of a superposition."""
         report: dict[str, Any] = self._rpc.check(ctxt, found.members, found.id)
         return report
 
     def promote(self, ctxt: Any, found: joined.Superposition, durable: bool) -> dict[str, Any]:
-        """Decide for the backup, unless the primary has written; gives outcome and durations."""
+        """Decide for the backup unless the primary has written; return outcome and durations."""
         began = time.monotonic()
         report = self._rpc.collapse(ctxt, found.lead, found.id, durable)
         return {'outcome': report['outcome'],
                 'durations': {**report['durations'], 'rpc': time.monotonic() - began}}
 
     def abort(self, ctxt: Any, found: joined.Superposition) -> dict[str, Any]:
-        """Decide for the primary; gives outcome and durations."""
+        """Decide for the primary; return outcome and durations."""
         began = time.monotonic()
         self._rpc.abort(ctxt, found.lead, found.id)
         return {'outcome': 'aborted', 'durations': {'rpc': time.monotonic() - began}}
 
     def merge(self, ctxt: Any, found: joined.Superposition, step: str) -> None:
-        """Note a step of a merge, or begin one."""
+        """Record a step of a hypervisor's merge, or start a merge by the volume service."""
         self._rpc.merge(ctxt, found.present, found.id, step)
 
     def connections(self, ctxt: Any, found: joined.Superposition,
                     connector: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Give what a hypervisor needs to open the second versions."""
+        """Return the connections with which a hypervisor opens the second versions."""
         return [one for host in found.members
                 for one in self._rpc.connection(ctxt, host, found.id, connector)]
 
     def eligibility(self, ctxt: Any,
                     volumes: Sequence[objects.Volume]) -> list[dict[str, Any]]:
-        """Tell of volumes whether they can be superposed, and why not."""
+        """Report which volumes can be superposed, and why others cannot."""
         told: dict[str, dict[str, Any]] = {}
         for host, ids in _by_host(volumes).items():
             try:
@@ -130,10 +133,11 @@ class Superpositions:
             try:
                 views.append(self._rpc.get(ctxt, host, superposition_id))
             except exception.SuperpositionNotFound:
-                LOG.debug('the notes on volumes %s are stale', ', '.join(ids))
+                LOG.debug('superposition %s does not exist: the notes on volumes %s are stale',
+                          superposition_id, ', '.join(ids))
             except exception.SuperpositionError as exc:
-                LOG.warning('superposition %s is not described in full: %s', superposition_id,
-                            exc.msg)
+                LOG.warning('superposition %s is shown without its part on back end %s: %s',
+                            superposition_id, host, exc.msg)
                 silent[host] = ids
         if not views and not silent:
             return None
@@ -141,24 +145,28 @@ class Superpositions:
 
 
 def _by_host(volumes: Iterable[objects.Volume]) -> dict[str, list[str]]:
-    """Give the ids of volumes by their back ends."""
+    """Return the ids of volumes by back end.
+
+    :raises SuperpositionInvalid: a volume has no back end
+    """
     found: dict[str, list[str]] = {}
     for volume in volumes:
         if not volume.host:
-            raise exception.SuperpositionInvalid(f'volume {volume.id} is on no back end (yet)')
+            raise exception.SuperpositionInvalid(
+                f'volume {volume.id} has no back end: wait until it is created')
         found.setdefault(rpcapi.backend(volume), []).append(volume.id)
     return found
 
 
 def _hosts() -> list[str]:
-    """List the back ends, or their clusters, whose volume services there are."""
+    """Return the names of all back ends, or of their clusters."""
     services = objects.ServiceList.get_all(context.get_admin_context(),
                                            {'topic': constants.VOLUME_TOPIC})
     return list(dict.fromkeys(service.cluster_name or service.host for service in services))
 
 
 def _project(volume_ids: Iterable[str]) -> str | None:
-    """Tell whose volumes they are, by the first of them that there is."""
+    """Return the project of the first volume that exists; None if no volume does."""
     for volume_id in volume_ids:
         with contextlib.suppress(cinder_exception.VolumeNotFound):
             project_id: str = objects.Volume.get_by_id(

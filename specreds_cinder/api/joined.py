@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One superposition, as its back ends describe it: each knows only its own volumes."""
+"""A superposition, joined from the views of its back ends: each has only its own volumes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
 from typing import Any
 
 UNKNOWN = 'unknown'
-# What has been decided for, in the order in which it goes.
+# The states in the order in which a superposition passes through them.
 _ORDER = ('creating', 'superposed', 'collapsing', 'aborting', 'promoted', 'merging', 'merged')
 
 View = Mapping[str, Any]
@@ -17,7 +17,7 @@ class Volume:
     """A volume of a superposition.
 
     :param size: bytes; None if its back end does not answer
-    :param overlay_bytes: bytes that the second version takes so far; None if not looked for
+    :param overlay_bytes: bytes that the second version takes; None if not requested or not known
     """
 
     id: str
@@ -31,10 +31,10 @@ class Superposition:
 
     :param lead: the back end that decides
     :param members: the back ends that it was created on
-    :param present: those of them that still have a part of it, or do not answer
-    :param unreachable: those that do not answer
+    :param present: the members that still have a part of the superposition, or do not answer
+    :param unreachable: the members that do not answer
     :param age_s: seconds since it was created
-    :param durations: seconds that it took to create, by step; None if that was before
+    :param durations: seconds that its creation took, by step; None unless just created
     """
 
     id: str
@@ -59,7 +59,7 @@ class Superposition:
 
     @property
     def overlay_bytes(self) -> int | None:
-        """Bytes that the second version takes; None if that is not known of all volumes."""
+        """Return the bytes that the second version takes; None if a volume's are unknown."""
         known = [volume.overlay_bytes for volume in self.volumes
                  if volume.overlay_bytes is not None]
         return sum(known) if len(known) == len(self.volumes) else None
@@ -67,18 +67,18 @@ class Superposition:
 
 def join(superposition_id: str, views: Sequence[View], silent: Mapping[str, Sequence[str]],
          project_id: str | None) -> Superposition:
-    """Make one superposition of what its back ends say.
+    """Join the views of a superposition's back ends.
 
-    :param views: what those say that answer
-    :param silent: volume ids by back end, for those that do not
-    :param project_id: the project of its volumes, for what nobody answers for
+    :param views: one per back end that answers
+    :param silent: volume ids by back end that does not answer
+    :param project_id: the project of the volumes, used if no view names it
     """
     absent = tuple(Volume(volume_id) for ids in silent.values() for volume_id in ids)
     if not views:
         hosts = tuple(silent)
         return Superposition(superposition_id, UNKNOWN, project_id, absent, lead=hosts[0],
                              members=hosts, present=hosts, unreachable=hosts)
-    # The one that decides says who, when and why; without it, any other does.
+    # The leading back end's view is preferred; any other has the same facts of the creation.
     first = next((view for view in views if view['host'] == view['lead']), views[0])
     volumes = tuple(Volume(volume['id'], volume['size'], volume['overlay_bytes'])
                     for view in views for volume in view['volumes'])
@@ -100,10 +100,10 @@ def join(superposition_id: str, views: Sequence[View], silent: Mapping[str, Sequ
 def _state(first: View, views: Sequence[View], silent: Iterable[str]) -> str:
     lead = first['lead']
     if lead in silent:
-        # It may have decided what the others have not heard of yet.
+        # The leading back end may have taken a decision that the others do not know.
         return UNKNOWN
     if first['host'] == lead and first['state'] != 'merged':
         return str(first['state'])
-    # The leading one is done, and waits for the slowest of the others.
+    # The leading back end has finished, and waits for the slowest of the others.
     return str(min((view['state'] for view in views if view['host'] != lead),
                    key=_ORDER.index, default=first['state']))

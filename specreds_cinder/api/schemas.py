@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What requests may look like, as JSON schemas; bodies and queries alike."""
+"""JSON schemas of requests: their bodies and queries."""
 
 from collections.abc import Callable, Mapping
 import functools
@@ -15,7 +15,7 @@ STATES = ('creating', 'superposed', 'collapsing', 'promoted', 'merging', 'merged
 
 _Schema = dict[str, Any]
 _Action = Callable[..., Any]
-# What an error quotes of the request.
+# Number of characters of the validator's message that an error quotes.
 _QUOTED = 300
 
 _UUID: _Schema = {
@@ -75,9 +75,11 @@ SHOW = _object({})
 
 
 def body(schema: _Schema) -> Callable[[_Action], _Action]:
-    """Let an action of a controller have only bodies that meet a schema; none is null.
+    """Decorate a controller's action: pass on only bodies that meet a schema.
 
-    :raises ValidationError: another one came
+    A request without a body counts as ``null``.
+
+    :raises ValidationError: a body does not meet the schema
     """
     def decorate(action: _Action) -> _Action:
         @functools.wraps(action)
@@ -89,12 +91,12 @@ def body(schema: _Schema) -> Callable[[_Action], _Action]:
 
 
 def query(schema: _Schema, *repeatable: str) -> Callable[[_Action], _Action]:
-    """Let an action of a controller have only queries that meet a schema.
+    """Decorate a controller's action: pass on only queries that meet a schema.
 
-    The action gets them as ``query``, a dictionary.
+    The action receives the query as ``query``, a dictionary.
 
     :param repeatable: the parameters that are lists
-    :raises ValidationError: another one came
+    :raises ValidationError: a query does not meet the schema
     """
     def decorate(action: _Action) -> _Action:
         @functools.wraps(action)
@@ -110,9 +112,9 @@ def query(schema: _Schema, *repeatable: str) -> Callable[[_Action], _Action]:
 
 
 def validate(schema: Mapping[str, Any], instance: Any) -> None:
-    """Make sure that something meets a schema.
+    """Raise an error unless an instance meets a schema.
 
-    :raises ValidationError: it does not
+    :raises ValidationError: the instance does not meet the schema
     """
     error = jsonschema.exceptions.best_match(
         jsonschema.Draft202012Validator(schema).iter_errors(instance))

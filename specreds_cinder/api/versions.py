@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The version of the resource, negotiated as microversions are, apart from Cinder's own.
+"""The resource's own version, negotiated like a microversion, apart from Cinder's.
 
-The header is ``OpenStack-API-Version: superposition 1.0``; others may ask for a version of the
-block storage API in the same header, which is of no concern here.
+The header is ``OpenStack-API-Version: superposition 1.0``. A version of the Block Storage API in
+the same header is ignored here.
 """
 
 from collections.abc import Callable, MutableMapping
@@ -22,9 +22,9 @@ _Action = Callable[..., Any]
 
 
 def negotiated(action: _Action) -> _Action:
-    """Let an action of a controller have a request only in a version that there is.
+    """Decorate a controller's action: pass on only requests for a supported version.
 
-    :raises Fault: 406 for a version that there is not, 400 for what is no version
+    :raises Fault: 406 for an unsupported version, 400 for a malformed one
     """
     @functools.wraps(action)
     def wrapper(self: Any, req: wsgi.Request, **arguments: Any) -> wsgi.ResponseObject:
@@ -48,11 +48,11 @@ def _asked(req: wsgi.Request) -> microversion_parse.Version:
         return microversion_parse.extract_version(req.headers, SERVICE_TYPE, VERSIONS)
     except TypeError:
         raise webob.exc.HTTPBadRequest(
-            explanation=f'{_HEADER} names no version of {SERVICE_TYPE}: it has to be like '
+            explanation=f'{_HEADER} has a malformed version of {SERVICE_TYPE}: use the form '
                         f'"{SERVICE_TYPE} {VERSIONS[0]}"') from None
     except ValueError:
         raise webob.exc.HTTPNotAcceptable(
-            explanation=f'this version of {SERVICE_TYPE} is not supported: there are '
+            explanation=f'the requested version of {SERVICE_TYPE} is not supported: use one from '
                         f'{VERSIONS[0]} to {VERSIONS[-1]}') from None
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How superpositions are shown."""
+"""JSON views of superpositions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ View = dict[str, Any]
 
 
 def summary(found: joined.Superposition) -> View:
-    """Show the least of a superposition."""
+    """Return the summary of a superposition."""
     return {
         'id': found.id,
         'state': found.state,
@@ -27,9 +27,9 @@ def summary(found: joined.Superposition) -> View:
 
 
 def detail(found: joined.Superposition, *, admin: bool) -> View:
-    """Show all of a superposition.
+    """Return all fields of a superposition.
 
-    :param admin: show where it is, too
+    :param admin: include the back ends
     """
     shown = {
         **summary(found),
@@ -57,17 +57,17 @@ class Links(common.ViewBuilder):
     """Links between the pages of a list."""
 
     def next(self, req: wsgi.Request, last: str, path: str) -> list[dict[str, str]]:
-        """Link to the page after the one that ends with an id."""
+        """Return the link to the page that follows an id."""
         return [{'rel': 'next', 'href': self._get_next_link(req, last, path)}]
 
 
 def page(req: wsgi.Request, shown: Sequence[View], *, more: bool, path: str,
          unreachable: Sequence[str] | None) -> View:
-    """Show a page of a list.
+    """Return a page of a list.
 
-    :param more: there are others after it
-    :param path: what was asked for, below the project
-    :param unreachable: the back ends that do not answer; None for whom it does not concern
+    :param more: whether another page follows
+    :param path: the path of the request, below the project
+    :param unreachable: the back ends that do not answer; None if the caller may not see them
     """
     answer: View = {'superpositions': list(shown)}
     if more:

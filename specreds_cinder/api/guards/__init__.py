@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cinder's API classes, which refuse what would break a superposition.
+"""Subclasses of Cinder's API classes, which refuse operations on superposed volumes.
 
-They are for the options ``volume_api_class``, ``backup_api_class``, ``transfer_api_class`` and
-``group_api_class``.
+The options ``volume_api_class``, ``backup_api_class``, ``transfer_api_class`` and
+``group_api_class`` name them.
 """
 
 import importlib
@@ -15,7 +15,7 @@ _HOMES = {'VolumeAPI': 'volume', 'BackupAPI': 'backup', 'TransferAPI': 'transfer
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f'module {__name__} has no attribute {name}')
-    # Two of Cinder's packages look for these classes while they are imported themselves: they
-    # have to come first, or would find a module that is only half there.
+    # Two of Cinder's packages load these classes while they are imported themselves. Importing
+    # Cinder's package first keeps it from loading a module that is only half imported.
     importlib.import_module(f'cinder.{_HOMES[name]}')
     return getattr(importlib.import_module(f'{__name__}.{_HOMES[name]}'), name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Refusing an operation on volumes that are in superposition."""
+"""The check that keeps an operation off superposed volumes."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 import contextlib
@@ -23,15 +23,15 @@ LOG = logging.getLogger(__name__)
 _PROMOTED = ('promoted', 'merging', 'merged')
 
 _Method = Callable[..., Any]
-# From the object of the API class and the arguments by name to the ids of the volumes.
+# Takes the API class's object and the arguments by name, and returns the ids of the volumes.
 _Affected = Callable[[Any, Mapping[str, Any]], Iterable[str]]
 
 
 def guarded(method: _Method, done: str, affected: _Affected) -> _Method:
-    """Make a method of an API class refuse what would break a superposition.
+    """Return a method of an API class that refuses superposed volumes.
 
-    :param done: what it does, as in "the volume cannot be DONE"
-    :param affected: the volumes that it would do that to
+    :param done: the participle of the operation, as in "the volume cannot be DONE"
+    :param affected: returns the volumes that the operation affects
     """
     signature = inspect.signature(method)
 
@@ -46,12 +46,12 @@ def guarded(method: _Method, done: str, affected: _Affected) -> _Method:
 
 @contextlib.contextmanager
 def unsuperposed(ctxt: Any, volume_ids: Iterable[str], done: str) -> Iterator[None]:
-    """Keep volumes out of superposition meanwhile.
+    """Keep volumes out of superposition while the context lasts.
 
-    :raises VolumeSuperposed: one of them is in one
-    :raises SuperpositionUnavailable: nobody knows whether one of them is in one
+    :raises VolumeSuperposed: a volume is in a superposition
+    :raises SuperpositionUnavailable: a volume may be in one, but its volume service is silent
     """
-    # Whatever else a caller names, Cinder will not find.
+    # Cinder itself reports ids that are malformed.
     meant = [volume_id for volume_id in volume_ids if uuidutils.is_uuid_like(volume_id)]
     with hints.lock(*meant):
         for volume_id in meant:
@@ -70,12 +70,13 @@ def _refuse_superposed(ctxt: Any, volume_id: str, done: str) -> None:
     try:
         state = rpcapi.SuperAPI().get(ctxt, rpcapi.backend(volume), noted)['state']
     except exception.SuperpositionNotFound:
-        LOG.debug('the note on volume %s is stale', volume_id)
+        LOG.debug('superposition %s does not exist: the note on volume %s is stale', noted,
+                  volume_id)
         return
     except exception.SuperpositionError as exc:
         raise exception.SuperpositionUnavailable(
-            f'volume {volume_id} cannot be {done}: it may be in superposition {noted}, and its '
-            f'volume service does not tell ({exc.msg})') from exc
+            f'volume {volume_id} cannot be {done}: it may be in superposition {noted}, whose '
+            f'state is unknown ({exc.msg})') from exc
     raise exception.VolumeSuperposed(
         f'volume {volume_id} cannot be {done} while it is in superposition {noted}, which is '
         f'{state}: {_way_out(volume_id, state)}', state=state)
@@ -85,5 +86,6 @@ def _way_out(volume_id: str, state: str) -> str:
     if state in _PROMOTED:
         return 'wait until the promoted version is merged into the volume'
     if state == 'aborting':
-        return 'wait until it is gone'
-    return f'end it first, by "openstack volume super collapse (--promote|--abort) {volume_id}"'
+        return 'wait until the superposition has ended'
+    return ('end the superposition first, with "openstack volume super collapse '
+            f'(--promote|--abort) {volume_id}"')

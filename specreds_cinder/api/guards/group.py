@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations on groups of volumes, as long as none of the volumes concerned is superposed.
+"""Guard of volume groups: refuses operations that affect superposed volumes.
 
-Allowed is to create a group from a group snapshot that there is, as from any snapshot.
+Creating a group from an existing group snapshot is allowed, as from any snapshot.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,7 +38,7 @@ def _snapshotted(_api: Any, call: Mapping[str, Any]) -> Iterable[str]:
 
 
 class GroupAPI(api.API):
-    """Cinder's class, which refuses what would break a superposition."""
+    """Cinder's class with methods that refuse superposed volumes."""
 
     create_from_src = check.guarded(api.API.create_from_src, 'cloned', _sources)
     create_group_snapshot = check.guarded(

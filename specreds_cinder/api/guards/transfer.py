@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transfers of volumes between projects, as long as the volumes are not superposed."""
+"""Guard of transfers between projects: refuses superposed volumes."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -14,13 +14,13 @@ def _volume(_api: Any, call: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _offered(transfers: Any, call: Mapping[str, Any]) -> Iterable[str]:
-    # Who accepts a volume cannot see it yet.
+    # The project that accepts a volume cannot see the volume before the transfer.
     offer = transfers.db.transfer_get(call['context'].elevated(), call['transfer_id'])
     return [offer['volume_id']]
 
 
 class TransferAPI(api.API):
-    """Cinder's class, which refuses what would break a superposition."""
+    """Cinder's class with methods that refuse superposed volumes."""
 
     accept = check.guarded(api.API.accept, 'transferred', _offered)
     create = check.guarded(api.API.create, 'transferred', _volume)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations on volumes and their snapshots, as long as the volumes are not superposed.
+"""Guard of volumes and their snapshots: refuses operations on superposed volumes.
 
-Allowed are: to attach and detach, which the superposition is about; to change names and other
-metadata; to create a volume from a snapshot that there is, which needs nothing of the volume
-that the snapshot was taken of; and what concerns a whole host.
+Allowed are: attaching and detaching, which a superposition depends on; changing names and other
+metadata; creating a volume from an existing snapshot, which reads nothing of the snapshot's
+volume; and operations on a whole host.
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,7 +36,7 @@ def _both(_api: Any, call: Mapping[str, Any]) -> Iterable[str]:
 
 
 class VolumeAPI(api.API):
-    """Cinder's class, which refuses what would break a superposition."""
+    """Cinder's class with methods that refuse superposed volumes."""
 
     accept_transfer = check.guarded(api.API.accept_transfer, 'transferred', _volume)
     copy_volume_to_image = check.guarded(api.API.copy_volume_to_image, 'uploaded', _volume)

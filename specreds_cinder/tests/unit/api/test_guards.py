@@ -251,7 +251,7 @@ class TestDecision(base.APITestCase):
     def test_way_out(self) -> None:
         for state, expected in (('superposed', f'collapse (--promote|--abort) {base.VOLUME}'),
                                 ('promoted', 'merged'), ('merging', 'merged'),
-                                ('aborting', 'until it is gone')):
+                                ('aborting', 'until the superposition has ended')):
             self.rpc.get.return_value = base.view(state=state)
             text = self.refused(409, 'DELETE', _VOLUME)
             self.assertIn(f'which is {state}', text)
