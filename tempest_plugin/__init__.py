@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SpecREDS' tests for Tempest: they run against any cloud that has the plug-ins."""
+"""SpecREDS' tests for Tempest, for any cloud with the plug-ins."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Tempest finds by the entry point ``tempest.test_plugins``."""
+"""The plug-in of the entry point ``tempest.test_plugins``."""
 
 import pathlib
 from typing import Any
@@ -10,7 +10,7 @@ from tempest.test_discover import plugins
 from tempest_plugin import config
 
 _CLIENTS = {
-    # They are part of Cinder's API, and of the engine's.
+    # Superpositions are part of Cinder's API, the other clients use the engine's.
     'volume': ('superpositions', ['SuperpositionsClient']),
     config.GROUP.name: ('speculative', ['HostsClient', 'ProtectionClient', 'RecoveriesClient']),
 }
@@ -20,22 +20,22 @@ class SpecredsPlugin(plugins.TempestPlugin):
     """Tests, options and service clients."""
 
     def load_tests(self) -> tuple[str, str]:
-        """Give the directory of the tests, and the one that it is imported from."""
+        """Return the directory of the tests, and the directory to import them from."""
         here = pathlib.Path(__file__).resolve().parent
         return str(here), str(here.parent)
 
     def register_opts(self, conf: Any) -> None:
-        """Add the options."""
+        """Register the options."""
         conf.register_opts(config.AVAILABLE, group='service_available')
         conf.register_group(config.GROUP)
         conf.register_opts(config.OPTIONS, group=config.GROUP)
 
     def get_opt_lists(self) -> list[tuple[str, list[Any]]]:
-        """Give the options for a sample of the configuration."""
+        """Return the options for a sample of the configuration."""
         return [('service_available', config.AVAILABLE), (config.GROUP.name, config.OPTIONS)]
 
     def get_service_clients(self) -> list[dict[str, Any]]:
-        """Give the clients: ``os_admin.superpositions``, ``os_admin.speculative``."""
+        """Return the clients: ``os_admin.superpositions``, ``os_admin.speculative``."""
         return [{
             'name': name, 'service_version': name, 'client_names': names,
             'module_path': 'tempest_plugin.services',

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine's API, on a cloud on which nothing happens."""
+"""Tests of the engine's API on an undisturbed cloud."""
 
 from tempest.lib import decorators
 from tempest.lib import exceptions
@@ -9,11 +9,11 @@ from tempest_plugin.common import engine
 
 
 class RecoveriesTest(engine.EngineTest):
-    """What there is can be found."""
+    """Requests that read hosts and recoveries."""
 
     @decorators.idempotent_id('da383a97-4ef9-4d76-8ae0-6ff799206b5d')
     def test_versions(self) -> None:
-        """The API says which versions there are."""
+        """The API lists its versions."""
         [version] = self.recoveries.list_versions()['versions']
         self.assertEqual(('v1.0', 'CURRENT', '1.0'),
                          (version['id'], version['status'], version['min_version']))
@@ -21,7 +21,7 @@ class RecoveriesTest(engine.EngineTest):
     @decorators.attr(type='smoke')
     @decorators.idempotent_id('ba61f2df-a97f-429c-be27-3171972190d4')
     def test_hosts(self) -> None:
-        """Each host is listed, by its state too, and shown."""
+        """Each host can be listed, filtered by state, and shown."""
         hosts = self.hosts.list_hosts()['hosts']
         self.assertNotEqual([], hosts)
         for host in hosts:
@@ -48,7 +48,7 @@ class RecoveriesTest(engine.EngineTest):
 
     @decorators.idempotent_id('c65a2385-deaa-4078-b33f-ba50cacb7b3e')
     def test_recoveries(self) -> None:
-        """Each one listed can be shown, and chosen by what is said of it."""
+        """Each listed recovery can be shown, and found by its server, host and project."""
         for one in self.recoveries.list_recoveries(limit=5)['recoveries']:
             shown = self.recoveries.show_recovery(one['id'])['recovery']
             self.assertEqual(one['server_id'], shown['server_id'])
@@ -62,7 +62,7 @@ class RecoveriesTest(engine.EngineTest):
     @decorators.attr(type='negative')
     @decorators.idempotent_id('f2b6b058-52bc-4294-b8bd-263f4863344a')
     def test_what_is_not_there(self) -> None:
-        """No such recovery, host or server: 404."""
+        """An unknown recovery, host or server returns 404."""
         nothing = data_utils.rand_uuid()
         for request in (self.recoveries.show_recovery, self.recoveries.abort_recovery,
                         self.hosts.show_host, self.protection.show_protection):
@@ -73,11 +73,11 @@ class RecoveriesTest(engine.EngineTest):
     @decorators.attr(type='negative')
     @decorators.idempotent_id('9f4f3a0d-4fd5-4cce-98d1-b6046f1a5fa6')
     def test_malformed(self) -> None:
-        """What nobody can understand: 400; a version that there is not: 406."""
+        """A malformed request returns 400, an unsupported version 406."""
         for query in ({'state': 'solid'}, {'server': 'x'}, {'limit': 'all'}, {'colour': 'red'}):
             self.assertRaises(exceptions.BadRequest, self.recoveries.list_recoveries, **query)
         self.assertRaises(exceptions.BadRequest, self.hosts.list_hosts, state='solid')
-        # Before anybody looks whether there is such a host.
+        # The API validates a request before it looks for the host.
         nothing = data_utils.rand_uuid()
         self.assertRaises(exceptions.BadRequest, self.hosts.suspect_host, nothing, '')
         self.assertRaises(exceptions.BadRequest, self.hosts.ask, 'POST',

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of a superposition of volumes that nobody uses, and each way in which it can end."""
+"""Tests of superpositions of unattached volumes, up to each outcome."""
 
 from tempest.lib import decorators
 
@@ -7,12 +7,12 @@ from tempest_plugin.common import base
 
 
 class SuperpositionsTest(base.BaseTest):
-    """As an administrator does it by hand."""
+    """The requests that an administrator can make by hand."""
 
     @decorators.attr(type='smoke')
     @decorators.idempotent_id('69668170-4d92-4564-a454-7b1ee0e9fbf3')
     def test_promote(self) -> None:
-        """Decided for the second version, merged, and a volume like any other again."""
+        """A promoted version is merged, and its volume can be deleted again."""
         volume_id = self.make_volume()
         made = self.superpose(volume_id, reason='tempest')
         self.assertEqual(('superposed', 'tempest', [volume_id], None), (
@@ -27,7 +27,7 @@ class SuperpositionsTest(base.BaseTest):
 
     @decorators.idempotent_id('a239c070-fa85-4d24-b743-c13f81689c79')
     def test_abort(self) -> None:
-        """Decided for the volume as it was, by a collapse."""
+        """A collapse with ``abort`` drops the second version."""
         volume_id = self.make_volume()
         made = self.superpose(volume_id)
         decided = self.superpositions.collapse_superposition(made['id'], 'abort')['collapse']
@@ -37,7 +37,7 @@ class SuperpositionsTest(base.BaseTest):
 
     @decorators.idempotent_id('45a17084-99bb-459b-ba3a-a4e52536beb6')
     def test_delete(self) -> None:
-        """Dropped; and then the volume can be superposed again."""
+        """A volume can be superposed again after its superposition is deleted."""
         volume_id = self.make_volume()
         made = self.superpose(volume_id)
         self.superpositions.delete_superposition(made['id'])
@@ -46,7 +46,7 @@ class SuperpositionsTest(base.BaseTest):
 
     @decorators.idempotent_id('174ed1ca-4e0e-4cfe-bda0-ee3aa998ba20')
     def test_several_volumes(self) -> None:
-        """They are superposed, found and decided for together."""
+        """Several volumes are superposed, shown and decided together."""
         volume_ids = {self.make_volume(), self.make_volume()}
         made = self.superpose(*volume_ids)
         self.assertEqual(volume_ids, set(made['volume_ids']))
@@ -57,7 +57,7 @@ class SuperpositionsTest(base.BaseTest):
 
     @decorators.idempotent_id('e9e66633-99e6-4988-abe4-1f7f0e36ca8b')
     def test_found(self) -> None:
-        """Shown, and listed by whatever it can be chosen by."""
+        """A superposition can be shown, and found by each filter."""
         volume_id = self.make_volume()
         made = self.superpose(volume_id)
         shown = self.superpositions.show_superposition(made['id'])
@@ -76,7 +76,7 @@ class SuperpositionsTest(base.BaseTest):
 
     @decorators.idempotent_id('f2214bd2-b0c1-4d9c-b9e8-a2e23535e0a6')
     def test_eligibility(self) -> None:
-        """A volume can be superposed, until it is."""
+        """A new volume is eligible."""
         volume_id = self.make_volume()
         [told] = self.superpositions.show_eligibility(volume_id)['eligibility']
         self.assertEqual((volume_id, True, []),

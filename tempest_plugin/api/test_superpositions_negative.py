@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests for superpositions that are refused, and what is refused because of one."""
+"""Tests of refused requests for superpositions, and of operations that a superposition blocks."""
 
 import contextlib
 from typing import Any
@@ -12,14 +12,14 @@ from tempest_plugin.common import base
 
 
 class SuperpositionsNegativeTest(base.BaseTest):
-    """Nothing is changed by what is refused."""
+    """Refused requests, which change nothing."""
 
     credentials = ['primary', 'alt', 'admin']
 
     @decorators.attr(type='negative')
     @decorators.idempotent_id('22ce4847-76f0-46ab-a63a-b0f2417a55ee')
     def test_what_is_not_there(self) -> None:
-        """No volume, no superposition: 404."""
+        """An unknown volume or superposition returns 404."""
         nothing = data_utils.rand_uuid()
         client = self.superpositions
         for request in (client.show_superposition, client.delete_superposition,
@@ -34,7 +34,7 @@ class SuperpositionsNegativeTest(base.BaseTest):
     @decorators.attr(type='negative')
     @decorators.idempotent_id('3eec43c3-1c82-4a39-93ee-fe5ebc049217')
     def test_malformed(self) -> None:
-        """What nobody can understand: 400."""
+        """A malformed request returns 400."""
         nothing = data_utils.rand_uuid()
         client = self.superpositions
         bodies: tuple[dict[str, Any], ...] = (
@@ -52,7 +52,7 @@ class SuperpositionsNegativeTest(base.BaseTest):
     @decorators.attr(type='negative')
     @decorators.idempotent_id('9b375e7c-36dc-47d0-9c89-350dea547683')
     def test_version(self) -> None:
-        """A version that there is not: 406. What is none: 400."""
+        """An unsupported version returns 406, a malformed one 400."""
         client = self.os_admin.superpositions.SuperpositionsClient()
         client.version = 'superposition 99.0'
         self.assertRaises(exceptions.NotAcceptable, client.list_superpositions)
@@ -62,7 +62,7 @@ class SuperpositionsNegativeTest(base.BaseTest):
     @decorators.attr(type='negative')
     @decorators.idempotent_id('eeaacf12-b3cf-46a4-9a6f-d1d48e33b438')
     def test_volumes_of_a_server_that_has_none(self) -> None:
-        """A volume is not a server's that it is not attached to."""
+        """Volumes of a server must be attached to that server."""
         server_id = data_utils.rand_uuid()
         self.assertRaises(exceptions.BadRequest, self.superpositions.create_superposition,
                           server_id=server_id)
@@ -73,10 +73,10 @@ class SuperpositionsNegativeTest(base.BaseTest):
     @decorators.attr(type='negative')
     @decorators.idempotent_id('26dc8493-bd65-472a-803e-be623545af35')
     def test_volumes_of_several_projects(self) -> None:
-        """They can only be superposed apart."""
+        """Volumes of several projects cannot be superposed together."""
         own = self.make_volume()
         self.volumes = self.os_alt.volumes_client_latest
-        # What is removed first is the last, which is the other project's.
+        # Clean-ups run in reverse order: the other project's volume is removed first.
         self.addCleanup(setattr, self, 'volumes', self.owner().volumes_client_latest)
         others = self.make_volume()
         self.assertRaises(exceptions.BadRequest, self.superpositions.create_superposition,
@@ -87,7 +87,7 @@ class SuperpositionsNegativeTest(base.BaseTest):
     @decorators.attr(type='negative')
     @decorators.idempotent_id('3937cbfc-a0ef-4ad8-83df-75d20bace249')
     def test_superposed_volumes(self) -> None:
-        """What would break the superposition is refused, and works when it is over."""
+        """Operations on a superposed volume are refused until the superposition has ended."""
         volume_id = self.make_volume()
         made = self.superpose(volume_id)
         size = self.volume(volume_id)['size'] + 1
@@ -111,7 +111,7 @@ class SuperpositionsNegativeTest(base.BaseTest):
     @decorators.attr(type='negative')
     @decorators.idempotent_id('d877b546-a179-4530-9739-116e732995b2')
     def test_what_is_decided(self) -> None:
-        """Nobody takes it back: refused, unless it has been merged meanwhile."""
+        """A promotion cannot be undone: requests are refused, or find no superposition."""
         made = self.superpose(self.make_volume())
         self.superpositions.collapse_superposition(made['id'], 'promote')
         for request in (lambda: self.superpositions.delete_superposition(made['id']),

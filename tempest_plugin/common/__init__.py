@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests share beside the clients."""
+"""Base classes and helpers of the tests."""

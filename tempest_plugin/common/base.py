@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all tests share: who acts, waiting, and volumes that can be superposed."""
+"""Base class of all tests: credentials, waiting, volumes and superpositions."""
 
 from collections.abc import Callable
 import functools
@@ -13,23 +13,23 @@ import tempest.test
 
 CONF = config.CONF
 
-# What cannot be undone any more: it has to be merged.
+# States after a promotion, which cannot be undone: the volumes have to be merged.
 _DECIDED = ('promoted', 'merging', 'merged')
 
 
 class BaseTest(tempest.test.BaseTestCase):
-    """A test on a cloud with SpecREDS. What it makes with these methods goes when it ends.
+    """A test on a cloud with SpecREDS, which removes its volumes and superpositions at its end.
 
-    Volumes are the doing of ``owner``, superpositions of an administrator.
+    Volumes belong to ``owner``; superpositions are created by an administrator.
     """
 
     credentials: list[str | list[str]] = ['primary', 'admin']
-    # Features that have to be there, by the names of their options.
+    # Required features, by the names of their options.
     features: tuple[str, ...] = ('superpositions',)
 
     @classmethod
     def skip_checks(cls) -> None:
-        """Skip all tests of the class if the cloud has not what they need."""
+        """Skip all tests of the class if the cloud lacks a service or feature."""
         super().skip_checks()
         for service in ('specreds', 'cinder'):
             if not getattr(CONF.service_available, service):
@@ -40,19 +40,19 @@ class BaseTest(tempest.test.BaseTestCase):
 
     @classmethod
     def setup_credentials(cls) -> None:
-        """Have no networks made for the tests' projects, unless there are to be servers."""
+        """Create projects without networks, unless the tests make servers."""
         if not cls.network_resources_wanted():
             cls.set_network_resources()
         super().setup_credentials()
 
     @classmethod
     def network_resources_wanted(cls) -> bool:
-        """Tell whether the tests make servers."""
+        """Report whether the tests make servers."""
         return False
 
     @classmethod
     def owner(cls) -> Any:
-        """Give the clients of whoever the volumes belong to."""
+        """Return the clients of the volumes' owner."""
         return cls.os_primary
 
     @classmethod
@@ -65,8 +65,9 @@ class BaseTest(tempest.test.BaseTestCase):
     # Waiting
 
     def wait(self, what: str, found: Callable[[], Any], seconds: float | None = None) -> Any:
-        """Wait until something is found, and give it.
+        """Wait until a function returns a true value, and return that value.
 
+        :param what: the name of the condition, for the failure
         :param seconds: by default [specreds] build_timeout
         """
         seconds = CONF.specreds.build_timeout if seconds is None else seconds
@@ -78,7 +79,7 @@ class BaseTest(tempest.test.BaseTestCase):
         return value
 
     def gone(self, show: Callable[..., Any], *names: str) -> bool:
-        """Tell whether there is no such thing any more."""
+        """Report whether a request for an object returns 404."""
         try:
             show(*names)
         except exceptions.NotFound:
@@ -88,7 +89,7 @@ class BaseTest(tempest.test.BaseTestCase):
     # Volumes
 
     def make_volume(self, **more: Any) -> str:
-        """Make a volume; gives its id."""
+        """Create a volume, and return its id."""
         volume_type = CONF.specreds.volume_type or CONF.volume.volume_type
         if volume_type:
             more.setdefault('volume_type', volume_type)
@@ -113,17 +114,17 @@ class BaseTest(tempest.test.BaseTestCase):
         self.wait(f'volume {volume_id} to be {status}', found)
 
     def remove_volume(self, volume_id: str) -> None:
-        """Remove a volume, and first what keeps it from being removed."""
+        """End the superpositions of a volume, and delete the volume."""
         for one in self.superpositions.list_superpositions(
                 all_tenants=1, volume_id=volume_id)['superpositions']:
             self.end(one['id'])
         self.wait(f'volume {volume_id} to be gone', functools.partial(self._removed, volume_id))
 
     def _removed(self, volume_id: str) -> bool:
-        """Tell whether a volume is gone, and delete it if it can be.
+        """Report whether a volume is gone, and delete it if its status permits.
 
-        That fails as long as the storage takes a client that has died for alive, and is tried
-        again then.
+        The deletion fails as long as Ceph considers a client that has died as alive; the caller
+        tries again.
         """
         try:
             if self.volume(volume_id)['status'] in ('available', 'error', 'error_deleting'):
@@ -145,7 +146,7 @@ class BaseTest(tempest.test.BaseTestCase):
         return made
 
     def end(self, superposition_id: str) -> None:
-        """End a superposition, in whatever state it is; nothing happens if it has ended."""
+        """End a superposition in any state; one that has ended is ignored."""
         try:
             state = self.superpositions.show_superposition(
                 superposition_id)['superposition']['state']
@@ -161,7 +162,7 @@ class BaseTest(tempest.test.BaseTestCase):
             self.gone, self.superpositions.show_superposition, superposition_id))
 
     def wait_merged(self, superposition_id: str) -> None:
-        """Have what was promoted merged without a server, and wait until it is."""
+        """Start the merge of a promoted superposition without a server, and wait for its end."""
         def merged() -> bool:
             try:
                 self.superpositions.merge_superposition(superposition_id, 'offline')

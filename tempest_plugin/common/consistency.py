@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Nova, Cinder, Placement and Neutron keep of a server has to be of one mind."""
+"""Checks that Nova, Cinder, Placement and Neutron agree about a server."""
 
 from typing import Any
 
@@ -10,18 +10,17 @@ from tempest_plugin.common import servers
 
 CONF = config.CONF
 
-# What Nova calls an evacuation that has been done; the second after the old host has cleaned up.
+# Nova's states of a successful evacuation; the second one after the clean-up of the old host.
 _EVACUATED = ('done', 'completed')
 
 
 class ConsistencyTest(hosts.DisturbingTest):
-    """Looks as an administrator."""
+    """A test that compares the services' views, as an administrator."""
 
     def assert_consistent(self, server: servers.Server, host: str, *gone: str) -> None:
-        """See that all services take a server for being on a host, and only there.
+        """Assert that all services place a server on a host, and only there.
 
-        :param gone: hosts on which Nova may still claim resources for it, since that ends when
-            they are back
+        :param gone: hosts that are down, on which Nova may still claim resources for the server
         """
         shown = self.wait_active(server.id)
         self.assertEqual(host, shown['OS-EXT-SRV-ATTR:host'])
@@ -33,13 +32,13 @@ class ConsistencyTest(hosts.DisturbingTest):
 
     def assert_moved(self, server: servers.Server, recovery: dict[str, Any],
                      evacuations: list[tuple[str, str]], *gone: str) -> None:
-        """See that a server is where its recovery has brought it, and how it got there.
+        """Assert that a server is on its recovery's destination after the given evacuations.
 
-        :param evacuations: from which host to which, in any order
-        :param gone: hosts that are not back yet
+        :param evacuations: pairs of source and destination, in any order
+        :param gone: hosts that are down
         """
         self.assert_consistent(server, recovery['destination'], *gone)
-        # What was claimed for the backup is the server's now.
+        # The server has taken over the allocations of the backup.
         self.assert_allocations(recovery['id'], [], *gone)
         migrations = [one for one in self.os_admin.migrations_client.list_migrations()[
             'migrations'] if one['instance_uuid'] == server.id]
@@ -50,7 +49,7 @@ class ConsistencyTest(hosts.DisturbingTest):
             self.assertIn(one['status'], _EVACUATED)
 
     def assert_cleaned(self, server: servers.Server) -> None:
-        """See that the hosts that a server was evacuated from have cleaned up after it."""
+        """Wait until the hosts that a server was evacuated from have cleaned up."""
         def found() -> bool:
             return all(one['status'] == 'completed' for one in
                        self.os_admin.migrations_client.list_migrations()['migrations']
@@ -74,14 +73,14 @@ class ConsistencyTest(hosts.DisturbingTest):
             self.assertNotEqual([], ports)
             self.assertEqual({host}, {port['binding:host_id'] for port in ports})
             return all(port['status'] == 'ACTIVE' for port in ports)
-        # As in a live migration, Neutron takes a port for down from a change of its binding until
-        # the agent of its host has looked at it again.
+        # As in a live migration, Neutron reports a port as down from the change of its binding
+        # until the agent of its new host has processed the port.
         self.wait(f'the ports of server {server.id} to be active', found)
 
     def assert_allocations(self, consumer: str, expected: list[str], *gone: str) -> None:
-        """See on which hosts somebody has claimed resources.
+        """Assert that a consumer has allocations on the expected hosts.
 
-        :param gone: hosts that do not count
+        :param gone: hosts to ignore
         """
         providers = self.os_admin.resource_providers_client
         found = self.os_admin.placement_client.list_allocations(consumer)['allocations']

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the engine share."""
+"""Base class of the tests of the engine."""
 
 from tempest_plugin.common import base
 
@@ -11,7 +11,7 @@ class EngineTest(base.BaseTest):
 
     @classmethod
     def setup_clients(cls) -> None:
-        """Name the clients, which act as the administrator."""
+        """Create the administrator's clients of the engine."""
         super().setup_clients()
         speculative = cls.os_admin.speculative
         cls.recoveries = speculative.RecoveriesClient()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests see of a server's guest: by a command, by ssh, or on its console."""
+"""Access to a server's guest: by a command, by ssh, or by its console."""
 
 from collections.abc import Callable
 import re
@@ -21,13 +21,13 @@ _WRITER = 'specreds-busy'
 
 
 class Unanswered(Exception):
-    """The guest does not answer, now."""
+    """The guest does not answer."""
 
 
 class Guest(Protocol):
     """A server's guest. All methods raise :class:`Unanswered` if it does not answer.
 
-    :ivar writes: whether it can be told to write; if not, only its identity can be asked for
+    :ivar writes: whether the tests can make the guest write; if not, only :meth:`identity` works
     """
 
     writes: bool
@@ -35,19 +35,19 @@ class Guest(Protocol):
     def identity(self) -> str: ...
 
     def write(self) -> str:
-        """Write something new to the disk, see that it is durable there, and give it."""
+        """Write a new text to the disk durably, and return the text."""
 
     def read(self) -> str:
-        """Give what was written last."""
+        """Return the text that was written last."""
 
     def busy(self, busy: bool) -> None:
-        """Let it write to the disk several times a second, or not."""
+        """Start or stop writing to the disk several times a second."""
 
 
 class CommandGuest:
-    """One that is asked by ``guest_command``.
+    """A guest that ``guest_command`` reaches.
 
-    :param address: of the server
+    :param address: the address of the server
     """
 
     writes = True
@@ -56,34 +56,34 @@ class CommandGuest:
         self._address = address
 
     def identity(self) -> str:
-        """Give something that is another one after each boot."""
+        """Return a text that differs after each boot."""
         return self._ask('identity')
 
     def write(self) -> str:
-        """Write something new to the disk, see that it is durable there, and give it."""
+        """Write a new text to the disk durably, and return the text."""
         return self._ask('write')
 
     def read(self) -> str:
-        """Give what was written last."""
+        """Return the text that was written last."""
         return self._ask('read')
 
     def busy(self, busy: bool) -> None:
-        """Let it write to the disk several times a second, or not."""
+        """Start or stop writing to the disk several times a second."""
         self._ask('busy' if busy else 'quiet')
 
     def _ask(self, action: str) -> str:
         try:
             return commands.run(CONF.specreds.guest_command, action=action,
                                 address=self._address)
-        except commands.CommandFailed as error:
-            raise Unanswered(str(error)) from error
+        except commands.CommandFailed as exc:
+            raise Unanswered(str(exc)) from exc
 
 
 class SshGuest:
-    """One that is asked by ssh, as [validation] says.
+    """A guest that ssh reaches, by the options of [validation].
 
-    :param address: of the server
-    :param key: the private key that it knows, if any
+    :param address: the address of the server
+    :param key: the private key that the guest accepts, if any
     """
 
     writes = True
@@ -98,21 +98,21 @@ class SshGuest:
             ssh_key_type=CONF.validation.ssh_key_type)
 
     def identity(self) -> str:
-        """Give something that is another one after each boot."""
+        """Return a text that differs after each boot."""
         return self._ask(_IDENTITY)
 
     def write(self) -> str:
-        """Write something new to the disk, see that it is durable there, and give it."""
+        """Write a new text to the disk durably, and return the text."""
         written = uuid.uuid4().hex
         self._ask(f'echo {written} >{_FILE} && sync')
         return written
 
     def read(self) -> str:
-        """Give what was written last."""
+        """Return the text that was written last."""
         return self._ask(f'cat {_FILE}')
 
     def busy(self, busy: bool) -> None:
-        """Let it write to the disk several times a second, or not."""
+        """Start or stop writing to the disk several times a second."""
         loop = f'while [ -e {_WRITER} ]; do date >{_WRITER}; sync; sleep 0.2; done'
         self._ask(f'touch {_WRITER} && (nohup sh -c {shlex.quote(loop)} >/dev/null 2>&1 &)'
                   if busy else f'rm -f {_WRITER}')
@@ -120,15 +120,15 @@ class SshGuest:
     def _ask(self, command: str) -> str:
         try:
             said: str = self._client.exec_command(command)
-        except (exceptions.SSHTimeout, exceptions.SSHExecCommandFailed, OSError) as error:
-            raise Unanswered(str(error)) from error
+        except (exceptions.SSHTimeout, exceptions.SSHExecCommandFailed, OSError) as exc:
+            raise Unanswered(str(exc)) from exc
         return said.strip()
 
 
 class ConsoleGuest:
-    """One that nobody can talk to: what it says on its console when it boots tells it apart.
+    """A guest that only its console identifies, by a text that differs after each boot.
 
-    :param console: gives what it has said
+    :param console: returns the text on the console
     """
 
     writes = False
@@ -137,27 +137,28 @@ class ConsoleGuest:
         self._console = console
 
     def identity(self) -> str:
-        """Give something that is another one after each boot."""
+        """Return a text that differs after each boot."""
         found = re.findall(CONF.specreds.console_identity, self._console())
         if not found:
-            raise Unanswered('it has not said what it is on its console')
+            raise Unanswered('the console of the guest does not match [specreds] '
+                             'console_identity')
         return str(found[-1])
 
     def write(self) -> str:
-        """It cannot be told to."""
+        """Raise: a console accepts no commands."""
         raise NotImplementedError
 
     def read(self) -> str:
-        """It cannot be told to."""
+        """Raise: a console accepts no commands."""
         raise NotImplementedError
 
     def busy(self, busy: bool) -> None:
-        """It cannot be told to."""
+        """Raise: a console accepts no commands."""
         raise NotImplementedError
 
 
 def kind() -> str:
-    """Tell how guests are seen on this cloud; empty if they are not."""
+    """Return the kind of access to guests on this cloud; empty if there is none."""
     if CONF.specreds.guest_command:
         return 'command'
     if CONF.validation.run_validation:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compute hosts that tests disturb, and that are well again afterwards."""
+"""Base class of tests that disturb compute hosts, and restore them."""
 
 from collections.abc import Callable
 import functools
@@ -13,23 +13,23 @@ from tempest_plugin.common import servers
 
 CONF = config.CONF
 
-# What takes back what is done to a host.
+# The action that undoes each disturbance.
 _BACK = {'kill': 'boot', 'hang': 'resume'}
 
 
 class DisturbingTest(servers.ServersTest):
-    """A test that disturbs compute hosts: only where the configuration asks for that.
+    """A test that disturbs compute hosts, if the configuration permits it.
 
-    Subclasses are marked ``serial``, since whatever happens to a host happens to all its servers.
+    Subclasses are marked ``serial``, since a disturbance affects all servers of a host.
     """
 
-    # What is done to hosts, and how many there have to be.
+    # The disturbances, and the number of hosts that the tests need.
     disturbs: tuple[str, ...] = ()
     hosts_needed = 2
 
     @classmethod
     def skip_checks(cls) -> None:
-        """Skip all tests of the class, and say what they need."""
+        """Skip all tests of the class if the configuration does not permit the disturbances."""
         super().skip_checks()
         wanted = [f'host_{action}_command' for one in cls.disturbs
                   for action in (one, _BACK[one])]
@@ -38,7 +38,7 @@ class DisturbingTest(servers.ServersTest):
             missing.insert(0, 'destructive = true')
         if missing:
             raise cls.skipException(
-                f'it disturbs compute hosts, and all servers on them; [specreds] has to have '
+                f'the test disturbs compute hosts, and all servers on them: set [specreds] '
                 f'{", ".join(missing)}')
 
     @classmethod
@@ -48,47 +48,47 @@ class DisturbingTest(servers.ServersTest):
         known = cls.hosts.list_hosts(state='trusted')['hosts']
         if len(known) < cls.hosts_needed:
             raise cls.skipException(
-                f'it needs {cls.hosts_needed} hosts that the engine trusts, and there are '
-                f'{len(known)}')
+                f'the test needs {cls.hosts_needed} hosts that the engine trusts, and the cloud '
+                f'has {len(known)}')
 
     def setUp(self) -> None:
         super().setUp()
-        # When the network agents of hosts that were killed had been started: it takes a while
-        # until Neutron takes one for dead.
+        # Start times of the network agents of killed hosts, by id: Neutron still reports an agent
+        # as alive for a while after its death.
         self._agents: dict[str, str] = {}
 
-    # What happens to them
+    # Disturbances
 
     def kill(self, host: str) -> None:
-        """Switch a host off. It is booted when the test ends, if not before."""
+        """Switch a host off. The host is booted at the end of the test at the latest."""
         self._agents |= {agent['id']: agent['started_at'] for agent in self._list_agents(host)}
         self.addCleanup(self.boot, host)
         self._act('kill', host)
 
     def boot(self, host: str) -> None:
-        """Switch a host on, and wait until it takes work."""
+        """Switch a host on, and wait until it accepts work."""
         self._act('boot', host)
         self.wait_well(host)
 
     def hang(self, host: str) -> None:
-        """Freeze a host. It goes on when the test ends, if not before."""
+        """Freeze a host. The host is resumed at the end of the test at the latest."""
         self.addCleanup(self.resume, host)
         self._act('hang', host)
 
     def resume(self, host: str) -> None:
-        """Let a host go on, and wait until it takes work."""
+        """Resume a frozen host, and wait until it accepts work."""
         self._act('resume', host)
         self.wait_well(host)
 
     def suspect(self, host: str) -> None:
-        """Have the engine suspect a host. It is taken back when the test ends, if not before."""
+        """Make the engine suspect a host. The test clears the host at its end at the latest."""
         self.addCleanup(self.clear, host)
         self.hosts.suspect_host(host, 'a test of Tempest')
 
     def clear(self, host: str) -> None:
-        """Take a suspicion back, and wait until the host takes work."""
+        """Clear a suspicion, and wait until the host accepts work."""
         def cleared() -> bool:
-            # A host of which a server was promoted elsewhere is cleaned first.
+            # A host whose servers were promoted elsewhere has to be cleaned first.
             try:
                 self.hosts.clear_host(host, 'a test of Tempest')
             except exceptions.Conflict:
@@ -98,9 +98,9 @@ class DisturbingTest(servers.ServersTest):
         self.wait_well(host)
 
     def wait_well(self, host: str) -> None:
-        """Wait until the engine trusts a host, and Nova and Neutron give it work."""
+        """Wait until the engine trusts a host, and Nova and Neutron use it."""
         self._wait_for('the engine to trust', host, self._trusted)
-        # What Nova has heard of it may be from before its accident, and count for a moment more.
+        # Nova's latest report of the host may be older than the disturbance, and count as current.
         heard = self._service(host)['updated_at']
         self._wait_for('Nova to use', host, functools.partial(self._up, heard))
         self._wait_for('Neutron to use', host, self._networked)
@@ -136,10 +136,10 @@ class DisturbingTest(servers.ServersTest):
             host=host)['agents']
         return agents
 
-    # What comes of it
+    # Recoveries
 
     def begun(self, server: servers.Server, step: str = 'race') -> dict[str, Any]:
-        """Wait until a step of a server's recovery has begun, and give the recovery."""
+        """Wait until a step of a server's recovery has begun, and return the recovery."""
         def found() -> dict[str, Any] | None:
             shown = self.recovery(server)
             return shown if shown and step in {one['name'] for one in shown['steps']} else None
@@ -148,7 +148,7 @@ class DisturbingTest(servers.ServersTest):
         return shown
 
     def ended(self, server: servers.Server, outcome: str) -> dict[str, Any]:
-        """Wait until a server's recovery has ended, see that it did as it should, and give it."""
+        """Wait until a server's recovery has ended, assert its outcome, and return it."""
         def found() -> dict[str, Any] | None:
             shown = self.recovery(server)
             return shown if shown and shown['state'] == 'ended' else None
@@ -158,7 +158,7 @@ class DisturbingTest(servers.ServersTest):
         return shown
 
     def recovery(self, server: servers.Server) -> dict[str, Any] | None:
-        """Give the latest recovery of a server, with its steps; None if there is none."""
+        """Return the latest recovery of a server, with its steps; None if there is none."""
         listed = self.recoveries.list_recoveries(server=server.id)['recoveries']
         if not listed:
             return None

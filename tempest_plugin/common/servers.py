@@ -15,17 +15,17 @@ from tempest_plugin.common import guests
 
 CONF = config.CONF
 
-# The first in which services have UUIDs; it tells where they are forced down, too.
+# The first version in which services have UUIDs; it also shows whether a service is forced down.
 _COMPUTE_API = '2.53'
 
 
 @dataclasses.dataclass(frozen=True)
 class Server:
-    """A server that runs.
+    """A running server.
 
-    :ivar host: where it was when it was made, as Nova has it
-    :ivar volumes: ids, the one that it boots from first
-    :ivar guest: None if there is no way to see it on this cloud
+    :ivar host: Nova's name of the host on which the server was created
+    :ivar volumes: ids of the volumes, the boot volume first
+    :ivar guest: None if this cloud offers no access to guests
     """
 
     id: str
@@ -35,11 +35,11 @@ class Server:
 
 
 class ServersTest(engine.EngineTest):
-    """A test that makes servers. They belong to ``owner``, and go when the test ends."""
+    """A test that makes servers, which belong to ``owner`` and are deleted when the test ends."""
 
     @classmethod
     def skip_checks(cls) -> None:
-        """Skip all tests of the class if the cloud has not what they need."""
+        """Skip all tests of the class if the cloud lacks a service or option."""
         super().skip_checks()
         for service in ('nova', 'glance', 'neutron'):
             if not getattr(CONF.service_available, service):
@@ -50,18 +50,18 @@ class ServersTest(engine.EngineTest):
 
     @classmethod
     def setup_credentials(cls) -> None:
-        """Have the networks made that a server needs, where each project has its own."""
+        """Create the networks that a server needs, if each project has its own."""
         cls.set_network_resources(network=True, subnet=True, router=True, dhcp=True)
         super().setup_credentials()
 
     @classmethod
     def network_resources_wanted(cls) -> bool:
-        """Tell that the tests make servers."""
+        """Report that the tests make servers."""
         return True
 
     @classmethod
     def setup_clients(cls) -> None:
-        """Name the clients that the tests use."""
+        """Set the clients that the tests use."""
         super().setup_clients()
         cls.servers = cls.owner().servers_client
         cls.all_servers = cls.os_admin.servers_client
@@ -74,8 +74,8 @@ class ServersTest(engine.EngineTest):
     def make_server(self, volumes: int = 1, metadata: dict[str, str] | None = None) -> Server:
         """Boot a server from a volume, and wait until its guest answers.
 
-        :param volumes: how many it has
-        :param metadata: instead of what the configuration has
+        :param volumes: the number of volumes
+        :param metadata: the server's properties; by default those of the configuration
         """
         ids = (self.make_volume(imageRef=CONF.compute.image_ref),
                *(self.make_volume() for _ in range(1, volumes)))
@@ -105,12 +105,12 @@ class ServersTest(engine.EngineTest):
         return server
 
     def show(self, server_id: str) -> dict[str, Any]:
-        """What Nova tells an administrator of a server."""
+        """Return Nova's description of a server for administrators."""
         shown: dict[str, Any] = self.all_servers.show_server(server_id)['server']
         return shown
 
     def wait_active(self, server_id: str) -> dict[str, Any]:
-        """Wait until a server is active and Nova does nothing with it; gives what it says."""
+        """Wait until a server is active and without a task, and return its description."""
         def found() -> dict[str, Any] | None:
             shown = self.show(server_id)
             self.assertNotEqual('ERROR', shown['status'], shown.get('fault'))
@@ -129,7 +129,7 @@ class ServersTest(engine.EngineTest):
     # Guests
 
     def identity(self, server: Server) -> str:
-        """Which boot of a server's guest answers; waits until one does."""
+        """Wait until a server's guest answers, and return the identity of its boot."""
         assert server.guest is not None
 
         def found() -> str:
@@ -141,9 +141,9 @@ class ServersTest(engine.EngineTest):
         return identity
 
     def need_guests_that_write(self) -> None:
-        """Skip the test if guests cannot be told to write."""
+        """Skip the test if the cloud offers no way to make guests write."""
         if guests.kind() not in ('command', 'ssh'):
-            raise self.skipException('a guest has to be told to write: set [specreds] '
+            raise self.skipException('the test makes a guest write: set [specreds] '
                                      'guest_command, or [validation] run_validation')
 
     def _guest(self, shown: dict[str, Any], network: Any, access: Any) -> guests.Guest | None:
@@ -161,7 +161,7 @@ class ServersTest(engine.EngineTest):
         return None
 
     def _reachable(self, shown: dict[str, Any], network: Any, access: Any) -> str:
-        """Give the address for ssh: a floating one, or that in the network for it."""
+        """Return the address for ssh: a floating one, or the one in network_for_ssh."""
         if CONF.validation.connect_method == 'floating':
             [port, *_] = self.owner().ports_client.list_ports(
                 device_id=shown['id'], network_id=network['id'])['ports']

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may do what."""
+"""Tests of the default policies."""

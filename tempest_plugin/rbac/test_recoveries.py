@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may ask the engine for what, by the default policies."""
+"""Tests of the engine's default policies."""
 
 from typing import Any
 
@@ -14,19 +14,19 @@ CONF = config.CONF
 
 
 class RecoveriesRbacTest(engine.EngineTest):
-    """All personas, on a cloud on which nothing happens."""
+    """Requests of all personas, on an undisturbed cloud."""
 
     credentials = ['admin', 'project_member', 'project_reader',
                    ['service', CONF.specreds.service_role]]
 
     @classmethod
     def owner(cls) -> Any:
-        """Give the clients of the member of the project."""
+        """Return the clients of the project's member."""
         return cls.os_project_member
 
     @decorators.idempotent_id('57a11069-8645-40b7-9b9c-ee25d261e701')
     def test_members_and_readers_list_their_own(self) -> None:
-        """There is nothing, as their project has had no recoveries."""
+        """Members and readers list their own project, which has had no recoveries."""
         for persona in (self.os_project_member, self.os_project_reader):
             client = persona.speculative.RecoveriesClient()
             self.assertEqual([], client.list_recoveries()['recoveries'])
@@ -36,7 +36,7 @@ class RecoveriesRbacTest(engine.EngineTest):
     @decorators.attr(type='negative')
     @decorators.idempotent_id('926cb140-3ed0-497e-94b0-cba072fe223b')
     def test_members_and_readers_know_nothing_of_hosts(self) -> None:
-        """Nor of other projects, and they decide nothing."""
+        """Members and readers may not see hosts or other projects, nor act on either."""
         nothing = data_utils.rand_uuid()
         host = self.hosts.list_hosts()['hosts'][0]['name']
         before = self.hosts.show_host(host)['host']
@@ -56,7 +56,7 @@ class RecoveriesRbacTest(engine.EngineTest):
 
     @decorators.idempotent_id('5f358560-59c9-4885-b4ae-501d72241622')
     def test_services_see_all(self) -> None:
-        """As administrators do."""
+        """Services see the same hosts and recoveries as administrators."""
         service = self.os_roles_service.speculative
         names = [host['name'] for host in self.hosts.list_hosts()['hosts']]
         self.assertEqual(names, [host['name'] for host in

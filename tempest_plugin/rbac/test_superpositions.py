@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may see superpositions, and who may decide, by the default policies."""
+"""Tests of the default policies of superpositions."""
 
 from typing import Any
 
@@ -13,19 +13,19 @@ CONF = config.CONF
 
 
 class SuperpositionsRbacTest(base.BaseTest):
-    """A volume of a member of a project, superposed, and all the personas."""
+    """Requests of all personas for a superposed volume of a project's member."""
 
     credentials = ['admin', 'project_member', 'project_reader', 'alt',
                    ['service', CONF.specreds.service_role]]
 
     @classmethod
     def owner(cls) -> Any:
-        """Give the clients of the member of the project."""
+        """Return the clients of the project's member."""
         return cls.os_project_member
 
     @classmethod
     def setup_clients(cls) -> None:
-        """Name each persona's client."""
+        """Create each persona's client."""
         super().setup_clients()
         cls.member, cls.reader, cls.other, cls.service = (
             persona.superpositions.SuperpositionsClient() for persona in (
@@ -39,7 +39,7 @@ class SuperpositionsRbacTest(base.BaseTest):
 
     @decorators.idempotent_id('acb39f60-0fbb-441b-b8fd-314050f39ca0')
     def test_members_and_readers_see_their_own(self) -> None:
-        """They see it, but not on which back end it is."""
+        """Members and readers see superpositions of their project, without back ends."""
         for client in (self.member, self.reader):
             shown = client.show_superposition(self.made['id'])['superposition']
             self.assertEqual(self.made['id'], shown['id'])
@@ -52,7 +52,7 @@ class SuperpositionsRbacTest(base.BaseTest):
     @decorators.attr(type='negative')
     @decorators.idempotent_id('58d7718e-1b79-4ddf-941f-46a9aba4d728')
     def test_members_and_readers_do_not_decide(self) -> None:
-        """Whatever they ask for, nothing happens."""
+        """Changes by members and readers are refused, and the state remains."""
         made = self.made['id']
         for client in (self.member, self.reader):
             for request in (
@@ -72,7 +72,7 @@ class SuperpositionsRbacTest(base.BaseTest):
     @decorators.attr(type='negative')
     @decorators.idempotent_id('76b7dae4-0b44-4097-8e7c-b0a509d4c667')
     def test_others_see_nothing(self) -> None:
-        """For another project's members there is no such thing."""
+        """Requests of another project's members return 404, and their list is empty."""
         client, made = self.other, self.made['id']
         for request in (client.show_superposition, client.check_superposition,
                         client.delete_superposition):
@@ -85,7 +85,7 @@ class SuperpositionsRbacTest(base.BaseTest):
 
     @decorators.idempotent_id('ca618850-9192-4078-b79e-9d8f98669b2a')
     def test_services_and_administrators_decide(self) -> None:
-        """Of all projects' volumes."""
+        """Services and administrators decide for the volumes of all projects."""
         shown = self.superpositions.show_superposition(self.made['id'])['superposition']
         self.assertIn('hosts', shown)
         listed = self.service.list_superpositions(

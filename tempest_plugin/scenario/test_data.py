@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server whose volumes are superposed while it runs, and notices nothing."""
+"""Tests of a running server whose volumes are superposed."""
 
 from tempest.lib import decorators
 
@@ -7,7 +7,7 @@ from tempest_plugin.common import servers
 
 
 class DataTest(servers.ServersTest):
-    """Nothing happens to its host, and no backup of it is started."""
+    """A server on an undisturbed host, without a backup."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -16,7 +16,7 @@ class DataTest(servers.ServersTest):
     @decorators.attr(type=['smoke', 'slow'])
     @decorators.idempotent_id('b0f79069-f0bd-4a96-8751-8feff9712adb')
     def test_a_server_that_writes(self) -> None:
-        """Its writes show, so it counts, and loses none of them."""
+        """A write of the server makes the superposition dirty, and is kept."""
         self.need_guests_that_write()
         guest = self.server.guest
         assert guest is not None
@@ -38,7 +38,7 @@ class DataTest(servers.ServersTest):
     @decorators.attr(type='slow')
     @decorators.idempotent_id('10f306b3-277e-4de8-bac1-79ae15e59021')
     def test_superposed_and_dropped(self) -> None:
-        """It runs before, meanwhile and afterwards, and is the one that it was."""
+        """The same guest runs before, during and after a superposition that is dropped."""
         who = self.identity(self.server) if self.server.guest else None
         made = self.superpose(server_id=self.server.id)
         self.assertEqual((self.server.id, set(self.server.volumes)),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compute hosts that die."""
+"""Tests with compute hosts that die."""
 
 from typing import Any
 
@@ -9,13 +9,13 @@ from tempest.lib import exceptions
 from tempest_plugin.common import consistency
 from tempest_plugin.common import servers
 
-# A backup that is not ready before this can be met on its way.
+# Long enough to kill the destination before the backup is ready.
 _SLOW = {'specreds:ready': 'delay:15'}
 
 
 @decorators.serial
 class KilledTest(consistency.ConsistencyTest):
-    """A server goes on on another host, with all that it has written."""
+    """A server is recovered on another host, with all of its writes."""
 
     credentials = ['primary', 'alt', 'admin']
     disturbs = ('kill',)
@@ -23,7 +23,7 @@ class KilledTest(consistency.ConsistencyTest):
     @decorators.attr(type='slow')
     @decorators.idempotent_id('ccb7a697-43c9-498d-a833-37e708d3ad30')
     def test_one_volume(self) -> None:
-        """All services agree on where it is; its owner is told of it, and nobody else."""
+        """All services agree on the new host; only the owner's project sees the recovery."""
         server = self.make_server()
         recovery = self._killed_and_recovered(server)
         own = self.os_primary.speculative.RecoveriesClient()
@@ -40,7 +40,7 @@ class KilledTest(consistency.ConsistencyTest):
     @decorators.attr(type='slow')
     @decorators.idempotent_id('f73287d2-96a6-4531-9fd2-e7fdf860ed85')
     def test_two_volumes(self) -> None:
-        """They are decided for together, and both come along."""
+        """Both volumes are decided together, and keep their writes."""
         self._killed_and_recovered(self.make_server(volumes=2))
 
     def _killed_and_recovered(self, server: servers.Server) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class KilledTest(consistency.ConsistencyTest):
             self.assertEqual(written, server.guest.read())
         moved = [(server.host, recovery['destination'])]
         self.assert_moved(server, recovery, moved, server.host)
-        # Nobody has to do anything for a host that is back.
+        # A host that boots again needs no operator.
         self.boot(server.host)
         self.assert_cleaned(server)
         self.assert_moved(server, recovery, moved)
@@ -64,7 +64,7 @@ class KilledTest(consistency.ConsistencyTest):
 
 @decorators.serial
 class SecondFailureTest(consistency.ConsistencyTest):
-    """What a server was moved to dies as well."""
+    """A second host dies during or after a recovery."""
 
     disturbs = ('kill',)
     hosts_needed = 3
@@ -72,7 +72,7 @@ class SecondFailureTest(consistency.ConsistencyTest):
     @decorators.attr(type='slow')
     @decorators.idempotent_id('0ced7792-fdc0-4922-96fb-7a03fe72088e')
     def test_the_host_of_the_backup(self) -> None:
-        """Before the backup is ready: there is another one on a third host."""
+        """If the destination dies before the backup is ready, a third host gets a backup."""
         server = self.make_server(metadata=_SLOW)
         written = server.guest.write() if server.guest and server.guest.writes else None
         self.kill(server.host)
@@ -88,7 +88,7 @@ class SecondFailureTest(consistency.ConsistencyTest):
         for host in (server.host, first):
             self.boot(host)
         self.assert_cleaned(server)
-        # What was left of the first backup goes a while after its host is back.
+        # The engine removes the rest of the first backup some time after its host is back.
         self.wait('the claim of the first backup to be gone', lambda: not (
             self.os_admin.placement_client.list_allocations(recovery['id'])['allocations']))
         self.assert_moved(server, recovery, moved)
@@ -96,7 +96,7 @@ class SecondFailureTest(consistency.ConsistencyTest):
     @decorators.attr(type='slow')
     @decorators.idempotent_id('80b243c7-eccf-4ba2-b8e9-359db4346d29')
     def test_the_host_that_it_went_to(self) -> None:
-        """After that: it is recovered once more."""
+        """If the destination dies after the recovery, the server is recovered once more."""
         server = self.make_server()
         self.kill(server.host)
         first = self.ended(server, 'recovered')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a server would be protected, and who is told what of that."""
+"""Tests of the protection of servers, and of its visibility."""
 
 from tempest.lib import decorators
 from tempest.lib import exceptions
@@ -15,7 +15,7 @@ class ProtectionTest(servers.ServersTest):
     @decorators.attr(type='slow')
     @decorators.idempotent_id('663e3dc8-07bb-446d-8ce5-27d2766ad5c2')
     def test_protection(self) -> None:
-        """It is protected unless its owner says otherwise; hosts are for administrators."""
+        """A server is protected unless its owner opts out; only administrators see hosts."""
         server = self.make_server()
         told = self.protection.show_protection(server.id)['protection']
         self.assertEqual((True, server.host, list(server.volumes)),

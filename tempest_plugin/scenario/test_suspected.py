@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compute hosts that are suspected, and alive."""
+"""Tests with compute hosts that are suspected, but alive."""
 
 from tempest.lib import decorators
 
@@ -7,12 +7,12 @@ from tempest_plugin.common import consistency
 from tempest_plugin.common import guests
 from tempest_plugin.common import servers
 
-# Long enough for a primary to be noticed, whatever the host of the backup is like.
+# Long enough for the engine to detect the primary on any host of the backup.
 _SLOW = {'specreds:ready': 'delay:20'}
 
 
 class _SuspectedTest(consistency.ConsistencyTest):
-    """A server that writes lives on where it is, and nobody notices."""
+    """A server that writes stays on its host, undisturbed."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -23,13 +23,13 @@ class _SuspectedTest(consistency.ConsistencyTest):
 
     @property
     def guest(self) -> guests.Guest:
-        """The guest of the server."""
+        """Return the guest of the server."""
         guest = self.server.guest
         assert guest is not None
         return guest
 
     def assert_unnoticed(self, server: servers.Server) -> None:
-        """See that a server is the one that it was, and that nothing of a backup is left."""
+        """Assert that the guest is the same, and that no trace of a backup is left."""
         recovery = self.ended(server, 'primary')
         self.assertEqual(self.who, self.identity(server))
         self.guest.busy(False)
@@ -45,12 +45,12 @@ class _SuspectedTest(consistency.ConsistencyTest):
 
 @decorators.serial
 class SuspectedTest(_SuspectedTest):
-    """By an operator's word."""
+    """An operator suspects the host."""
 
     @decorators.attr(type='slow')
     @decorators.idempotent_id('ce3cbee5-27d2-4204-a32d-c8af8b37ec40')
     def test_an_operators_word(self) -> None:
-        """It counts until it is taken back; what the server writes counts more."""
+        """A host stays suspected until it is cleared; the server's writes save the primary."""
         self.suspect(self.server.host)
         self.ended(self.server, 'primary')
         self.clear(self.server.host)
@@ -59,7 +59,7 @@ class SuspectedTest(_SuspectedTest):
     @decorators.attr(type='slow')
     @decorators.idempotent_id('dcff9af7-8ce9-4406-8cda-a4837cf64f36')
     def test_aborted(self) -> None:
-        """A recovery that somebody ends is ended for the primary."""
+        """An aborted recovery ends in favour of the primary."""
         self.guest.busy(False)
         self.suspect(self.server.host)
         recovery = self.begun(self.server)
@@ -72,14 +72,14 @@ class SuspectedTest(_SuspectedTest):
 
 @decorators.serial
 class HungTest(_SuspectedTest):
-    """By its silence."""
+    """The host stops sending heartbeats."""
 
     disturbs = ('hang',)
 
     @decorators.attr(type='slow')
     @decorators.idempotent_id('8c7de483-6832-4078-8dc1-62bc4a935ecc')
     def test_a_host_that_hangs_and_goes_on(self) -> None:
-        """It goes on before the backup is ready."""
+        """A host that resumes before the backup is ready keeps its server."""
         self.hang(self.server.host)
         self.begun(self.server)
         self.resume(self.server.host)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients of the REST APIs: superpositions are Cinder's, all else is the engine's."""
+"""Clients of the REST APIs of Cinder (superpositions) and the engine (the rest)."""
 
 from tempest_plugin.services.speculative import HostsClient
 from tempest_plugin.services.speculative import ProtectionClient

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the clients share."""
+"""Base class of the clients."""
 
 from collections.abc import Mapping, Sequence
 import json
@@ -12,14 +12,14 @@ _HEADER = 'OpenStack-API-Version'
 
 
 class Client(rest_client.RestClient):
-    """A client of one REST resource; all methods raise what :class:`RestClient` does."""
+    """A client of one REST resource; all methods raise the errors of :class:`RestClient`."""
 
-    # What is asked for in the header; an answer must be in that version.
+    # The version that requests ask for in the header.
     version = ''
 
     def get_headers(self, accept_type: str | None = None,
                     send_type: str | None = None) -> dict[str, str]:
-        """Give the headers of a request."""
+        """Return the headers of a request."""
         headers: dict[str, str] = super().get_headers(accept_type, send_type)
         if self.version:
             headers[_HEADER] = self.version
@@ -29,9 +29,9 @@ class Client(rest_client.RestClient):
             body: Any = None, query: Mapping[str, Any] | None = None) -> Any:
         """Send a request.
 
-        :param expect: the status, or those, that the answer must have
-        :param body: what is sent as JSON
-        :param query: of the URL; lists are repeated
+        :param expect: the permitted status, or several
+        :param body: the body, sent as JSON
+        :param query: the parameters of the URL; those with lists are repeated
         :return: the answer, a :class:`ResponseBody`
         """
         url = f'{path}?{parse.urlencode(query, doseq=True)}' if query else path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine's API: recoveries, hosts, and whether servers are protected."""
+"""Clients of the engine's API: recoveries, hosts, and the protection of servers."""
 
 from typing import Any
 
@@ -26,13 +26,13 @@ class RecoveriesClient(base.Client):
         return self.ask('GET', f'v1/recoveries/{recovery_id}')
 
     def abort_recovery(self, recovery_id: str) -> Any:
-        """Have a recovery end in favour of the primary."""
+        """Abort a recovery, in favour of the primary."""
         return self.ask('POST', f'v1/recoveries/{recovery_id}/action', expect=202,
                         body={'abort': None})
 
 
 class HostsClient(base.Client):
-    """Hosts, as the engines see them."""
+    """Hosts with the state that the engines give them."""
 
     version = _VERSION
 
@@ -45,11 +45,11 @@ class HostsClient(base.Client):
         return self.ask('GET', f'v1/hosts/{host}')
 
     def suspect_host(self, host: str, reason: str) -> Any:
-        """Say that a host has failed."""
+        """Report a host as failed."""
         return self._act(host, 'suspect', reason)
 
     def clear_host(self, host: str, reason: str) -> Any:
-        """Say that a host has not failed."""
+        """Report a host as not failed."""
         return self._act(host, 'clear', reason)
 
     def _act(self, host: str, action: str, reason: str) -> Any:
@@ -58,10 +58,10 @@ class HostsClient(base.Client):
 
 
 class ProtectionClient(base.Client):
-    """Servers, and whether a backup of one could be started."""
+    """The protection of servers."""
 
     version = _VERSION
 
     def show_protection(self, server_id: str) -> Any:
-        """Tell whether a server is protected, and if not, why not."""
+        """Show whether a server is protected, and the reasons if it is not."""
         return self.ask('GET', f'v1/servers/{server_id}/protection')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cinder's resource ``os-superpositions``."""
+"""Client of Cinder's resource ``os-superpositions``."""
 
 from typing import Any
 
@@ -26,11 +26,11 @@ class SuperpositionsClient(base.Client):
         return self.ask('GET', f'{_PATH}/{superposition_id}')
 
     def show_eligibility(self, *volume_ids: str) -> Any:
-        """Tell of volumes whether they can be superposed."""
+        """Show which volumes can be superposed."""
         return self.ask('GET', f'{_PATH}/eligibility', query={'volume_id': volume_ids})
 
     def check_superposition(self, superposition_id: str) -> Any:
-        """Look for writes of the primary."""
+        """Check the volumes for writes of the primary."""
         return self.ask('POST', f'{_PATH}/{superposition_id}/check')
 
     def collapse_superposition(self, superposition_id: str, decision: str,
@@ -40,12 +40,12 @@ class SuperpositionsClient(base.Client):
                         body={'collapse': {'decision': decision, **more}})
 
     def merge_superposition(self, superposition_id: str, step: str) -> Any:
-        """Steer the merge of what was promoted: ``begin``, ``end`` or ``offline``."""
+        """Control the merge of a promoted version: ``begin``, ``end`` or ``offline``."""
         return self.ask('POST', f'{_PATH}/{superposition_id}/merge', expect=202,
                         body={'merge': {'step': step}})
 
     def show_connection(self, superposition_id: str, connector: dict[str, Any]) -> Any:
-        """Give what a hypervisor needs to open the second versions."""
+        """Return the connections with which a hypervisor opens the second versions."""
         return self.ask('POST', f'{_PATH}/{superposition_id}/connection',
                         body={'connector': connector})
 
