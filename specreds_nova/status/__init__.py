@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``specreds-status upgrade check``: whether what is configured on this host can work."""
+"""``specreds-status upgrade check``: checks of the configuration of this host."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether Cinder's services on this host have the whole of the plug-in, or nothing of it."""
+"""Checks that Cinder's services on this host use all parts of the plug-in, or none."""
 
 from collections.abc import Iterator
 
@@ -12,44 +12,44 @@ from specreds_nova.status import options
 DRIVER = deployment.VOLUME_DRIVER
 _WANTED = deployment.cinder()['DEFAULT']
 _EXTENSIONS = 'osapi_volume_extension'
-# The manager, and what else has to be ours.
+# The volume manager and the other classes that have to be the plug-in's.
 _CLASSES = {name: str(value) for name, value in _WANTED.items() if name != _EXTENSIONS}
 _OURS = 'specreds_cinder.'
 _DAY_S = 86400
 
 
 def backends(config: files.Files) -> list[str]:
-    """Give the back ends that have the driver."""
+    """Return the back ends that use the driver."""
     return [name for name in config.words('DEFAULT', 'enabled_backends')
             if config.get(name, 'volume_driver') == DRIVER]
 
 
 def in_use(config: files.Files) -> bool:
-    """Tell whether anything of the plug-in is turned on."""
+    """Report whether any part of the plug-in is enabled."""
     return bool(backends(config)) or any(
         value.startswith(_OURS) for name in _WANTED for value in config.all('DEFAULT', name))
 
 
 def settings(config: files.Files) -> Iterator[findings.Finding]:
-    """Check that all parts are turned on, or none."""
+    """Check that all parts of the plug-in are enabled, or none."""
     if not in_use(config):
         return
     for name, wanted in _CLASSES.items():
         if config.get('DEFAULT', name) != wanted:
-            yield findings.failure(f'{config}: set [DEFAULT] {name} = {wanted}: nothing else '
-                                   'keeps superposed volumes from being changed')
+            yield findings.failure(f'{config}: set [DEFAULT] {name} = {wanted}: without it, '
+                                   'other operations can change superposed volumes')
     for wanted in _WANTED[_EXTENSIONS]:
         if wanted not in config.all('DEFAULT', _EXTENSIONS):
-            yield findings.failure(f'{config}: [DEFAULT] {_EXTENSIONS} = {wanted} is missing')
+            yield findings.failure(f'{config}: set [DEFAULT] {_EXTENSIONS} = {wanted}')
     if not backends(config):
         yield findings.warning(f'{config}: no enabled back end has volume_driver = {DRIVER}, so '
-                               'no volume can be superposed; fine where only the API runs')
+                               'no volume can be superposed; correct on a host with only the API')
     if not config.get('coordination', 'backend_url'):
-        yield findings.warning(f'{config}: [coordination] backend_url is not set: needed as soon '
-                               "as Cinder's services run on more than one host")
+        yield findings.warning(f'{config}: [coordination] backend_url is not set: set it if '
+                               "Cinder's services run on more than one host")
     yield from options.judge(config, cinder_conf.GROUP.name, cinder_conf.OPTIONS)
     expiry = config.get(cinder_conf.GROUP.name, 'fence_expiry')
     if expiry.isdigit() and int(expiry) <= 2 * _DAY_S:
         yield findings.warning(f'{config}: [specreds] fence_expiry = {expiry} is not longer than '
-                               'twice sentinel_fenced_for_good of nova.conf (86400): '
-                               'specreds-sentinel takes such fences for passing ones')
+                               'twice sentinel_fenced_for_good of nova.conf (86400): increase '
+                               'it, since specreds-sentinel considers such fences temporary')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether an engine, and its API, can start on this host."""
+"""Checks that an engine and its API can start on this host."""
 
 from collections.abc import Iterator
 import pathlib
@@ -21,43 +21,44 @@ from specreds_nova.status import findings
 from specreds_nova.status import options
 
 _TIMEOUT_S = 5.0
-# The first with the paths of its API that are used.
+# The first version with the API's paths that the engine uses.
 _ETCD = (3, 4)
 
 
 def settings(config: files.Files) -> Iterator[findings.Finding]:
-    """Check what an engine cannot do without, and its own options."""
-    for section, name, who in (
-            ('DEFAULT', 'transport_url', 'where nova-compute sends its heartbeats'),
-            ('service_auth', 'auth_type', 'as whom the engine asks Nova, Placement and Cinder')):
+    """Check the required options of other groups, and the engine's own options."""
+    for section, name, purpose in (
+            ('DEFAULT', 'transport_url', 'the broker to which nova-compute sends its heartbeats'),
+            ('service_auth', 'auth_type',
+             'the credentials with which the engine calls Nova, Placement and Cinder')):
         if not config.get(section, name):
-            yield findings.failure(f'{config}: set [{section}] {name}: {who}')
+            yield findings.failure(f'{config}: set [{section}] {name}: {purpose}')
     if not config.get('keystone_authtoken', 'auth_type'):
         yield findings.warning(f'{config}: [keystone_authtoken] auth_type is not set, so the API '
-                               'cannot tell who asks')
+                               'cannot authenticate requests')
     yield from options.judge(config, engine_conf.GROUP, engine_conf.OPTIONS)
     yield from options.judge(config, api_conf.GROUP.name, api_conf.OPTIONS)
 
 
 def database(conf: cfg.ConfigOpts) -> Iterator[findings.Finding]:
-    """Check that the database answers, and is of this release."""
+    """Check that the database answers, and has the version of this release."""
     try:
         found = migration.version(connection.connect(conf))
-    except exception.EngineError as error:
-        yield findings.failure(str(error))
+    except exception.EngineError as exc:
+        yield findings.failure(str(exc))
         return
     newest = migration.newest()
     if found is None:
-        yield findings.failure('the database has no tables: specreds-engine-manage db sync')
+        yield findings.failure('the database has no tables: run specreds-engine-manage db sync')
     elif found == newest:
         return
     elif _known(found):
-        yield findings.failure(f'the database is of version {found}, and this release works on '
-                               f'{newest}: specreds-engine-manage db sync, before any engine of '
-                               'this release is started')
+        yield findings.failure(f'the database has version {found}, and this release needs '
+                               f'{newest}: run specreds-engine-manage db sync before you start '
+                               'an engine of this release')
     else:
-        yield findings.failure(f'the database is of version {found}, of a newer release than this '
-                               f'one, which works on {newest}: start no engine of this release')
+        yield findings.failure(f'the database has version {found} of a newer release, and this '
+                               f'release needs {newest}: start no engine of this release')
 
 
 def _known(version: str) -> bool:
@@ -70,26 +71,26 @@ def _known(version: str) -> bool:
 
 
 def rules(conf: cfg.ConfigOpts) -> Iterator[findings.Finding]:
-    """Check that the policy file can be read, and names rules that there are."""
+    """Check that the policy file can be read, and names only existing rules."""
     enforcer = policy.Enforcer(conf, use_conf=True)
     enforcer.suppress_deprecation_warnings = True
     enforcer.register_defaults(policies.list_rules())
     try:
         enforcer.load_rules(force_reload=True)
         if not enforcer.check_rules():
-            yield findings.failure('policies refer to rules that there are not, or to themselves; '
-                                   'the log says which')
+            yield findings.failure('policies refer to rules that do not exist, or to themselves: '
+                                   'see the log for their names')
     except (cfg.Error, OSError, ValueError, policy.InvalidDefinitionError) as exc:
         yield findings.failure(f'the policy file cannot be read: {exc}')
         return
-    # Those that are only used by other rules of the file are no mistake.
+    # A name without a colon may be a rule that only other rules of the file use.
     for name in sorted(set(enforcer.file_rules) - set(enforcer.registered_rules)):
         if ':' in name:
             yield findings.warning(f'the policy {name} has no effect: there is no such rule')
 
 
 def jobboard(conf: cfg.ConfigOpts) -> Iterator[findings.Finding]:
-    """Check that etcd answers, and is new enough."""
+    """Check that etcd answers, and has a supported version."""
     chosen = conf.engine
     url = f'{chosen.jobboard_protocol}://{chosen.jobboard_host}:{chosen.jobboard_port}/version'
     cert = (chosen.jobboard_cert, chosen.jobboard_key)
@@ -99,8 +100,8 @@ def jobboard(conf: cfg.ConfigOpts) -> Iterator[findings.Finding]:
         answer.raise_for_status()
         version = str(answer.json()['etcdserver'])
         numbers = tuple(int(number) for number in version.split('.')[:2])
-    except (requests.RequestException, OSError, ValueError, KeyError, TypeError) as error:
-        yield findings.failure(f'etcd does not answer at {url}: {error}')
+    except (requests.RequestException, OSError, ValueError, KeyError, TypeError) as exc:
+        yield findings.failure(f'etcd does not answer at {url}: {exc}')
         return
     if numbers < _ETCD:
-        yield findings.failure(f'etcd at {url} is {version}: 3.4 or newer is needed')
+        yield findings.failure(f'etcd at {url} has version {version}: install 3.4 or newer')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Configuration files as they are written, of services that need not be installed here."""
+"""Configuration files of services, read without the services' own code."""
 
 from collections.abc import Iterable, Mapping, Sequence
 import pathlib
@@ -8,13 +8,13 @@ from oslo_config import cfg
 
 
 class Unreadable(Exception):
-    """A file is not there, or is no configuration; says which and why."""
+    """A file cannot be read, or is no configuration; the message names it and the reason."""
 
 
 class Files:
-    """What some files say together; the last one that says something counts.
+    """The configuration of several files; the last value of an option is the effective one.
 
-    :param sections: by section and name all values, in their order
+    :param sections: all values by section and name, in their order
     """
 
     def __init__(self, paths: Sequence[str],
@@ -23,19 +23,19 @@ class Files:
         self._sections = sections
 
     def section(self, name: str) -> Mapping[str, list[str]]:
-        """Give all values of a section by name; empty if there is no such section."""
+        """Return all values of a section by name; empty if the section does not exist."""
         return self._sections.get(name, {})
 
     def all(self, section: str, name: str) -> list[str]:
-        """Give all values of an option that may be set several times."""
+        """Return all values of an option that may be set several times."""
         return list(self.section(section).get(name, []))
 
     def get(self, section: str, name: str, default: str = '') -> str:
-        """Give the value that counts."""
+        """Return the effective value of an option."""
         return ([default, *self.all(section, name)])[-1]
 
     def words(self, section: str, name: str) -> list[str]:
-        """Give the parts of a value with commas."""
+        """Return the parts of a value that is separated by commas."""
         return [word.strip() for word in self.get(section, name).split(',') if word.strip()]
 
     def __str__(self) -> str:
@@ -43,9 +43,9 @@ class Files:
 
 
 def read(paths: Iterable[str]) -> Files:
-    """Read files.
+    """Read several files, the later ones overriding the earlier ones.
 
-    :raises Unreadable: one of them cannot be read
+    :raises Unreadable: a file cannot be read
     """
     known = list(paths)
     merged: dict[str, dict[str, list[str]]] = {}
@@ -54,9 +54,9 @@ def read(paths: Iterable[str]) -> Files:
         try:
             pathlib.Path(path).read_text()
             cfg.ConfigParser(path, sections).parse()
-        except (OSError, UnicodeDecodeError, cfg.ParseError) as error:
-            raise Unreadable(f'{path} cannot be read: {error}') from error
+        except (OSError, UnicodeDecodeError, cfg.ParseError) as exc:
+            raise Unreadable(f'{path} cannot be read: {exc}') from exc
         for section, values in sections.items():
-            # A later file replaces all values of an option, as oslo.config has it.
+            # As in oslo.config, a later file replaces all values of an option.
             merged.setdefault(section, {}).update(values)
     return Files(known, merged)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a check has found, and what oslo.upgradecheck makes of it."""
+"""Findings of checks, and their conversion to results of oslo.upgradecheck."""
 
 from collections.abc import Iterable
 import dataclasses
@@ -11,9 +11,9 @@ Code = upgradecheck.Code
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong, or worth a look.
+    """An error or a warning about the configuration.
 
-    :ivar text: what it is, where, and what to do
+    :ivar text: the fault, its place, and what to do
     """
 
     code: Code
@@ -21,19 +21,19 @@ class Finding:
 
 
 def warning(text: str) -> Finding:
-    """Give something that may be meant, but rarely is."""
+    """Return a finding that is rarely intended."""
     return Finding(Code.WARNING, text)
 
 
 def failure(text: str) -> Finding:
-    """Give something that keeps this release from working."""
+    """Return a finding that keeps this release from working."""
     return Finding(Code.FAILURE, text)
 
 
 def result(found: Iterable[Finding], fine: str) -> upgradecheck.Result:
-    """Put findings together: the worst comes first, and counts.
+    """Combine findings into a result with the worst code, the worst finding first.
 
-    :param fine: what is said if there is none
+    :param fine: the text of the result if there is no finding
     """
     ordered = sorted(found, key=lambda finding: -finding.code)
     if not ordered:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``specreds-status``: tells before an upgrade, or after an installation, what is not right yet.
+"""``specreds-status``: reports faults before an upgrade, or after an installation.
 
-It looks at the configuration of whichever services this host has, asks the engine's database, etcd
-and Ceph, and changes nothing.
+The program checks the configuration of the services on this host, the engine's database, etcd and
+Ceph, and changes nothing.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,14 +27,14 @@ _CINDER = '/etc/cinder/cinder.conf'
 
 _OPTIONS: list[cfg.Opt] = [
     cfg.StrOpt('nova-conf', metavar='FILE',
-               help=f'Configuration of nova-compute; {_NOVA} if that is there.'),
+               help=f'Configuration of nova-compute; by default {_NOVA}, if it exists.'),
     cfg.StrOpt('cinder-conf', metavar='FILE',
-               help=f"Configuration of Cinder's services; {_CINDER} if that is there."),
+               help=f"Configuration of Cinder's services; by default {_CINDER}, if it exists."),
 ]
 
 
 class Checks(upgradecheck.UpgradeCommands):
-    """The checks of all parts. What this host does not have is fine, and says so."""
+    """The checks of all parts; a part that this host does not have succeeds with a note."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._conf = conf
@@ -56,7 +56,7 @@ class Checks(upgradecheck.UpgradeCommands):
         return self._of_engine(lambda: engine.rules(self._conf))
 
     def engine_policy_format(self) -> upgradecheck.Result:
-        """Check that the policies are not JSON, which will not be read any more."""
+        """Check that the policies are not JSON, which oslo.policy has deprecated."""
         return common_checks.check_policy_json(self, self._conf)
 
     def cinder_options(self) -> upgradecheck.Result:
@@ -64,7 +64,7 @@ class Checks(upgradecheck.UpgradeCommands):
         return self._of_cinder(cinder.settings)
 
     def cinder_capabilities(self) -> upgradecheck.Result:
-        """Check what Ceph lets Cinder do."""
+        """Check the capabilities of Cinder in Ceph."""
         return self._of_cinder(ceph.capabilities)
 
     def nova_options(self) -> upgradecheck.Result:
@@ -92,10 +92,10 @@ class Checks(upgradecheck.UpgradeCommands):
             return findings.result([], 'an engine is not on this host')
         try:
             return findings.result(look(), 'fine')
-        except files.Unreadable as error:
-            return findings.result([findings.failure(str(error))], '')
-        except cfg.ConfigFileValueError as error:
-            return findings.result([findings.failure(f'the configuration: {error}')], '')
+        except files.Unreadable as exc:
+            return findings.result([findings.failure(str(exc))], '')
+        except cfg.ConfigFileValueError as exc:
+            return findings.result([findings.failure(f'the configuration: {exc}')], '')
 
     def _of_cinder(self, look: Callable[[files.Files], Iterator[findings.Finding]]
                    ) -> upgradecheck.Result:
@@ -106,10 +106,10 @@ class Checks(upgradecheck.UpgradeCommands):
     def _of_file(path: str | None, absent: str, in_use: Callable[[files.Files], bool], unused: str,
                  look: Callable[[files.Files], Iterator[findings.Finding]]
                  ) -> upgradecheck.Result:
-        """Look at what one file configures.
+        """Return the result of the checks of one file.
 
-        :param absent: what is said if there is none
-        :param unused: what that means is said if it does not use the plug-in
+        :param absent: the text of the result if there is no file
+        :param unused: added to the text of the result if the file does not use the plug-in
         """
         if path is None:
             return findings.result([], absent)
@@ -118,20 +118,20 @@ class Checks(upgradecheck.UpgradeCommands):
             if not in_use(config):
                 return findings.result([], f'{path} does not use the plug-in{unused}')
             return findings.result(look(config), 'fine')
-        except files.Unreadable as error:
-            return findings.result([findings.failure(str(error))], '')
+        except files.Unreadable as exc:
+            return findings.result([findings.failure(str(exc))], '')
 
     def _engine_files(self) -> files.Files:
         return files.read(self._conf.config_file)
 
     def _path(self, option: str, default: str) -> str | None:
-        """Give a file that was named, or the usual one if it is there."""
+        """Return the path that an option names, or the default path if that file exists."""
         named: str | None = self._conf[option]
         return named or (default if pathlib.Path(default).exists() else None)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run it; gives the exit status: 0 fine, 1 worth a look, 2 not possible, 255 a mistake."""
+    """Run the checks; return the exit status: 0 success, 1 warning, 2 failure, 255 an error."""
     conf = cfg.ConfigOpts()
     conf.register_cli_opts(_OPTIONS)
     engine_conf.register(conf)

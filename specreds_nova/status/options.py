@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether what a section says is what its options take."""
+"""Checks of the options of a section."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -11,7 +11,7 @@ from specreds_nova.status import findings
 
 def judge(config: files.Files, section: str,
           options: Sequence[cfg.Opt]) -> Iterator[findings.Finding]:
-    """Find options of a section that do not exist, are deprecated, or have impossible values."""
+    """Yield options of a section that do not exist, are deprecated, or have invalid values."""
     known = {option.dest: option for option in options}
     former = {_dest(old.name): option for option in options
               for old in option.deprecated_opts if old.name}
@@ -33,12 +33,12 @@ def judge(config: files.Files, section: str,
 def _values(where: str, option: cfg.Opt, values: Iterable[str]) -> Iterator[findings.Finding]:
     for value in values:
         if '$' in value:
-            # Stands for something else, which is not known here.
+            # The value refers to another option, which is not resolved here.
             continue
         try:
             option.type(value)
-        except ValueError as error:
-            why = 'its value is not possible' if option.secret else str(error)
+        except ValueError as exc:
+            why = 'its value is invalid' if option.secret else str(exc)
             yield findings.failure(f'{where}: {why}')
 
 

@@ -158,7 +158,8 @@ class UpgradeCheckTest(testtools.TestCase):
 
     @ddt.data(('transport_url = rabbit', 'x = rabbit', FAILURE, 'transport_url'),
               ('[service_auth]\nauth_type', '[service_auth]\nx', FAILURE, '[service_auth]'),
-              ('[keystone_authtoken]\nauth_type', '[keystone_authtoken]\nx', WARNING, 'who asks'),
+              ('[keystone_authtoken]\nauth_type', '[keystone_authtoken]\nx', WARNING,
+               'cannot authenticate'),
               ('jobboard_host', 'job_bord_host', WARNING, 'job_bord_host'),
               ('[engine]\n', '[engine]\nslots = many\n', FAILURE, 'slots'))
     @ddt.unpack
