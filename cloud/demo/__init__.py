@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The main job, shown on real parts: ``./run demo``.
+"""The demo of failovers on a real cloud: ``./run demo``.
 
-The accidents are in :mod:`cloud.demo.scenarios`, which the benchmark of failovers repeats.
+The scenarios are in :mod:`cloud.demo.scenarios`, which the benchmark of failovers repeats.
 """

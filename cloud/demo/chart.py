@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What came of the accidents, in characters: a table, and who was served when."""
+"""Outcomes of the scenarios as text: a table, and a timeline of availability."""
 
 from collections.abc import Sequence
 import textwrap
@@ -7,7 +7,7 @@ import textwrap
 from cloud.demo import outcome
 
 _WIDTH = 72
-# How each phase is drawn, and what it is called.
+# The letter and the name of each phase.
 LETTERS = {'timeout': 't', 'detect': 'd', 'dispatch': 'q', 'super': 's', 'start': 'b', 'race': 'r',
            'collapse': 'c', 'promote': 'p', 'evacuate': 'e', 'answer': 'a'}
 WORDS = {
@@ -20,7 +20,7 @@ _SERVED, _SILENT = '─', '·'
 
 
 def table(outcomes: Sequence[outcome.Outcome]) -> str:
-    """Show what each accident has cost."""
+    """Return a table of the cost of each accident."""
     rows = [('scenario', 'unavailable', 'other server', 'acknowledged', 'lost', 'errors', '')]
     for one in outcomes:
         rows.append((one.name, f'{one.unavailable_s:.1f} s',
@@ -31,7 +31,7 @@ def table(outcomes: Sequence[outcome.Outcome]) -> str:
 
 
 def steps(one: outcome.Outcome) -> str:
-    """Show what the engine has spent its time on."""
+    """Return a table of the engine's steps and their times."""
     rows = [('step', 'began', 'took', 'engine')]
     for step in one.steps:
         took = '' if step.ended is None else f'{step.ended - step.began:.2f} s'
@@ -40,7 +40,7 @@ def steps(one: outcome.Outcome) -> str:
 
 
 def timeline(outcomes: Sequence[outcome.Outcome]) -> str:
-    """Draw who was served when, all to one scale, from the accidents on."""
+    """Return the timelines of availability since the accidents, all to one scale."""
     if not outcomes:
         return ''
     last = max(one.gap.ended - one.event for one in outcomes) * 1.05

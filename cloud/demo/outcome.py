@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a scenario has shown: how long nobody was served, what took how long, what is wrong."""
+"""Outcome of a scenario: the time without service, its phases, and faults."""
 
 from collections.abc import Sequence
 import dataclasses
@@ -9,13 +9,13 @@ from typing import Any
 from cloud import commands
 from cloud.demo import recoveries
 
-# What happens while nobody is served, in order. `answer` is what is left until the first answer.
+# Phases of the time without service, in order. `answer` is the rest until the first answer.
 PHASES = ('timeout', 'detect', 'dispatch', 'super', 'start', 'race', 'collapse', 'promote',
           'evacuate', 'answer')
-# The engine's steps that belong to each of them.
+# The phase that each of the engine's steps belongs to.
 _STEPS = {'destination': 'super', 'super': 'super', 'start': 'start', 'race': 'race',
           'harden': 'collapse', 'collapse': 'collapse', 'promote': 'promote'}
-# What the paper's overhead is: all but the guest's own boot and recovery.
+# The overhead by the paper's definition: all but the guest's own boot and recovery.
 _OVERHEAD = ('detect', 'dispatch', 'super', 'collapse', 'promote')
 
 
@@ -28,13 +28,13 @@ class Gap:
 
     @property
     def seconds(self) -> float:
-        """How long it was."""
+        """Return the length in seconds."""
         return self.ended - self.began
 
 
 @dataclasses.dataclass(frozen=True)
 class Phase:
-    """What was done from when to when, in seconds since the accident."""
+    """A phase of the time without service, in seconds since the accident."""
 
     name: str
     began: float
@@ -42,24 +42,24 @@ class Phase:
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """Return the duration in seconds."""
         return self.ended - self.began
 
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What came of one accident.
+    """The measurements of one accident.
 
-    :ivar key: of the scenario, and `name` for people
-    :ivar event: when it happened, in seconds since the epoch
-    :ivar gap: in which the database acknowledged nothing
-    :ivar web_s: seconds in which the other server did not answer; None if that was not measured
-    :ivar done: when each transaction was acknowledged
-    :ivar lost: how many that had been acknowledged are missing, or are not what was written
-    :ivar errors: what a client that waits patiently was told
-    :ivar wrong: what is not as it should be, in words
-    :ivar steps: what the engine says of its recovery of the database
-    :ivar settled: when that had ended, in seconds since the epoch; None if there was none
+    :ivar key: the key of the scenario; `name` is the name for readers
+    :ivar event: time of the accident, in seconds since the epoch
+    :ivar gap: the time in which the database acknowledged no transaction
+    :ivar web_s: seconds in which the other server did not answer; None if not measured
+    :ivar done: the time of each acknowledged transaction
+    :ivar lost: number of acknowledged transactions that are missing or altered
+    :ivar errors: the errors that a patient client received
+    :ivar wrong: differences from the expected outcome, in words
+    :ivar steps: the steps of the engine's recovery of the database
+    :ivar settled: end of that recovery, in seconds since the epoch; None without a recovery
     """
 
     key: str
@@ -77,16 +77,16 @@ class Outcome:
 
     @property
     def unavailable_s(self) -> float:
-        """For how many seconds nobody was served."""
+        """Return the seconds without service."""
         return self.gap.seconds
 
     @property
     def overhead_s(self) -> float:
-        """Seconds of it that the guest itself did not need."""
+        """Return the seconds without service that the guest itself did not need."""
         return sum(phase.seconds for phase in self.phases if phase.name in _OVERHEAD)
 
     def facts(self) -> dict[str, Any]:
-        """Everything, as JSON has it; moments are seconds since the accident."""
+        """Return all measurements for JSON; those of phases are in seconds since the accident."""
         return {
             'key': self.key, 'name': self.name, 'event': self.event,
             'unavailable_s': self.unavailable_s, 'web_unavailable_s': self.web_s,
@@ -97,12 +97,12 @@ class Outcome:
 
 
 def longest(done: Sequence[float], event: float, until: float | None = None) -> Gap:
-    """Give the longest time without answers around an accident.
+    """Return the longest time without answers around an accident.
 
-    :param done: when there was an answer, in order
-    :param event: answers before it do not matter, except for the last one
-    :param until: nothing after it matters
-    :raises CloudError: there was no answer before, or none after
+    :param done: the times of the answers, in order
+    :param event: the time of the accident; of the earlier answers, only the last one counts
+    :param until: answers after this time are ignored
+    :raises CloudError: there is no answer before the accident, or none after
     """
     before = [moment for moment in done if moment <= event][-1:]
     after = [moment for moment in done if event < moment and (until is None or moment < until)]
@@ -114,23 +114,23 @@ def longest(done: Sequence[float], event: float, until: float | None = None) -> 
 
 
 def rate(done: Sequence[float], began: float, ended: float) -> float:
-    """Give how many answers there were per second in a stretch of time.
+    """Return the number of answers per second in a span of time.
 
-    :param done: when there was one
+    :param done: the times of the answers
     """
     return sum(began <= moment < ended for moment in done) / (ended - began)
 
 
 def phases(event: float, suspected: float, steps: Sequence[recoveries.Step], served: float
            ) -> tuple[Phase, ...]:
-    """Give what an engine's recovery has spent its time on, until the first answer.
+    """Return the phases of an engine's recovery, until the first answer.
 
-    What the engine did while another phase was under way counts for the earlier one only, and
-    what passes between two steps for the later one. The backup is let out when its box is open:
-    what its host does after that is no phase.
+    If two phases overlap, the overlap counts for the earlier one; the time between two steps
+    counts for the later one. Promotion ends when the box is open: the work of the backup's host
+    after that is part of no phase.
 
-    :param event: when the accident happened; all moments are seconds since the epoch
-    :param served: when the first answer came
+    :param event: the time of the accident; all times are in seconds since the epoch
+    :param served: the time of the first answer
     """
     found = [Phase('detect', 0.0, suspected - event)]
     known: dict[str, tuple[float, float]] = {}

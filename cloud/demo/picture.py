@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What came of the accidents, as a picture: what took how long, and how much was done when."""
+"""Outcomes of the scenarios as a picture: durations of the phases, and throughput."""
 
 from collections.abc import Sequence
 import pathlib
@@ -18,14 +18,14 @@ _GREY = '#555555'
 _COLOURS = {'timeout': '#c8c8c8', 'detect': '#d62728', 'dispatch': '#f7b6d2', 'super': '#ff7f0e',
             'start': '#bcbd22', 'race': '#1f77b4', 'collapse': '#9467bd', 'promote': '#e377c2',
             'evacuate': '#8c564b', 'answer': '#17becf'}
-# Seconds before the accidents that are shown, and for which transactions are added up.
+# Seconds before the accidents that the picture shows, and seconds per point of the throughput.
 _BEFORE, _BIN = 5.0, 0.5
 
 
 def draw(path: pathlib.Path, outcomes: Sequence[outcome.Outcome], note: str) -> None:
     """Write the picture.
 
-    :param note: how it was measured
+    :param note: a line about the measurement
     """
     last = max((one.gap.ended - one.event for one in outcomes), default=1.0) * 1.1
     drawn, (bars, lines) = pyplot.subplots(2, 1, figsize=(11.0, 8.0), sharex=True)
@@ -62,7 +62,7 @@ def _bars(plot: axes.Axes, outcomes: Sequence[outcome.Outcome]) -> None:
 
 def _throughput(plot: axes.Axes, outcomes: Sequence[outcome.Outcome], last: float) -> None:
     for one in outcomes:
-        # Afterwards nobody asked any more.
+        # The client stops after its last transaction.
         until = min(last, max(one.done, default=one.event) - one.event)
         bins = [index * _BIN - _BEFORE for index in range(int((until + _BEFORE) / _BIN))]
         plot.step(bins, [outcome.rate(one.done, one.event + at, one.event + at + _BIN)

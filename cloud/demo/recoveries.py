@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the engine says of hosts and recoveries, through its API."""
+"""Hosts and recoveries, as the engine's API shows them."""
 
 from collections.abc import Mapping
 import dataclasses
@@ -11,9 +11,9 @@ from keystoneauth1 import session as keystone_session
 
 TRUSTED = 'trusted'
 ENDED = 'ended'
-# How a recovery of which the primary is dead, or alive, should end.
+# The expected outcome of a recovery with a dead primary, and with a live one.
 RECOVERED, PRIMARY = 'recovered', 'primary'
-# One of a single server that has crashed.
+# The outcome for a single server that has crashed.
 RESTARTED = 'restarted'
 
 
@@ -21,8 +21,8 @@ RESTARTED = 'restarted'
 class Step:
     """One step of a recovery, in seconds since the epoch.
 
-    :ivar ended: None while it is under way, or if it was cut off
-    :ivar opened: when users could reach the guest again, if it is the step that lets it out
+    :ivar ended: None while the step runs, or if it was interrupted
+    :ivar opened: when users could reach the guest again, of the step that opens the box
     """
 
     name: str
@@ -37,7 +37,7 @@ class Recovery:
     """One recovery of a server, in seconds since the epoch.
 
     :ivar destination: the host of its backup
-    :ivar steps: in the order in which they began
+    :ivar steps: the steps in the order of their beginning
     """
 
     id: str
@@ -52,18 +52,18 @@ class Recovery:
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will happen."""
+        """Report whether the recovery has ended."""
         return self.state == ENDED
 
     def begun(self, name: str) -> bool:
-        """Whether a step has begun."""
+        """Report whether a step has begun."""
         return any(step.name == name for step in self.steps)
 
 
 class Engine:
-    """Asks as the administrator.
+    """A client of the engine's API.
 
-    :param session: the administrator's, of a cloud with engines
+    :param session: a session of the administrator, on a cloud with engines
     """
 
     def __init__(self, session: keystone_session.Session) -> None:
@@ -71,22 +71,22 @@ class Engine:
                                     interface='public')
 
     def hosts(self) -> dict[str, str]:
-        """The state of each host that the engines have ever heard of."""
+        """Return the state of each host that the engines have heard of, by name."""
         found = self._api.get('/v1/hosts').json()['hosts']
         return {str(host['name']): str(host['state']) for host in found}
 
     def ids(self, server_id: str | None = None) -> list[str]:
-        """The recoveries of a server, or of all, the latest first."""
+        """Return the ids of the recoveries of one server or of all, the latest first."""
         query = {} if server_id is None else {'server': server_id}
         found = self._api.get('/v1/recoveries', params=query).json()['recoveries']
         return [str(one['id']) for one in found]
 
     def latest(self, server_id: str) -> Recovery | None:
-        """The latest recovery of a server; None if there is none."""
+        """Return the latest recovery of a server; None if there is none."""
         return next((self.recovery(one) for one in self.ids(server_id)), None)
 
     def recovery(self, recovery_id: str) -> Recovery:
-        """One recovery, with its steps."""
+        """Return a recovery with its steps."""
         found: dict[str, Any] = self._api.get(
             f'/v1/recoveries/{recovery_id}').json()['recovery']
         return Recovery(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the demo shows while it runs: what it does, and how things are at the moment."""
+"""Output of the demo while it runs: its actions, and the current state of the cloud."""
 
 from collections.abc import Callable, Iterator
 import contextlib
@@ -8,16 +8,17 @@ import threading
 import time
 from typing import TextIO
 
-# Seconds between two looks at how things are: in a terminal, and where lines are kept.
+# Seconds between two updates of the state: in a terminal, and in a log.
 _TERMINAL, _KEPT = 0.5, 5.0
 _CLEAR = '\r\x1b[K'
 _BOLD, _PLAIN = '\x1b[1m', '\x1b[0m'
 
 
 class Screen:
-    """Lines with the time since the start, and below them how things are.
+    """Lines with the time since the start, and below them the current state.
 
-    :param stream: where to; a terminal gets one line that changes, all else a line now and then
+    :param stream: a terminal shows the state in one line that changes, any other stream gets a
+        new line from time to time
     """
 
     def __init__(self, stream: TextIO = sys.stdout) -> None:
@@ -30,25 +31,25 @@ class Screen:
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the start."""
+        """Return the seconds since the start."""
         return time.monotonic() - self._began
 
     def title(self, text: str) -> None:
-        """Begin something new."""
+        """Print the title of a new part."""
         self._write('')
         self._write(f'{_BOLD}{text}{_PLAIN}' if self._terminal else f'== {text} ==')
 
     def say(self, text: str) -> None:
-        """Tell what happens."""
+        """Print a line with the time since the start."""
         self._write(f'[{self.elapsed:5.0f} s] {text}')
 
     def show(self, text: str) -> None:
-        """Show a text as it is."""
+        """Print a text unchanged."""
         self._write(text)
 
     @contextlib.contextmanager
     def busy(self, what: str) -> Iterator[None]:
-        """Tell how things are, again and again, for as long as the context lasts."""
+        """Print an action, and update the state below it while the context lasts."""
         self.say(what)
         over = threading.Event()
         thread = threading.Thread(target=self._watch, args=(over, what), daemon=True)
