@@ -23,9 +23,9 @@ from cloud.openstack import cloud as openstack_cloud
 
 _DEFAULT_PORT = 18400
 _HOSTS = 3
-# Seconds that a database is used before something happens.
+# Seconds that a database is used before an accident.
 _BEFORE, _QUICK_BEFORE = 20.0, 8.0
-# What operators have today, in seconds until they act.
+# Timeouts of ordinary failover, in seconds from a death to the evacuation.
 _TIMEOUTS = (60.0, 5.0, 0.0)
 _FAILURES = (commands.CloudError, keystone_exceptions.ClientException)
 _NOTE = ('times in seconds; one run on this machine, from the log of a PostgreSQL client that '
@@ -33,15 +33,15 @@ _NOTE = ('times in seconds; one run on this machine, from the log of a PostgreSQ
 
 
 def main() -> int:
-    """:return: the exit status: 1 for an error, 2 if something was not as it should be"""
+    """:return: the exit status: 1 for an error, 2 for an unexpected outcome"""
     args = _parser().parse_args()
     screen = screens.Screen()
-    # Whatever runs on behalf of this program is seen to its end.
+    # SIGTERM has to run the clean-up, too, which ends the cloud's processes.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return _run(args, screen)
-    except _FAILURES as error:
-        print(f'error: {error}', file=sys.stderr)
+    except _FAILURES as exc:
+        print(f'error: {exc}', file=sys.stderr)
     except KeyboardInterrupt:
         print('error: interrupted', file=sys.stderr)
     return 1
@@ -94,7 +94,7 @@ def _run(args: argparse.Namespace, screen: screens.Screen) -> int:
 
 def _show(cloud: openstack_cloud.Cloud, scratch: pathlib.Path, screen: screens.Screen,
           before: float) -> list[outcome.Outcome]:
-    """Let everything happen, one accident after the other."""
+    """Run the scenarios one after the other, and return their outcomes."""
     with contextlib.closing(stages.Stage(cloud, scratch, screen)) as stage:
         stage.trusted()
         screen.title('1. A host is killed. Nobody does anything but the engine')
@@ -109,7 +109,7 @@ def _show(cloud: openstack_cloud.Cloud, scratch: pathlib.Path, screen: screens.S
             else:
                 screen.say('the Oracle: the death is known at once')
             outcomes.append(scenarios.timed(stage, before, timeout))
-    # From the worst to the best.
+    # From the longest time without service to the shortest.
     outcomes.sort(key=lambda one: -one.unavailable_s)
     return [*outcomes, suspicion]
 

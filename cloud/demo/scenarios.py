@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The accidents: a host dies, or is only suspected; who does what about it, and what came of it.
+"""The scenarios of the demo: a host dies, or is only suspected.
 
 *speculative*
-    the host dies, and nobody does anything but the engine.
+    the host dies, and only the engine acts.
 *timed*
-    the host dies, and somebody evacuates its servers when a timeout is over, as REDS and Masakari
-    do. With no timeout at all this is the Oracle, who knows of the death at once.
+    the host dies, and its servers are evacuated after a timeout, as REDS and Masakari do. Without
+    a timeout this is the Oracle, which knows of the death at once.
 *short*
-    the same with a small server alone, which is only pinged, and which is up seconds after its
-    start: what remains is what recovering it costs.
+    either of these with one small server, which is pinged, and which boots within seconds: its
+    time without service is mostly the cost of the recovery itself.
 *suspicion*
-    the host is cut off from the control plane, and its guests hang for some seconds: it looks as
-    if it had died, and has not.
+    the host is cut off from the control plane, and its guests hang for some seconds: the host
+    looks dead, but is alive.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,9 +33,9 @@ from cloud.demo import outcome
 from cloud.demo import recoveries
 from cloud.demo import stage as stages
 
-# Seconds that a database is used after it serves again, before everything is read back.
+# Seconds that a database is used after it serves again, before its contents are read back.
 _AFTER = 5.0
-# Seconds for which guests go on hanging once their backups boot.
+# Seconds that guests keep hanging once their backups boot.
 _HANG = 2.0
 # A client that does not give up: slow answers are no errors.
 _PATIENT = ('--timeout', '60')
@@ -44,9 +44,9 @@ _PACE = '0.05'
 
 
 def speculative(stage: stages.Stage, before: float) -> outcome.Outcome:
-    """Let the host die, and the engine do what it does.
+    """Kill the host, and let the engine recover its servers.
 
-    :param before: seconds that the database is used before
+    :param before: seconds that the database is used before the accident
     """
     wrong: list[str] = []
     with stage.servers() as pair:
@@ -71,9 +71,9 @@ def speculative(stage: stages.Stage, before: float) -> outcome.Outcome:
 
 
 def timed(stage: stages.Stage, before: float, timeout: float) -> outcome.Outcome:
-    """Let the host die, and evacuate its servers a while later; no engine may run.
+    """Kill the host, and evacuate its servers after a timeout; no engine may run.
 
-    :param before: seconds that the database is used before
+    :param before: seconds that the database is used before the accident
     :param timeout: seconds from the death to its detection
     """
     wrong: list[str] = []
@@ -100,11 +100,11 @@ def timed(stage: stages.Stage, before: float, timeout: float) -> outcome.Outcome
 
 
 def short(stage: stages.Stage, before: float, timeout: float | None = None) -> outcome.Outcome:
-    """Let the host of a small server die.
+    """Kill the host of a small server.
 
-    :param before: seconds that it is pinged before
-    :param timeout: seconds after which it is evacuated, and no engine may run; None: the engine
-        recovers it
+    :param before: seconds that the server is pinged before the accident
+    :param timeout: seconds until the evacuation, for which no engine may run; None if the engine
+        recovers the server
     """
     wrong: list[str] = []
     recovered: recoveries.Recovery | None = None
@@ -114,7 +114,7 @@ def short(stage: stages.Stage, before: float, timeout: float | None = None) -> o
         event = stage.kill()
         if timeout is None:
             with stage.screen.busy('the engine recovers the small server'):
-                # Nobody is asked before: that would take time from the guest that boots.
+                # No request to the engine before: it would take time from the booting guest.
                 stage.pinged(pinger, event)
                 recovered = stage.ended(server)
             wrong += _outcome(server, recovered, recoveries.RECOVERED) + _once(stage, server)
@@ -136,11 +136,11 @@ def short(stage: stages.Stage, before: float, timeout: float | None = None) -> o
 
 
 def suspicion(stage: stages.Stage, before: float, *, hang: bool = True) -> outcome.Outcome:
-    """Let the host look as if it were dead; it is not.
+    """Make a live host look dead.
 
-    :param before: seconds that the database is used before
-    :param hang: its guests stand still until their backups have booted for a while; otherwise the
-        database's client is paced, and its throughput is of interest
+    :param before: seconds that the database is used before the suspicion
+    :param hang: whether the guests hang until their backups have booted for a while; if not, the
+        database's client is paced, to measure its throughput
     """
     wrong: list[str] = []
     with stage.servers(*_PATIENT, *(() if hang else ('--interval', _PACE))) as pair, (
@@ -189,16 +189,16 @@ def suspicion(stage: stages.Stage, before: float, *, hang: bool = True) -> outco
 
 
 class _Fence:
-    """Keeps the clients of servers from Ceph, so that nobody has to wait until their locks lapse.
+    """Blocks the clients of servers in Ceph, so that an evacuation need not wait for their locks.
 
-    The best that somebody who evacuates can do: Nova itself leaves it to the half minute after
-    which Ceph forgets a client that is dead.
+    This is the best case of an evacuation: Nova itself waits the half minute after which Ceph
+    forgets a dead client.
     """
 
     def __init__(self, stage: stages.Stage) -> None:
         self._backend = stage.cloud.backends[0]
         self._clients: list[str] = []
-        # Connected in time: it is not to be waited for.
+        # Connect before the accident, so that the evacuation does not wait for the connection.
         self._rados = rados.Rados(conffile=str(stage.cloud.ceph.admin_conf),
                                   name='client.admin')
         self._rados.connect(timeout=30)
@@ -213,7 +213,7 @@ class _Fence:
                 self._clients += [watcher['address'] for watcher in status['watchers']]
 
     def close(self) -> None:
-        """Keep them away, all at once; once they are, disconnect."""
+        """Block all clients concurrently, and disconnect."""
         with futures.ThreadPoolExecutor() as pool:
             list(pool.map(self._keep_away, self._clients))
         self._clients.clear()
@@ -227,12 +227,12 @@ class _Fence:
 
 
 def _evacuate(stage: stages.Stage, fence: _Fence, servers: Sequence[drills.Server]) -> float:
-    """Fence the host and evacuate its servers; gives when Nova says that the first one runs."""
+    """Fence the host and evacuate its servers; return when the first server is active."""
     with futures.ThreadPoolExecutor() as pool:
         fenced = pool.submit(fence.close)
         stage.drill.force_down(stages.HOME)
-        # A guest that asks a dead one for its lock, just before that is kept away, waits for the
-        # answer for half a minute.
+        # A guest that requests a lock from a dead client just before the client is blocked waits
+        # half a minute for an answer.
         fenced.result()
         for server in servers:
             stage.drill.act(server.id, 'evacuate', {'host': stages.OTHER})
@@ -245,7 +245,7 @@ def _evacuate(stage: stages.Stage, fence: _Fence, servers: Sequence[drills.Serve
 
 def _settle(stage: stages.Stage, pair: stages.Pair, event: float, wrong: list[str]
             ) -> tuple[dict[str, Any], outcome.Gap]:
-    """Let the servers be used for a while, and find out what their users have seen."""
+    """Use the servers for a while, and return what their users have measured."""
     stage.use(pair, _AFTER)
     summary, pings = stage.leave(pair)
     done = tuple(sorted(pair.client.ledger().values()))
@@ -267,19 +267,19 @@ def _settle(stage: stages.Stage, pair: stages.Pair, event: float, wrong: list[st
 
 
 def _outage(summary: Mapping[str, Any], event: float) -> outcome.Gap | None:
-    """Give the longest time without answers to pings since an accident."""
+    """Return the longest time without answers to pings since an accident."""
     return max((outcome.Gap(float(outage['began']), float(outage['ended']))
                 for outage in summary['outages'] if outage['ended'] > event),
                key=lambda gap: gap.seconds, default=None)
 
 
 def _return(stage: stages.Stage, wrong: list[str]) -> None:
-    """Let the host boot, and see that nobody has to do anything else."""
+    """Boot the host, and check that its return needs no operator."""
     try:
         stage.boot()
         stage.trusted()
-    except commands.CloudError as error:
-        wrong.append(f'{stages.HOME} has not returned by itself: {error}')
+    except commands.CloudError as exc:
+        wrong.append(f'{stages.HOME} has not returned by itself: {exc}')
 
 
 def _outcome(server: drills.Server, recovery: recoveries.Recovery, wanted: str) -> list[str]:
@@ -295,7 +295,7 @@ def _once(stage: stages.Stage, server: drills.Server) -> list[str]:
 
 
 def _elsewhere(stage: stages.Stage, server: drills.Server) -> list[str]:
-    """See that Nova knows where a server is, and that exactly one guest runs there."""
+    """Check that a server has left its first host, and runs only where Nova places it."""
     shown = stage.drill.show(server.id)
     host = shown['OS-EXT-SRV-ATTR:host']
     if host == stages.HOME or shown['status'] != 'ACTIVE':

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the accidents happen to: two servers on one host, and those who use them."""
+"""The stage of the scenarios: two servers on one host, and their users."""
 
 from collections.abc import Iterator
 import contextlib
@@ -19,23 +19,23 @@ from cloud.hosts import host as one_host
 from cloud.openstack import cloud as openstack_cloud
 from cloud.openstack import services
 
-# Where the servers are, and where those that are evacuated by hand go.
+# The host of the servers, and the destination of evacuations by hand.
 HOME, OTHER = 'cn1', 'cn2'
-# Seconds between two writes of the server that is not used for anything.
+# Seconds between two writes of the web server, which has no other work.
 _HEARTBEAT = 0.5
 # Seconds between two pings.
 _PING = 0.05
-# So many transactions tell that the database serves again.
+# Number of transactions after which the database counts as serving again.
 _ENOUGH = 20
-# Seconds: for a guest to boot and recover, and for a host to take work again.
+# Seconds for a guest to boot and recover, and for a host to accept work again.
 _TIMEOUT, _RETURN = 240.0, 240.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    """Two servers on one host, and who uses them.
+    """Two servers on one host, and their users.
 
-    :ivar web: says who it is, and writes now and then
+    :ivar web: a server that reports its identity, and writes from time to time
     """
 
     database: drills.Server
@@ -45,16 +45,16 @@ class Pair:
 
     @property
     def servers(self) -> tuple[drills.Server, drills.Server]:
-        """Both."""
+        """Return both servers."""
         return self.database, self.web
 
 
 class Stage:
-    """A cloud with hosts, on which accidents happen.
+    """A cloud with compute hosts for the scenarios.
 
-    :param cloud: one with hosts, which is up
-    :param scratch: for what clients say
-    :raises CloudError: whatever is asked for does not come to pass
+    :param cloud: a running cloud with hosts
+    :param scratch: the directory for the logs of clients
+    :raises CloudError: an expected condition is not reached in time
     """
 
     def __init__(self, cloud: openstack_cloud.Cloud, scratch: pathlib.Path,
@@ -72,16 +72,16 @@ class Stage:
 
     @property
     def home(self) -> one_host.Host:
-        """The host that has accidents."""
+        """Return the host that has the accidents."""
         return self.cloud.host(HOME)
 
     # Servers
 
     @contextlib.contextmanager
     def servers(self, *options: str) -> Iterator[Pair]:
-        """Have two new servers that are used while the context lasts.
+        """Provide two new servers with users while the context lasts.
 
-        :param options: of the database's client
+        :param options: options of the database's client
         """
         self._count += 1
         made: list[str] = []
@@ -98,7 +98,7 @@ class Stage:
                 for server in pair.servers:
                     self.answers(server)
                 self.get(web, f'/cgi-bin/heartbeat?{_HEARTBEAT:g}')
-                # Whoever leaves says how things are, for the last time.
+                # `leave` sets the state of the screen, so the state is reset after it.
                 undo.callback(setattr, self.screen, 'state', str)
                 undo.callback(self.leave, pair)
                 pair.client.start(*options)
@@ -110,7 +110,7 @@ class Stage:
 
     @contextlib.contextmanager
     def small(self) -> Iterator[tuple[drills.Server, users.Pinger]]:
-        """Have one new server alone, which is up seconds after its start, and is pinged."""
+        """Provide one new small server, which boots within seconds, and is pinged."""
         self._count += 1
         made: list[str] = []
         with contextlib.ExitStack() as undo:
@@ -130,28 +130,28 @@ class Stage:
                         lambda: self.cloud.tenant.answers(server.address), _TIMEOUT)
 
     def pinged(self, pinger: users.Pinger, event: float) -> None:
-        """Wait until there are answers again, after an accident."""
+        """Wait until pings are answered again after an accident."""
         self.drill.wait('pings to be answered again', lambda: any(
             outage['more']['ended'] > event for outage in pinger.events('outage')), _TIMEOUT)
 
     def get(self, server: drills.Server, path: str) -> str:
-        """Ask the small server over HTTP, as a tenant."""
+        """Return the small server's answer to an HTTP request of a tenant."""
         return self.cloud.tenant.run(['curl', '-sS', '--retry', '5', '--retry-connrefused',
                                       '--max-time', '10',
                                       f'http://{server.address}{path}']).strip()
 
     def use(self, pair: Pair, seconds: float) -> None:
-        """Let the database be used for a while."""
+        """Wait while the database is used."""
         with self.screen.busy(f'the database is used, {seconds:g} s'):
             time.sleep(seconds)
 
     def leave(self, pair: Pair) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Let nobody use the servers any more; gives what both users have seen."""
+        """Stop the users of the servers, and return the summaries of both."""
         self.screen.state = lambda: self._state(pair, used=False)
         return pair.client.stop(), pair.pinger.stop()
 
     def served(self, pair: Pair) -> float:
-        """Wait until both servers serve again; gives since when the database does."""
+        """Wait until both servers serve again; return the time of the database's return."""
         known = pair.client.acknowledged()
         self.drill.wait('the database to serve again', lambda: (
             pair.client.acknowledged() >= known + _ENOUGH), _TIMEOUT)
@@ -162,20 +162,20 @@ class Stage:
     # The host
 
     def kill(self) -> float:
-        """Switch the servers' host off at once; gives when."""
+        """Switch the servers' host off at once, and return the time."""
         event = time.time()
         self.home.kill()
         self.screen.say(f'{HOME} is dead: every process on it was killed')
         return event
 
     def boot(self) -> None:
-        """Start the servers' host again, and wait until it takes work, without doing more."""
+        """Boot the servers' host, and wait until it accepts work, without further help."""
         with self.screen.busy(f'{HOME} boots, is cleaned, and takes work again'):
             self.home.boot()
             self.cloud.wait_ready(_RETURN)
 
     def mend(self) -> None:
-        """Let the servers' host take work again, whatever an operator has to do for that."""
+        """Return the servers' host to service, with all steps of an operator."""
         self.home.heal()
         self.home.boot()
         self.drill.bring_up(HOME)
@@ -184,7 +184,7 @@ class Stage:
     # The engine
 
     def engines(self, on: bool) -> None:
-        """Let the engines run, or not."""
+        """Start or stop the engines."""
         for number in self.cloud.settings.engine_numbers:
             name = services.engine(number)
             if on:
@@ -200,21 +200,21 @@ class Stage:
         self.drill.wait('the engine to trust all hosts', self._all_trusted, _RETURN)
 
     def recovery(self, server: drills.Server) -> recoveries.Recovery | None:
-        """The latest recovery of a server that is known of; None if there is none."""
+        """Return the latest recovery of a server; None if there is none, or no answer."""
         try:
             return self.engine.latest(server.id)
         except keystone_exceptions.ClientException:
             return None
 
     def begun(self, server: drills.Server) -> None:
-        """Wait until the engine has started a backup, or has done with the server already."""
+        """Wait until the engine has started a backup of a server, or ended its recovery."""
         def found() -> bool:
             recovery = self.recovery(server)
             return recovery is not None and (recovery.over or recovery.begun('race'))
         self.drill.wait(f'the engine to start a backup of {server.name}', found, _TIMEOUT)
 
     def ended(self, server: drills.Server) -> recoveries.Recovery:
-        """Wait until the engine has done with a server, and give its recovery."""
+        """Wait until the engine has ended the recovery of a server, and return the recovery."""
         def found() -> recoveries.Recovery | None:
             recovery = self.recovery(server)
             return recovery if recovery is not None and recovery.over else None
@@ -241,15 +241,15 @@ class Stage:
 
     def _remove(self, made: list[str]) -> None:
         with self.screen.busy('the servers are removed'):
-            # First, or else Nova deletes a server of a host that is down without its host.
+            # Mend the host first: Nova deletes a server on a dead host without its host's help.
             self.mend()
             for server_id in made:
                 self.drill.delete(server_id)
 
     def _state(self, pair: Pair, *, used: bool = True) -> str:
-        """How things are, in a line.
+        """Return the state of hosts, database and recoveries in one line.
 
-        :param used: whether somebody uses the database
+        :param used: whether the database has a client
         """
         words = [f'{host.name} {host.state}' + (' (cut off)' if host.cuts else '')
                  for host in self.cloud.hosts if host.state != one_host.RUNNING or host.cuts]
@@ -264,7 +264,7 @@ class Stage:
 
 
 def _recovery(server: drills.Server, recovery: recoveries.Recovery | None) -> list[str]:
-    """How far a recovery is."""
+    """Return the progress of a recovery."""
     if recovery is None:
         return []
     if recovery.over:

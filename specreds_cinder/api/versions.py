@@ -33,8 +33,8 @@ def negotiated(action: _Action) -> _Action:
             with wsgi.ResourceExceptionHandler():
                 version = str(_asked(req))
                 answer = action(self, req, **arguments)
-        except wsgi.Fault as fault:
-            _stamp(fault.wrapped_exc.headers, version)
+        except wsgi.Fault as exc:
+            _stamp(exc.wrapped_exc.headers, version)
             raise
         if not isinstance(answer, wsgi.ResponseObject):
             answer = wsgi.ResponseObject(answer)

@@ -18,7 +18,7 @@ class SuperpositionsClient(base.Client):
         return self.ask('POST', _PATH, expect=201, body={'superposition': asked})
 
     def list_superpositions(self, *, detail: bool = False, **query: Any) -> Any:
-        """List superpositions: ``state``, ``server_id``, ``volume_id``, ``all_tenants``, …"""
+        """List superpositions, filtered by ``state``, ``server_id``, ``volume_id``, etc."""
         return self.ask('GET', f'{_PATH}/detail' if detail else _PATH, query=query)
 
     def show_superposition(self, superposition_id: str) -> Any:
