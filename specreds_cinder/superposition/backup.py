@@ -63,7 +63,7 @@ class OnlineMerge(abc.ABC):
 
     @abc.abstractmethod
     def release(self, record: records.Record) -> None:
-        """Give up the overlays, which are about to be removed."""
+        """Release the overlays, which are about to be removed."""
 
 
 class Backup(Durability, OnlineMerge):

@@ -68,7 +68,7 @@ def text(host: str) -> str:
 
 
 def _left_out(line: str) -> bool:
-    """Tell whether a line sets an option that is a secret, or that backups have otherwise."""
+    """Report whether a line sets an option that is a secret, or that backups have otherwise."""
     option = _OPTION.match(line)
     return option is not None and re.sub(r'[\s_-]+', '_', option[1]) in _LEFT_OUT
 
