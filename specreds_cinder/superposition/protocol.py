@@ -444,7 +444,9 @@ class Protocol:
         for _ in range(_FENCE_ROUNDS):
             report = self._sweep(record, thorough=True)
             now = self._primary(record, attended=True)
-            if now <= known or report.dirty:
+            # Also where the report is dirty: a newcomer would write beside the version that is
+            # started again.
+            if now <= known:
                 return report, record
             known |= now
             record = self._fencing(record, tuple(sorted(known)))

@@ -169,6 +169,15 @@ class FenceTest(protocol_base.ProtocolTestCase):
         self.assertEqual(b'\x4c' * 4096, self.contents(self.volume)[:4096])
         self.assert_nothing_left(self.record)
 
+    def test_newcomer_beside_a_late_dirty_primary_is_fenced(self) -> None:
+        came: list[str] = []
+        with sp.trace.observe(self.at('fence', 'before', lambda: self.primary.write(0, 0x4c))), \
+                sp.trace.observe(self.at('fence', 'after',
+                                         lambda: came.append(self.open_image()))):
+            report = self.protocol.collapse(self.record)
+        self.assertEqual('late-dirty', report.outcome)
+        self.assertIn(came[0], self.fenced())
+
     def test_second_sweep_never_stops_early(self) -> None:
         self.protocol.abort(self.record)
         record = self.superpose(self.volume, self.make_volume())
