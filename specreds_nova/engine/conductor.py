@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Works on recoveries: takes their jobs in order, as many at a time as there are slots."""
 
+from collections.abc import Sequence
 from concurrent import futures
 import threading
 import time
@@ -12,6 +13,8 @@ from specreds_nova.engine import flows as kept_flows
 from specreds_nova.engine import jobs
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import flow
+from specreds_nova.engine.recovery import order as orders
+from specreds_nova.engine.recovery import policies
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import working
 
@@ -39,6 +42,8 @@ class Conductor:
         self._flows = flows
         self._worker = working.Worker(world, flows.run, name)
         self._slots = slots
+        self._order = orders.Order(world.options.dispatch_policy, slots,
+                                   world.options.tenant_priority_max)
         self._lease = lease
         self._interval = interval
         self._pool = futures.ThreadPoolExecutor(_THREADS * slots, 'recovery')
@@ -61,19 +66,24 @@ class Conductor:
 
     # For the dispatcher
 
-    def reserve(self, recovery_id: str) -> bool:
-        """Keep a slot for a recovery that is about to be made; False if there is none."""
+    def expect(self, recoveries: Sequence[model.Recovery]) -> None:
+        """Note which recoveries are about to be made."""
+        self._order.note(map(policies.of, recoveries), self._world.clock.now())
+
+    def reserve(self, recovery: model.Recovery) -> bool:
+        """Keep a slot for a recovery that is about to be made; False if there is none for it."""
         try:
             if self._stopped.is_set() or self._world.choices.full():
                 return False
         except exception.Unreachable:
             return False
+        wanted, now = policies.of(recovery), self._world.clock.now()
         with self._lock:
-            if len(self._racing) >= self._slots:
+            if not self._order.admits(wanted, self._racing, now):
                 return False
-            self._running.add(recovery_id)
-            self._racing.add(recovery_id)
-        self._world.choices.enter(recovery_id)
+            self._running.add(recovery.id)
+            self._racing.add(recovery.id)
+        self._world.choices.enter(recovery.id)
         return True
 
     def release(self, recovery_id: str) -> None:
@@ -163,29 +173,39 @@ class Conductor:
                 LOG.warning('the claims of this engine may run out: %s', exc)
 
     def _take(self) -> None:
-        """Take as many jobs as there are slots."""
+        """Take as many jobs as there are slots, in the order of the policy."""
         if not self._free():
             return
-        for posted in self._board.unclaimed():
-            if self._stopped.is_set() or not self._free() or self._world.choices.full():
-                return
-            with self._lock:
-                ours = posted.recovery in self._running
-                if not ours:
-                    self._running.add(posted.recovery)
-                    self._racing.add(posted.recovery)
-            claimed = False
-            try:
-                # Ours, too, if the lease has run out meanwhile.
-                claimed = self._board.claim(posted)
-            finally:
-                if not ours and not claimed:
-                    self._forget(posted.recovery)
-            if claimed and ours:
+        jobs_by_id = {posted.recovery: posted for posted in self._board.unclaimed()}
+        with self._lock:
+            ours = self._running & jobs_by_id.keys()
+        for recovery_id in ours:
+            # The lease has run out meanwhile, or they were posted again.
+            posted = jobs_by_id.pop(recovery_id)
+            if self._board.claim(posted):
                 self._add(posted)
-            elif claimed:
-                self._world.choices.enter(posted.recovery)
-                self._pool.submit(self._work, posted.recovery, None, posted)
+        waiting = [posted.waiting for posted in jobs_by_id.values()]
+        for turn in self._order.begin(waiting, self._held, self._world.clock.now()):
+            if self._stopped.is_set() or self._world.choices.full():
+                return
+            self._take_one(jobs_by_id[turn.id])
+
+    def _take_one(self, posted: jobs.Posted) -> None:
+        """Work on a job if nobody else was faster."""
+        with self._lock:
+            if posted.recovery in self._running:
+                return
+            self._running.add(posted.recovery)
+            self._racing.add(posted.recovery)
+        claimed = False
+        try:
+            claimed = self._board.claim(posted)
+        finally:
+            if not claimed:
+                self._forget(posted.recovery)
+        if claimed:
+            self._world.choices.enter(posted.recovery)
+            self._pool.submit(self._work, posted.recovery, None, posted)
 
     def _add(self, posted: jobs.Posted) -> None:
         """Be done with a job when the others of its recovery are."""
@@ -198,8 +218,12 @@ class Conductor:
             self._board.abandon(posted)
 
     def _free(self) -> bool:
+        return len(self._held()) < self._slots
+
+    def _held(self) -> set[str]:
+        """Return the recoveries that hold a slot."""
         with self._lock:
-            return len(self._racing) < self._slots
+            return set(self._racing)
 
     def _forget(self, recovery_id: str) -> None:
         self._world.choices.leave(recovery_id)

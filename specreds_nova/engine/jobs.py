@@ -31,7 +31,7 @@ from taskflow.jobs.backends import impl_etcd
 
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
-from specreds_nova.engine.recovery import fairness
+from specreds_nova.engine.recovery import policies
 
 LOG = logging.getLogger(__name__)
 
@@ -41,6 +41,8 @@ _PATH = 'specreds'
 _TIMEOUT = 2.0
 _CONNECTIONS = 64
 _API = '/v3/'
+# Sequence numbers of jobs are microseconds since the epoch.
+_PER_SECOND = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,15 +54,17 @@ class Posted:
 
     recovery: str
     project: str
+    host: str
     priority: int
     expected: float | None
     sequence: int
     job: Any
 
     @property
-    def order(self) -> tuple[float, ...]:
-        """What comes first, of the same project and priority, is the least."""
-        return (float('inf') if self.expected is None else self.expected, self.sequence)
+    def waiting(self) -> policies.Waiting:
+        """Return what its turn depends on."""
+        return policies.Waiting(self.recovery, self.project, self.host, self.priority,
+                                self.expected, self.sequence / _PER_SECOND)
 
 
 class Board:
@@ -73,14 +77,11 @@ class Board:
     :param client: of etcd
     :param who: the engine's name
     :param lease: seconds for which a claim holds if it is not renewed
-    :param tenant_max: the highest priority that tenants can give
     """
 
-    def __init__(self, client: etcd3gw.Etcd3Client, who: str, lease: int,
-                 tenant_max: int = 0) -> None:
+    def __init__(self, client: etcd3gw.Etcd3Client, who: str, lease: int) -> None:
         self._board = _Board(client, who, lease)
         self._who = who
-        self._tenant_max = tenant_max
 
     def post(self, recovery: model.Recovery, *, ours: bool = False) -> Posted:
         """Have a recovery worked on.
@@ -88,16 +89,14 @@ class Board:
         :param ours: claim it at once
         """
         job = _asked(lambda: self._board.put(recovery.id, {
-            'project': recovery.project, 'priority': recovery.priority,
-            'expected': recovery.expected}, ours))
+            'project': recovery.project, 'host': recovery.host,
+            'priority': recovery.priority, 'expected': recovery.expected}, ours))
         return _posted(job)
 
     def unclaimed(self) -> list[Posted]:
-        """Give the jobs that nobody works on, the most urgent first, projects in turn."""
+        """Return the jobs that nobody works on, in the order in which they were posted."""
         found = _asked(lambda: self._board.look()[0])
-        return fairness.ordered(
-            map(_posted, found), lambda posted: posted.priority, lambda posted: posted.project,
-            lambda posted: posted.order, self._tenant_max)
+        return sorted(map(_posted, found), key=lambda posted: posted.sequence)
 
     def known(self) -> set[str]:
         """Give the recoveries of which there are jobs, whoever works on them."""
@@ -225,13 +224,13 @@ def from_conf(conf: cfg.ConfigOpts) -> Board:
     client = etcd3gw.Etcd3Client(
         host=options.jobboard_host, port=options.jobboard_port,
         protocol=options.jobboard_protocol, timeout=_TIMEOUT, api_path=_API, session=session)
-    return Board(client, options.name, options.job_lease, options.tenant_priority_max)
+    return Board(client, options.name, options.job_lease)
 
 
 def _posted(job: Any) -> Posted:
     details = job.details
-    return Posted(job.name, details.get('project', ''), details.get('priority', 0),
-                  details.get('expected'), job.sequence, job)
+    return Posted(job.name, details.get('project', ''), details.get('host', ''),
+                  details.get('priority', 0), details.get('expected'), job.sequence, job)
 
 
 def _asked(ask: Callable[[], _T]) -> _T:

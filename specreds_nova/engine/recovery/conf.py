@@ -3,6 +3,8 @@
 
 from oslo_config import cfg
 
+from specreds_nova.engine.recovery import policies
+
 PROMOTE = 'promote'
 EVACUATE = 'evacuate'
 
@@ -59,6 +61,15 @@ OPTIONS: list[cfg.Opt] = [
                     'which tenants write: it orders the servers of a project among themselves. '
                     'Only the extra spec specreds:priority of a flavor can give more, and have '
                     'servers recovered before those of all projects.'),
+    cfg.StrOpt('dispatch_policy', default=policies.SJF, choices=[
+        (policies.FIFO, 'a queue for each failed host, with an even share of the slots'),
+        (policies.CFCFS, 'one queue, in the order in which recoveries were made'),
+        (policies.SJF, 'projects in turn, and the shortest of each first'),
+        (policies.DARC, 'the shortest of all projects first, with slots that long ones leave to '
+                        'short ones')],
+        help='In which order waiting recoveries get slots. What operators give a priority comes '
+             'first under each of them. All but darc leave no slot free that a recovery could '
+             'use, but for the shares of fifo.'),
     # How often.
     cfg.FloatOpt('again_after', default=60.0, min=1.0,
                  help='Seconds after which there is another recovery of a server whose primary '

@@ -14,6 +14,8 @@ from specreds_nova.engine.detection import gates
 from specreds_nova.engine.detection import servers
 from specreds_nova.engine.recovery import ahead
 from specreds_nova.engine.recovery import fairness
+from specreds_nova.engine.recovery import kinds
+from specreds_nova.engine.recovery import policies
 from specreds_nova.engine.recovery import restarting
 from specreds_nova.engine.recovery import run as runs
 
@@ -40,7 +42,10 @@ FactsOf = Callable[[str, Mapping[str, Any] | None], gates.Facts]
 class Work(Protocol):
     """Where recoveries are worked on."""
 
-    def reserve(self, recovery_id: str) -> bool:
+    def expect(self, recoveries: Sequence[model.Recovery]) -> None:
+        """Note which recoveries are about to be made: what they get depends on all of them."""
+
+    def reserve(self, recovery: model.Recovery) -> bool:
         """Have this engine work on a recovery that is about to be made; False if it cannot."""
 
     def release(self, recovery_id: str) -> None:
@@ -159,7 +164,7 @@ class Dispatcher:
                         name, '; '.join(reasons))
             return None
         crash = dataclasses.replace(host, since=world.clock.now(), why=tuple(why))
-        return None if self._begin([self._new(crash, server, None)]) else \
+        return None if self._begin([self._new(crash, server, None, crash.since)]) else \
             'another recovery of it is under way'
 
     def _against(self, host: model.Host, server: model.Server | None,
@@ -193,12 +198,13 @@ class Dispatcher:
                  if self._protected(server)]
         due = [server for server in found if server.id not in active
                and (not again or self._due(host, server))]
-        expected = world.store.expected([server.id for server in due])
-        turns = fairness.ordered(
-            due, self._priority, lambda server: server.project,
-            lambda server: (expected.get(server.id, float('inf')), server.name),
-            world.options.tenant_priority_max)
-        return self._begin([self._new(host, server, expected.get(server.id)) for server in turns])
+        expected, now = kinds.expected(world.store, due), world.clock.now()
+        wanted = policies.ordered(
+            world.options.dispatch_policy,
+            [self._new(host, server, expected.get(server.id), now) for server in due],
+            world.options.tenant_priority_max, now)
+        self._work.expect(wanted)
+        return self._begin(wanted)
 
     def _reasons(self, host: model.Host, since: float, ours: bool = False) -> list[str]:
         """Say why nothing is to be done about a host.
@@ -253,22 +259,26 @@ class Dispatcher:
     def _priority(self, server: model.Server) -> int:
         return fairness.priority(server, self._world.options.tenant_priority_max)
 
-    def _new(self, host: model.Host, server: model.Server, expected: float | None
+    def _new(self, host: model.Host, server: model.Server, expected: float | None, now: float
              ) -> model.Recovery:
-        """Give a recovery that is not written down yet; this engine keeps a slot if it has one."""
-        recovery_id = str(uuid.uuid4())
-        ours = self._work.reserve(recovery_id)
+        """Return a recovery that is not written down yet."""
         return model.Recovery(
-            id=recovery_id, server=server.id, server_name=server.name, project=server.project,
-            host=host.name, suspected=host.since, why=host.why, priority=self._priority(server),
-            expected=expected, created=self._world.clock.now(), epoch=_FIRST if ours else 0,
-            engine=self._engine if ours else None)
+            id=str(uuid.uuid4()), server=server.id, server_name=server.name,
+            project=server.project, host=host.name, suspected=host.since, why=host.why,
+            priority=self._priority(server), expected=expected, created=now)
 
-    def _begin(self, wanted: Sequence[model.Recovery]) -> int:
+    def _reserved(self, recovery: model.Recovery) -> model.Recovery:
+        """Return a new recovery as this engine's if it keeps a slot for it."""
+        if not self._work.reserve(recovery):
+            return recovery
+        return dataclasses.replace(recovery, epoch=_FIRST, engine=self._engine)
+
+    def _begin(self, ordered: Sequence[model.Recovery]) -> int:
         """Write recoveries down, and have them worked on in that order; gives how many.
 
         All at once: one by one, the last ones would wait for what the first ones do by then.
         """
+        wanted = [self._reserved(recovery) for recovery in ordered]
         made: set[str] = set()
         try:
             made = self._world.store.create(wanted)

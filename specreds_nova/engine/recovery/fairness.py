@@ -29,6 +29,11 @@ def priority(server: model.Server, tenant_max: int) -> int:
     return min(_number(server.metadata.get(PRIORITY)) or 0, tenant_max)
 
 
+def level(priority_: int, tenant_max: int) -> int:
+    """Return what a priority counts among all projects: what tenants can give is 0 at most."""
+    return priority_ if priority_ > tenant_max else min(priority_, 0)
+
+
 def ordered(wanted: Iterable[_T], priority_of: Callable[[_T], int],
             project_of: Callable[[_T], str], rest: Callable[[_T], Any],
             tenant_max: int) -> list[_T]:
@@ -39,10 +44,9 @@ def ordered(wanted: Iterable[_T], priority_of: Callable[[_T], int],
     turns: collections.Counter[tuple[int, str]] = collections.Counter()
     keys = []
     for one in sorted(wanted, key=lambda one: (-priority_of(one), rest(one))):
-        found = priority_of(one)
-        level = found if found > tenant_max else min(found, 0)
-        turns[level, project_of(one)] += 1
-        keys.append(((-level, turns[level, project_of(one)], rest(one)), one))
+        its = level(priority_of(one), tenant_max)
+        turns[its, project_of(one)] += 1
+        keys.append(((-its, turns[its, project_of(one)], rest(one)), one))
     return [one for _, one in sorted(keys, key=lambda pair: pair[0])]
 
 

@@ -9,6 +9,7 @@ from oslo_log import log as logging
 from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine.recovery import conf
+from specreds_nova.engine.recovery import kinds
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import starting
 from specreds_nova.engine.recovery import verdict as verdicts
@@ -148,9 +149,15 @@ class _Race:
             return None
         run = self._run
         if self._missing == 0:
-            run.insist(run.world.store.learn, run.recovery.server, run.now - self._began)
+            self._learn(run.now - self._began)
             return verdicts.Verdict(verdicts.READY, str(status.get('ready_detail') or ''))
         return None
+
+    def _learn(self, seconds: float) -> None:
+        run = self._run
+        server = run.server()
+        if server is not None:
+            run.insist(kinds.learn, run.world.store, server, seconds)
 
     def _elsewhere(self) -> verdicts.Verdict | None:
         """Tell whether somebody has deleted or moved the server meanwhile."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Engines as simulated processes: their own dispatcher, janitor and worker, on a fake board."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from oslo_config import cfg
@@ -135,9 +135,12 @@ class Engine:
 
     # What the dispatcher has of a conductor
 
-    def reserve(self, recovery_id: str) -> bool:
+    def expect(self, recoveries: Sequence[model.Recovery]) -> None:
+        """Nothing depends on it."""
+
+    def reserve(self, recovery: model.Recovery) -> bool:
         """Work on it here, or not."""
-        del recovery_id
+        del recovery
         return self._hub.random.random() < 0.5
 
     def release(self, recovery_id: str) -> None:

@@ -18,6 +18,12 @@ from specreds_nova.tests.unit.engine.recovery import base
 _TIMEOUT = 20.0
 
 
+def _made(recovery_id: str, expected: float | None = None) -> model.Recovery:
+    """Return a recovery that is not written down yet."""
+    return model.Recovery(id=recovery_id, server='a', server_name='a', project='p', host='h1',
+                          suspected=1.0, expected=expected)
+
+
 class ConductorTest(base.WorldTest):
     """Jobs are taken in order, and brought to an end."""
 
@@ -82,16 +88,32 @@ class ConductorTest(base.WorldTest):
         conductor = self._conductor(slots=1)
         conductor.start()
         self._wait(lambda: self.begun == ['a'])
-        self.assertFalse(conductor.reserve('another'))
+        self.assertFalse(conductor.reserve(_made('another')))
         # Its server serves, and its disks are merged yet.
         conductor.serves(first.id)
         self._wait(lambda: self.begun == ['a', 'b'])
         self.held[first.id].set()
         self._wait(lambda: not self.board.known())
 
+    def test_a_slot_is_kept_for_a_short_one_under_darc(self) -> None:
+        self.world = self.make_world(dispatch_policy='darc')
+        conductor = self._conductor(slots=2)
+        short, first, second = _made('short', 5.0), _made('first', 60.0), _made('second')
+        conductor.expect([short, first, second])
+        self.assertTrue(conductor.reserve(first))
+        self.assertFalse(conductor.reserve(second))
+        self.assertTrue(conductor.reserve(short))
+
+    def test_short_ones_come_first(self) -> None:
+        for server, expected in (('unknown', None), ('long', 60.0), ('short', 5.0)):
+            self._posted(server, expected=expected)
+        self._conductor(slots=1).start()
+        self._wait(lambda: not self.board.known())
+        self.assertEqual(['short', 'long', 'unknown'], self.begun)
+
     def test_what_was_begun_here_needs_no_taking_over(self) -> None:
         conductor = self._conductor()
-        self.assertTrue(conductor.reserve('00000000-0000-4000-8000-000000000000'))
+        self.assertTrue(conductor.reserve(_made('00000000-0000-4000-8000-000000000000')))
         recovery = self.make_recovery('a', epoch=1, engine='e1')
         conductor.begin(recovery)
         self._wait(lambda: self.store.history[recovery.id].outcome and not self.board.known())
@@ -100,7 +122,7 @@ class ConductorTest(base.WorldTest):
     def test_what_others_do_not_know_of_is_worked_on_nevertheless(self) -> None:
         self.etcd.away = True
         conductor = self._conductor()
-        conductor.reserve('00000000-0000-4000-8000-000000000000')
+        conductor.reserve(_made('00000000-0000-4000-8000-000000000000'))
         recovery = self.make_recovery('a', epoch=1, engine='e1')
         conductor.begin(recovery)
         self._wait(lambda: self.store.history[recovery.id].outcome)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The board of jobs."""
 
+import time
 from typing import Any
 import uuid
 
@@ -33,20 +34,18 @@ class BoardTest(testtools.TestCase):
         [found] = self.two.unclaimed()
         return found
 
-    def test_what_is_urgent_comes_first_and_then_what_is_short(self) -> None:
-        wanted = [_recovery(priority=9), _recovery(priority=1, expected=2.0),
-                  _recovery(priority=1, expected=30.0), _recovery(priority=1), _recovery()]
-        for recovery in reversed(wanted):
+    def test_jobs_come_in_the_order_in_which_they_were_posted(self) -> None:
+        wanted = [_recovery(priority=1), _recovery(priority=9, expected=2.0), _recovery()]
+        for recovery in wanted:
             self.one.post(recovery)
         self.assertEqual([one.id for one in wanted],
                          [posted.recovery for posted in self.two.unclaimed()])
 
-    def test_projects_take_turns(self) -> None:
-        wanted = [_recovery(project=project) for project in ('a', 'a', 'a', 'b')]
-        for recovery in wanted:
-            self.one.post(recovery)
-        self.assertEqual([wanted[0].id, wanted[3].id, wanted[1].id, wanted[2].id],
-                         [posted.recovery for posted in self.two.unclaimed()])
+    def test_a_turn_depends_on_what_was_posted(self) -> None:
+        waiting = self._posted(priority=3, expected=2.5, host='h7').waiting
+        self.assertEqual(('p', 'h7', 3, 2.5), (
+            waiting.project, waiting.host, waiting.priority, waiting.expected))
+        self.assertAlmostEqual(time.time(), waiting.since, delta=3600.0)
 
     def test_one_engine_gets_a_job(self) -> None:
         posted = self._posted()

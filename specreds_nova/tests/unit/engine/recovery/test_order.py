@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which waiting recoveries get slots, by policy."""
+
+import collections
+from typing import Any
+
+import ddt
+import hypothesis
+from hypothesis import strategies
+import testtools
+
+from specreds_nova.engine.recovery import fairness
+from specreds_nova.engine.recovery import order
+from specreds_nova.engine.recovery import policies
+
+_MAX = 100
+_SHORT, _LONG = 5.0, 300.0
+_WAITING = strategies.lists(strategies.builds(
+    policies.Waiting, id=strategies.uuids().map(str), project=strategies.sampled_from('pq'),
+    host=strategies.sampled_from(['h1', 'h2', 'h3']),
+    priority=strategies.sampled_from([-7, 0, 50, 500, 900]),
+    expected=strategies.sampled_from([None, 0.5, _SHORT, 20.0, _LONG]),
+    since=strategies.sampled_from([0.0, 1.0, 900.0])), max_size=30, unique_by=lambda one: one.id)
+_POLICIES = strategies.sampled_from(sorted(policies.POLICIES))
+
+
+def _waiting(name: str, expected: float | None = None, **values: Any) -> policies.Waiting:
+    return policies.Waiting(**{
+        'id': name, 'project': 'p', 'host': 'h1', 'priority': 0, 'expected': expected,
+        'since': 0.0, 'name': name, **values})
+
+
+def _many(name: str, count: int, expected: float | None, **values: Any
+          ) -> list[policies.Waiting]:
+    return [_waiting(f'{name}{number:03d}', expected, **values) for number in range(count)]
+
+
+def _begun(policy: str, waiting: list[policies.Waiting], slots: int, now: float = 0.0
+           ) -> list[str]:
+    """Return the ids of those that begin at once in an engine that has nothing to do."""
+    running: set[str] = set()
+    for one in order.Order(policy, slots, _MAX).begin(waiting, running.copy, now):
+        running.add(one.id)
+    return [one.id for one in waiting if one.id in running]
+
+
+@ddt.ddt
+class OrderTest(testtools.TestCase):
+    """What each policy promises."""
+
+    def _ordered(self, policy: str, *waiting: policies.Waiting, now: float = 0.0) -> list[str]:
+        return [one.id for one in policies.POLICIES[policy].ordered(waiting, _MAX, now)]
+
+    @ddt.data(('fifo', ['b', 'd', 'c', 'a']), ('cfcfs', ['b', 'd', 'c', 'a']),
+              ('sjf', ['d', 'b', 'c', 'a']), ('darc', ['d', 'b', 'c', 'a']))
+    @ddt.unpack
+    def test_order(self, policy: str, expected: list[str]) -> None:
+        self.assertEqual(expected, self._ordered(
+            policy, _waiting('a', None, since=9.0), _waiting('b', 20.0),
+            _waiting('c', 100.0, since=2.0), _waiting('d', 5.0, since=1.0)))
+
+    def test_projects_take_turns_before_the_shortest(self) -> None:
+        waiting = [_waiting('a1', 1.0), _waiting('a2', 1.0), _waiting('b1', 300.0, project='q')]
+        self.assertEqual(['a1', 'b1', 'a2'], self._ordered('sjf', *waiting))
+        self.assertEqual(['a1', 'a2', 'b1'], self._ordered('darc', *waiting))
+
+    @ddt.data(*sorted(policies.POLICIES))
+    def test_operators_order_all(self, policy: str) -> None:
+        self.assertEqual(['c', 'a', 'b'], self._ordered(
+            policy, _waiting('a', 1.0), _waiting('b', 1.0, priority=-1),
+            _waiting('c', None, priority=200, since=5.0)))
+
+    def test_hosts_share_slots_evenly(self) -> None:
+        waiting = [*_many('a', 9, 5.0), *_many('b', 9, 5.0, host='h2', since=1.0)]
+        self.assertEqual(['a000', 'a001', 'b000', 'b001'], _begun('fifo', waiting, 4))
+        self.assertEqual(['a000', 'a001', 'a002', 'a003'], _begun('cfcfs', waiting, 4))
+
+    @ddt.data('cfcfs', 'sjf')
+    def test_no_slot_is_left_free(self, policy: str) -> None:
+        self.assertEqual(10, len(_begun(policy, [*_many('a', 6, None), *_many('b', 6, 1.0)], 10)))
+
+    def test_few_recoveries_all_begin(self) -> None:
+        waiting = [*_many('a', 3, None), *_many('b', 3, 5.0), *_many('c', 3, 60.0)]
+        self.assertEqual(9, len(_begun('darc', waiting, 100)))
+
+    def test_long_ones_leave_slots_to_short_ones_that_came_lately(self) -> None:
+        arranged = order.Order('darc', 10, _MAX)
+        arranged.note(_many('short', 60, 5.0), 0.0)
+        waiting = _many('long', 20, 100.0)
+        running: set[str] = set()
+        for now, begun in ((60.0, 8), (order.RECENT + 61.0, 10)):
+            for one in arranged.begin(waiting, running.copy, now):
+                running.add(one.id)
+            self.assertEqual(begun, len(running))
+            waiting = [one for one in waiting if one.id not in running]
+
+    def test_a_new_long_one_takes_no_slot_of_short_ones(self) -> None:
+        arranged = order.Order('darc', 2, _MAX)
+        arranged.note([_waiting('short', 5.0)], 0.0)
+        self.assertTrue(arranged.admits(_waiting('long', 100.0), [], 0.0))
+        self.assertFalse(arranged.admits(_waiting('more', 100.0), ['long'], 0.0))
+        self.assertTrue(arranged.admits(_waiting('short', 5.0), ['long'], 0.0))
+        self.assertFalse(arranged.admits(_waiting('again', 5.0), ['long', 'short'], 0.0))
+
+    def test_one_slot_serves_all_sizes(self) -> None:
+        self.assertEqual(['a000'], _begun('darc', _many('a', 2, None), 1))
+
+    def test_an_aged_one_goes_before_short_ones(self) -> None:
+        waiting = [_waiting('long', 100.0), _waiting('short', 5.0, since=99.0)]
+        self.assertEqual(['short', 'long'], self._ordered('darc', *waiting, now=99.0))
+        self.assertEqual(['long', 'short'], self._ordered('darc', *waiting, now=100.0))
+
+    def test_a_lower_priority_waits_for_what_waits_for_a_slot(self) -> None:
+        # A slot is kept for short ones of the higher priority.
+        waiting = [*_many('long', 3, 100.0, priority=500), _waiting('other', 1.0)]
+        arranged = order.Order('darc', 3, _MAX)
+        arranged.note([_waiting('gone', 5.0, priority=500)], 0.0)
+        running: set[str] = set()
+        for one in arranged.begin(waiting, running.copy, 1.0):
+            running.add(one.id)
+        self.assertEqual({'long000', 'long001'}, running)
+
+
+class PropertiesTest(testtools.TestCase):
+    """What holds of all that may come."""
+
+    @hypothesis.given(_POLICIES, _WAITING, strategies.randoms(use_true_random=False))
+    def test_order_depends_on_nothing_else(self, policy: str, waiting: list[policies.Waiting],
+                                           shuffle: Any) -> None:
+        other = list(waiting)
+        shuffle.shuffle(other)
+        of = policies.POLICIES[policy].ordered
+        self.assertEqual(of(waiting, _MAX, 1000.0), of(other, _MAX, 1000.0))
+        self.assertEqual(collections.Counter(waiting), collections.Counter(of(other, _MAX, 1e3)))
+
+    @hypothesis.given(_POLICIES, _WAITING, strategies.integers(1, 12))
+    def test_priorities_are_above_sizes(self, policy: str, waiting: list[policies.Waiting],
+                                        slots: int) -> None:
+        begun = set(_begun(policy, waiting, slots, 1000.0))
+        self.assertLessEqual(len(begun), slots)
+        levels = {started: [fairness.level(one.priority, _MAX) for one in waiting
+                            if (one.id in begun) == started] for started in (True, False)}
+        if levels[True] and levels[False] and policy != 'fifo':
+            self.assertGreaterEqual(min(levels[True]), max(levels[False]))
+        self.assertEqual(bool(waiting), bool(begun))
+
+    @hypothesis.given(strategies.integers(1, 30), strategies.integers(0, 40),
+                      strategies.integers(1, 40))
+    def test_no_slot_is_free_while_the_shortest_wait(self, slots: int, longs: int,
+                                                     shorts: int) -> None:
+        waiting = [*_many('long', longs, _LONG), *_many('short', shorts, _SHORT)]
+        begun = _begun('darc', waiting, slots)
+        short = sum(name.startswith('short') for name in begun)
+        self.assertEqual(min(slots, shorts), short)
+
+    @hypothesis.given(strategies.integers(1, 8), strategies.integers(1, 6))
+    def test_nobody_starves(self, slots: int, longs: int) -> None:
+        """Short ones come without end, more than there are slots for."""
+        arranged, running = order.Order('darc', slots, _MAX), dict[str, float]()
+        waiting = _many('long', longs, 30.0)
+        for moment in range(0, 1000, 5):
+            now = float(moment)
+            running = {name: until for name, until in running.items() if until > now}
+            waiting += _many(f'short{moment:04d}-', 2 * slots, _SHORT, since=now)
+            for one in arranged.begin(waiting, running.keys, now):
+                running[one.id] = now + (one.expected or 0.0)
+            waiting = [one for one in waiting if one.id not in running]
+            if not any(one.id.startswith('long') for one in waiting):
+                break
+        # Each waits until it is aged, then for those before it, one after the other at worst.
+        bound = policies.PATIENCE + 30.0 * (longs + 1) + 2 * _SHORT
+        self.assertLessEqual(now, bound)
