@@ -12,6 +12,7 @@ from keystoneauth1 import exceptions as keystone_exceptions
 from bench import cinder
 from bench import collapse
 from bench import disk
+from bench import dispatch
 from bench import environment
 from bench import exports
 from bench import failover
@@ -38,7 +39,7 @@ _CINDER = 'cinder'
 _NOVA = 'nova'
 _HOSTS = 2
 _FAILOVER = 'failover'
-_NAMES = (*_ON_CEPH, _CINDER, _NOVA, _FAILOVER)
+_NAMES = (*_ON_CEPH, _CINDER, _NOVA, _FAILOVER, dispatch.NAME)
 _FAILURES = (commands.CloudError, exports.ExportFailed, fio.FioFailed, trace.BadTrace,
              errors.SuperError, keystone_exceptions.ClientException, RuntimeError)
 Figures = dict[str, str | float]
@@ -139,6 +140,8 @@ def _run(args: argparse.Namespace) -> int:
         tell.say('60 servers of one simulated host')
         keep('scale', scale.run())
         names = (*names, *failover.MORE)
+    if dispatch.NAME in names:
+        keep(dispatch.NAME, dispatch.run(args.quick, args.figures))
     print(report.table(figures, names))
     for key in report.missed(figures):
         print(f'bar missed: {key}')

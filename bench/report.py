@@ -103,6 +103,14 @@ BARS = (
     Bar('faults.broker_outage_backups', 'backups started while the broker was gone', at_most=0),
     Bar('scale.sixty_servers_s', '60 servers of a host: until the last backup is to start (s)',
         at_most=3),
+    Bar('dispatch.bimodal.short_p99_9_cfcfs_over_darc',
+        'slowdown of short recoveries (p99.9), bimodal: cfcfs ÷ darc', at_least=8),
+    Bar('dispatch.extreme.short_p99_9_cfcfs_over_darc', '  extreme bimodal', at_least=8),
+    Bar('dispatch.rack.short_wait_p99_darc_over_fifo',
+        '4,000 recoveries at once: p99 wait of the short, darc ÷ fifo', at_most=0.1),
+    Bar('dispatch.rack.short_wait_p99_sjf_over_fifo', '  sjf ÷ fifo', at_most=0.1),
+    Bar('dispatch.rack.makespan_darc_over_cfcfs', '  until the last has ended, darc ÷ cfcfs',
+        at_most=1.05),
     Bar('scale.thousand_hosts_cpu', '1,000 hosts in one engine: share of a core', at_most=0.10),
 )
 

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long recoveries wait for a slot, by policy: the engine's own order, on a simulated clock.
+
+The mixes are those of Demoulin et al., *When Idling is Ideal* (SOSP 2021), in seconds instead of
+microseconds, with its 14 workers as slots. Recoveries come at random times, at a given share of
+what the slots can do. The slowdown of one is the time from its arrival to its end ÷ the time that
+it takes. Everything is seeded: the same version gives the same figures on any machine.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+import dataclasses
+import heapq
+import pathlib
+import random
+import statistics
+
+from bench import plots
+from bench import stats
+from specreds_nova.engine.recovery import order
+from specreds_nova.engine.recovery import policies
+
+NAME = 'dispatch'
+_POLICIES = (policies.FIFO, policies.CFCFS, policies.SJF, policies.DARC)
+_COLOURS = dict(zip(_POLICIES, ('#8c8c8c', '#4c72b0', '#55a868', '#c44e52'), strict=True))
+_SLOTS, _LOAD, _HOSTS = 14, 0.85, 7
+_COUNT, _QUICK_COUNT = 40_000, 8_000
+_SEED = 1
+# What has come by then found an engine with too little to do.
+_WARM_UP = 0.1
+_PERCENTILES = {'p50': 500, 'p99': 990, 'p99_9': 999}
+_TENANT_MAX = 100
+
+# Of each type: seconds, and share of all recoveries.
+MIXES: dict[str, dict[str, tuple[float, float]]] = {
+    'bimodal': {'short': (1.0, 0.5), 'long': (100.0, 0.5)},
+    'extreme': {'short': (0.5, 0.995), 'long': (500.0, 0.005)},
+    'tpcc': {'payment': (5.7, 0.44), 'order_status': (6.0, 0.04), 'new_order': (20.0, 0.44),
+             'delivery': (88.0, 0.04), 'stock_level': (100.0, 0.04)},
+}
+# A rack fails: hosts, their servers, and how many recoveries an engine works on.
+_RACK_HOSTS, _RACK_SLOTS = 40, 100
+_RACK = {'short': (5.0, 80), 'long': (300.0, 20)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Recovery:
+    """A recovery of the simulation."""
+
+    kind: str
+    at: float
+    seconds: float
+    host: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Served:
+    """A recovery, and how long it waited."""
+
+    recovery: Recovery
+    wait: float
+
+    @property
+    def slowdown(self) -> float:
+        """Return how many times as long as alone it took."""
+        return (self.wait + self.recovery.seconds) / self.recovery.seconds
+
+
+def run(quick: bool, figures: pathlib.Path) -> dict[str, float]:
+    """Play all mixes by each policy, draw them, and return the figures for the JSON."""
+    found: dict[str, float] = {}
+    for mix, kinds in MIXES.items():
+        wanted = arrivals(kinds, _QUICK_COUNT if quick else _COUNT)
+        skipped = int(_WARM_UP * len(wanted))
+        for policy in _POLICIES:
+            served = play(policy, wanted, _SLOTS)[skipped:]
+            for kind in kinds:
+                found |= _named(f'{NAME}.{mix}.{policy}.{kind}.slowdown', [
+                    one.slowdown for one in served if one.recovery.kind == kind])
+    for policy in _POLICIES:
+        served = play(policy, rack(), _RACK_SLOTS)
+        for kind in _RACK:
+            found |= _named(f'{NAME}.rack.{policy}.{kind}.wait_s', [
+                one.wait for one in served if one.recovery.kind == kind])
+        found[f'{NAME}.rack.{policy}.makespan_s'] = max(
+            one.recovery.at + one.wait + one.recovery.seconds for one in served)
+    found |= _compared(found)
+    figures.mkdir(parents=True, exist_ok=True)
+    _draw(figures / f'{NAME}.png', found)
+    return found
+
+
+def arrivals(kinds: Mapping[str, tuple[float, float]], count: int) -> list[Recovery]:
+    """Return recoveries at random times, as many as the load has it on average."""
+    dice = random.Random(_SEED)
+    mean = sum(seconds * share for seconds, share in kinds.values())
+    rate, now, made = _LOAD * _SLOTS / mean, 0.0, []
+    names, weights = list(kinds), [share for _, share in kinds.values()]
+    for kind in dice.choices(names, weights, k=count):
+        now += dice.expovariate(rate)
+        made.append(Recovery(kind, now, kinds[kind][0], f'h{dice.randrange(_HOSTS)}'))
+    return made
+
+
+def rack() -> list[Recovery]:
+    """Return the recoveries of all servers of a rack, in random order, at one moment."""
+    made = [Recovery(kind, 0.0, seconds, f'h{host}') for host in range(_RACK_HOSTS)
+            for kind, (seconds, count) in _RACK.items() for _ in range(count)]
+    random.Random(_SEED).shuffle(made)
+    return made
+
+
+def play(policy: str, wanted: Sequence[Recovery], slots: int) -> list[Served]:
+    """Return the recoveries with their waits, each in an engine with this policy.
+
+    :param wanted: in the order of their arrival
+    """
+    arranged = order.Order(policy, slots, _TENANT_MAX)
+    waiting: dict[str, policies.Waiting] = {}
+    running: set[str] = set()
+    ends: list[tuple[float, str]] = []
+    began: dict[str, float] = {}
+    by_id = {f'{number:06d}': one for number, one in enumerate(wanted)}
+    coming = iter([*((one.at, name) for name, one in by_id.items()), (float('inf'), '')])
+    next_at, name = next(coming)
+    while name or ends:
+        now = min(next_at, ends[0][0] if ends else next_at)
+        while ends and ends[0][0] <= now:
+            running.discard(heapq.heappop(ends)[1])
+        new = []
+        while name and next_at <= now:
+            new.append(_waiting(name, by_id[name]))
+            next_at, name = next(coming)
+        arranged.note(new, now)
+        waiting |= {one.id: one for one in new}
+        if len(running) == slots:
+            continue
+        for one in arranged.begin(list(waiting.values()), lambda: running, now):
+            running.add(one.id)
+            began[one.id] = now
+            heapq.heappush(ends, (now + by_id[one.id].seconds, one.id))
+            del waiting[one.id]
+    return [Served(one, began[name] - one.at) for name, one in by_id.items()]
+
+
+def _waiting(name: str, one: Recovery) -> policies.Waiting:
+    return policies.Waiting(name, 'p', one.host, 0, one.seconds, one.at)
+
+
+def _named(key: str, values: Iterable[float]) -> dict[str, float]:
+    cuts = statistics.quantiles(values, n=1000, method='inclusive')
+    return {f'{key}_{name}': round(cuts[place - 1], 3) for name, place in _PERCENTILES.items()}
+
+
+def _compared(found: Mapping[str, float]) -> dict[str, float]:
+    """Return the figures that have a bar, but for those of one policy alone."""
+    def ratio(what: str, one: str, other: str) -> float:
+        return round(found[what.format(one)] / found[what.format(other)], 4)
+    slowdown = f'{NAME}.{{}}.{{{{}}}}.short.slowdown_p99_9'.format
+    return {
+        f'{NAME}.bimodal.short_p99_9_cfcfs_over_darc':
+            ratio(slowdown('bimodal'), policies.CFCFS, policies.DARC),
+        f'{NAME}.extreme.short_p99_9_cfcfs_over_darc':
+            ratio(slowdown('extreme'), policies.CFCFS, policies.DARC),
+        f'{NAME}.rack.short_wait_p99_darc_over_fifo':
+            ratio(f'{NAME}.rack.{{}}.short.wait_s_p99', policies.DARC, policies.FIFO),
+        f'{NAME}.rack.short_wait_p99_sjf_over_fifo':
+            ratio(f'{NAME}.rack.{{}}.short.wait_s_p99', policies.SJF, policies.FIFO),
+        f'{NAME}.rack.makespan_darc_over_cfcfs':
+            ratio(f'{NAME}.rack.{{}}.makespan_s', policies.DARC, policies.CFCFS),
+    }
+
+
+def _draw(path: pathlib.Path, found: Mapping[str, float]) -> None:
+    note = f'{_SLOTS} slots, load {_LOAD:g}, simulated clock; lower is better'
+    with plots.drawing(path, 'Slowdown of recoveries by type (p99.9)', note, panels=3) as panels:
+        for plot, (mix, kinds) in zip(panels, MIXES.items(), strict=True):
+            series = [plots.Series(policy, _COLOURS[policy], {
+                place: stats.summary([found[f'{NAME}.{mix}.{policy}.{kind}.slowdown_p99_9']])
+                for place, kind in enumerate(kinds)}) for policy in _POLICIES]
+            plots.groups(plot, series, {place: f'{kind}\n{seconds:g} s' for place, (
+                kind, (seconds, _)) in enumerate(kinds.items())})
+            plots.label(plot, mix, 'slowdown (logarithmic)', log=True, room=4.0)
