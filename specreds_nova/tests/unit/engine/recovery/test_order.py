@@ -158,7 +158,7 @@ class PropertiesTest(testtools.TestCase):
         """Short ones come without end, more than there are slots for."""
         arranged, running = order.Order('darc', slots, _MAX), dict[str, float]()
         waiting = _many('long', longs, 30.0)
-        for moment in range(0, 1000, 5):
+        for moment in range(0, 300, 5):
             now = float(moment)
             running = {name: until for name, until in running.items() if until > now}
             waiting += _many(f'short{moment:04d}-', 2 * slots, _SHORT, since=now)
