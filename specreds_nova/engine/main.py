@@ -39,6 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.signal(number, lambda *_: ended.set())
     try:
         engine = service.Engine(conf)
+        engine.on_failure = ended.set
         engine.start()
     except (exception.EngineError, OSError, ValueError) as exc:
         print(f'specreds-engine: {exc}', file=sys.stderr)
@@ -47,8 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not engine.stop():
         # Whoever does not answer is not waited for: others go on with it already.
         sys.stderr.flush()
-        os._exit(0)
-    return 0
+        os._exit(int(engine.failed.is_set()))
+    return int(engine.failed.is_set())
 
 
 if __name__ == '__main__':

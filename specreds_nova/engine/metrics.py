@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What one engine counts, for Prometheus. Sums over all engines are the cloud's."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+import socket
+import socketserver
+import threading
+from typing import Any
+from wsgiref import simple_server
 
 import prometheus_client
 from prometheus_client import registry
@@ -9,8 +14,28 @@ from prometheus_client import registry
 from specreds_nova.engine import model
 
 _RECOVERY_STATES = (model.QUEUED, model.RACING, model.COMMITTED, model.MERGING)
+_HEALTH = '/health'
 # From a compare-and-swap to a merge that takes minutes.
 _STEP_BUCKETS = (.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
+
+
+class _Server(socketserver.ThreadingMixIn, simple_server.WSGIServer):
+    """Answers each request in a thread of its own."""
+
+    daemon_threads = True
+
+
+class _Server6(_Server):
+    """The same over IPv6."""
+
+    address_family = socket.AF_INET6
+
+
+class _Handler(simple_server.WSGIRequestHandler):
+    """Logs no requests."""
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Do not."""
 
 
 class Metrics:
@@ -83,12 +108,29 @@ class Metrics:
         """Note how many backups run."""
         self._backups.set(running)
 
-    def serve(self, port: int, host: str = '0.0.0.0') -> None:
-        """Answer ``/metrics`` from a thread of its own, as long as the process runs.
+    def serve(self, port: int, host: str, problems: Callable[[], list[str]]) -> int:
+        """Answer ``/metrics`` and ``/health`` from threads, as long as the process runs.
 
+        :param port: 0 for any that is free
+        :param problems: returns what is wrong with the process
+        :returns: the port
         :raises OSError: the port is in use
         """
-        prometheus_client.start_http_server(port, host, registry=self._registry)
+        metrics: Callable[[Any, Any], list[bytes]] = prometheus_client.make_wsgi_app(
+            self._registry)
+
+        def answer(environ: Any, start: Any) -> Iterable[bytes]:
+            if environ.get('PATH_INFO') != _HEALTH:
+                return metrics(environ, start)
+            found = problems()
+            start('503 Service Unavailable' if found else '200 OK',
+                  [('Content-Type', 'text/plain; charset=utf-8')])
+            return ['\n'.join([*(found or ['ok']), '']).encode()]
+
+        server = simple_server.make_server(
+            host, port, answer, _Server6 if ':' in host else _Server, _Handler)
+        threading.Thread(target=server.serve_forever, name='metrics', daemon=True).start()
+        return server.server_port
 
     def text(self) -> str:
         """Give what Prometheus gets."""

@@ -19,6 +19,7 @@ from specreds_nova.engine import metrics as counted
 from specreds_nova.engine import model
 from specreds_nova.engine import notify
 from specreds_nova.engine import telling
+from specreds_nova.engine import threads
 from specreds_nova.engine.db import store as stores
 from specreds_nova.engine.detection import conf as detection_conf
 from specreds_nova.engine.detection import echo
@@ -59,6 +60,7 @@ class Engine:
     """Everything together.
 
     :param conf: the global configuration, with the options of :mod:`specreds_nova.engine.conf`
+    :ivar failed: set when a thread fails again and again; ``on_failure`` is called then
     :raises exception.EngineError: what it takes to begin is not there
     """
 
@@ -102,7 +104,9 @@ class Engine:
             self._monitor.word,
             options.keep_recoveries)
         self._options = options
-        self._threads: list[threading.Thread] = []
+        self.failed = threading.Event()
+        self.on_failure: Callable[[], None] = lambda: None
+        self._threads = threads.Threads(self._stopping, self._fail)
 
     def start(self) -> None:
         """Begin."""
@@ -113,16 +117,16 @@ class Engine:
             if host.goodbye is not None:
                 self._monitor.left(host.name, host.goodbye, host.goodbye_at or 0.0)
         if self._options.metrics_port:
-            self._metrics.serve(self._options.metrics_port, self._options.metrics_host)
+            self._metrics.serve(self._options.metrics_port, self._options.metrics_host,
+                                self.problems)
         self._listener.start()
         self._masakari.start()
         self._echo.start()
         self._conductor.start()
         self._crashes.start()
-        self._begin('detector', self._tick)
-        self._begin('dispatcher', self._dispatch)
-        self._begin('janitor', self._look_after)
-        self._begin('warmer', self._keep_warm)
+        for name, target in (('detector', self._tick), ('dispatcher', self._dispatch),
+                             ('janitor', self._look_after), ('warmer', self._keep_warm)):
+            self._threads.begin(name, target)
         LOG.info('engine %s is up', self._options.name)
 
     def stop(self) -> bool:
@@ -135,18 +139,22 @@ class Engine:
         self._echo.stop(_PATIENCE)
         self._listener.stop()
         self._masakari.stop(_PATIENCE)
-        for thread in self._threads:
-            thread.join(_PATIENCE)
+        self._threads.join(_PATIENCE)
         self._ahead.close()
         self._beside.shutdown(wait=False, cancel_futures=True)
         self._flows.close()
         self._cloud.close()
         return calm
 
-    def _begin(self, name: str, target: Callable[[], None]) -> None:
-        thread = threading.Thread(target=target, name=name, daemon=True)
-        self._threads.append(thread)
-        thread.start()
+    def problems(self) -> list[str]:
+        """Return why this engine is not well: its threads, or that it does not hear."""
+        trouble = self._monitor.trouble()
+        return [*self._threads.problems(), *([trouble] if trouble else [])]
+
+    def _fail(self) -> None:
+        """Have the process end, so that its supervisor starts it again."""
+        self.failed.set()
+        self.on_failure()
 
     # Threads
 
@@ -163,6 +171,9 @@ class Engine:
     def _dispatch(self) -> None:
         """Act on what the detector tells, and again on what a gate holds up."""
         held = holding.Holding(self._clock, self._dispatcher.hold)
+        # If this thread is begun again: it may have been told of them already.
+        for name in self._monitor.all_suspected():
+            self._watcher.news.put(name)
         while not self._stopping.is_set():
             try:
                 news = self._watcher.news.get(timeout=_HELD if held.names() else None)

@@ -96,6 +96,9 @@ OPTIONS: list[cfg.Opt] = [
                     '0 for never.'),
     cfg.FloatOpt('flap_period', default=900.0, min=1.0,
                  help='Seconds within which wrong suspicions and crashes count for flap_count.'),
+    cfg.FloatOpt('flap_patience', default=30.0, min=0.0,
+                 help='Seconds of silence after which a host is taken for dead that was wrongly '
+                      'suspected flap_count times.'),
     # Gates of servers.
     cfg.BoolOpt('protect_by_default', default=True,
                 help='Have backups of all servers, except those whose metadata say otherwise '
@@ -155,7 +158,7 @@ def host_gates(group: Any) -> gates.Gates:
         gates.Maintenance(),
         gates.TooMany(group.too_many_share, group.too_many_count, group.too_many_absolute),
         gates.Disabled(group.protect_disabled_hosts, group.protect_forced_down_hosts),
-        gates.Flapping(group.flap_count)))
+        gates.Flapping(group.flap_count, group.flap_patience)))
 
 
 def crash_gates(group: Any) -> gates.Gates:

@@ -26,6 +26,7 @@ class Facts:
     :ivar service: of nova-compute, as :meth:`ports.Compute.service` gives it; empty if Nova does
         not answer
     :ivar maintenance: why an operator works on the host; None if nobody does
+    :ivar silence: seconds for which the engine has listened and not heard the host
     """
 
     host: str
@@ -36,6 +37,7 @@ class Facts:
     flaps: int = 0
     service: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     maintenance: str | None = None
+    silence: float = 0.0
 
 
 class Gate(Protocol):
@@ -114,14 +116,18 @@ class Flapping:
     """The host was suspected too often and lived. An operator's word goes first.
 
     :param count: how often is too often; 0 for never
+    :param patience: seconds of silence after which the host has failed, however often it lived
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, patience: float = float('inf')) -> None:
         self._count = count
+        self._patience = patience
 
     def reason(self, facts: Facts) -> str | None:
         """Give how often."""
         if facts.word or not self._count or facts.flaps < self._count:
+            return None
+        if facts.silence >= self._patience:
             return None
         return f'{facts.host} was wrongly suspected {facts.flaps} times lately: its own link ' \
                f'needs to be looked at'

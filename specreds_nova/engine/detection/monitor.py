@@ -228,6 +228,11 @@ class Monitor:
             return found is None or found.suspected or (
                 found.beat is None and found.word != model.CLEAR)
 
+    def all_suspected(self) -> list[str]:
+        """Return the hosts that are suspected."""
+        with self._lock:
+            return [host.name for host in self._hosts.values() if host.suspected]
+
     def healthy(self) -> list[str]:
         """Give the hosts that are heard and say that all is well with them."""
         horizon = self._listening.horizon()
@@ -286,7 +291,8 @@ class Monitor:
                 host=host, trouble=self._listening.trouble(now), known=known,
                 silent=silent | {host}, word=found is not None and found.word == model.SUSPECT,
                 flaps=found.flapped(now - self._settings.flap_period) if found else 0,
-                service=service or {})
+                service=service or {},
+                silence=max(0.0, horizon - found.accrual.last) if found else 0.0)
 
     # The rest holds the lock
 

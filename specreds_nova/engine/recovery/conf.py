@@ -55,6 +55,10 @@ OPTIONS: list[cfg.Opt] = [
     cfg.FloatOpt('adopt_timeout', default=1800.0, min=10.0,
                  help='Seconds for which Nova may not come to an end with an evacuation, before '
                       'the recovery fails.'),
+    cfg.IntOpt('max_errors', default=10, min=1,
+               help='Errors that nobody has foreseen after which a recovery fails, or gives up '
+                    'its slot if it is past the decision. It is tried again after 1 s, 2 s, 4 s, '
+                    'and so on up to 60 s.'),
     # In which order.
     cfg.IntOpt('tenant_priority_max', default=100, min=0, max=1000,
                help='The highest priority that the metadata specreds:priority can give a server, '

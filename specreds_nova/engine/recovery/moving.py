@@ -115,7 +115,7 @@ class _Move:
             self._let_out(target)
             target = self._target()
         try:
-            if not compute.force_down(self._source, True):
+            if not self._force_down():
                 self._detail['refused'] = f'{self._source} may not be forced down'
                 return
             if server.status != 'ACTIVE' or server.task is not None:
@@ -125,6 +125,31 @@ class _Move:
         except (exception.Refused, exception.Unreachable) as exc:
             LOG.warning('recovery %s: %s', run.id, exc)
             self._detail['refused'] = str(exc)
+
+    def _force_down(self) -> bool:
+        """Have Nova take the host for down; False if Nova does not, or the host is trusted again.
+
+        Whoever trusts it lifts that only if it was done before: so the host is looked at before
+        and after, and an engine that was superseded meanwhile takes back what it did.
+
+        :raises exception.Superseded: the recovery is another engine's
+        """
+        run, compute = self._run, self._run.world.compute
+        run.fresh()
+        if self._trusted():
+            return False
+        if not compute.force_down(self._source, True):
+            return False
+        if not self._trusted():
+            return True
+        run.insist(compute.force_down, self._source, False)
+        return False
+
+    def _trusted(self) -> bool:
+        """Return whether the host is trusted of which this recovery is: then it is over."""
+        run = self._run
+        return (self._source == run.recovery.host
+                and run.insist(run.world.store.host, self._source).state == model.TRUSTED)
 
     def _other(self, server: model.Server) -> str | None:
         """Give a host that may run it and is heard; None to let Nova choose."""

@@ -12,8 +12,12 @@ from specreds_nova.engine.recovery import run as runs
 
 LOG = logging.getLogger(__name__)
 
-# Seconds until it goes on with what something unforeseen has happened to.
+# Seconds until it goes on after something was not reached; and after something unforeseen has
+# happened, at first and at last.
 _PAUSE = 1.0
+_PAUSE_AT_LAST = 60.0
+# Letters of an error that are kept.
+_LONGEST = 255
 
 
 class Worker:
@@ -47,8 +51,9 @@ class Worker:
             return
         LOG.info('recovery %s of server %s is worked on, epoch %d', recovery_id, recovery.server,
                  recovery.epoch)
+        errors = _Errors(self._world)
         while recovery.state != model.ENDED:
-            self._once(runs.Run(self._world, recovery))
+            self._once(runs.Run(self._world, recovery), errors)
             found = waiting.insist(self._world.store.get, recovery_id)
             if found is None:
                 return
@@ -57,7 +62,7 @@ class Worker:
             recovery = found
         self._world.observer.recovery('end', recovery)
 
-    def _once(self, run: runs.Run) -> None:
+    def _once(self, run: runs.Run, errors: '_Errors') -> None:
         try:
             attempt = restarting.attempt if restarting.concerns(run.recovery) else self._attempt
             attempt(run)
@@ -70,7 +75,36 @@ class Worker:
             return
         except (exception.Superseded, runs.Interrupted):
             raise
-        except Exception:
+        except Exception as exc:
             LOG.exception('recovery %s: something unforeseen', run.id)
             self._world.observer.recovery('error', run.recovery)
-            run.pause(_PAUSE)
+            errors.take(run, exc)
+
+
+class _Errors:
+    """What has happened unforeseen to a recovery, since it came into its state."""
+
+    def __init__(self, world: runs.World) -> None:
+        self._world = world
+        self._count = 0
+        self._state = ''
+
+    def take(self, run: runs.Run, error: Exception) -> None:
+        """Wait, ever longer, and after too many errors give up what can be given up.
+
+        Before the decision that is the recovery: what is left of its backup is removed by whoever
+        finds that the recovery has ended. After it there is no way back, so only its slot is given
+        to others, and the error shows.
+        """
+        if run.recovery.state != self._state:
+            self._state, self._count = run.recovery.state, 0
+        self._count += 1
+        if self._count >= self._world.options.max_errors:
+            why = f'{self._count} times something unforeseen: {error}'[:_LONGEST]
+            self._world.choices.leave(run.id)
+            self._world.observer.serves(run.id)
+            if runs.before_commit(run.recovery) and not run.deciding():
+                run.change(state=model.ENDED, outcome=model.FAILED, error=why)
+                return
+            run.change(error=why)
+        run.pause(min(_PAUSE * 2.0 ** (self._count - 1), _PAUSE_AT_LAST))

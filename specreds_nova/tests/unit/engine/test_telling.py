@@ -9,6 +9,7 @@ from unittest import mock
 from oslo_config import cfg
 import oslo_messaging as messaging
 from oslo_messaging.notify import _impl_test
+import requests
 import testtools
 
 from specreds_nova.engine import metrics
@@ -64,11 +65,18 @@ class MetricsTest(testtools.TestCase):
         self.assertEqual(0, self.value('specreds_hosts{state="suspected"}'))
 
     def test_served(self) -> None:
-        with mock.patch('prometheus_client.start_http_server') as start:
-            self.metrics.serve(9100, '127.0.0.1')
-        (arguments, registry) = start.call_args
-        self.assertEqual((9100, '127.0.0.1'), arguments)
-        self.assertEqual(self.metrics._registry, registry['registry'])
+        problems: list[str] = []
+        port = self.metrics.serve(0, '127.0.0.1', lambda: problems)
+        self.metrics.heard(3)
+        self.assertIn('specreds_heartbeats_total 3.0', self._read(port, '/metrics', 200))
+        self.assertEqual('ok\n', self._read(port, '/health', 200))
+        problems.append('thread detector has failed: no')
+        self.assertEqual('thread detector has failed: no\n', self._read(port, '/health', 503))
+
+    def _read(self, port: int, path: str, status: int) -> str:
+        answer = requests.get(f'http://127.0.0.1:{port}{path}', timeout=30)
+        self.assertEqual(status, answer.status_code)
+        return answer.text
 
 
 class NotificationsTest(testtools.TestCase):

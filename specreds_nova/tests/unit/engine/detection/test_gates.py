@@ -77,6 +77,11 @@ class HostGatesTest(testtools.TestCase):
         self.assertEqual([], self.reasons({'flap_count': 0}, flaps=3))
         self.assertEqual([], self.reasons(flaps=3, word=True))
 
+    def test_flapping_host_that_really_dies(self) -> None:
+        self.assertEqual(1, len(self.reasons(flaps=3, silence=29.9)))
+        self.assertEqual([], self.reasons(flaps=3, silence=30.0))
+        self.assertEqual(1, len(self.reasons({'flap_patience': 60.0}, flaps=3, silence=30.0)))
+
     def test_all_reasons_are_given(self) -> None:
         self.assertEqual(3, len(self.reasons(trouble='deaf', flaps=9,
                                              service={'enabled': False})))
