@@ -17,8 +17,8 @@
 (*   once, and the lead changes once.  An engine that has lost the lead    *)
 (*   may go on for ever as if it had not.                                  *)
 (*                                                                         *)
-(* Fault names a safety step that is left out; "none" is the engine as it  *)
-(* is built.  Every other value must violate a property.                   *)
+(* Fault names a safety step that is left out; "none" is the design.       *)
+(* Every other value must violate a property.                              *)
 (***************************************************************************)
 EXTENDS Naturals
 
