@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Addresses of Ceph clients, as watches, locks and the blocklist write them."""
 
+from collections.abc import Iterable
 import ipaddress
 import re
 
@@ -15,6 +16,21 @@ _CLIENT = re.compile(
 def found_in(text: str) -> frozenset[str]:
     """Give every client's address that a text holds, without the messenger's version."""
     return frozenset(match['plain'] for match in _CLIENT.finditer(text))
+
+
+def clients(texts: Iterable[str]) -> frozenset[str]:
+    """Return the address of each client, as watches and locks name it.
+
+    :raises ClusterError: one of the texts holds no address, so that nobody could fence that client
+    """
+    clients: set[str] = set()
+    for text in texts:
+        found = found_in(text)
+        if not found:
+            raise errors.ClusterError(
+                f'Ceph names a client by {text!r}, which is no address that could be fenced')
+        clients |= found
+    return frozenset(clients)
 
 
 def host(address: str) -> str:

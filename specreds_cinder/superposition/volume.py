@@ -131,14 +131,13 @@ def clients(cluster: ceph.Cluster, ref: records.VolumeRef) -> frozenset[str]:
 
 
 def _watchers(image: Any) -> frozenset[str]:
-    return address.found_in(' '.join(watcher['addr'] for watcher in image.watchers_list()))
+    return address.clients(watcher['addr'] for watcher in image.watchers_list())
 
 
 def _lock_owners(image: Any) -> frozenset[str]:
     # The exclusive lock's owner as the header tells it; lock_get_owners() needs a writable open.
     lockers = image.list_lockers()
-    return address.found_in(' '.join(locker[2] for locker in lockers['lockers'])
-                            if lockers else '')
+    return address.clients(locker[2] for locker in (lockers['lockers'] if lockers else ()))
 
 
 def _mirrored(image: Any) -> bool:

@@ -63,3 +63,15 @@ class FoundInTest(testtools.TestCase):
 
     def test_none(self) -> None:
         self.assertEqual(frozenset(), address.found_in('-'))
+
+
+class ClientsTest(testtools.TestCase):
+
+    def test_each_text_names_a_client(self) -> None:
+        self.assertEqual({'10.0.0.1:0/1', '10.0.0.2:0/2'},
+                         address.clients(['v1:10.0.0.1:0/1', '10.0.0.2:0/2']))
+        self.assertEqual(frozenset(), address.clients([]))
+
+    def test_client_without_an_address_is_an_error(self) -> None:
+        error = self.assertRaises(errors.ClusterError, address.clients, ['10.0.0.1:0/1', '-'])
+        self.assertIn("'-'", str(error))

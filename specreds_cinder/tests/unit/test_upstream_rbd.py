@@ -30,7 +30,8 @@ def _answer(_ctxt: Any, method: str, **_arguments: Any) -> Any:
     if method == 'monitors':
         # So that it is found out Cinder's way.
         raise exception.SuperpositionUnavailable('no answer')
-    return {'ping': None, 'find': None, 'list': [], 'provisioned': _Nothing()}[method]
+    return {'ping': None, 'find': None, 'image_id': None, 'list': [],
+            'provisioned': _Nothing()}[method]
 
 
 class _NothingSuperposed:
