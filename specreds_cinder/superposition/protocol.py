@@ -516,8 +516,14 @@ class Protocol:
 
         :param attended: as for :func:`roles.classify`
         :returns: what each of them is, and who else is in the ledgers
+        :raises RecordChanged: another controller is removing the overlays
         """
         seen = self._each(self._look, record.volumes)
+        if self.reload(record).state in (records.MERGED, records.ABORTING):
+            # Whoever removes an overlay has it open: a controller, which nobody must ever fence.
+            raise errors.RecordChanged(
+                f'superposition {record.id} was ended by another controller meanwhile; look at it '
+                f'again')
         found = roles.classify(record, functools.reduce(operator.or_, seen), attended=attended)
         for volume, one in zip(record.volumes, seen, strict=True):
             self._remember(record, volume, one, found.backup)
@@ -644,10 +650,7 @@ class Protocol:
             limit = self.settings.merge_bytes_per_s if rate is None else rate
             with self._kept_fenced(record), trace.span('merge', record.id):
                 if backup is None:
-                    merges.offline(self.cluster, record, self.ledger, limit,
-                                   self.settings.merge_stall_s, progress)
-                    # Whoever was told meanwhile to open the overlays has changed the record.
-                    record = self._merged(record)
+                    record = self._merge_offline(record, limit, progress)
                 else:
                     record = self._merge_online(record, backup, limit, progress)
         elif backup is not None:
@@ -708,6 +711,17 @@ class Protocol:
         record = self._in(record, records.MERGING, records.MERGED)
         if record.state == records.MERGING:
             self._merged(record)
+
+    def _merge_offline(self, record: records.Record, rate: int,
+                       progress: backups.Progress | None) -> records.Record:
+        try:
+            merges.offline(self.cluster, record, self.ledger, rate, self.settings.merge_stall_s,
+                           progress)
+        except errors.VolumeGone:
+            # Another controller was faster: it recorded the end before it removed the overlays.
+            return self._in(record, records.MERGED)
+        # Whoever was told meanwhile to open the overlays has changed the record.
+        return self._merged(record)
 
     def _merge_online(self, record: records.Record, backup: backups.OnlineMerge, rate: int,
                       progress: backups.Progress | None) -> records.Record:
@@ -774,8 +788,10 @@ class Protocol:
             # Whom a collapse that was cut off did not come to fence, only a decision may.
             return self.fence.renew(record.fenced, lapsed=False)
         if record.outcome in (records.PROMOTED, records.LATE_DIRTY):
-            # A server that was promoted may have been started again since.
-            self.observe(record)
+            if record.state in (records.PROMOTED, records.MERGING):
+                # A server that was promoted may have been started again since.
+                with contextlib.suppress(errors.RecordChanged, errors.NotSuperposed):
+                    self.observe(record)
             return self.fence.renew(record.fenced)
         return []
 

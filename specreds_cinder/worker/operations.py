@@ -227,7 +227,8 @@ class Operations:
         """Note that somebody is about to open a promoted superposition's overlays."""
         record = self._get(superposition)
         # Whoever had them open until now may only hang.
-        self._protocol.observe(record)
+        with contextlib.suppress(sp.RecordChanged):
+            self._protocol.observe(record)
         record = self._protocol.label(record, **{_HANDED_AT: records.now()})
         return self._view(record)
 

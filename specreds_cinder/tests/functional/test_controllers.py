@@ -84,6 +84,28 @@ class ControllersTestCase(protocol_base.ProtocolTestCase):
             self.assert_nothing_left(record)
             self.replace_primary()
 
+    def test_merge_that_another_controller_has_ended(self) -> None:
+        record = self.superpose(self.volume)
+        self.assertEqual('promoted', self.protocol.collapse(record).outcome)
+        rival = self.controllers[0]
+
+        def end() -> None:
+            rival.end_merge(record)
+            rival.merge(record)
+        with sp.trace.observe(self.at('merge.commit', 'after', end)):
+            self.assertRaises(sp.NotSuperposed, self.protocol.merge, record)
+        self.assert_nothing_left(record)
+
+    def test_controller_that_removes_an_overlay_is_no_client_to_fence(self) -> None:
+        record = self.superpose(self.volume)
+        rival = self.controllers[0]
+        raised: list[BaseException] = []
+        with sp.trace.observe(self.at('overlay.remove', 'before', lambda: raised.append(
+                self.assertRaises(sp.RecordChanged, rival.observe, record)))):
+            self.protocol.abort(record)
+        self.assertEqual(1, len(raised))
+        self.assert_nothing_left(record)
+
     def test_a_header_that_is_in_no_list(self) -> None:
         # What librbd leaves where one controller undoes its removal while another one removes.
         record = self.superpose(self.volume)
