@@ -22,8 +22,8 @@ from specreds_cinder.superposition.errors import OverlayBusy
 from specreds_cinder.superposition.errors import RecordChanged
 from specreds_cinder.superposition.errors import SuperError
 from specreds_cinder.superposition.errors import VolumeGone
-from specreds_cinder.superposition.protocol import CollapseReport
 from specreds_cinder.superposition.protocol import Protocol
+from specreds_cinder.superposition.protocol.collapse import CollapseReport
 from specreds_cinder.superposition.record import Home
 from specreds_cinder.superposition.record import Record
 from specreds_cinder.superposition.record import VolumeRef

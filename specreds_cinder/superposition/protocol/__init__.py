@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The protocol: super, check, collapse, merge, and how to go on after a crash.
+
+The record's state says what holds, and every step below may be repeated:
+
+========== ==========================================================================
+state      what holds
+========== ==========================================================================
+creating   claims and overlays may or may not exist; no backup has seen anything
+superposed the cut is taken, the overlays exist; primary and backup may both run
+collapsing a decision is under way; the primary may be fenced
+promoted   the primary is fenced, the backup's version is the real one (commit point)
+merging    some of the overlays' data may be in the volumes; the overlays still count
+merged     the volumes hold everything; the overlays are about to go
+aborting   the primary's version is the real one; the overlays are about to go
+========== ==========================================================================
+"""
+
+import contextlib
+
+from specreds_cinder.superposition import backup as backups
+from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition.protocol import collapse
+from specreds_cinder.superposition.protocol import create
+from specreds_cinder.superposition.protocol import merge
+
+
+class Protocol(create.Creation, collapse.Collapse, merge.Merge):
+    """Superpositions on one cluster. Safe to share between threads."""
+
+    def renew(self, record: records.Record) -> list[str]:
+        """Re-arm what is left of a superposition's fence, if half of its expiry has passed.
+
+        Who has what was promoted open is entered into the ledgers.
+
+        :returns: the addresses that were blocklisted anew
+        """
+        record = self.reload(record)
+        if record.state == records.COLLAPSING:
+            # Whom a collapse that was cut off did not come to fence, only a decision may.
+            return self.fence.renew(record.fenced, lapsed=False)
+        if record.outcome in (records.PROMOTED, records.LATE_DIRTY):
+            if record.state in (records.PROMOTED, records.MERGING):
+                # A server that was promoted may have been started again since.
+                with contextlib.suppress(errors.RecordChanged, errors.NotSuperposed):
+                    self.observe(record)
+            return self.fence.renew(record.fenced)
+        return []
+
+    def resume(self, record: records.Record, backup: backups.Durability | None = None,
+               progress: backups.Progress | None = None) -> str:
+        """Go on with whatever step was cut off, from the record alone.
+
+        :returns: what became of it: superposed, promoted, merged, aborted, dirty or late-dirty
+        :raises NotSuperposed: it has ended
+        :raises Conflict: it was being decided together with others
+        """
+        record = self.reload(record)
+        if record.state == records.COLLAPSING:
+            self._alone(record)
+            return self._collapse(record, backup).outcome
+        if record.state in (records.MERGING, records.MERGED):
+            online = backup if isinstance(backup, backups.OnlineMerge) else None
+            if record.state == records.MERGING and backup is not None and online is None:
+                raise errors.BackupError(
+                    f'superposition {record.id} is merged by the hypervisor of its server: begin '
+                    f'and end the merge there')
+            self.merge(record, online, progress)
+            return records.MERGED
+        if record.state in (records.CREATING, records.ABORTING):
+            self._drop(record, records.ABORTED, progress)
+            return record.outcome or records.ABORTED
+        return record.state

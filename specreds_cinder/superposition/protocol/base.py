@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every step of the protocol needs: the cluster, and the records of superpositions."""
+
+import builtins
+from collections.abc import Callable, Sequence
+from concurrent import futures
+import contextlib
+import dataclasses
+from typing import Any, TypeVar
+
+from specreds_cinder.superposition import cluster as ceph
+from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import fence
+from specreds_cinder.superposition import ledger as ledgers
+from specreds_cinder.superposition import overlay
+from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import settings as tunables
+from specreds_cinder.superposition import store as stores
+from specreds_cinder.superposition import volume as volumes
+
+_T = TypeVar('_T')
+_R = TypeVar('_R')
+
+
+class Base:
+    """The superpositions on one cluster, as their records tell. Safe to share between threads."""
+
+    def __init__(self, cluster: ceph.Cluster,
+                 settings: tunables.Settings | None = None) -> None:
+        self.cluster = cluster
+        self.settings = settings or tunables.Settings()
+        self.store = stores.Store(cluster)
+        self.ledger = ledgers.Ledger(cluster)
+        self.fence = fence.Fence(cluster, self.settings.fence_expiry_s)
+
+    def show(self, superposition: str, home: records.Home) -> records.Record:
+        """Read a superposition by its id and where its record lives.
+
+        :raises NotSuperposed: there is none (any more)
+        """
+        return self.store.read(superposition, home)
+
+    def reload(self, record: records.Record) -> records.Record:
+        """Read a superposition again."""
+        return self.store.read(record.id, record.home)
+
+    def find(self, ref: records.VolumeRef) -> records.Record:
+        """Find the superposition that a volume is in.
+
+        :raises NotSuperposed: it is in none
+        """
+        try:
+            with volumes.opened(self.cluster, ref) as image:
+                claim = self.store.claimed(ref.home, image.id())
+            if claim is not None:
+                return self.store.read(claim.superposition, claim.home)
+        except errors.VolumeGone:
+            for record in self.list(ref.home):
+                if ref in {volume.ref for volume in record.volumes}:
+                    return record
+        raise errors.NotSuperposed(f'volume {ref} is in no superposition')
+
+    def list(self, home: records.Home) -> 'builtins.list[records.Record]':
+        """List the superpositions that have a volume in a pool's namespace, oldest first."""
+        found = []
+        for superposition, entry in self.store.index(home).items():
+            with contextlib.suppress(errors.NotSuperposed):
+                found.append(self.store.read(superposition, entry.home))
+        return sorted(found, key=lambda record: record.created_at)
+
+    def overlay_bytes(self, record: records.Record) -> int:
+        """Tell how much of a superposition's overlays exists in Ceph, in bytes."""
+        return sum(self._each(lambda volume: overlay.used_bytes(self.cluster, volume),
+                              record.volumes))
+
+    def fence_left(self, record: records.Record) -> float | None:
+        """Tell in how many seconds a superposition's fence expires; None if it has none."""
+        left = self.fence.remaining()
+        there = [left[client] for client in record.fenced if client in left]
+        return min(there) if there else None
+
+    def tidy(self, home: records.Home, older_s: float = 600) -> int:
+        """Remove index entries whose record was never written, or is gone.
+
+        :param older_s: leave younger ones alone: their record may just be on its way
+        :returns: how many were removed
+        """
+        removed = 0
+        for superposition, entry in self.store.index(home).items():
+            if entry.age_s < older_s:
+                continue
+            try:
+                self.store.read(superposition, entry.home)
+            except errors.NotSuperposed:
+                self.store.unlist(superposition, home)
+                removed += 1
+        return removed
+
+    def label(self, record: records.Record, **labels: Any) -> records.Record:
+        """Set some of a superposition's labels.
+
+        It also makes a merge fail that runs meanwhile: whoever is about to open the overlays of a
+        promoted superposition says so first.
+
+        :raises RecordChanged: another controller changed the record in between
+        """
+        record = self.reload(record)
+        return self.store.swap(record, dataclasses.replace(
+            record, labels={**record.labels, **labels}))
+
+    def _in(self, record: records.Record, *states: str) -> records.Record:
+        """Read a record again and make sure that it is in one of some states."""
+        record = self.reload(record)
+        if record.state not in states:
+            raise errors.Conflict(
+                f'superposition {record.id} is {record.state}, not {" or ".join(states)}',
+                record.state)
+        return record
+
+    def _each(self, work: Callable[[_T], _R], items: Sequence[_T]) -> 'builtins.list[_R]':
+        """Do the same for several volumes at a time; all of them end before an error is raised."""
+        if len(items) == 1:
+            return [work(items[0])]
+        with futures.ThreadPoolExecutor(min(self.settings.workers, len(items))) as executor:
+            pending = [executor.submit(work, item) for item in items]
+        return [future.result() for future in pending]
+
+    def _users(self, refs: Sequence[records.VolumeRef]) -> frozenset[str]:
+        """List the clients of several images, of which some may be gone."""
+        def users(ref: records.VolumeRef) -> frozenset[str]:
+            with contextlib.suppress(errors.VolumeGone):
+                return volumes.clients(self.cluster, ref)
+            return frozenset()
+        return frozenset().union(*self._each(users, refs))

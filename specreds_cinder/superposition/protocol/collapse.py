@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""check and collapse: sweep, fence, sweep again, and the commit point."""
+
+from collections.abc import Callable, Iterator
+import contextlib
+import dataclasses
+import logging
+import time
+
+from specreds_cinder.superposition import backup as backups
+from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import sweep
+from specreds_cinder.superposition import trace
+from specreds_cinder.superposition.protocol import end
+
+LOG = logging.getLogger(__name__)
+
+_FENCE_ROUNDS = 3
+_SETTLE_S = 2.0
+
+
+@dataclasses.dataclass(frozen=True)
+class CollapseReport:
+    """How a collapse went.
+
+    :param outcome: promoted, dirty or late-dirty
+    :param sweep1: the sweep before the fence
+    :param sweep2: the sweep behind the fence, None if there was none
+    :param durable_s: seconds until the backup's disks were durable
+    :param fence_s: seconds from the first blocklist entry asked for to the osdmap in force
+    :param window_s: seconds from the end of the first sweep until the fence was in force: a
+        primary that writes within it is late dirty
+    :param commit_s: seconds that the commit took
+    :param total_s: all of it
+    """
+
+    outcome: str
+    sweep1: sweep.SweepReport
+    sweep2: sweep.SweepReport | None = None
+    durable_s: float = 0.0
+    fence_s: float = 0.0
+    window_s: float = 0.0
+    commit_s: float = 0.0
+    total_s: float = 0.0
+
+
+class Collapse(end.Ending):
+    """Decides which version of a superposition is real."""
+
+    def check(self, record: records.Record) -> sweep.SweepReport:
+        """Sweep, and say clean or dirty. Changes nothing.
+
+        :raises Conflict: it is decided already, or not superposed yet
+        """
+        record = self._in(record, records.SUPERPOSED, records.COLLAPSING)
+        return self._sweep(record, thorough=False)
+
+    def watch(self, record: records.Record, on_dirty: Callable[[sweep.SweepReport], None],
+              objects_per_s: float | None = None) -> sweep.Watch:
+        """Sweep in the background while the context lasts, until dirty.
+
+        :param on_dirty: called once, in another thread
+        :param objects_per_s: pace, by default that of the settings
+        """
+        return sweep.Watch(self.cluster, record, on_dirty,
+                           pace=objects_per_s or self.settings.watch_objects_per_s)
+
+    def _sweep(self, record: records.Record, *, thorough: bool) -> sweep.SweepReport:
+        with trace.span('sweep', record.id):
+            return sweep.Sweeper(self.cluster, record, thorough=thorough).run()
+
+    def collapse(self, record: records.Record, promote: bool = True,
+                 backup: backups.Durability | None = None) -> CollapseReport:
+        """Decide which version is real: the backup's, unless the primary has written.
+
+        :param promote: False is the same as :meth:`abort`
+        :param backup: the backup that runs, so that its disks become durable first; None if
+            nobody has the overlays open
+        :returns: the outcome. After ``dirty`` the primary goes on as if nothing had been; after
+            ``late-dirty`` it is fenced, and its version has every write it was told of: start it
+            again.
+        :raises Conflict: it is not superposed, or another controller decided meanwhile
+        :raises BackupError: the backup's disks could not be made durable; still superposed
+        :raises OverlayBusy: a backup runs, but none was given; still superposed
+        :raises ClusterTimeout: Ceph did not answer in time; :meth:`resume` goes on
+        """
+        if not promote:
+            self.abort(record)
+            return CollapseReport(records.ABORTED, sweep.SweepReport(False, None, 0, 0.0))
+        record = self._in(record, records.SUPERPOSED)
+        self._alone(record)
+        return self._collapse(record, backup)
+
+    def prepare(self, record: records.Record,
+                backup: backups.Durability | None = None) -> CollapseReport:
+        """Do the part of a collapse from the fence on, for what is decided with others.
+
+        Whoever decides has checked all of them before. Behind its fence a superposition stays
+        what it is, so :meth:`commit` or :meth:`give_up` may come at any time. Preparing again
+        what was cut off, or is prepared, is no error. Parameters and errors are those of
+        :meth:`collapse`.
+
+        :returns: the outcome: prepared, or late-dirty; either way it is fenced, and undecided
+        """
+        record = self._in(record, records.SUPERPOSED, records.COLLAPSING)
+        return self._collapse(record, backup, decide=False)
+
+    def commit(self, record: records.Record) -> None:
+        """Decide for the backup, as others that were prepared with it have. May be repeated.
+
+        :raises Conflict: it is not prepared
+        """
+        record = self.reload(record)
+        if record.state in records.DECIDED:
+            return
+        if not record.prepared or record.outcome is not None:
+            raise errors.Conflict(f'superposition {record.id} is {record.outcome or record.state} '
+                                  f'and not prepared to be promoted', record.state)
+        self._commit(record)
+
+    def give_up(self, record: records.Record) -> None:
+        """Decide for the primary, which is fenced already: it is late dirty.
+
+        :raises Conflict: it is not prepared, or decided
+        """
+        record = self._in(record, records.COLLAPSING, records.ABORTING)
+        if not record.prepared:
+            raise errors.Conflict(
+                f'superposition {record.id} is not prepared: a fenced write of its primary may '
+                f'be on its way yet', record.state)
+        self._drop(record, records.LATE_DIRTY)
+
+    def _alone(self, record: records.Record) -> None:
+        """:raises Conflict: the record may not be decided by itself"""
+        if record.joint:
+            raise errors.Conflict(
+                f'superposition {record.id} is decided together with others: prepare and commit '
+                f'it where they are', record.state)
+
+    def _commit(self, record: records.Record) -> None:
+        with trace.span('commit', record.id):
+            self.store.swap(record, record.moved(records.PROMOTED, outcome=records.PROMOTED))
+        LOG.info('superposition %s is promoted', record.id)
+
+    def _collapse(self, record: records.Record, backup: backups.Durability | None, *,
+                  decide: bool = True) -> CollapseReport:
+        began = time.monotonic()
+        if backup is not None:
+            with trace.span('durable', record.id):
+                backup.make_durable(record)
+        durable_s = time.monotonic() - began
+        clients = self._primary(record, attended=backup is not None) | set(record.fenced)
+        fenced = tuple(sorted(clients))
+        resumed = record.state == records.COLLAPSING
+        if not resumed:
+            record = self.store.swap(record, record.moved(records.COLLAPSING, fenced=fenced))
+        elif fenced != record.fenced:
+            record = self._fencing(record, fenced)
+        report = self._decide(record, clients, resumed=resumed, decide=decide)
+        return dataclasses.replace(report, durable_s=durable_s,
+                                   total_s=time.monotonic() - began)
+
+    def _decide(self, record: records.Record, clients: frozenset[str], *,
+                resumed: bool, decide: bool) -> CollapseReport:
+        first = (self._sweep(record, thorough=False) if decide
+                 else sweep.SweepReport(False, None, 0, 0.0))
+        if first.dirty and not (resumed and self._was_fenced(record)):
+            LOG.info('superposition %s is dirty: %s', record.id, first.first)
+            self._drop(record, records.DIRTY)
+            return CollapseReport(records.DIRTY, first)
+        swept = time.monotonic()
+        known = set(clients)
+        with self._unfenced_if_lost(record, known):
+            if self.reload(record).version != record.version:
+                raise errors.RecordChanged(
+                    f'superposition {record.id} was changed by another controller meanwhile; '
+                    f'look at it again')
+            asked = time.monotonic()
+            with trace.span('fence', record.id):
+                self.fence.close(clients)
+            closed = time.monotonic()
+            second, record = self._behind_fence(record, known)
+            report = CollapseReport(
+                records.LATE_DIRTY if second.dirty else records.PROMOTED, first, second,
+                fence_s=closed - asked, window_s=closed - swept)
+            if not decide:
+                return self._prepared(record, report)
+            if second.dirty:
+                LOG.warning('superposition %s is late dirty: %s', record.id, second.first)
+                self._drop(record, records.LATE_DIRTY)
+                return report
+            committing = time.monotonic()
+            self._commit(record)
+        return dataclasses.replace(report, commit_s=time.monotonic() - committing)
+
+    def _prepared(self, record: records.Record, report: CollapseReport) -> CollapseReport:
+        late = report.outcome == records.LATE_DIRTY
+        self.store.swap(record, dataclasses.replace(
+            record, prepared=True, changed_at=records.now(),
+            outcome=records.LATE_DIRTY if late else None))
+        return report if late else dataclasses.replace(report, outcome=records.PREPARED)
+
+    def _behind_fence(self, record: records.Record, known: set[str]
+                      ) -> tuple[sweep.SweepReport, records.Record]:
+        """Sweep until no client of the primary was outside the fence before the sweep began.
+
+        :param known: the clients that are fenced; those found and fenced here are added
+        """
+        clients = frozenset(known)
+        for _ in range(_FENCE_ROUNDS):
+            report = self._sweep(record, thorough=True)
+            now = self._primary(record, attended=True)
+            # Also where the report is dirty: a newcomer would write beside the version that is
+            # started again.
+            if now <= known:
+                return report, record
+            known |= now
+            record = self._fencing(record, tuple(sorted(known)))
+            self.fence.close(now)
+        raise errors.ClusterError(
+            f'new clients keep opening the volumes of superposition {record.id}: '
+            f'{", ".join(sorted(known - clients))}')
+
+    def _was_fenced(self, record: records.Record) -> bool:
+        """Tell whether a collapse that was cut off came to fence anyone.
+
+        What it asked for last may be on its way yet: the monitors commit about once a second.
+        """
+        time.sleep(_SETTLE_S)
+        return not self.fence.remaining().keys().isdisjoint(record.fenced)
+
+    @contextlib.contextmanager
+    def _unfenced_if_lost(self, record: records.Record, known: set[str]) -> Iterator[None]:
+        """Take our fence back if another controller let the primary live before we committed.
+
+        That one took it back, too; but our entries may have waited for an election of monitors
+        until it was done.
+        """
+        try:
+            yield
+        except (errors.RecordChanged, errors.NotSuperposed):
+            self._unfence_lost(dataclasses.replace(record, fenced=tuple(known)))
+            raise
+
+    def _primary(self, record: records.Record, *, attended: bool) -> frozenset[str]:
+        """Return the clients to fence, after all that can be seen are in the ledgers.
+
+        :param attended: the backup, if one runs, is in our hands
+        :raises OverlayBusy: it is not: what it was told is written may be in no disk yet
+        """
+        found = self.observe(record, attended=attended)
+        if found.backup and not attended:
+            raise errors.OverlayBusy(
+                f'a backup has the overlays of superposition {record.id} open at '
+                f'{", ".join(sorted(found.backup))}: collapse it through its hypervisor, so that '
+                f'its disks become durable first, or stop it')
+        return found.fenced
