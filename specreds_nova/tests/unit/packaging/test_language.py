@@ -56,6 +56,7 @@ PAGES = (
     'doc/source/index.rst',
     'doc/source/models.rst',
     'doc/source/quickstart.rst',
+    'doc/source/timing.rst',
     'doc/source/walkthroughs.rst',
 )
 

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of timing formulas: its values are those of the code, and its formulas hold."""
+
+import re
+import types
+from typing import Any
+
+from oslo_config import cfg
+import testtools
+
+from specreds_cinder import conf as cinder_conf
+from specreds_nova import conf as nova_conf
+from specreds_nova.engine import conf as engine_conf
+from specreds_nova.engine.detection import accrual
+from specreds_nova.sentinel import conf as sentinel_conf
+from specreds_nova.tests.unit.packaging import base
+
+_PAGE = (base.ROOT / 'doc/source/timing.rst').read_text()
+# A row of the table of constants, and the file that the row names.
+_CONSTANT = re.compile(r'^``([A-Z_]+)`` +([\d.]+) .*(?:\n {20}.*)*?``(specreds_\w+/[\w/]+\.py)``',
+                       re.MULTILINE)
+_FORMULA = re.compile(r'^   \* - ``(.+)``$', re.MULTILINE)
+_BOUND = re.compile(r'^   \* - ``(.+)``\n     - ([\d.]+)$', re.MULTILINE)
+
+
+def _defaults(*options: cfg.Opt) -> types.SimpleNamespace:
+    return types.SimpleNamespace(**{option.dest: option.default for option in options})
+
+
+def _names() -> dict[str, Any]:
+    engine = _defaults(*engine_conf.OPTIONS)
+    nova = _defaults(*nova_conf.OPTIONS, *sentinel_conf.OPTIONS)
+    constants = {name: float(value)
+                 for name, value in re.findall(r'^``([A-Z_]+)`` +([\d.]+) ', _PAGE, re.MULTILINE)}
+    silence = nova.heartbeat_interval * (1 + constants['SIGMAS'] * engine.suspicion_floor)
+    return {**constants, 'SILENCE': silence, 'engine': engine, 'nova': nova,
+            'cinder': _defaults(*cinder_conf.OPTIONS), 'min': min, 'max': max}
+
+
+class TimingTest(testtools.TestCase):
+
+    def evaluate(self, formula: str) -> float:
+        value: float = eval(formula, {'__builtins__': {}}, _names())
+        return value
+
+    def test_constants_are_those_of_the_code(self) -> None:
+        constants = {name: (value, path) for name, value, path in _CONSTANT.findall(_PAGE)
+                     if name != 'SIGMAS'}
+        self.assertEqual(10, len(constants))
+        for name, (value, path) in constants.items():
+            source = (base.ROOT / path).read_text()
+            found = re.findall(rf'^_{name} = ([\d.]+)$', source, re.MULTILINE)
+            self.assertEqual([float(value)], [float(each) for each in found], name)
+
+    def test_silence_is_that_of_the_detector(self) -> None:
+        names = _names()
+        detector = accrual.Accrual(accrual.Settings(), 0.0, names['nova'].heartbeat_interval)
+        self.assertAlmostEqual(names['SILENCE'], detector.deadline, 3)
+
+    def test_conditions_hold_with_the_defaults(self) -> None:
+        conditions = [formula for formula in _FORMULA.findall(_PAGE)
+                      if re.search('[<>=]', formula)]
+        self.assertGreater(len(conditions), 20)
+        for formula in conditions:
+            self.assertIs(True, self.evaluate(formula), formula)
+
+    def test_bounds_are_what_the_page_says(self) -> None:
+        bounds = _BOUND.findall(_PAGE)
+        self.assertGreater(len(bounds), 5)
+        for formula, value in bounds:
+            self.assertAlmostEqual(float(value), self.evaluate(formula), 6, formula)
