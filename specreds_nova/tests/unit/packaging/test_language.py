@@ -55,6 +55,7 @@ PAGES = (
     'doc/source/contributor/map.rst',
     'doc/source/index.rst',
     'doc/source/models.rst',
+    'doc/source/protocol.rst',
     'doc/source/quickstart.rst',
     'doc/source/timing.rst',
     'doc/source/walkthroughs.rst',
