@@ -53,6 +53,7 @@ PAGES = (
     'doc/source/api/index.rst',
     'doc/source/cli/index.rst',
     'doc/source/contributor/map.rst',
+    'doc/source/engine.rst',
     'doc/source/index.rst',
     'doc/source/models.rst',
     'doc/source/protocol.rst',
