@@ -56,6 +56,7 @@ PAGES = (
     'doc/source/engine.rst',
     'doc/source/index.rst',
     'doc/source/models.rst',
+    'doc/source/nova.rst',
     'doc/source/protocol.rst',
     'doc/source/quickstart.rst',
     'doc/source/timing.rst',
@@ -122,6 +123,9 @@ class FaultsTest(testtools.TestCase):
             language.faults_of_page(f'``he`` and `him`\nhis\n{long}\n')))
         # What cannot be broken may be longer.
         self.assertEqual([], list(language.faults_of_page('   ' + 'x' * 120)))
+        code = f'.. code-block:: ini\n\n   {long}\n\n   {long}\n'
+        self.assertEqual([], list(language.faults_of_page(code)))
+        self.assertEqual(['6: 105 characters'], list(language.faults_of_page(f'{code}{long}')))
 
 
 def _sources(name: str) -> Iterator[pathlib.Path]:
