@@ -10,7 +10,7 @@ import tokenize
 LONGEST_LINE = 100
 
 _BAD_START = re.compile(r'(Give|Tell|Who|Whoever|Whose|Whom)s?\b')
-_CODE = re.compile(r'^(?P<indent> *)\.\. code-block::.*\n(?:(?:(?P=indent) +.*)?\n)*', re.MULTILINE)
+_CODE = re.compile(r'^(?P<indent> *)\.\. code-block::.*\n(?:(?:(?P=indent) +.*)?\n)*', re.M)
 _PERSON = re.compile(r'\b(he|him|his|himself)\b', re.IGNORECASE)
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
