@@ -51,6 +51,7 @@ REWRITTEN = (
 PAGES = (
     'HACKING.rst',
     'doc/source/api/index.rst',
+    'doc/source/architecture.rst',
     'doc/source/cinder.rst',
     'doc/source/cli/index.rst',
     'doc/source/contributor/map.rst',
