@@ -59,6 +59,7 @@ PAGES = (
     'doc/source/index.rst',
     'doc/source/models.rst',
     'doc/source/nova.rst',
+    'doc/source/operator.rst',
     'doc/source/protocol.rst',
     'doc/source/quickstart.rst',
     'doc/source/timing.rst',
