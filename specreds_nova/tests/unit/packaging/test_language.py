@@ -56,6 +56,7 @@ PAGES = (
     'doc/source/cli/index.rst',
     'doc/source/contributor/map.rst',
     'doc/source/engine.rst',
+    'doc/source/handbook.rst',
     'doc/source/index.rst',
     'doc/source/models.rst',
     'doc/source/nova.rst',
