@@ -63,6 +63,7 @@ PAGES = (
     'doc/source/operator.rst',
     'doc/source/protocol.rst',
     'doc/source/quickstart.rst',
+    'doc/source/services.rst',
     'doc/source/timing.rst',
     'doc/source/walkthroughs.rst',
 )
