@@ -65,6 +65,7 @@ PAGES = (
     'doc/source/quickstart.rst',
     'doc/source/services.rst',
     'doc/source/timing.rst',
+    'doc/source/upgrades.rst',
     'doc/source/walkthroughs.rst',
 )
 
