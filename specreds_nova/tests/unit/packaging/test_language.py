@@ -59,6 +59,7 @@ PAGES = (
     'doc/source/handbook.rst',
     'doc/source/index.rst',
     'doc/source/models.rst',
+    'doc/source/notifications.rst',
     'doc/source/nova.rst',
     'doc/source/operator.rst',
     'doc/source/protocol.rst',
