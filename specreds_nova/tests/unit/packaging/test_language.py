@@ -55,6 +55,7 @@ PAGES = (
     'doc/source/cinder.rst',
     'doc/source/cli/index.rst',
     'doc/source/contributor/map.rst',
+    'doc/source/devstack.rst',
     'doc/source/engine.rst',
     'doc/source/handbook.rst',
     'doc/source/index.rst',
