@@ -66,6 +66,7 @@ PAGES = (
     'doc/source/protocol.rst',
     'doc/source/quickstart.rst',
     'doc/source/services.rst',
+    'doc/source/tempest.rst',
     'doc/source/timing.rst',
     'doc/source/upgrades.rst',
     'doc/source/walkthroughs.rst',
