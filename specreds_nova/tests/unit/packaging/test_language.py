@@ -52,6 +52,7 @@ PAGES = (
     'HACKING.rst',
     'doc/source/api/index.rst',
     'doc/source/architecture.rst',
+    'doc/source/benchmarks.rst',
     'doc/source/cinder.rst',
     'doc/source/cli/index.rst',
     'doc/source/contributor/map.rst',
