@@ -64,6 +64,7 @@ PAGES = (
     'doc/source/notifications.rst',
     'doc/source/nova.rst',
     'doc/source/operator.rst',
+    'doc/source/platforms.rst',
     'doc/source/protocol.rst',
     'doc/source/quickstart.rst',
     'doc/source/services.rst',
