@@ -55,6 +55,7 @@ PAGES = (
     'doc/source/benchmarks.rst',
     'doc/source/cinder.rst',
     'doc/source/cli/index.rst',
+    'doc/source/contributor/index.rst',
     'doc/source/contributor/map.rst',
     'doc/source/devstack.rst',
     'doc/source/engine.rst',
