@@ -60,6 +60,7 @@ PAGES = (
     'doc/source/contributor/index.rst',
     'doc/source/contributor/map.rst',
     'doc/source/devstack.rst',
+    'doc/source/engine-api/index.rst',
     'doc/source/engine.rst',
     'doc/source/handbook.rst',
     'doc/source/index.rst',
