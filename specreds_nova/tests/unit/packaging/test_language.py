@@ -55,6 +55,7 @@ PAGES = (
     'doc/source/benchmarks.rst',
     'doc/source/cinder.rst',
     'doc/source/cli/index.rst',
+    'doc/source/cli/programs.rst',
     'doc/source/configuration/index.rst',
     'doc/source/configuration/policies.rst',
     'doc/source/contributor/index.rst',
