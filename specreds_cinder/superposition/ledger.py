@@ -159,11 +159,5 @@ def _dump(entries: Entries) -> bytes:
 
 
 def _load(raw: bytes) -> Entries:
-    try:
-        body = json.loads(raw)
-        _VALIDATOR.validate(body)
-    except (ValueError, jsonschema.ValidationError) as exc:
-        reason = getattr(exc, 'message', exc)
-        raise errors.ClusterError(
-            f'unreadable ledger of clients (written by a newer release?): {reason}') from exc
+    body = records.parse(raw, _VALIDATOR, 'ledger of clients')
     return {client: Entry(**entry) for client, entry in body['clients'].items()}

@@ -259,14 +259,7 @@ class Record:
 
         :raises ClusterError: it is not a record, or one of a newer format
         """
-        try:
-            body = json.loads(raw)
-            _VALIDATOR.validate(body)
-        except (ValueError, jsonschema.ValidationError) as exc:
-            reason = getattr(exc, 'message', exc)
-            raise errors.ClusterError(
-                f'unreadable superposition record (written by a newer release?): {reason}'
-            ) from exc
+        body = parse(raw, _VALIDATOR, 'superposition record')
         del body['format']
         body['volumes'] = tuple(Volume(**{**volume, 'clients': tuple(volume['clients'])})
                                 for volume in body['volumes'])
@@ -274,6 +267,22 @@ class Record:
                         for pool, cut in body['cuts'].items()}
         body['fenced'] = tuple(body['fenced'])
         return cls(**body, version=version)
+
+
+def parse(raw: bytes, validator: jsonschema.Draft202012Validator, what: str) -> Any:
+    """Return what a stored object says.
+
+    :param what: what the object is, for the error
+    :raises ClusterError: it is no JSON, or not what the validator demands
+    """
+    try:
+        body = json.loads(raw)
+        validator.validate(body)
+    except (ValueError, jsonschema.ValidationError) as exc:
+        reason = getattr(exc, 'message', exc)
+        raise errors.ClusterError(
+            f'unreadable {what} (written by a newer release?): {reason}') from exc
+    return body
 
 
 def new_id() -> str:
