@@ -11,7 +11,7 @@ class Distribution(setuptools.Distribution):
     """Installs specreds.pth into site-packages: it works nowhere else."""
 
     def get_command_class(self, command):
-        """Give a command's class. (pbr drops those that are given as ``cmdclass``.)"""
+        """Return a command's class. (pbr drops those that are given as ``cmdclass``.)"""
         found = super().get_command_class(command)
         if command != 'install_data':
             return found

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The evaluation: what superposition costs and what it gains, on a Ceph of its own."""
+"""Measure what superposition costs and what it gains, on a Ceph or a cloud of its own."""

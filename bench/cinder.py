@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long super and collapse take through Cinder's REST API, and where the time goes.
+"""Measure how long super and collapse take through Cinder's REST API, and where the time goes.
 
-What a client waits for is split three ways, by what each side measures of the same request:
-*storage* is the protocol at work in the volume service, *rpc* the rest of what cinder-api waits
-for the volume service (broker, locks, database), *http* what the client waits for beyond that.
+The time that a client waits is split in three, by the clocks of the parts of one request:
+*storage* is the protocol at work in the volume service, *rpc* the rest of the time that cinder-api
+waits for that service (broker, locks, database), *http* the rest of the client's time.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +34,7 @@ _PARTS = ('http', 'rpc', 'storage')
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """Seconds that one request took, and its parts."""
+    """Duration of one request, whole and by part, in seconds."""
 
     total: float
     http: float
@@ -43,7 +43,7 @@ class Split:
 
 
 class Api:
-    """Block storage as an administrator has it.
+    """Cinder's API, used by an administrator.
 
     :param cloud: a cloud that is up
     """
@@ -56,7 +56,7 @@ class Api:
         self._rest.get(_BASE)
 
     def volumes(self, count: int, volume_type: str) -> list[str]:
-        """Make volumes of one back end; gives their ids."""
+        """Create volumes on one back end, and return their ids."""
         ids = [self._rest.post('/volumes', json={'volume': {
             'size': _SIZE_GIB, 'name': f'bench-{number}', 'volume_type': volume_type,
         }}).json()['volume']['id'] for number in range(count)]
@@ -66,29 +66,29 @@ class Api:
         return ids
 
     def create(self, volume_ids: Sequence[str]) -> tuple[str, Split]:
-        """Superpose volumes; gives the id of the superposition."""
+        """Superpose volumes, and return the id of the superposition."""
         took, answer = self._timed(_BASE, {'superposition': {
             'volume_ids': list(volume_ids), 'reason': 'benchmark'}})
         found = answer['superposition']
         return found['id'], split(took, found['durations'])
 
     def promote(self, superposition_id: str) -> Split:
-        """Promote, and see to it that the merge has ended.
+        """Promote the backup, and wait until the merge has ended.
 
-        :raises RuntimeError: the outcome is another one
+        :raises RuntimeError: the collapse had another outcome
         """
         path = f'{_BASE}/{superposition_id}'
         took, answer = self._timed(f'{path}/collapse', {'collapse': {'decision': 'promote'}})
         found = answer['collapse']
         if found['outcome'] != 'promoted':
-            raise RuntimeError(f'the primary is idle, and yet the collapse of {superposition_id} '
+            raise RuntimeError(f'the primary is idle, but the collapse of {superposition_id} '
                                f'ended {found["outcome"]}')
         self._rest.post(f'{path}/merge', json={'merge': {'step': 'offline'}})
         self._wait(lambda: self._gone(path), f'superposition {superposition_id} to be merged')
         return split(took, found['durations'])
 
     def abort(self, superposition_id: str) -> None:
-        """Drop a superposition."""
+        """Abort a superposition."""
         path = f'{_BASE}/{superposition_id}'
         self._rest.delete(path)
         self._wait(lambda: self._gone(path), f'superposition {superposition_id} to be gone')
@@ -121,11 +121,11 @@ class Api:
 
 
 def split(total: float, durations: Mapping[str, float]) -> Split:
-    """Split what a request took.
+    """Split the duration of a request into its parts.
 
-    :param total: seconds by the client's clock
-    :param durations: of the answer: `rpc` as cinder-api measured it; `storage`, or where it is
-        not told apart `total`, as the volume service did
+    :param total: duration of the request by the client's clock, in seconds
+    :param durations: those in the answer: `rpc` as cinder-api measured it; `storage`, or `total`
+        where that is not split, as the volume service measured it
     """
     rpc = durations['rpc']
     storage = durations['storage'] if 'storage' in durations else durations['total']
@@ -134,10 +134,10 @@ def split(total: float, durations: Mapping[str, float]) -> Split:
 
 def run(cloud: openstack_cloud.Cloud, tell: progress.Progress, rounds: int,
         figures: pathlib.Path | None) -> dict[str, float]:
-    """Measure on a cloud, and give the figures for the JSON.
+    """Measure on a cloud, and return the figures by their keys.
 
-    :param rounds: how often the volumes of a host are superposed at once; one volume twice as
-        often
+    :param rounds: number of times that all volumes of a host are superposed at once; one volume
+        alone is superposed twice as often
     """
     single = 2 * rounds
     tell.section('cinder', 1 + single + rounds)

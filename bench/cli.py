@@ -54,8 +54,8 @@ def main() -> int:
         if args.name == paper.NAME:
             return paper.run(args, _FAILURES)
         return _run(args)
-    except _FAILURES as error:
-        print(f'error: {error}', file=sys.stderr)
+    except _FAILURES as exc:
+        print(f'error: {exc}', file=sys.stderr)
         return 1
 
 

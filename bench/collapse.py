@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long collapse takes, and what of it: made durable, sweep, fence, sweep, commit."""
+"""Measure how long collapse takes, by part: make durable, sweep, fence, sweep, commit."""
 
 from bench import environment
 from bench import fio
@@ -19,7 +19,7 @@ Reports = dict[int, list[sp.CollapseReport]]
 
 
 def run(env: environment.Environment) -> dict[str, float]:
-    """Measure, and give the figures for the JSON."""
+    """Measure, and return the figures by their keys."""
     counts = _QUICK if env.quick else _FULL
     env.progress.section('collapse', 1 + env.rounds * len(counts))
     env.progress.step(f'making volumes of up to {_LARGEST:,} objects')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How soon a dead host is suspected, how often one that lives, and what a thousand hosts cost.
+"""Measure how soon a dead host is suspected, how often a living one, and what 1,000 hosts cost.
 
 The first two are simulated. Beats are held up on their way, and hosts pause, by distributions with
 heavy tails:
@@ -15,8 +15,8 @@ heavy tails:
 
 No detector that suspects a dead host within a second can tell it from one that pauses for longer.
 
-What a thousand hosts cost is measured: the beats of hosts that are not there, at the rate at which
-they would come; with a RabbitMQ between, if there is one.
+What a thousand hosts cost is measured with beats of simulated hosts at their real rate, sent
+through a RabbitMQ if there is one.
 """
 
 import dataclasses
@@ -55,7 +55,7 @@ _IS_ECHO, _IS_TICK = -1, -2
 
 @dataclasses.dataclass(frozen=True)
 class Profile:
-    """How unevenly hosts beat.
+    """Distributions of the beats of hosts.
 
     :ivar delay: of a beat on its way, in seconds: the median
     :ivar spread: of its logarithm
@@ -70,7 +70,7 @@ class Profile:
     lost: float
 
     def arrivals(self, chance: numpy.random.Generator, count: int) -> Any:
-        """Give when beats are heard, in order, in seconds from the first one."""
+        """Return the times at which beats are heard, in order, in seconds from the first one."""
         rate = self.pauses * INTERVAL / _DAY
         pauses = numpy.where(chance.random(count) < rate, self._pause(chance, count), 0.0)
         due = numpy.arange(count) * INTERVAL
@@ -98,11 +98,11 @@ class _Clock:
         self.time = 0.0
 
     def now(self) -> float:
-        """The moment."""
+        """Return the simulated time in seconds."""
         return self.time
 
     def sleep(self, seconds: float) -> None:
-        """Let it pass."""
+        """Advance the time."""
         self.time += seconds
 
 
@@ -114,14 +114,14 @@ class _Wall:
 
 
 class _Witness:
-    """Remembers when hosts were first suspected."""
+    """Records when hosts were first suspected."""
 
     def __init__(self, clock: Any) -> None:
         self._clock = clock
         self.at: dict[str, float] = {}
 
     def suspected(self, host: str, why: Any) -> None:
-        """Note it."""
+        """Record the first suspicion of a host."""
         del why
         self.at.setdefault(host, self._clock.now())
 
@@ -190,9 +190,9 @@ class Wrong:
 
 
 def wrong_suspicions(profile: Profile, days: float, seed: int = 2) -> Wrong:
-    """Count them.
+    """Count wrong suspicions of living hosts.
 
-    :param days: of hosts that are simulated
+    :param days: simulated host-days
     """
     chance = numpy.random.default_rng(seed)
     beats_per_day = round(_DAY / INTERVAL)
@@ -254,7 +254,7 @@ def reading(seconds: float) -> float:
 def hearing(url: str, seconds: float) -> tuple[float, float]:
     """Share of a core that it takes to hear 1,000 hosts through a broker, and to judge them.
 
-    :param url: of a RabbitMQ, as oslo.messaging takes it
+    :param url: transport URL of a RabbitMQ
     :return: the share, as if all had been heard, and how many messages per second were
     """
     conf = cfg.CONF
@@ -292,9 +292,9 @@ def hearing(url: str, seconds: float) -> tuple[float, float]:
 
 def run(tell: progress.Progress, url: str | None = None, quick: bool = False
         ) -> dict[str, float]:
-    """Measure, and give the figures for the JSON.
+    """Measure, and return the figures by their keys.
 
-    :param url: of a RabbitMQ, as oslo.messaging takes it; None for what can be done without
+    :param url: transport URL of a RabbitMQ; None leaves out what needs one
     """
     tell.section('detector', 8 if url else 7)
     figures: dict[str, float] = {}
@@ -330,7 +330,7 @@ def run(tell: progress.Progress, url: str | None = None, quick: bool = False
 
 
 def _limits(figures: dict[str, float], bus: bool) -> str:
-    """Say what most of the time goes into."""
+    """Report which parts take most of the time."""
     whole = figures['scale.thousand_hosts_cpu']
     judged = figures['scale.thousand_hosts_cpu.judging']
     read = figures['scale.thousand_hosts_cpu.reading']

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The disk level: what a backup sees of its disk, compared with a plain and a cloned one."""
+"""Measure the disk of a backup, compared with a plain and a cloned one."""
 
 from bench import environment
 from bench import firsttouch
@@ -13,7 +13,7 @@ _FULL_SIZE = 4 * images.GIB
 
 
 def run(env: environment.Environment, recording: replay.Recording | None) -> dict[str, float]:
-    """Measure, and give the figures for the JSON.
+    """Measure, and return the figures by their keys.
 
     :param recording: a recovery to replay, None to leave that out
     """

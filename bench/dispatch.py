@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long recoveries wait for a slot, by policy: the engine's own order, on a simulated clock.
+"""Measure how long recoveries wait for a slot, by policy of the engine, on a simulated clock.
 
 The mixes are those of Demoulin et al., *When Idling is Ideal* (SOSP 2021), in seconds instead of
 microseconds, with its 14 workers as slots. Recoveries come at random times, at a given share of
@@ -54,7 +54,7 @@ class Recovery:
 
 @dataclasses.dataclass(frozen=True)
 class Served:
-    """A recovery, and how long it waited."""
+    """A recovery with its wait."""
 
     recovery: Recovery
     wait: float

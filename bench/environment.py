@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the benchmarks run on: a Ceph or a cloud of their own, and the facts about the machine."""
+"""The Ceph or cloud that the benchmarks run on, and the facts about the machine."""
 
 from collections.abc import Iterator
 import contextlib
@@ -22,12 +22,12 @@ _TIMEOUT = 60.0
 
 @dataclasses.dataclass(frozen=True)
 class Environment:
-    """What every benchmark is given.
+    """Everything that a benchmark needs to run.
 
-    :param quick: fewer rounds and smaller images; the same figures
-    :param rounds: how many interleaved rounds to take the median of
+    :param quick: run fewer rounds on smaller images, for the same figures
+    :param rounds: number of interleaved rounds, of which the median counts
     :param scratch: directory for sockets and job files
-    :param figures: where to draw figures, None for nowhere
+    :param figures: directory for drawn figures, None to draw none
     """
 
     ceph: ceph.Ceph
@@ -41,7 +41,7 @@ class Environment:
 
 
 class _Service(Protocol):
-    """What can be started and wiped."""
+    """A Ceph or a cloud that can be started and wiped."""
 
     def up(self, progress: commands.Progress) -> None: ...
 
@@ -53,9 +53,9 @@ class _Service(Protocol):
 @contextlib.contextmanager
 def cluster(data: pathlib.Path, port: int, progress: progress.Progress,
             keep: bool) -> Iterator[ceph.Ceph]:
-    """Have a new Ceph while the context lasts; after a failure its logs are kept.
+    """Run a new Ceph while the context lasts, and keep its logs after a failure.
 
-    :param data: its directory; what an earlier run left there is wiped
+    :param data: its directory; it is wiped first
     :param port: first of its ports
     :param keep: leave it up
     :raises CloudError: it did not come up
@@ -69,7 +69,7 @@ def cluster(data: pathlib.Path, port: int, progress: progress.Progress,
 @contextlib.contextmanager
 def cloud(data: pathlib.Path, port: int, progress: progress.Progress,
           keep: bool, hosts: int, engines: int = 0) -> Iterator[openstack_cloud.Cloud]:
-    """Have a new OpenStack while the context lasts. The parameters are those of `cluster`.
+    """Run a new OpenStack while the context lasts, with the parameters of `cluster` and:
 
     :param hosts: number of compute hosts
     :param engines: number of processes that recover servers
@@ -91,7 +91,7 @@ def _running(own: _Service, progress: progress.Progress, keep: bool, logs: pathl
         progress.say(f'the logs are in {logs}')
         raise
     if keep:
-        progress.say(f'it stays up: {way_in}')
+        progress.say(f'left up: {way_in}')
     else:
         progress.say('removing what was measured on')
         own.wipe()
@@ -110,12 +110,12 @@ def environment(own: ceph.Ceph, progress: progress.Progress, quick: bool, rounds
 
 
 def connected(own: ceph.Ceph) -> sp.Cluster:
-    """Give a connection of its own to the cluster."""
+    """Return a new connection to the cluster."""
     return sp.Cluster(conffile=str(own.conf), user='cinder', timeout=_TIMEOUT)
 
 
 def facts() -> dict[str, str | float]:
-    """Describe the machine, for whoever compares results."""
+    """Describe the machine, so that results can be compared."""
     return {
         'environment.cores': len(os.sched_getaffinity(0)),
         'environment.memory_gib': round(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every kind of disk through the same path: qemu-storage-daemon exports it by NBD."""
+"""Export every kind of disk through the same path: NBD of qemu-storage-daemon."""
 
 from collections.abc import Mapping, Sequence
 import contextlib
@@ -35,7 +35,7 @@ class Export:
 
     @property
     def uri(self) -> str:
-        """What an NBD client connects to."""
+        """The URI of the export for NBD clients."""
         return f'nbd+unix:///disk?socket={self._socket}'
 
     def __enter__(self) -> 'Export':
@@ -59,7 +59,7 @@ class Export:
         self.close()
 
     def close(self) -> None:
-        """Stop it. It writes out what it has cached first."""
+        """Stop the export after it has written out its caches."""
         if self._process is None:
             return
         self._process.terminate()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For how long nobody is served when a host dies, and what else can go wrong meanwhile.
+"""Measure for how long a server is not served when its host dies, and what else can go wrong.
 
 The accidents are those of the demo, on a cloud with three hosts and two engines:
 
@@ -8,8 +8,8 @@ The accidents are those of the demo, on a cloud with three hosts and two engines
     at once (the Oracle). Besides, the host of a small server is, which is up seconds after its
     start: recovered by the engine, and once evacuated after 60 s.
 *false_suspicion*
-    the host is cut off from the control plane: once its guests hang a while, too; once they do
-    not, and the database's client is paced.
+    the host is cut off from the control plane, once with its guests frozen for a while, and once
+    with running guests and a paced client of the database.
 *faults*
     recoveries in the middle of which the engine, or what it needs, is killed; see
     :mod:`bench.faults`.
@@ -45,9 +45,9 @@ _TIMEOUT = 60.0
 
 
 def run(cloud: openstack_cloud.Cloud, tell: progress.Progress, quick: bool) -> dict[str, float]:
-    """Measure on a cloud with compute hosts and engines, and give the figures for the JSON.
+    """Measure on a cloud with compute hosts and engines, and return the figures by their keys.
 
-    :param quick: fewer deaths; all faults
+    :param quick: kill fewer hosts; inject all faults
     """
     rounds = _QUICK_ROUNDS if quick else _FULL_ROUNDS
     with tempfile.TemporaryDirectory(prefix='specreds-bench-') as scratch, contextlib.closing(
@@ -101,7 +101,7 @@ def _faults(stage: stages.Stage, tell: progress.Progress) -> dict[str, float]:
 
 def figures(spec: Sequence[outcome.Outcome], oracle: Sequence[outcome.Outcome],
             short: Sequence[outcome.Outcome], reds: outcome.Outcome) -> dict[str, float]:
-    """Give the figures of deaths for the JSON.
+    """Return the figures of deaths for the JSON.
 
     :param spec: recovered by the engine, and in the same rounds by the `oracle`
     :param short: a small server, recovered by the engine
@@ -126,7 +126,7 @@ def figures(spec: Sequence[outcome.Outcome], oracle: Sequence[outcome.Outcome],
 
 
 def throughput(one: outcome.Outcome, before: float) -> float:
-    """Give transactions per second while there was a backup ÷ before.
+    """Return transactions per second while there was a backup ÷ before.
 
     :param before: for so many seconds before the accident
     :raises RuntimeError: there was no backup
@@ -139,7 +139,7 @@ def throughput(one: outcome.Outcome, before: float) -> float:
 
 
 def _parts(spec: Sequence[outcome.Outcome]) -> Mapping[str, list[float]]:
-    """Give the seconds of each phase, by its name."""
+    """Return the seconds of each phase, by its name."""
     parts: dict[str, list[float]] = {}
     for one in spec:
         for phase in one.phases:
@@ -148,9 +148,9 @@ def _parts(spec: Sequence[outcome.Outcome]) -> Mapping[str, list[float]]:
 
 
 def _right(tell: progress.Progress, one: outcome.Outcome) -> outcome.Outcome:
-    """Insist on that a figure is that of something that went right.
+    """Raise unless a figure is that of a recovery that went right.
 
-    :raises RuntimeError: it did not
+    :raises RuntimeError: it went wrong
     """
     tell.say(f'{one.name}: {one.unavailable_s:.2f} s, of it '
              + ', '.join(f'{phase.name} {phase.seconds:.2f} s' for phase in one.phases))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What recovers servers fails in the middle of a recovery: that ends right, and only once.
+"""Kill engines, broker, database and job board in the middle of recoveries, and check the end.
 
 A small server's guest and nova-compute are killed, so that it has to be recovered. As soon as a
-step of that has begun, the engine that takes it is killed with -9; once for each step there is.
+step has begun, the engine that runs it is killed with -9; once for each step.
 Then, in the middle of the race, the broker, the database and the job board are killed and started
 again. The server goes from host to host: each is where the next recovery's primary dies.
 """
@@ -43,7 +43,7 @@ _RACE = 'race'
 
 @dataclasses.dataclass
 class Faults:
-    """What came of them.
+    """Outcome of the injected faults.
 
     :ivar longest_s: from the death of a primary until its server answered again
     """
@@ -55,7 +55,7 @@ class Faults:
 
 
 class _Injector:
-    """Does harm to one server, and to what recovers it.
+    """Injects faults into the recoveries of one server.
 
     :param server: of image g1
     """
@@ -68,7 +68,7 @@ class _Injector:
         self.server = server
 
     def round(self, harm: '_Harm') -> tuple[float, list[str]]:
-        """Have the server recovered, and do harm meanwhile.
+        """Make the engines recover the server, and inject a fault meanwhile.
 
         :returns: seconds until it answered again, and what is not as it should be
         """
@@ -96,7 +96,7 @@ class _Injector:
         return took, wrong
 
     def kill_engine(self, step: str) -> None:
-        """Kill the engine that takes a step, as soon as it has begun."""
+        """Kill the engine that runs a step, as soon as the step has begun."""
         engine = self.wait_step(step)
         number = next(one for one in self._cloud.settings.engine_numbers
                       if services.engine(one) in engine)
@@ -111,7 +111,7 @@ class _Injector:
         self._cloud.start_daemon(service)
 
     def wait_step(self, step: str) -> str:
-        """Wait until a step has begun; gives the engine that takes it."""
+        """Wait until a step has begun, and return the engine that runs it."""
         deadline = time.monotonic() + _TIMEOUT
         while not (engine := self._engine(step)):
             if time.monotonic() > deadline:
@@ -129,7 +129,7 @@ class _Injector:
                     '')
 
     def _ended(self) -> list[str]:
-        """Wait until everything about the recovery has ended; tell what is wrong with it."""
+        """Wait until the recovery and its merge have ended, and return what is wrong with it."""
         def over() -> list[recoveries.Recovery]:
             try:
                 fresh = [self.stage.engine.recovery(one) for one in
@@ -144,14 +144,14 @@ class _Injector:
                         if one.outcome != recoveries.RECOVERED]
 
     def _guests(self, before: str) -> list[str]:
-        """Tell what is wrong with where the server's guest runs."""
+        """Return what is wrong with where the server's guest runs."""
         running = self._drill.running(self.server)
         if running == [self.server.host] and self.server.host != before:
             return []
         return [f'the guest runs on {running}; Nova says on {self.server.host}']
 
     def _beats(self) -> int:
-        """How often the guest has written to its disk."""
+        """Return how many times the guest has written to its disk."""
         answer: dict[str, Any] = json.loads(self.stage.get(self.server, '/cgi-bin/heartbeat'))
         return int(answer['count'])
 
@@ -160,7 +160,7 @@ _Harm = Callable[[_Injector], None]
 
 
 def run(stage: stages.Stage) -> Faults:
-    """Do all harm there is, one after the other."""
+    """Inject all faults, one after the other."""
     found = Faults()
     todo: list[tuple[str, _Harm]] = [('nothing fails', lambda injector: None)]
     while todo:
@@ -176,15 +176,15 @@ def run(stage: stages.Stage) -> Faults:
 
 
 def _one(injector: _Injector, found: Faults, what: str, harm: _Harm) -> bool:
-    """Do one harm, and note what came of it; gives whether that has come to its end."""
+    """Inject one fault, record its outcome, and return whether the recovery has ended."""
     screen = injector.stage.screen
     took, ended = 0.0, True
     wrong: list[str] = []
     with screen.busy(what):
         try:
             took, wrong = injector.round(harm)
-        except commands.CloudError as error:
-            wrong, ended = [str(error)], False
+        except commands.CloudError as exc:
+            wrong, ended = [str(exc)], False
     screen.say(f'served again after {took:.1f} s' if ended else 'it has come to no end')
     for words in wrong:
         screen.say(f'WRONG: {words}')
@@ -196,7 +196,7 @@ def _one(injector: _Injector, found: Faults, what: str, harm: _Harm) -> bool:
 
 
 def _harms(steps: Iterable[str]) -> list[tuple[str, _Harm]]:
-    """Give all harm there is: what to call it, and what does it."""
+    """Return all faults: the name and the function that injects it."""
     return [
         *((f'an engine is killed when {step} has begun',
            functools.partial(_Injector.kill_engine, step=step)) for step in steps),
@@ -205,7 +205,7 @@ def _harms(steps: Iterable[str]) -> list[tuple[str, _Harm]]:
 
 
 def broker_outage(stage: stages.Stage) -> int:
-    """Let the broker be gone for a while; gives how many backups were started."""
+    """Stop the broker for a while, and return how many backups were started."""
     with _server(stage):
         before = set(stage.engine.ids())
         with stage.screen.busy(f'the broker is gone for {_OUTAGE:g} s'):
@@ -221,7 +221,7 @@ def broker_outage(stage: stages.Stage) -> int:
 
 @contextlib.contextmanager
 def _server(stage: stages.Stage) -> Iterator[_Injector]:
-    """Have a server that writes now and then."""
+    """Boot a server that writes now and then."""
     made: list[str] = []
     try:
         made.append(stage.drill.boot_later('faults', stages.HOME,
@@ -239,7 +239,7 @@ def _server(stage: stages.Stage) -> Iterator[_Injector]:
 
 
 def _steps(stage: stages.Stage, server: drills.Server) -> list[str]:
-    """Give the steps of a recovery in which nothing failed, in order."""
+    """Return the steps of a recovery in which nothing failed, in order."""
     found = stage.recovery(server)
     assert found is not None
     return list(dict.fromkeys(step.name for step in found.steps))

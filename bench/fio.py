@@ -10,7 +10,7 @@ from typing import Any
 
 
 class FioFailed(Exception):
-    """fio ended with an error, or said nothing that can be read."""
+    """fio ended with an error, or printed no valid JSON."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Result:
 
 
 def command(jobs: Sequence[Job], path: pathlib.Path) -> list[str]:
-    """Write a job file and give the command that runs it."""
+    """Write a job file, and return the command that runs it."""
     sections = ['[global]\nioengine=nbd\nthread\n']
     for job in jobs:
         lines = [f'[{job.name}]', 'stonewall', f'uri={job.uri}']
@@ -72,11 +72,11 @@ def command(jobs: Sequence[Job], path: pathlib.Path) -> list[str]:
 
 
 def run(jobs: Sequence[Job], scratch: pathlib.Path, timeout: float = 300) -> list[Result]:
-    """Run jobs one after another and give the result of each.
+    """Run jobs one after another, and return the result of each.
 
     :param scratch: directory for the job file and whatever fio leaves behind
     :param timeout: seconds for all of them
-    :raises FioFailed: it did not work
+    :raises FioFailed: fio failed or took too long
     """
     try:
         done = subprocess.run(command(jobs, scratch / 'jobs.fio'), cwd=scratch,
@@ -92,9 +92,9 @@ def run(jobs: Sequence[Job], scratch: pathlib.Path, timeout: float = 300) -> lis
 
 
 def parse(output: str) -> list[Result]:
-    """Read fio's JSON, in front of which the nbd engine prints lines of its own.
+    """Parse fio's JSON, and skip what the nbd engine prints before it.
 
-    :raises FioFailed: there is none, or a job had an error
+    :raises FioFailed: there is no JSON, or a job had an error
     """
     start = output.find('{')
     try:

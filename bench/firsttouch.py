@@ -49,7 +49,7 @@ Bins = dict[str, list[dict[int, int]]]
 
 def run(env: environment.Environment, plain: sp.VolumeRef, base: sp.VolumeRef,
         size: int) -> dict[str, float]:
-    """Measure, and give the figures for the JSON.
+    """Measure, and return the figures by their keys.
 
     :param size: of both images, in bytes; all of their objects exist
     """
@@ -73,12 +73,12 @@ def run(env: environment.Environment, plain: sp.VolumeRef, base: sp.VolumeRef,
 
 
 def steps(env: environment.Environment) -> int:
-    """Tell how many steps it will report."""
+    """Return the number of steps that it reports."""
     return env.rounds * len(VARIANTS)
 
 
 def _jobs(env: environment.Environment, uri: str, size: int, seed: int) -> Iterator[fio.Job]:
-    """Give each cell its own objects; the variants of a round get the same operations."""
+    """Return the jobs of each cell, on objects of its own; all variants of a round share them."""
     rng = random.Random(seed)
     objects = list(range(size // images.OBJECT))
     rng.shuffle(objects)

@@ -2,8 +2,8 @@
 """8 KiB write and fsync, again and again, in the order in which a backup lives.
 
 The writer works on a file of 64 MiB in a fresh overlay while it is speculative; then the overlay
-is made durable, as collapse does it, and the writer goes on with its file; at last it writes all
-over the disk, where each write is the first to its place and has an L2 entry to be written, too.
+is made durable, as collapse does it, and the writer continues in its file; at last it writes all
+over the disk, where each write is the first one to its cluster and also writes an L2 entry.
 """
 
 import random
@@ -37,7 +37,7 @@ Iops = dict[str, list[float]]
 
 def run(env: environment.Environment, plain: sp.VolumeRef, base: sp.VolumeRef,
         size: int) -> dict[str, float]:
-    """Measure, and give the figures for the JSON.
+    """Measure, and return the figures by their keys.
 
     :param size: of both images, in bytes
     """
@@ -62,13 +62,13 @@ def run(env: environment.Environment, plain: sp.VolumeRef, base: sp.VolumeRef,
 
 
 def steps(env: environment.Environment) -> int:
-    """Tell how many steps it will report."""
+    """Return the number of steps that it reports."""
     return env.rounds * len(VARIANTS)
 
 
 def _superposed(env: environment.Environment, base: sp.VolumeRef, size: int,
                 iops: Iops) -> float:
-    """Measure the three phases; give the seconds that it took to make the overlay durable."""
+    """Measure the three phases, and return the seconds taken to make the overlay durable."""
     with variants.superposed(env, base) as record, \
             variants.overlay_export(env, record) as export:
         iops[SPECULATIVE].append(_write(env, export, _FILE))
@@ -84,7 +84,7 @@ def _superposed(env: environment.Environment, base: sp.VolumeRef, size: int,
 
 
 def _write(env: environment.Environment, export: exports.Export, size: int) -> float:
-    """Write to random places of the first ``size`` bytes; give the writes per second."""
+    """Write to random places of the first ``size`` bytes, and return the writes per second."""
     job = fio.Job('fsync', export.uri, {
         'rw': 'randwrite', 'bs': '8k', 'fsync': 1, 'size': size, 'time_based': 1,
         'runtime': f'{_SECONDS:g}', 'randseed': random.randrange(1 << 31)})

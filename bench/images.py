@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RBD images that are measured."""
+"""The RBD images of the benchmarks."""
 
 import collections
 from collections.abc import Iterable, Iterator
@@ -62,9 +62,9 @@ def _by_object(extents: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 
 def populated(cluster: sp.Cluster, objects: int) -> sp.VolumeRef:
-    """Give a volume of 100 GiB of which the first objects exist, with 4 KiB in each.
+    """Return a volume of 100 GiB of which the first objects exist, with 4 KiB in each.
 
-    It is made when it is first asked for. The objects are written past librbd, which would update
+    The first call makes it. The objects are written past librbd, which would update
     the object map for each of them, and the map is made anew at the end: several times faster,
     and the same image.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The merge: what a writer feels of it, and how long it takes."""
+"""Measure how long a merge takes, and what it costs a writer."""
 
 from collections.abc import Sequence
 import dataclasses
@@ -43,7 +43,7 @@ class Course:
 
 
 def run(env: environment.Environment) -> dict[str, float]:
-    """Measure, and give the figures for the JSON."""
+    """Measure, and return the figures by their keys."""
     sizes = _QUICK_SIZES if env.quick else _FULL_SIZES
     # The time does not spread much, and the largest take long.
     rounds = 1 if env.quick else 3

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a backup costs and how fast it serves, on compute hosts of a cloud.
+"""Measure what a backup costs and how fast it serves, on compute hosts of a cloud.
 
 *win*
     the primary's QEMU is killed; a backup is started, promoted and adopted. How long the RPC takes
     until the domain runs (without Cinder's super), how long from the RPC that promotes until the
-    first packet of the backup comes out, what it leaks before, what memory it takes.
+    first packet of the backup leaves the box, what leaks before, and its memory.
 *talkers*
     the primary lives, idle, on a host that is cut off from the control plane; its backup is
-    promoted. For how long both guests answer under their one address.
+    promoted. The time for which both guests answer under their address.
 *lose*
-    what a PostgreSQL client of a primary gets done while there is a backup, and before. The client
-    is paced: all hosts share the processors of one machine here, and what the backup takes of
-    these is nothing that it would take from a primary.
+    transactions of a client of a primary's PostgreSQL while there is a backup, and before. It is
+    paced: here all hosts share the processors of one machine, and in production the backup
+    takes none from the primary.
 *merge*
-    what a PostgreSQL client gets done while its server is merged, and before it is adopted.
+    transactions of a PostgreSQL client while its server is merged, and before it is adopted.
 """
 
 from collections.abc import Iterator, Sequence
@@ -67,7 +67,7 @@ class _Bench:
 
     @contextlib.contextmanager
     def server(self, image: str, **metadata: str) -> Iterator[drills.Server]:
-        """Have a server on the primary's host while the context lasts."""
+        """Run a server on the primary's host while the context lasts."""
         self._count += 1
         server = self._drill.boot(f'bench-{self._count}', _PRIMARY, image=image,
                                   metadata=metadata)
@@ -81,15 +81,15 @@ class _Bench:
             self._drill.delete(server.id)
 
     def directory(self) -> pathlib.Path:
-        """A directory that is not used yet."""
+        """Return a new directory."""
         return pathlib.Path(tempfile.mkdtemp(dir=self._scratch))
 
     def pinger(self) -> users.Pinger:
-        """Somebody who ends with the server, at the latest."""
+        """Return a user that ends with the server at the latest."""
         return self._ending(users.Pinger(self._cloud, self.directory()))
 
     def client(self, server: drills.Server) -> users.Postgres:
-        """Somebody with a database on a server; ends with that, at the latest."""
+        """Return a user of the server's database that ends with the server at the latest."""
         return self._ending(users.Postgres(self._cloud, self.directory(), server.address))
 
     def _ending(self, user: _User) -> _User:
@@ -97,21 +97,21 @@ class _Bench:
         return user
 
     def kill(self, server: drills.Server) -> None:
-        """Kill the primary's QEMU, and what would tell Nova that it has stopped."""
+        """Kill the primary's QEMU, and the service that would report its end to Nova."""
         self._cloud.host(_PRIMARY).kill_program(services.COMPUTE)
         pid = self._drill.pid(server, server.host)
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
 
     def mend(self) -> None:
-        """Let the primary's host be as before."""
+        """Restart what was killed on the primary's host."""
         self._cloud.host(_PRIMARY).heal()
         self._drill.restart_compute(_PRIMARY)
 
     # Figures
 
     def win(self) -> dict[str, float]:
-        """One recovery of a dead primary."""
+        """Measure one recovery of a dead primary."""
         drill = self._drill
         with self.server('g1') as server:
             mac = drill.mac(server)
@@ -145,7 +145,7 @@ class _Bench:
                 'backup_memory_mib': memory / _MIB}
 
     def talkers(self) -> float:
-        """For how many seconds two guests have answered."""
+        """Measure for how many seconds two guests answered."""
         drill = self._drill
         with self.server('g1') as server:
             self._cloud.host(_PRIMARY).cut(control=True)
@@ -165,7 +165,7 @@ class _Bench:
         return doubles[-1] - doubles[0] if doubles else 0.0
 
     def lose(self) -> float:
-        """Transactions per second while there is a backup ÷ before."""
+        """Measure transactions per second while there is a backup ÷ before."""
         drill = self._drill
         with self.server('g2', **drills.READY['g2']) as server:
             client = self.client(server)
@@ -186,7 +186,7 @@ class _Bench:
         return _ratio(counts)
 
     def merge(self) -> float:
-        """Transactions per second while a server is merged ÷ before."""
+        """Measure transactions per second while a server is merged ÷ before."""
         drill = self._drill
         with self.server('g2', **drills.READY['g2']) as server:
             self.kill(server)
@@ -214,9 +214,9 @@ class _Bench:
 
 
 def run(cloud: openstack_cloud.Cloud, tell: progress.Progress, rounds: int) -> dict[str, float]:
-    """Measure on a cloud with compute hosts, and give the figures for the JSON.
+    """Measure on a cloud with compute hosts, and return the figures by their keys.
 
-    :param rounds: how often each is done; the database with a backup half as often
+    :param rounds: number of runs of each; half as many of the database with a backup
     """
     losing = max(1, rounds // 2)
     tell.section('nova', 3 * rounds + losing)
@@ -255,17 +255,17 @@ def run(cloud: openstack_cloud.Cloud, tell: progress.Progress, rounds: int) -> d
 
 
 def _rate(done: Sequence[float], began: float, ended: float) -> float:
-    """Give how many were done per second in a stretch of time.
+    """Return the rate of events in a stretch of time, per second.
 
-    :param done: when each was
+    :param done: times of the events
     """
     return sum(began <= moment < ended for moment in done) / (ended - began)
 
 
 def _ratio(counts: Sequence[tuple[float, int]]) -> float:
-    """Give the rate in the last stretch ÷ that in the first one.
+    """Return the rate in the last stretch ÷ that in the first one.
 
-    :param counts: moments in seconds, and how much had been done by then
+    :param counts: times in seconds, and the number of events until then
     """
     rates = [(second[1] - first[1]) / (second[0] - first[0])
              for first, second in itertools.pairwise(counts)]

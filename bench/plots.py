@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures that need no explanation: title, axes with units, legend, how often, medians."""
+"""Draw figures with title, axes with units, legend, number of rounds and medians."""
 
 from collections.abc import Iterator, Mapping, Sequence
 import contextlib
@@ -34,9 +34,9 @@ class Series:
 @contextlib.contextmanager
 def drawing(path: pathlib.Path, title: str, note: str, panels: int = 1
             ) -> Iterator[list[axes.Axes]]:
-    """Draw into the axes that this gives; the file is written at the end.
+    """Yield axes to draw into, and write the file at the end.
 
-    :param note: how it was measured, under the title
+    :param note: the conditions of the measurement, shown under the title
     :param panels: plots side by side
     """
     drawn, grid = pyplot.subplots(1, panels, figsize=(_SIZE[0] * (0.4 + 0.6 * panels), _SIZE[1]),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A primary: a process that has images open, has written to them, and is idle now.
+"""A primary: a process that has images open, has written to them, and is idle.
 
-The process itself runs :func:`main`: it opens the images that it is given, writes to the first
-object of each, says so, and waits until its standard input is closed.
+The process runs :func:`main`: it opens the images, writes to the first object of each, reports
+that on its standard output, and waits until its standard input is closed.
 """
 
 import argparse
@@ -24,7 +24,7 @@ _STOP_TIMEOUT = 60.0
 
 @contextlib.contextmanager
 def attached(cluster: sp.Cluster, refs: Sequence[sp.VolumeRef]) -> Iterator[None]:
-    """Have a primary of its own client on some images while the context lasts.
+    """Run a primary with a client of its own on some images while the context lasts.
 
     :raises RuntimeError: it did not come up
     """
@@ -49,7 +49,7 @@ def attached(cluster: sp.Cluster, refs: Sequence[sp.VolumeRef]) -> Iterator[None
 
 
 def main() -> None:
-    """Be the primary."""
+    """Run the primary."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument('--conf', required=True)
     parser.add_argument('--user', required=True)

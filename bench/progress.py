@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Says what is going on, for how long it has, and about how long it will."""
+"""Report what runs, how long it has taken, and about how long it will take."""
 
 from collections.abc import Sequence
 import sys

@@ -32,7 +32,7 @@ class Recording:
 
 
 def find(directory: pathlib.Path | None) -> Recording | None:
-    """Look for the recording.
+    """Return the recording if there is one.
 
     :param directory: where it should be; None for a directory ``traces`` beside the checkout
     :returns: None if it is not there
@@ -53,7 +53,7 @@ def find(directory: pathlib.Path | None) -> Recording | None:
 
 
 def run(env: environment.Environment, recording: Recording) -> dict[str, float]:
-    """Measure, and give the figures for the JSON."""
+    """Measure, and return the figures by their keys."""
     env.progress.step('replay: filling the images with what the disk held')
     plain = images.create(env.cluster, 'replay-plain', recording.size)
     base = images.create(env.cluster, 'replay-base', recording.size)
@@ -76,7 +76,7 @@ def run(env: environment.Environment, recording: Recording) -> dict[str, float]:
 
 
 def steps(env: environment.Environment) -> int:
-    """Tell how many steps it will report."""
+    """Return the number of steps that it reports."""
     return 1 + env.rounds * len(VARIANTS)
 
 

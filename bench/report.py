@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures that count, what they must be, and how they are shown."""
+"""The figures that have a bar, their bars, and how they are shown."""
 
 from collections.abc import Mapping, Sequence
 import dataclasses
@@ -11,9 +11,9 @@ Figures = Mapping[str, str | float]
 
 @dataclasses.dataclass(frozen=True)
 class Bar:
-    """What a figure must be.
+    """A figure and the limits that it must meet.
 
-    :param text: what the figure is
+    :param text: description of the figure
     :param at_most: its highest good value
     :param at_least: its lowest good value
     """
@@ -24,7 +24,7 @@ class Bar:
     at_least: float | None = None
 
     def met(self, value: float) -> bool:
-        """Tell whether a value is good."""
+        """Return whether a value meets the bar."""
         return ((self.at_most is None or value <= self.at_most)
                 and (self.at_least is None or value >= self.at_least))
 
@@ -121,9 +121,9 @@ def write(path: pathlib.Path, figures: Figures) -> None:
 
 
 def table(figures: Figures, prefixes: Sequence[str]) -> str:
-    """Show the figures that count, beside their bars.
+    """Return a table of the figures beside their bars.
 
-    :param prefixes: of the keys that were to be measured
+    :param prefixes: first words of the keys that were measured
     """
     rows: list[tuple[str, ...]] = [('figure', 'key', 'value', 'spread', 'bar', 'met?')]
     for bar in BARS:
@@ -133,13 +133,13 @@ def table(figures: Figures, prefixes: Sequence[str]) -> str:
 
 
 def missed(figures: Figures) -> list[str]:
-    """Give the keys of the figures that were measured and do not meet their bar."""
+    """Return the keys of the figures that were measured and do not meet their bar."""
     return [bar.key for bar in BARS
             if bar.key in figures and not bar.met(float(figures[bar.key]))]
 
 
 def details(figures: Figures, prefix: str) -> str:
-    """Show all figures of a benchmark, with the spread of those that have one."""
+    """Return a table of all figures of a benchmark, with their spread."""
     hidden = ('.low', '.high', '.n')
     rows = [('key', 'median', 'spread')]
     rows += [(key, _number(value), _spread(figures, key)) for key, value in figures.items()

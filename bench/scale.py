@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How soon after its suspicion the backups of a host with 60 servers are asked to start.
+"""Measure how soon after a suspicion the backups of 60 servers are asked to start.
 
 The engine is whole: its dispatcher, board of jobs, conductor and flows, in real threads, on a
 MariaDB and an etcd of their own. Nova, Placement, Cinder and the hosts are simulated, with the
-latencies that the real ones have when one server asks: they do not become slower under load, so
-this is what the engine itself can do. As in a running engine, Nova is asked of the host from its
-first late beat on, while there is no suspicion yet.
+latencies of the real ones without load, so the figure is the engine's own share. As in a running
+engine, Nova is asked about the host from its first late beat on, before the suspicion.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -63,7 +62,7 @@ _RPC = (0.005, 0.02)
 
 
 def run(servers: int = SERVERS) -> dict[str, float]:
-    """Measure, and give the figures for the JSON."""
+    """Measure, and return the figures by their keys."""
     with tempfile.TemporaryDirectory(prefix='specreds-scale-') as directory:
         place = pathlib.Path(directory)
         with _database(place) as url, _etcd(place) as port:
@@ -118,7 +117,7 @@ def _measure(servers: int, url: str, port: int) -> float:
 
 
 def _doubted() -> float:
-    """Give for how many seconds a host that beat evenly is in doubt before it is suspected."""
+    """Return the seconds between the doubt about a host with even beats and its suspicion."""
     settings = monitor.Settings()
     patience = accrual.Accrual(settings.detector, 0.0, settings.interval).deadline
     return patience - settings.doubt * settings.interval
@@ -126,7 +125,7 @@ def _doubted() -> float:
 
 @dataclasses.dataclass
 class _Cloud:
-    """Nova, Placement, Cinder and hosts that take their time."""
+    """Simulated Nova, Placement, Cinder and hosts, with latencies."""
 
     servers_there: int
 
@@ -139,9 +138,9 @@ class _Cloud:
         self._servers = [self._server(number) for number in range(self.servers_there)]
 
     def started(self, timeout: float) -> float:
-        """Wait until all are asked for, and give when the last one was.
+        """Wait until all backups are asked for, and return the time of the last request.
 
-        :raises CloudError: it was not, in time; or something was asked that is not here
+        :raises CloudError: not all were asked for in time, or a call is not simulated
         """
         waited = self._all.wait(timeout)
         if self._unforeseen:
@@ -167,68 +166,68 @@ class _Cloud:
     # Suspects
 
     def suspected(self, host: str) -> bool:
-        """One is."""
+        """Return whether this is the host that dies."""
         return host == 'dead'
 
     def healthy(self) -> list[str]:
-        """The others are."""
+        """Return the other hosts."""
         return [f'host{number}' for number in range(HOSTS)]
 
     def await_ready(self, host: str, backup: str, seconds: float) -> bool:
-        """None of them is."""
+        """Report that no backup is ready."""
         time.sleep(seconds)
         return False
 
     def flaps(self, host: str) -> int:
-        """None is ever wrong."""
+        """Report that no suspicion was wrong."""
         del host
         return 0
 
     def running(self, host: str, server: str) -> bool | None:
-        """It cannot be known."""
+        """Report that the state is unknown."""
         del host, server
         return None
 
     def beats(self, host: str) -> bool:
-        """The others do."""
+        """Report that all other hosts beat."""
         return host != 'dead'
 
     # Compute
 
     def servers(self, host: str) -> list[model.Server]:
-        """Give all."""
+        """Return all servers."""
         self._takes(_LIST)
         return self._servers
 
     def server(self, server_id: str) -> model.Server | None:
-        """Give one."""
+        """Return one server."""
         self._takes(_NOVA)
         return next(one for one in self._servers if one.id == server_id)
 
     def candidates(self, server: model.Server) -> list[str]:
-        """Give those that live."""
+        """Return the living hosts as candidates."""
         self._takes(_NOVA)
         return self.healthy()
 
     def service(self, host: str) -> Mapping[str, Any]:
-        """Say that it is up."""
+        """Report that the service is up."""
         self._takes(_NOVA)
         return {'up': True, 'enabled': True, 'forced_down': False, 'updated': 0.0}
 
     # Volumes
 
     def superpose(self, server: model.Server, recovery_id: str, reason: str) -> str:
-        """Superpose."""
+        """Return a new superposition."""
         self._takes(_SUPER)
         return str(uuid.uuid4())
 
     def dirty(self, superposition_id: str) -> bool:
-        """It never is."""
+        """Report that the primary has not written."""
         self._takes(_NOVA)
         return False
 
     def state(self, superposition_id: str) -> str | None:
-        """It always is."""
+        """Report that the superposition is superposed."""
         self._takes(_NOVA)
         return 'superposed'
 
@@ -236,7 +235,7 @@ class _Cloud:
 
     def start(self, host: str, recovery_id: str, server_id: str,
               superposition_id: str) -> Mapping[str, Any]:
-        """Note when."""
+        """Record the time of the request."""
         with self._lock:
             self._asked.setdefault(server_id, time.monotonic())
             if len(self._asked) >= self.servers_there:
@@ -245,7 +244,7 @@ class _Cloud:
         return {'phase': 'running'}
 
     def status(self, host: str, recovery_id: str) -> Mapping[str, Any]:
-        """It is not ready yet."""
+        """Report that the backup is not ready."""
         self._takes(_RPC)
         return {'phase': 'running', 'ready': False, 'domain': {'state': 'running'}}
 
@@ -257,7 +256,7 @@ class _Cloud:
 
 @contextlib.contextmanager
 def _database(place: pathlib.Path) -> Iterator[str]:
-    """Run a MariaDB; gives SQLAlchemy's URL of an empty database."""
+    """Run a MariaDB, and return SQLAlchemy's URL of an empty database."""
     data, where = place / 'mariadb', place / 'mariadb.sock'
     user = ['--user=root'] if os.getuid() == 0 else []
     commands.run(['mariadb-install-db', '--no-defaults', f'--datadir={data}', '--skip-test-db',
@@ -274,7 +273,7 @@ def _database(place: pathlib.Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _etcd(place: pathlib.Path) -> Iterator[int]:
-    """Run an etcd; gives its port."""
+    """Run an etcd, and return its port."""
     port, peers = _free_ports(2)
     urls = [f'http://127.0.0.1:{port}', f'http://127.0.0.1:{peers}']
     program = shutil.which('etcd')
@@ -304,9 +303,9 @@ def _waited(ask: Any, failures: type[Exception]) -> Any:
     while True:
         try:
             return ask()
-        except (failures, requests.RequestException) as error:
+        except (failures, requests.RequestException) as exc:
             if time.monotonic() > until:
-                raise commands.CloudError(f'it does not answer: {error}') from error
+                raise commands.CloudError(f'it does not answer: {exc}') from exc
         time.sleep(_PAUSE)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Any number of races between a primary and its backup, and what came of them."""
+"""Run any number of races between a primary and its backup, and count their outcomes."""
 
 import argparse
 import pathlib
@@ -33,8 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> dict[str, float]:
     """Race on the cluster of ``args.data``.
 
-    :returns: counts by kind of primary and outcome, violations, and the fence's window
-    :raises RaceLost: a round violated what the protocol promises; its story is printed
+    :returns: counts by kind of primary and outcome, violations, and the window of the fence
+    :raises RaceLost: a round violated the protocol; its story is printed
     """
     total = args.rounds or (_QUICK_ROUNDS if args.quick else _ROUNDS)
     own = ceph.Ceph(args.data)

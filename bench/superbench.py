@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long super takes: by size, by what exists, by placement groups, and for many at once."""
+"""Measure how long super takes, by size, existing objects, placement groups and volumes."""
 
 from collections.abc import Callable, Mapping, Sequence
 import contextlib
@@ -24,7 +24,7 @@ Times = dict[int, list[float]]
 
 
 def run(env: environment.Environment) -> dict[str, float]:
-    """Measure, and give the figures for the JSON."""
+    """Measure, and return the figures by their keys."""
     env.progress.section('super', 4)
     rounds = env.rounds * _MORE_ROUNDS
     env.progress.step(f'by size, {rounds} rounds')
@@ -60,8 +60,7 @@ def _timed(protocol: sp.Protocol, refs: Sequence[sp.VolumeRef]) -> tuple[float, 
 def _by_size(env: environment.Environment, rounds: int) -> Times:
     """Superpose thin volumes that a primary has open, new ones in each round.
 
-    They stay superposed: to remove the overlay of 4 TiB takes seconds, for it may have so many
-    objects.
+    They stay superposed: removing the overlay of a volume of 4 TiB takes seconds.
     """
     times: Times = {size: [] for size in _SIZES}
     for number in range(rounds):

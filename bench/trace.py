@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings of block I/O: blktrace's binary format and fio's own logs."""
+"""Read recordings of block I/O: blktrace's binary format and fio's logs."""
 
 from collections.abc import Iterable, Iterator
 import dataclasses
@@ -28,7 +28,7 @@ _IOLOG_KINDS = {'read': READ, 'write': WRITE, 'trim': TRIM, 'sync': SYNC, 'datas
 
 
 class BadTrace(Exception):
-    """A file is no recording that can be replayed."""
+    """A file is not a recording that can be replayed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,12 +68,12 @@ def load(path: pathlib.Path) -> list[Operation]:
 
 
 def parse_blktrace(data: bytes, name: str = 'trace') -> list[Operation]:
-    """Give the requests that were queued, in the order of time.
+    """Return the requests that were queued, in the order of time.
 
     A device without a volatile cache gets no flush requests; there, the end of a run of
     synchronous writes is where an application waited for its fsync, and a SYNC is put there.
 
-    :param name: what to call it in an error
+    :param name: name of the recording in errors
     :raises BadTrace: it is damaged
     """
     events = sorted(_queued(data, name), key=lambda event: event.time)
@@ -126,8 +126,8 @@ def _operations(events: Iterable[_Event]) -> Iterator[Operation]:
 def parse_iolog(text: str, name: str = 'iolog') -> list[Operation]:
     """Read a fio log of version 2 or 3.
 
-    :param name: what to call it in an error
-    :raises BadTrace: it is none
+    :param name: name of the recording in errors
+    :raises BadTrace: it is not such a log
     """
     lines = text.splitlines()
     if not lines or lines[0] not in ('fio version 2 iolog', 'fio version 3 iolog'):
@@ -156,10 +156,10 @@ def iolog(operations: Iterable[Operation]) -> str:
 
 
 def extents(omap: str, name: str = 'omap') -> list[tuple[int, int]]:
-    """Give offset and length, in bytes, of the runs of 64 KiB blocks that held data ('1').
+    """Return offset and length, in bytes, of the runs of 64 KiB blocks that held data ('1').
 
-    :param name: what to call it in an error
-    :raises BadTrace: there is something else in it than 0 and 1
+    :param name: name of the recording in errors
+    :raises BadTrace: it has other characters than 0 and 1
     """
     blocks = omap.strip()
     if set(blocks) - {'0', '1'}:
@@ -175,5 +175,5 @@ def extents(omap: str, name: str = 'omap') -> list[tuple[int, int]]:
 
 
 def size(omap: str) -> int:
-    """Tell how many bytes the disk has that an omap describes."""
+    """Return the size of the disk that an omap describes, in bytes."""
     return len(omap.strip()) * _OMAP_BLOCK

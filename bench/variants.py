@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds of disk that are compared, each opened as it would be in production."""
+"""The kinds of disk that are compared, each opened as in production."""
 
 from collections.abc import Iterator
 import contextlib
@@ -62,7 +62,7 @@ def opened(env: environment.Environment, variant: str, plain: sp.VolumeRef,
 
 def plain_export(env: environment.Environment, ref: sp.VolumeRef,
                  writeback: bool = False) -> exports.Export:
-    """Describe the export of an image as such, with the cache mode that Nova would give it."""
+    """Describe the export of an image without an overlay, with Nova's cache mode."""
     node = {'driver': 'rbd', 'node-name': PREFIX, 'pool': ref.pool, 'image': ref.image,
             'conf': env.cluster.conffile, 'user': env.cluster.user, 'discard': 'unmap',
             'cache': {'direct': not writeback, 'no-flush': False}}
@@ -85,7 +85,7 @@ def overlay_export(env: environment.Environment, record: sp.Record, speculative:
 
 @contextlib.contextmanager
 def superposed(env: environment.Environment, ref: sp.VolumeRef) -> Iterator[sp.Record]:
-    """Have a volume in superposition while the context lasts, unless it was merged meanwhile."""
+    """Keep a volume in superposition while the context lasts, unless it is merged meanwhile."""
     record = env.protocol.super([ref], reason='benchmark')
     try:
         yield record

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A writer that works as long as it is let, and keeps a log of how fast it was."""
+"""A writer that runs until it is ended, and logs its rate."""
 
 from collections.abc import Sequence
 import pathlib
@@ -18,7 +18,7 @@ class Writer:
     """8 KiB writes to random places, each followed by fsync, one at a time.
 
     :param uri: of the export
-    :param offset: where its part of the disk begins, in bytes
+    :param offset: start of its part of the disk, in bytes
     :param size: of that part, in bytes
     :param scratch: directory for its log
     """
@@ -36,13 +36,13 @@ class Writer:
             stderr=subprocess.DEVNULL)
 
     def quiesce(self, quiet: bool) -> None:
-        """Stop it for a moment, as a hypervisor would stop a guest, or let it go on."""
+        """Stop or resume the writer, as a hypervisor stops and resumes a guest."""
         self._process.send_signal(signal.SIGSTOP if quiet else signal.SIGCONT)
 
     def end(self) -> list[Point]:
-        """End it, and give its writes per second over time (seconds since the epoch).
+        """End the writer, and return its writes per second over time (seconds since the epoch).
 
-        :raises RuntimeError: it had ended by itself
+        :raises RuntimeError: it had ended before
         """
         if self._process.poll() is not None:
             raise RuntimeError(f'the writer ended too early ({self._process.returncode})')
@@ -60,16 +60,16 @@ class Writer:
 
 
 def parse(log: str) -> list[Point]:
-    """Read fio's log of writes per second: time in ms, value, direction (1: write), …"""
+    """Parse fio's log of writes per second (time in ms, value, direction (1: write), …)."""
     rows = (line.split(',') for line in log.splitlines() if line.strip())
     return [(int(row[0]) / 1e3, float(row[1])) for row in rows if int(row[2]) == 1]
 
 
 def rate(points: Sequence[Point], begin: float, end: float) -> float:
-    """Give the mean rate between two times.
+    """Return the mean rate between two times.
 
-    An entry of the log covers the interval before it. Where there is none at all, the writer
-    stood still: the rate is 0 then.
+    An entry of the log covers the interval before it. Without an entry, the writer stood still
+    and the rate is 0.
     """
     interval = _INTERVAL_MS / 1e3
     inside = [value for at, value in points if begin + interval <= at <= end]
@@ -78,6 +78,6 @@ def rate(points: Sequence[Point], begin: float, end: float) -> float:
 
 
 def pause(seconds: float) -> float:
-    """Wait, and give the time (seconds since the epoch) after that."""
+    """Wait, and return the time afterwards (seconds since the epoch)."""
     time.sleep(seconds)
     return time.time()

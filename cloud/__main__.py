@@ -83,8 +83,8 @@ def main() -> int:
     try:
         run = {'ceph': _run_ceph, 'cloud': openstack_cli.run, 'tempest': tempest.run}[args.area]
         return run(args, progress)
-    except commands.CloudError as error:
-        print(f'error: {error}', file=sys.stderr)
+    except commands.CloudError as exc:
+        print(f'error: {exc}', file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print('error: interrupted; the same command again goes on from here', file=sys.stderr)

@@ -236,10 +236,10 @@ class Ceph:
             probe = socket.socket(family, socket.SOCK_STREAM)
             with probe:
                 probe.bind((host, 0))
-        except OSError as error:
+        except OSError as exc:
             raise commands.CloudError(
-                f'this kernel has no usable {host} ({error.strerror})'
-                + ('; IPv6 is disabled' if self.settings.ipv6 else '')) from error
+                f'this kernel has no usable {host} ({exc.strerror})'
+                + ('; IPv6 is disabled' if self.settings.ipv6 else '')) from exc
         directory.check_ports(host, (self.settings.port, self.settings.port + 1),
                               'choose another base port '
                               f'({layout.PORTS} ports from it on are used)')
@@ -249,7 +249,7 @@ class Ceph:
         return [f'ceph-{kind}', '-f', '--id', number, '--conf', str(self.files.daemon_conf)]
 
     def _introduce(self) -> None:
-        """Tell the monitor what cannot be said in a configuration file."""
+        """Return the monitor what cannot be said in a configuration file."""
         for number in range(self.settings.osds):
             self.admin(['osd', 'new', self.settings.osd_uuid(number)])
         # Health metrics of disks that do not exist would make a pool of their own. Forced,

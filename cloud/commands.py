@@ -37,10 +37,10 @@ def run(argv: Sequence[str], timeout: float = 60.0,
     try:
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=timeout, env=environment() | dict(variables or {}))
-    except FileNotFoundError as error:
-        raise CloudError(f'{argv[0]} is not installed; run ./run setup') from error
-    except subprocess.TimeoutExpired as error:
-        raise CloudError(f'no answer within {timeout:g} s: {" ".join(argv)}') from error
+    except FileNotFoundError as exc:
+        raise CloudError(f'{argv[0]} is not installed; run ./run setup') from exc
+    except subprocess.TimeoutExpired as exc:
+        raise CloudError(f'no answer within {timeout:g} s: {" ".join(argv)}') from exc
     if done.returncode != 0:
         output = (done.stderr + done.stdout).strip()[-_QUOTED:]
         raise CloudError(f'{" ".join(argv)} failed ({done.returncode}): {output}')

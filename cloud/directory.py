@@ -38,7 +38,7 @@ def check_ours(settings: pathlib.Path, lock: pathlib.Path, what: str) -> None:
 
 
 def short(root: pathlib.Path, limit: int) -> pathlib.Path:
-    """Give the absolute path of a directory that sockets are to be in.
+    """Return the absolute path of a directory that sockets are to be in.
 
     :param limit: characters that it may have
     :raises CloudError: it has more
@@ -79,5 +79,5 @@ def check_ports(host: str, ports: Iterable[int], hint: str) -> None:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((host, port))
-            except OSError as error:
-                raise commands.CloudError(f'port {port} on {host} is taken: {hint}') from error
+            except OSError as exc:
+                raise commands.CloudError(f'port {port} on {host} is taken: {hint}') from exc

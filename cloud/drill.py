@@ -107,7 +107,7 @@ class Drill:
     def boot_later(self, name: str, host: str | None, *, image: str = 'g1',
                    flavor: str | None = None, sizes: tuple[int, ...] = (2,),
                    metadata: Mapping[str, str] | None = None, **more: Any) -> str:
-        """The same without waiting; gives the server's id."""
+        """The same without waiting; returns the server's id."""
         placed = {} if host is None else {'host': host}
         body = {'name': name, 'flavorRef': self.flavor_id(flavor or f'm1.{image}'), 'imageRef': '',
                 'block_device_mapping_v2': self.devices(image, sizes),
@@ -200,7 +200,7 @@ class Drill:
     # A recovery
 
     def superpose(self, server: Server, reason: str = 'drill') -> str:
-        """Put a server's volumes into superposition; gives its id."""
+        """Put a server's volumes into superposition; returns its id."""
         answer = self.volume.post('/os-superpositions', json={'superposition': {
             'server_id': server.id, 'volume_ids': list(server.volumes), 'reason': reason}})
         return str(answer.json()['superposition']['id'])
@@ -234,17 +234,17 @@ class Drill:
         return status
 
     def check(self, recovery: Recovery) -> bool:
-        """Tell whether the primary has written since."""
+        """Return whether the primary has written since."""
         answer = self.volume.post(f'{self._path(recovery)}/check')
         return bool(answer.json()['check']['dirty'])
 
     def collapse(self, recovery: Recovery) -> str:
-        """Make the backup durable and let Cinder decide for it; gives the outcome."""
+        """Make the backup durable and let Cinder decide for it; returns the outcome."""
         self.backups.harden({}, recovery.host, recovery.id)
         return self.decide(recovery)
 
     def decide(self, recovery: Recovery) -> str:
-        """Let Cinder decide for a backup that is durable; gives the outcome."""
+        """Let Cinder decide for a backup that is durable; returns the outcome."""
         answer = self.volume.post(f'{self._path(recovery)}/collapse', json={'collapse': {
             'decision': 'promote', 'backup_durable': True}})
         return str(answer.json()['collapse']['outcome'])
@@ -308,7 +308,7 @@ class Drill:
                          raise_exc=not refused)
 
     def compute_up(self, host: str) -> bool:
-        """Tell whether Nova believes that a host's nova-compute is up."""
+        """Return whether Nova believes that a host's nova-compute is up."""
         return bool(self.service(host)['state'] == 'up')
 
     def enable(self, host: str, enabled: bool = True) -> None:
@@ -335,14 +335,14 @@ class Drill:
         self.wait(f'nova-compute on {host} to be up', up)
 
     def networked(self, host: str) -> bool:
-        """Tell whether the network agent that runs on a host has told Neutron that it does."""
+        """Return whether the network agent that runs on a host has told Neutron that it does."""
         [agent] = self.network.get('/v2.0/agents', params={
             'host': host, 'binary': neutron.AGENT}).json()['agents']
         heard = datetime.datetime.fromisoformat(agent['heartbeat_timestamp'])
         return bool(agent['alive']) and self._heard(host, services.AGENT, heard)
 
     def _heard(self, host: str, name: str, when: datetime.datetime | None) -> bool:
-        """Tell whether a service of a host was heard since it was started, and runs.
+        """Return whether a service of a host was heard since it was started, and runs.
 
         :param when: it was heard last, in UTC as Nova and Neutron keep it, without saying so;
             None for never
@@ -361,7 +361,7 @@ class Drill:
         self.bring_up(host)
 
     def forced_down(self, host: str) -> bool:
-        """Tell whether Nova was told that a host is down for certain."""
+        """Return whether Nova was told that a host is down for certain."""
         return bool(self.service(host)['forced_down'])
 
     def service(self, host: str) -> dict[str, Any]:
@@ -429,7 +429,7 @@ class Drill:
         return api.get(path, raise_exc=False).status_code in _GONE
 
     def _deleted(self, volume_id: str) -> bool:
-        """Tell whether a volume is gone, and have it deleted again if that has failed.
+        """Return whether a volume is gone, and have it deleted again if that has failed.
 
         As it does as long as Ceph takes the client of a host that has died for alive.
         """

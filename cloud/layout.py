@@ -95,9 +95,9 @@ class Layout:
             return Settings(**json.loads(self.settings.read_text()))
         except FileNotFoundError:
             return None
-        except (ValueError, TypeError) as error:
-            raise commands.CloudError(f'{self.settings} cannot be read ({error}); '
-                                      'remove the data directory by hand') from error
+        except (ValueError, TypeError) as exc:
+            raise commands.CloudError(f'{self.settings} cannot be read ({exc}); '
+                                      'remove the data directory by hand') from exc
 
     def save(self, settings: Settings) -> None:
         """Write the choices down."""

@@ -212,12 +212,12 @@ class Supervisor:
             return
         try:
             self._call('startProcess', name, wait)
-        except xmlrpc.client.Fault as fault:
+        except xmlrpc.client.Fault as exc:
             # Meanwhile supervisord itself has tried again.
-            if fault.faultCode == supervisor_xmlrpc.Faults.ALREADY_STARTED:
+            if exc.faultCode == supervisor_xmlrpc.Faults.ALREADY_STARTED:
                 return
-            raise commands.CloudError(f'{name} did not start ({fault.faultString}); '
-                                      f'see {self._log}/{name}.log and {name}.out') from fault
+            raise commands.CloudError(f'{name} did not start ({exc.faultString}); '
+                                      f'see {self._log}/{name}.log and {name}.out') from exc
 
     def stop_daemon(self, name: str) -> None:
         """Stop a daemon in good order, and leave it stopped."""
@@ -231,8 +231,8 @@ class Supervisor:
         """
         try:
             self._call('signalProcess', name, str(number))
-        except xmlrpc.client.Fault as fault:
-            raise commands.CloudError(f'{name} is not running ({fault.faultString})') from fault
+        except xmlrpc.client.Fault as exc:
+            raise commands.CloudError(f'{name} is not running ({exc.faultString})') from exc
 
     def stop_daemons(self, names: Iterable[str]) -> None:
         """Stop several daemons at the same time."""

@@ -22,7 +22,7 @@ ALONE = -10
 
 
 def prefer(pid: int | str, nice: int) -> None:
-    """Give a process's session another share than others have, where that can be done.
+    """Return a process's session another share than others have, where that can be done.
 
     :param pid: a process, or `self`
     """

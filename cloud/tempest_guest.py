@@ -34,7 +34,7 @@ class Guest:
         self._address = address
 
     def identity(self) -> str:
-        """Give an id that is another one after each boot."""
+        """Return an id that is another one after each boot."""
         return self._get('/who')
 
     def write(self) -> str:
@@ -57,7 +57,7 @@ class Guest:
         return str(count)
 
     def read(self) -> str:
-        """Give how often it has written, which it knows from its disk after it has booted."""
+        """Return how often it has written, which it knows from its disk after it has booted."""
         return str(self._count())
 
     def busy(self) -> str:
@@ -93,8 +93,8 @@ def main() -> int:
     args = parser.parse_args()
     try:
         print(_ACTIONS[args.action](Guest(clouds.Cloud(args.data).tenant, args.address)))
-    except commands.CloudError as error:
-        print(f'error: {error}', file=sys.stderr)
+    except commands.CloudError as exc:
+        print(f'error: {exc}', file=sys.stderr)
         return 1
     return 0
 

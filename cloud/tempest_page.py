@@ -32,7 +32,7 @@ _STATUSES = (results.FAILED, results.SKIPPED, results.PASSED)
 
 
 def page(title: str, runs: Sequence[results.Run]) -> str:
-    """Give the page: a table of all runs, and one of each, what failed first."""
+    """Return the page: a table of all runs, and one of each, what failed first."""
     body = [_table(['', *(results.PASSED, results.FAILED, results.SKIPPED), 'seconds'],
                    [_summary(run) for run in runs])]
     for run in runs:

@@ -48,7 +48,7 @@ class User:
             self._process = None
 
     def stop(self) -> dict[str, Any]:
-        """End, and give the summary; again if it has ended already."""
+        """End, and return the summary; again if it has ended already."""
         self.close()
         summary: dict[str, Any] = self.events('summary')[-1]['more']
         return summary

@@ -15,7 +15,7 @@ _BOOT_ID = pathlib.Path('/proc/sys/kernel/random/boot_id')
 
 def accelerator(progress: commands.Progress = commands.silent,
                 cache: pathlib.Path | None = None) -> str:
-    """Tell how guests are to be run: `kvm` where a real guest boots with it, else `tcg`.
+    """Return how guests are to be run: `kvm` where a real guest boots with it, else `tcg`.
 
     The answer is remembered until this machine is started anew. Parameters and errors are those
     of :func:`images.image`.

@@ -33,7 +33,7 @@ class Kernel:
                        in (root / 'lib/modules' / self.version).rglob('*.ko')}
 
     def modules(self, names: Iterable[str]) -> list[pathlib.Path]:
-        """Give the files of modules and of those they need, in the order to load them.
+        """Return the files of modules and of those they need, in the order to load them.
 
         One that this kernel has built in has no file, and is left out.
         """
@@ -111,7 +111,7 @@ class _Cpio:
         self._add(name, stat.S_IFLNK | 0o777, target.encode())
 
     def end(self) -> bytes:
-        """Give the whole archive."""
+        """Return the whole archive."""
         self._add('TRAILER!!!', 0, b'')
         return bytes(self._out)
 

@@ -208,9 +208,9 @@ def key_of(backend: layout.Backend) -> str:
         keyring = next(conf[section]['keyring'] for section in (user, 'client', 'global')
                        if 'keyring' in conf.setdefault(section, {}))
         return _read(pathlib.Path(keyring.replace('$name', user)))[user]['key']
-    except (OSError, KeyError, StopIteration, configparser.Error) as error:
+    except (OSError, KeyError, StopIteration, configparser.Error) as exc:
         raise commands.CloudError(f'back end {backend.name}: the key of {user} cannot be found '
-                                  f'through {backend.conf}') from error
+                                  f'through {backend.conf}') from exc
 
 
 def _read(path: pathlib.Path) -> dict[str, dict[str, str]]:

@@ -19,8 +19,8 @@ def main() -> int:
 
     try:
         return cli.run(args, progress)
-    except commands.CloudError as error:
-        print(f'error: {error}', file=sys.stderr)
+    except commands.CloudError as exc:
+        print(f'error: {exc}', file=sys.stderr)
     except KeyboardInterrupt:
         print('error: interrupted; what ran in the root has ended', file=sys.stderr)
     return 1

@@ -104,12 +104,12 @@ def _test(args: argparse.Namespace, progress: commands.Progress) -> int:
         root = roots.Root(args.data, platforms.PLATFORMS[name])
         try:
             root.make(args.mirror, progress)
-        except commands.CloudError as error:
+        except commands.CloudError as exc:
             if not args.all:
                 raise
             # Another platform's packages may well be there.
             unreachable.append(name)
-            progress(str(error))
+            progress(str(exc))
             continue
         measured.append(_measure(root, args.suite or list(suites.COMMANDS), progress))
     print(results.table(measured))

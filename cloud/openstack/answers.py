@@ -24,8 +24,8 @@ def wait(name: str, ask: Callable[[], object], failures: tuple[type[Exception], 
         try:
             ask()
             return
-        except failures as error:
+        except failures as exc:
             if time.monotonic() > deadline:
-                raise commands.CloudError(f'{name} does not answer ({error}); see {log}'
-                                          ) from error
+                raise commands.CloudError(f'{name} does not answer ({exc}); see {log}'
+                                          ) from exc
             time.sleep(_POLL)

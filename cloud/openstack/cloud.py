@@ -425,8 +425,8 @@ class Cloud:
         log = self.ceph.files.log
         try:
             status = self.ceph.status()
-        except commands.CloudError as error:
-            return probes.Check('ceph', False, str(error), log)
+        except commands.CloudError as exc:
+            return probes.Check('ceph', False, str(exc), log)
         return probes.Check(
             'ceph', status.health != 'DOWN',
             f'{status.health}, {status.osds_up} of {self.ceph.settings.osds} OSDs up', log)

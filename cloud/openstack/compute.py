@@ -60,8 +60,8 @@ def seed(session: keystone_session.Session, progress: commands.Progress) -> None
         images = glance.Api(session)
         for name in guests.GUESTS:
             images.provide(name, guests.image(name, progress), progress)
-    except keystone_exceptions.ClientException as error:
-        raise commands.CloudError(f'the cloud could not be furnished: {error}') from error
+    except keystone_exceptions.ClientException as exc:
+        raise commands.CloudError(f'the cloud could not be furnished: {exc}') from exc
 
 
 def missing(session: keystone_session.Session, hosts: Collection[str]) -> str:

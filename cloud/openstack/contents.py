@@ -20,9 +20,9 @@ def lines(session: keystone_session.Session) -> list[str]:
     try:
         servers = nova.Api(session).servers()
         superpositions = cinder.Api(session).superpositions()
-    except keystone_exceptions.ClientException as error:
+    except keystone_exceptions.ClientException as exc:
         raise commands.CloudError('what is in the cloud cannot be told: '
-                                  + str(error).split('\n')[0]) from error
+                                  + str(exc).split('\n')[0]) from exc
     names = {server['id']: str(server['name']) for server in servers}
     return [*map(_server, servers),
             *(_superposition(superposition, names) for superposition in superpositions)]

@@ -48,9 +48,9 @@ def load(files: layout.Layout) -> dict[str, str]:
     """
     try:
         known: dict[str, str] = json.loads(files.passwords.read_text())
-    except FileNotFoundError as error:
+    except FileNotFoundError as exc:
         raise commands.CloudError(f'there is no cloud in {files.root}; make one with '
-                                  './run cloud up') from error
+                                  './run cloud up') from exc
     return known
 
 

@@ -88,6 +88,6 @@ def missing(settings: layout.Settings, stopped: Collection[str] = ()) -> str:
             continue
         try:
             ping(settings, number)
-        except (OSError, commands.CloudError) as error:
-            return f'{services.engine(number)} does not answer ({error})'
+        except (OSError, commands.CloudError) as exc:
+            return f'{services.engine(number)} does not answer ({exc})'
     return ''

@@ -144,7 +144,7 @@ class Seed:
         return known[name]
 
     def _grant(self, user: str, project: str, role: str) -> None:
-        """Give a user a role in a project, and make whichever of the three is missing."""
+        """Return a user a role in a project, and make whichever of the three is missing."""
         role_id = self._find(self._roles, role, lambda: {'name': role}, 'role')
         project_id = self._find(self._projects, project,
                                 lambda: {'name': project, 'domain_id': _DOMAIN}, 'project')

@@ -328,9 +328,9 @@ class Layout:
             return Settings(**stored, extra_backends=extra)
         except FileNotFoundError:
             return None
-        except (ValueError, TypeError, KeyError) as error:
-            raise commands.CloudError(f'{self.settings} cannot be read ({error}); '
-                                      'remove the data directory by hand') from error
+        except (ValueError, TypeError, KeyError) as exc:
+            raise commands.CloudError(f'{self.settings} cannot be read ({exc}); '
+                                      'remove the data directory by hand') from exc
 
     def save(self, settings: Settings) -> None:
         """Write the choices down."""

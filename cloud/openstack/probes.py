@@ -78,8 +78,8 @@ class Probes:
             return Check(name, False, words, log)
         try:
             words = self._ask(name)
-        except _FAILURES as error:
-            reason = str(error).split('\n')[0][:_SHOWN]
+        except _FAILURES as exc:
+            reason = str(exc).split('\n')[0][:_SHOWN]
             return Check(name, False, _with_error(f'running, but {reason}', log), log)
         return Check(name, True, words, log)
 
@@ -115,15 +115,15 @@ class Probes:
         try:
             if broker.idle(self._settings, self._passwords, [worker.queue]):
                 raise commands.CloudError('it does not listen to its queue')
-        except (OSError, amqp.AMQPError) as error:
-            raise commands.CloudError('RabbitMQ cannot be asked about it') from error
+        except (OSError, amqp.AMQPError) as exc:
+            raise commands.CloudError('RabbitMQ cannot be asked about it') from exc
         if not worker.owner:
             return f'listens to {worker.queue}'
         try:
             known = {(service.binary, service.host): service
                      for service in self._owners[worker.owner].services()}
-        except keystone_exceptions.ClientException as error:
-            raise commands.CloudError(f'{worker.owner} cannot be asked about it') from error
+        except keystone_exceptions.ClientException as exc:
+            raise commands.CloudError(f'{worker.owner} cannot be asked about it') from exc
         service = known.get((worker.binary, worker.host))
         if service is None or not service.up:
             raise commands.CloudError(f'it has not reported to {worker.owner}')

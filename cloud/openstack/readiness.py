@@ -104,8 +104,8 @@ class Readiness:
         for name, port in services.api_ports(self._settings).items():
             try:
                 probes.versions(self._settings.url(port, '/'))
-            except (OSError, commands.CloudError) as error:
-                return f'{name} does not answer ({error})'
+            except (OSError, commands.CloudError) as exc:
+                return f'{name} does not answer ({exc})'
         return ''
 
     def missing(self) -> str:
@@ -122,5 +122,5 @@ class Readiness:
             if words := engine.missing(self._settings, self._stopped()):
                 return words
             return compute.missing(session, self._hosts()) if self._settings.hosts else ''
-        except (OSError, amqp.AMQPError, keystone_exceptions.ClientException) as error:
-            return str(error).split('\n')[0]
+        except (OSError, amqp.AMQPError, keystone_exceptions.ClientException) as exc:
+            return str(exc).split('\n')[0]

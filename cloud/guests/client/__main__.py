@@ -53,7 +53,7 @@ def _tell(event: str, more: object) -> None:
 
 
 def _stopping(seconds: float | None) -> threading.Event:
-    """Give what is set when the time is up, or by a signal."""
+    """Return what is set when the time is up, or by a signal."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -75,8 +75,8 @@ def _run(args: argparse.Namespace) -> int:
     work = workload.Workload(_options(args), _tell)
     try:
         work.run(_stopping(args.seconds))
-    except workload.Corrupt as error:
-        _tell('corrupt', {'error': str(error)})
+    except workload.Corrupt as exc:
+        _tell('corrupt', {'error': str(exc)})
         return 2
     finally:
         _tell('summary', work.record.summary())
@@ -86,8 +86,8 @@ def _run(args: argparse.Namespace) -> int:
 def _verify(args: argparse.Namespace) -> int:
     try:
         found = workload.verify(_options(args), args.timeout or 60.0)
-    except database.Error as error:
-        _tell('failed', {'error': str(error).strip()})
+    except database.Error as exc:
+        _tell('failed', {'error': str(exc).strip()})
         return 1
     _tell('verified', found)
     return 2 if found['missing'] or found['wrong'] else 0

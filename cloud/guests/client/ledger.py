@@ -10,7 +10,7 @@ import types
 
 
 def payload(client: str, number: int, length: int) -> str:
-    """Give what a client's transaction writes: always the same for the same transaction.
+    """Return what a client's transaction writes: always the same for the same transaction.
 
     It cannot be compressed, so that as much reaches the disk as was written.
 
@@ -55,7 +55,7 @@ class Ledger:
 
 
 def read(path: pathlib.Path) -> dict[int, float]:
-    """Give when each transaction was acknowledged."""
+    """Return when each transaction was acknowledged."""
     found = {}
     if path.exists():
         for line in path.read_text().splitlines():

@@ -59,8 +59,8 @@ class Pinger:
                 for who in self._probe(self._interval_s):
                     answers += 1
                     self._answer(who, began)
-            except OSError as error:
-                self.record.failed(str(error))
+            except OSError as exc:
+                self.record.failed(str(exc))
             if answers > 1:
                 self.doubles += 1
                 self._tell('double', {'answers': answers})
@@ -137,7 +137,7 @@ def who(address: str, port: int = 80) -> Iterator[Probe]:
 
 
 def _received(raw: socket.socket, timeout: float) -> Iterator[tuple[bytes, tuple[str, int]]]:
-    """Give the packets that come in for some time; never fewer answers for being quick."""
+    """Return the packets that come in for some time; never fewer answers for being quick."""
     end = clock.now() + timeout
     while (left := end - clock.now()) > 0:
         raw.settimeout(left)

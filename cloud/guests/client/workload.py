@@ -69,8 +69,8 @@ class Workload:
                 began = clock.now()
                 try:
                     self._once(number, first)
-                except database.Error as error:
-                    self._failed(str(error).strip())
+                except database.Error as exc:
+                    self._failed(str(exc).strip())
                 else:
                     at = clock.now()
                     log.acknowledged(number, at)
