@@ -45,7 +45,7 @@ def _collapse(env: environment.Environment, ref: sp.VolumeRef) -> sp.CollapseRep
             fio.run([fio.Job('written', export.uri, {
                 'rw': 'randwrite', 'bs': '8k', 'iodepth': 4, 'io_size': _WRITTEN,
                 'size': 4 * _WRITTEN})], env.scratch)
-            report = env.protocol.collapse(record, backup=sp.qemu.QmpBackup(
+            report = env.protocol.collapse(record, backup=sp.QmpBackup(
                 env.cluster, str(export.monitor), [variants.PREFIX]))
     if report.outcome != 'promoted':
         raise RuntimeError(f'collapse of {ref}, whose primary is idle, ended {report.outcome}: '

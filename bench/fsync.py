@@ -72,7 +72,7 @@ def _superposed(env: environment.Environment, base: sp.VolumeRef, size: int,
     with variants.superposed(env, base) as record, \
             variants.overlay_export(env, record) as export:
         iops[SPECULATIVE].append(_write(env, export, _FILE))
-        backup = sp.qemu.QmpBackup(env.cluster, str(export.monitor), [variants.PREFIX])
+        backup = sp.QmpBackup(env.cluster, str(export.monitor), [variants.PREFIX])
         began = time.monotonic()
         backup.make_durable(record)
         barrier = time.monotonic() - began

@@ -82,7 +82,7 @@ def _course(env: environment.Environment, ref: sp.VolumeRef) -> Course:
             variants.overlay_export(env, record) as export:
         # The writer works on a file that it had before, so that it does the same all the time.
         _prepare(env, export.uri, _WRITTEN + _FILE)
-        backup = sp.qemu.QmpBackup(env.cluster, str(export.monitor), [variants.PREFIX],
+        backup = sp.QmpBackup(env.cluster, str(export.monitor), [variants.PREFIX],
                                    quiesce=lambda quiet: busy.quiesce(quiet))
         env.protocol.collapse(record, backup=backup)
         busy = writer.Writer(export.uri, _WRITTEN, _FILE, env.scratch)
@@ -107,7 +107,7 @@ def _time(env: environment.Environment, ref: sp.VolumeRef, size: int, online: bo
     with variants.superposed(env, ref) as record:
         with variants.overlay_export(env, record) as export:
             _prepare(env, export.uri, size)
-            backup = sp.qemu.QmpBackup(env.cluster, str(export.monitor), [variants.PREFIX],
+            backup = sp.QmpBackup(env.cluster, str(export.monitor), [variants.PREFIX],
                                        quiesce=lambda _quiet: None)
             env.protocol.collapse(record, backup=backup)
             if online:

@@ -75,7 +75,7 @@ def overlay_export(env: environment.Environment, record: sp.Record, speculative:
 
     :param direct: switch off QEMU's part of the write-back cache
     """
-    nodes = sp.qemu.overlay_nodes(env.cluster, record.volumes[0], speculative=speculative,
+    nodes = sp.nodes.overlay_nodes(env.cluster, record.volumes[0], speculative=speculative,
                                   prefix=PREFIX)
     if direct:
         for node in nodes:

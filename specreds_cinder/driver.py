@@ -15,7 +15,7 @@ from oslo_utils import units
 
 from specreds_cinder import conf
 from specreds_cinder import exception
-from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import states
 from specreds_cinder.worker import client
 
 CONF = cfg.CONF
@@ -25,7 +25,6 @@ LOG = logging.getLogger(__name__)
 # Not "rbd": a client without support for overlays must not open the volume without its overlay.
 CONNECTION_TYPE = 'rbd_super'
 _MONITORS_S = 60.0
-_THROUGH_OVERLAY = (records.PROMOTED, records.MERGING)
 
 
 @interface.volumedriver
@@ -111,11 +110,11 @@ class SuperRBDDriver(rbd.RBDDriver):
         :param hand_out: keep a running merge from ending, and put off one that has not begun
         """
         found = self._superposition(volume)
-        if found is None or found['state'] not in _THROUGH_OVERLAY:
+        if found is None or found['state'] not in states.THROUGH_OVERLAY:
             return self.parent_connection(volume, connector)
         if hand_out:
             found = self.worker.call(None, 'hand_out', superposition=found['id'])
-        if found['state'] not in _THROUGH_OVERLAY:
+        if found['state'] not in states.THROUGH_OVERLAY:
             return self.parent_connection(volume, connector)
         return self.child_connection(volume, connector, found)
 
@@ -138,7 +137,7 @@ class SuperRBDDriver(rbd.RBDDriver):
             'id': superposition['id'],
             'state': superposition['state'],
             # While the version is speculative, QEMU may ignore the guest's flushes.
-            'speculative': superposition['state'] not in records.DECIDED,
+            'speculative': superposition['state'] not in states.DECIDED,
             'overlay': {'name': overlay['overlay'], 'format': 'qcow2', 'discard': 'unmap',
                         'l2_cache_entry_size': 4096},
             'backing': {'name': info['data']['name'], 'format': 'raw', 'size': overlay['size']},

@@ -31,12 +31,12 @@ from oslo_log import log as logging
 
 from specreds_cinder import conf
 from specreds_cinder import driver as drivers
+from specreds_cinder import eligibility
 from specreds_cinder import exception
 from specreds_cinder import hints
 from specreds_cinder import notifications
-from specreds_cinder import rest
 from specreds_cinder import rpcapi
-from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import states
 
 CONF = cfg.CONF
 conf.register(CONF)
@@ -82,9 +82,9 @@ class Superpositions:
 
     def eligibility(self, ctxt: Any, volume_ids: Sequence[str]) -> builtins.list[dict[str, Any]]:
         """Tell of each volume whether it can be superposed, and why not."""
-        volumes = rest.volumes(volume_ids)
+        volumes = eligibility.volumes(volume_ids)
         asked = self._ask(ctxt, 'eligibility', images=[volume.name for volume in volumes])
-        reasons = [rest.reasons(volume) + found
+        reasons = [eligibility.reasons(volume) + found
                    for volume, found in zip(volumes, asked, strict=True)]
         return [{'volume_id': volume.id, 'eligible': not found, 'reasons': found}
                 for volume, found in zip(volumes, reasons, strict=True)]
@@ -93,11 +93,11 @@ class Superpositions:
                    connector: Mapping[str, Any]) -> builtins.list[dict[str, Any]]:
         """Give what a hypervisor needs to open the child versions that are here."""
         found = self._ask(ctxt, 'show', superposition=superposition_id)
-        if found['state'] in records.DECIDED:
+        if found['state'] in states.DECIDED:
             raise _conflict(found, 'attach the volumes, which are what was promoted')
-        if found['state'] != records.SUPERPOSED:
+        if found['state'] != states.SUPERPOSED:
             raise _conflict(found, 'only while it is superposed is there a child version to open')
-        volumes = rest.volumes(builtins.list(found['labels']['volumes'].values()))
+        volumes = eligibility.volumes(builtins.list(found['labels']['volumes'].values()))
         return [{'volume_id': volume.id,
                  **self._driver.child_connection(volume, connector, found)}
                 for volume in volumes]
@@ -169,19 +169,19 @@ class Superpositions:
             told['durations'] = report['durations']
         LOG.info('superposition %s of server %s ended %s in %.0f ms', superposition_id,
                  found['server_id'], report['outcome'], report['durations']['total'] * 1e3)
-        if report['outcome'] != records.PROMOTED:
+        if report['outcome'] != states.PROMOTED:
             self._forget(found)
         return report
 
     def abort(self, ctxt: Any, superposition_id: str) -> None:
         """Decide for the primary. Called where it is led."""
         found = self._ask(ctxt, 'show', superposition=superposition_id)
-        if found['state'] in records.DECIDED:
+        if found['state'] in states.DECIDED:
             raise _conflict(found, 'the version of the backup is the real one: it can only be '
                                    'merged')
         with self._announced(ctxt, 'collapse', self._view(found), decision='abort') as told:
             self._drop_all(ctxt, superposition_id, found['labels']['members'])
-            told['view'] = {**told['view'], 'outcome': records.ABORTED}
+            told['view'] = {**told['view'], 'outcome': states.ABORTED}
         LOG.info('superposition %s of server %s is aborted', superposition_id,
                  found['server_id'])
 
@@ -191,7 +191,7 @@ class Superpositions:
         :param step: begin, end or offline
         """
         found = self._ask(ctxt, 'show', superposition=superposition_id)
-        if found['state'] not in records.DECIDED:
+        if found['state'] not in states.DECIDED:
             raise _conflict(found, 'only what was promoted can be merged')
         if step == 'offline':
             self._start_merge(ctxt, found)
@@ -205,8 +205,8 @@ class Superpositions:
         """Put the volumes that are here into superposition."""
         with hints.lock(*volume_ids):
             # Read behind the lock: whoever held it before may have changed them.
-            volumes = rest.volumes(volume_ids)
-            rest.check(volumes)
+            volumes = eligibility.volumes(volume_ids)
+            eligibility.check(volumes)
             hints.put(volume_ids, superposition_id)
             began = time.monotonic()
             try:
@@ -258,8 +258,8 @@ class Superpositions:
         members = found['labels']['members']
         named = {'superposition_id': found['id']}
         # One that was cut off may have fenced the primary, which is late dirty then.
-        resumed = found['state'] == records.COLLAPSING
-        lost = records.LATE_DIRTY if resumed else records.DIRTY
+        resumed = found['state'] == states.COLLAPSING
+        lost = states.LATE_DIRTY if resumed else states.DIRTY
         try:
             checks = rpcapi.merge_checks(
                 self._on_each(ctxt, members, 'check', lambda _host: named))
@@ -273,9 +273,9 @@ class Superpositions:
             return _summed(lost, checks, [], began)
         reports = self._on_each(ctxt, members, 'prepare',
                                 lambda _host: {**named, 'durable': durable})
-        if any(report['outcome'] != records.PREPARED for report in reports):
+        if any(report['outcome'] != states.PREPARED for report in reports):
             self._drop_all(ctxt, found['id'], members, fenced=True)
-            return _summed(records.LATE_DIRTY, checks, reports, began)
+            return _summed(states.LATE_DIRTY, checks, reports, began)
         # The commit point of the set: if it is gone meanwhile, it was aborted.
         committing = time.monotonic()
         self._ask(ctxt, 'commit', superposition=found['id'])
@@ -283,7 +283,7 @@ class Superpositions:
         for host in members[1:]:
             with self._left_for_later(host, found['id']):
                 self._on(ctxt, host, 'commit', **named)
-        return _summed(records.PROMOTED, checks, reports, began, commit_s)
+        return _summed(states.PROMOTED, checks, reports, began, commit_s)
 
     def _drop_all(self, ctxt: Any, superposition_id: str, members: Sequence[str], *,
                   fenced: bool = False) -> None:
@@ -354,20 +354,20 @@ class Superpositions:
         hints.put(found['labels']['volumes'].values(), found['id'])
         stale = cut_off or found['unchanged_s'] > CONF.specreds.stale_after
         leader = found['labels']['members'][0]
-        if found['state'] in (records.CREATING, records.ABORTING):
+        if found['state'] in (states.CREATING, states.ABORTING):
             if stale:
                 self._ask(ctxt, 'resume', superposition=found['id'])
                 self._forget(found)
-        elif found['joint'] and leader != self._host and found['state'] not in records.DECIDED:
+        elif found['joint'] and leader != self._host and found['state'] not in states.DECIDED:
             self._ask(ctxt, 'look_after', superposition=found['id'])
             if stale:
                 self._follow(ctxt, found, leader)
-        elif found['state'] == records.COLLAPSING:
+        elif found['state'] == states.COLLAPSING:
             if stale and found['id'] not in self._deciding:
                 LOG.info('going on with superposition %s, whose collapse was cut off',
                          found['id'])
                 self.collapse(ctxt, found['id'], False)
-        elif found['state'] in records.DECIDED:
+        elif found['state'] in states.DECIDED:
             self._ask(ctxt, 'look_after', superposition=found['id'])
             if found['unchanged_s'] >= CONF.specreds.merge_delay:
                 self._start_merge(ctxt, found)
@@ -383,7 +383,7 @@ class Superpositions:
                      found['id'])
             self.member_drop(ctxt, found['id'], fenced=True)
             return
-        if state in records.DECIDED:
+        if state in states.DECIDED:
             self.member_commit(ctxt, found['id'])
 
     @contextlib.contextmanager
@@ -462,7 +462,7 @@ class Superpositions:
             ctxt = context.get_admin_context()
             view = self.get(ctxt, superposition_id)
             # Another service of a cluster may have decided meanwhile, and be merging.
-            if view['state'] not in records.DECIDED:
+            if view['state'] not in states.DECIDED:
                 notifications.emit(ctxt, self._host, 'superposition.dirty', view)
 
     # Common
@@ -520,7 +520,7 @@ def _alone(host: str, superposition_id: str) -> Iterator[None]:
     if not lock.acquire(blocking=False):
         raise exception.SuperpositionConflict(
             f'another volume service merges superposition {superposition_id}',
-            state=records.MERGING)
+            state=states.MERGING)
     try:
         yield
         # Nothing is left to merge, so nobody needs what the lock may have left on a disk.

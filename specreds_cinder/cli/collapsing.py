@@ -45,7 +45,7 @@ class _Attended(_Deciding):
         """Return the backup that the options name, if any."""
         if not parsed_args.qmp:
             return None
-        return sp.qemu.QmpBackup(
+        return sp.QmpBackup(
             self.cluster, parsed_args.qmp,
             [f'{parsed_args.nodes}{index}' for index in range(len(record.volumes))])
 

@@ -85,9 +85,9 @@ class Blockdev(base.SuperCommand):
         record = common.find(protocol, parsed_args.superposition)
         for index, volume in enumerate(record.volumes):
             if parsed_args.filename:
-                chain = sp.qemu.offline_chain(protocol.cluster, volume)
+                chain = sp.nodes.offline_chain(protocol.cluster, volume)
                 self.app.stdout.write(f'json:{json.dumps(chain)}\n')
                 continue
-            for node in sp.qemu.overlay_nodes(protocol.cluster, volume,
+            for node in sp.nodes.overlay_nodes(protocol.cluster, volume,
                                               prefix=f'{parsed_args.nodes}{index}'):
                 self.app.stdout.write(f'-blockdev {shlex.quote(json.dumps(node))}\n')

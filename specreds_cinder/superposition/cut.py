@@ -12,7 +12,7 @@ import threading
 
 from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import errors
-from specreds_cinder.superposition import placement
+from specreds_cinder.superposition import placement_groups
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import trace
 
@@ -33,7 +33,7 @@ def take(cluster: ceph.Cluster, pool_id: int, namespace: str) -> records.Cut:
     before = pool_facts(cluster, pool_id)
     io = cluster.aio.ioctx(pool_id, namespace)
     for _ in range(_TRIES):
-        names = placement.markers(before.pg_num, namespace, MARKER)
+        names = placement_groups.markers(before.pg_num, namespace, MARKER)
         with trace.change('cut', before.name):
             versions = io.write_versions(names, b'\0', _DEPTH)
         after = pool_facts(cluster, pool_id)

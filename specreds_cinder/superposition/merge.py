@@ -21,8 +21,8 @@ from specreds_cinder.superposition import backup as backups
 from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import ledger as ledgers
+from specreds_cinder.superposition import nodes
 from specreds_cinder.superposition import overlay
-from specreds_cinder.superposition import qemu
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import trace
 from specreds_cinder.superposition import volume as volumes
@@ -94,7 +94,7 @@ class _Commit:
         command = ['setpriv', '--pdeathsig', 'KILL', 'qemu-img', 'commit', '-p', '-d']
         if rate:
             command += ['-r', str(rate)]
-        command.append('json:' + json.dumps(qemu.offline_chain(self._cluster, volume)))
+        command.append('json:' + json.dumps(nodes.offline_chain(self._cluster, volume)))
         before = self._clients()
         with _full_pipe() as (out, into):
             try:

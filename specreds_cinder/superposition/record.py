@@ -11,35 +11,9 @@ import uuid
 import jsonschema
 
 from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import states
 
 FORMAT = 1
-
-CREATING = 'creating'
-SUPERPOSED = 'superposed'
-COLLAPSING = 'collapsing'
-PROMOTED = 'promoted'
-MERGING = 'merging'
-MERGED = 'merged'
-ABORTING = 'aborting'
-
-# From each state, where a compare-and-swap may lead. A record in its last state is only deleted.
-MOVES = {
-    CREATING: {SUPERPOSED, ABORTING},
-    SUPERPOSED: {COLLAPSING, ABORTING},
-    COLLAPSING: {PROMOTED, ABORTING},
-    PROMOTED: {MERGING},
-    MERGING: {MERGED},
-    MERGED: set[str](),
-    ABORTING: set[str](),
-}
-# The backup's version is the real one: it may be dropped in no way but by a merge.
-DECIDED = frozenset({PROMOTED, MERGING, MERGED})
-
-ABORTED = 'aborted'
-DIRTY = 'dirty'
-LATE_DIRTY = 'late-dirty'
-# Not an outcome yet: fenced and clean, and some other superposition's record decides.
-PREPARED = 'prepared'
 
 _NAME = re.compile(r'[^/@\s]+')
 _TEXT = {'type': 'string'}
@@ -53,8 +27,8 @@ _SCHEMA = {
     'properties': {
         'format': {'const': FORMAT},
         'id': {'type': 'string', 'format': 'uuid'},
-        'state': {'enum': sorted(MOVES)},
-        'outcome': {'enum': [None, ABORTED, DIRTY, LATE_DIRTY, PROMOTED]},
+        'state': {'enum': sorted(states.MOVES)},
+        'outcome': {'enum': [None, *sorted(states.OUTCOMES)]},
         'volumes': {'type': 'array', 'minItems': 1, 'items': {
             'type': 'object',
             'required': ['pool', 'namespace', 'image', 'image_id', 'pool_id', 'data_pool_id',
@@ -242,7 +216,7 @@ class Record:
 
         :raises Conflict: that move does not exist
         """
-        if state not in MOVES[self.state]:
+        if state not in states.MOVES[self.state]:
             raise errors.Conflict(
                 f'superposition {self.id} is {self.state}: it cannot become {state}', self.state)
         return dataclasses.replace(self, state=state, changed_at=now(), **changes)

@@ -21,7 +21,7 @@ from specreds_cinder.superposition import cut as cuts
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import librados
 from specreds_cinder.superposition import objectmap
-from specreds_cinder.superposition import placement
+from specreds_cinder.superposition import placement_groups
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import trace
 from specreds_cinder.superposition import volume as volumes
@@ -138,7 +138,8 @@ class Sweeper:
         versions = self._stat(io, names, began)
         trace.progress('sweep', self._record.id, self._swept)
         cut = self._record.cuts[volume.data_pool_id]
-        groups = placement.stable_mod(placement.hashes(names, volume.namespace), cut.pg_num)
+        groups = placement_groups.stable_mod(
+            placement_groups.hashes(names, volume.namespace), cut.pg_num)
         bounds = numpy.array(cut.versions, dtype=numpy.uint64)[groups]
         after = numpy.flatnonzero(numpy.array(versions, dtype=numpy.uint64) > bounds)
         if len(after):
@@ -204,7 +205,7 @@ def _every_group(cluster: ceph.Cluster, record: records.Record, pool_id: int,
     pool = cuts.pool_facts(cluster, pool_id)
     namespace = record.namespace_of(pool_id)
     io = cluster.aio.ioctx(pool_id, namespace)
-    io.stat_versions(placement.markers(pool.pg_num, namespace, cuts.MARKER), depth)
+    io.stat_versions(placement_groups.markers(pool.pg_num, namespace, cuts.MARKER), depth)
 
 
 def moved(cluster: ceph.Cluster, volume: records.Volume, cut: records.Cut) -> bool:
@@ -212,7 +213,8 @@ def moved(cluster: ceph.Cluster, volume: records.Volume, cut: records.Cut) -> bo
     oid = objectmap.name(volume.image_id).encode()
     io = cluster.aio.ioctx(volume.pool_id, volume.namespace)
     version, = io.stat_versions([oid], 1)
-    group, = placement.stable_mod(placement.hashes([oid], volume.namespace), cut.pg_num)
+    group, = placement_groups.stable_mod(
+        placement_groups.hashes([oid], volume.namespace), cut.pg_num)
     return version > cut.versions[int(group)]
 
 

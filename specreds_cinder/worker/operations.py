@@ -17,6 +17,7 @@ from specreds_cinder import superposition as sp
 from specreds_cinder.superposition import address
 from specreds_cinder.superposition import overlay
 from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import states
 from specreds_cinder.superposition import volume as volumes
 
 LOG = logging.getLogger(__name__)
@@ -163,7 +164,7 @@ class Operations:
     def collapse(self, superposition: str, durable: bool) -> dict[str, Any]:
         """Decide, or go on with a decision that was cut off."""
         def decide(record: sp.Record, backup: sp.Durability | None) -> sp.CollapseReport:
-            if record.state != records.COLLAPSING:
+            if record.state != states.COLLAPSING:
                 return self._protocol.collapse(record, backup=backup)
             outcome = self._protocol.resume(record, backup)
             return sp.CollapseReport(outcome, sp.SweepReport(False, None, 0, 0.0))
@@ -242,7 +243,7 @@ class Operations:
         """Renew the fence of what is decided; watch what is superposed."""
         record = self._get(superposition)
         self._protocol.renew(record)
-        if record.state in records.DECIDED:
+        if record.state in states.DECIDED:
             self._unwatch(superposition)
         self._watch(record)
 
@@ -265,7 +266,7 @@ class Operations:
         return superposition, self._dirty.get(superposition, '')
 
     def _watch(self, record: sp.Record) -> None:
-        if not self._watching or record.state != records.SUPERPOSED:
+        if not self._watching or record.state != states.SUPERPOSED:
             return
 
         def tell(report: sp.SweepReport) -> None:
@@ -298,7 +299,7 @@ class Operations:
 
     def _view(self, record: sp.Record,
               sizes: builtins.list[int] | None = None) -> dict[str, Any]:
-        watched = record.id in self._watches and record.state not in records.DECIDED
+        watched = record.id in self._watches and record.state not in states.DECIDED
         dirty = self._dirty.get(record.id) if watched else None
         known: Sequence[int | None] = sizes or [None] * len(record.volumes)
         return {

@@ -59,6 +59,7 @@ import enum
 
 from specreds_cinder.superposition import address
 from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import states
 
 
 class Kind(enum.Enum):
@@ -151,7 +152,7 @@ def decide(facts: Facts) -> Verdict:
 def _overtaken(use: Use, held: Superposition, hosts: frozenset[str]) -> str:
     said = f'it uses {use.image}, of which superposition {held.id} is {held.state}'
     fenced = sorted(use.clients & held.fenced)
-    if held.state in (records.PROMOTED, records.MERGING):
+    if held.state in (states.PROMOTED, states.MERGING):
         if fenced:
             return f'{said}, and is client {fenced[0]}, which is fenced'
         if not held.fenced:
@@ -159,7 +160,7 @@ def _overtaken(use: Use, held: Superposition, hosts: frozenset[str]) -> str:
         if hosts & {address.host(client) for client in held.fenced}:
             return f'{said}, and runs on the host of the fenced primary'
         return ''
-    if (held.state == records.MERGED or held.outcome == records.LATE_DIRTY) \
+    if (held.state == states.MERGED or held.outcome == states.LATE_DIRTY) \
             and fenced and not use.watched:
         return f'{said} ({held.outcome}), and is client {fenced[0]}, which is fenced'
     return ''

@@ -10,6 +10,7 @@ from oslo_log import log as logging
 
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import states
 from specreds_nova.sentinel import act
 from specreds_nova.sentinel import decide
 from specreds_nova.sentinel import domains
@@ -219,8 +220,8 @@ class Watch:
                 return True
             if image.ref in known.ids:
                 record = storage.record(image.ref, known.ids[image.ref])
-                if record is not None and (record.state in records.DECIDED
-                                           or record.outcome == records.LATE_DIRTY):
+                if record is not None and (record.state in states.DECIDED
+                                           or record.outcome == states.LATE_DIRTY):
                     return True
         return False
 

@@ -15,7 +15,7 @@ from typing import Any
 import libvirt
 from oslo_log import log as logging
 
-from specreds_cinder.superposition import qemu
+from specreds_cinder.superposition import merge_rate
 from specreds_nova.virt import chain_nodes
 from specreds_nova.virt import durable
 from specreds_nova.virt import merge_errors as errors
@@ -176,7 +176,7 @@ class Merging:
         """Copy while the guest runs, until so little is left that it can stand still for it."""
         began = time.monotonic()
         switching.commit(domain, self._rate)
-        qemu.approach(f'domain {domain.name()}', self._rate, _ENOUGH,
+        merge_rate.approach(f'domain {domain.name()}', self._rate, _ENOUGH,
                       lambda: self._left(domain),
                       lambda raised: switching.commit(domain, raised),
                       self._next)
@@ -212,7 +212,7 @@ class Merging:
                     domain.blockJobAbort(disk.target, 0)
 
     def _left(self, domain: qmp.Domain) -> int:
-        """Give the bytes that are still to be copied; :data:`qemu.UNKNOWN` at first."""
+        """Give the bytes that are still to be copied; :data:`merge_rate.UNKNOWN` at first."""
         disks = chain_nodes.chained(domain)
         volumes, done, total, counted = {}, 0, 0, True
         for disk in disks:
@@ -228,7 +228,7 @@ class Merging:
             done += told['cur']
             total += told['end']
         self._report(done=done, total=total, volumes=volumes)
-        return total - done if counted else qemu.UNKNOWN
+        return total - done if counted else merge_rate.UNKNOWN
 
     def _switch(self, domain: qmp.Domain, noted: switching.Note | None) -> None:
         switch = switching.Switch(domain, self._superposition_id, self._record, self._rate,
@@ -258,7 +258,7 @@ class Merging:
 
 def _pause(left: int, rate: int) -> float:
     shortest, longest = _POLL_S
-    if not rate or left == qemu.UNKNOWN:
+    if not rate or left == merge_rate.UNKNOWN:
         return shortest
     return min(longest, max(shortest, (left - _ENOUGH) / rate / 2))
 

@@ -21,6 +21,7 @@ import contextlib
 from specreds_cinder.superposition import backup as backups
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import states
 from specreds_cinder.superposition.protocol import collapse
 from specreds_cinder.superposition.protocol import create
 from specreds_cinder.superposition.protocol import merge
@@ -37,11 +38,11 @@ class Protocol(create.Creation, collapse.Collapse, merge.Merge):
         :returns: the addresses that were blocklisted anew
         """
         record = self.reload(record)
-        if record.state == records.COLLAPSING:
+        if record.state == states.COLLAPSING:
             # Whom a collapse that was cut off did not come to fence, only a decision may.
             return self.fence.renew(record.fenced, lapsed=False)
-        if record.outcome in (records.PROMOTED, records.LATE_DIRTY):
-            if record.state in (records.PROMOTED, records.MERGING):
+        if record.outcome in (states.PROMOTED, states.LATE_DIRTY):
+            if record.state in (states.PROMOTED, states.MERGING):
                 # A server that was promoted may have been started again since.
                 with contextlib.suppress(errors.RecordChanged, errors.NotSuperposed):
                     self.observe(record)
@@ -57,18 +58,18 @@ class Protocol(create.Creation, collapse.Collapse, merge.Merge):
         :raises Conflict: it was being decided together with others
         """
         record = self.reload(record)
-        if record.state == records.COLLAPSING:
+        if record.state == states.COLLAPSING:
             self._alone(record)
             return self._collapse(record, backup).outcome
-        if record.state in (records.MERGING, records.MERGED):
+        if record.state in (states.MERGING, states.MERGED):
             online = backup if isinstance(backup, backups.OnlineMerge) else None
-            if record.state == records.MERGING and backup is not None and online is None:
+            if record.state == states.MERGING and backup is not None and online is None:
                 raise errors.BackupError(
                     f'superposition {record.id} is merged by the hypervisor of its server: begin '
                     f'and end the merge there')
             self.merge(record, online, progress)
-            return records.MERGED
-        if record.state in (records.CREATING, records.ABORTING):
-            self._drop(record, records.ABORTED, progress)
-            return record.outcome or records.ABORTED
+            return states.MERGED
+        if record.state in (states.CREATING, states.ABORTING):
+            self._drop(record, states.ABORTED, progress)
+            return record.outcome or states.ABORTED
         return record.state

@@ -108,12 +108,12 @@ class Base:
         return self.store.swap(record, dataclasses.replace(
             record, labels={**record.labels, **labels}))
 
-    def _in(self, record: records.Record, *states: str) -> records.Record:
+    def _in(self, record: records.Record, *allowed: str) -> records.Record:
         """Read a record again and make sure that it is in one of some states."""
         record = self.reload(record)
-        if record.state not in states:
+        if record.state not in allowed:
             raise errors.Conflict(
-                f'superposition {record.id} is {record.state}, not {" or ".join(states)}',
+                f'superposition {record.id} is {record.state}, not {" or ".join(allowed)}',
                 record.state)
         return record
 

@@ -9,6 +9,7 @@ from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import ledger as ledgers
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import roles
+from specreds_cinder.superposition import states
 from specreds_cinder.superposition.protocol import base
 
 
@@ -23,7 +24,7 @@ class Clients(base.Base):
         :raises RecordChanged: another controller is removing the overlays
         """
         seen = self._each(self._look, record.volumes)
-        if self.reload(record).state in (records.MERGED, records.ABORTING):
+        if self.reload(record).state in (states.MERGED, states.ABORTING):
             # Whoever removes an overlay has it open: a controller, which nobody must ever fence.
             raise errors.RecordChanged(
                 f'superposition {record.id} was ended by another controller meanwhile; look at it '

@@ -10,6 +10,7 @@ import time
 from specreds_cinder.superposition import backup as backups
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import states
 from specreds_cinder.superposition import sweep
 from specreds_cinder.superposition import trace
 from specreds_cinder.superposition.protocol import end
@@ -53,7 +54,7 @@ class Collapse(end.Ending):
 
         :raises Conflict: it is decided already, or not superposed yet
         """
-        record = self._in(record, records.SUPERPOSED, records.COLLAPSING)
+        record = self._in(record, states.SUPERPOSED, states.COLLAPSING)
         return self._sweep(record, thorough=False)
 
     def watch(self, record: records.Record, on_dirty: Callable[[sweep.SweepReport], None],
@@ -87,8 +88,8 @@ class Collapse(end.Ending):
         """
         if not promote:
             self.abort(record)
-            return CollapseReport(records.ABORTED, sweep.SweepReport(False, None, 0, 0.0))
-        record = self._in(record, records.SUPERPOSED)
+            return CollapseReport(states.ABORTED, sweep.SweepReport(False, None, 0, 0.0))
+        record = self._in(record, states.SUPERPOSED)
         self._alone(record)
         return self._collapse(record, backup)
 
@@ -103,7 +104,7 @@ class Collapse(end.Ending):
 
         :returns: the outcome: prepared, or late-dirty; either way it is fenced, and undecided
         """
-        record = self._in(record, records.SUPERPOSED, records.COLLAPSING)
+        record = self._in(record, states.SUPERPOSED, states.COLLAPSING)
         return self._collapse(record, backup, decide=False)
 
     def commit(self, record: records.Record) -> None:
@@ -112,7 +113,7 @@ class Collapse(end.Ending):
         :raises Conflict: it is not prepared
         """
         record = self.reload(record)
-        if record.state in records.DECIDED:
+        if record.state in states.DECIDED:
             return
         if not record.prepared or record.outcome is not None:
             raise errors.Conflict(f'superposition {record.id} is {record.outcome or record.state} '
@@ -124,12 +125,12 @@ class Collapse(end.Ending):
 
         :raises Conflict: it is not prepared, or decided
         """
-        record = self._in(record, records.COLLAPSING, records.ABORTING)
+        record = self._in(record, states.COLLAPSING, states.ABORTING)
         if not record.prepared:
             raise errors.Conflict(
                 f'superposition {record.id} is not prepared: a fenced write of its primary may '
                 f'be on its way yet', record.state)
-        self._drop(record, records.LATE_DIRTY)
+        self._drop(record, states.LATE_DIRTY)
 
     def _alone(self, record: records.Record) -> None:
         """:raises Conflict: the record may not be decided by itself"""
@@ -140,7 +141,7 @@ class Collapse(end.Ending):
 
     def _commit(self, record: records.Record) -> None:
         with trace.span('commit', record.id):
-            self.store.swap(record, record.moved(records.PROMOTED, outcome=records.PROMOTED))
+            self.store.swap(record, record.moved(states.PROMOTED, outcome=states.PROMOTED))
         LOG.info('superposition %s is promoted', record.id)
 
     def _collapse(self, record: records.Record, backup: backups.Durability | None, *,
@@ -152,9 +153,9 @@ class Collapse(end.Ending):
         durable_s = time.monotonic() - began
         clients = self._primary(record, attended=backup is not None) | set(record.fenced)
         fenced = tuple(sorted(clients))
-        resumed = record.state == records.COLLAPSING
+        resumed = record.state == states.COLLAPSING
         if not resumed:
-            record = self.store.swap(record, record.moved(records.COLLAPSING, fenced=fenced))
+            record = self.store.swap(record, record.moved(states.COLLAPSING, fenced=fenced))
         elif fenced != record.fenced:
             record = self._fencing(record, fenced)
         report = self._decide(record, clients, resumed=resumed, decide=decide)
@@ -167,8 +168,8 @@ class Collapse(end.Ending):
                  else sweep.SweepReport(False, None, 0, 0.0))
         if first.dirty and not (resumed and self._was_fenced(record)):
             LOG.info('superposition %s is dirty: %s', record.id, first.first)
-            self._drop(record, records.DIRTY)
-            return CollapseReport(records.DIRTY, first)
+            self._drop(record, states.DIRTY)
+            return CollapseReport(states.DIRTY, first)
         swept = time.monotonic()
         known = set(clients)
         with self._unfenced_if_lost(record, known):
@@ -182,24 +183,24 @@ class Collapse(end.Ending):
             closed = time.monotonic()
             second, record = self._behind_fence(record, known)
             report = CollapseReport(
-                records.LATE_DIRTY if second.dirty else records.PROMOTED, first, second,
+                states.LATE_DIRTY if second.dirty else states.PROMOTED, first, second,
                 fence_s=closed - asked, window_s=closed - swept)
             if not decide:
                 return self._prepared(record, report)
             if second.dirty:
                 LOG.warning('superposition %s is late dirty: %s', record.id, second.first)
-                self._drop(record, records.LATE_DIRTY)
+                self._drop(record, states.LATE_DIRTY)
                 return report
             committing = time.monotonic()
             self._commit(record)
         return dataclasses.replace(report, commit_s=time.monotonic() - committing)
 
     def _prepared(self, record: records.Record, report: CollapseReport) -> CollapseReport:
-        late = report.outcome == records.LATE_DIRTY
+        late = report.outcome == states.LATE_DIRTY
         self.store.swap(record, dataclasses.replace(
             record, prepared=True, changed_at=records.now(),
-            outcome=records.LATE_DIRTY if late else None))
-        return report if late else dataclasses.replace(report, outcome=records.PREPARED)
+            outcome=states.LATE_DIRTY if late else None))
+        return report if late else dataclasses.replace(report, outcome=states.PREPARED)
 
     def _behind_fence(self, record: records.Record, known: set[str]
                       ) -> tuple[sweep.SweepReport, records.Record]:

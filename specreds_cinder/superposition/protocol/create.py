@@ -17,6 +17,7 @@ from specreds_cinder.superposition import objectmap
 from specreds_cinder.superposition import overlay
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import settings as tunables
+from specreds_cinder.superposition import states
 from specreds_cinder.superposition import sweep
 from specreds_cinder.superposition import volume as volumes
 from specreds_cinder.superposition.protocol import end
@@ -60,7 +61,7 @@ class Creation(end.Ending):
         found = self._eligible(refs, superposition)
         now = records.now()
         record = self.store.create(records.Record(
-            id=superposition, state=records.CREATING, volumes=found, created_at=now,
+            id=superposition, state=states.CREATING, volumes=found, created_at=now,
             changed_at=now, reason=reason, server=server, joint=joint,
             labels=dict(labels or {})))
         try:
@@ -102,7 +103,7 @@ class Creation(end.Ending):
         mapped = self._each(lambda volume: self._mapped(volume, taken[volume.pool_id]),
                             record.volumes)
         return self.store.swap(record, record.moved(
-            records.SUPERPOSED, cuts=taken, volumes=tuple(mapped)))
+            states.SUPERPOSED, cuts=taken, volumes=tuple(mapped)))
 
     def _equip(self, volume: records.Volume, superposition: str) -> None:
         """Enter the primary's clients into the ledger, and make the overlay."""
@@ -133,6 +134,6 @@ class Creation(end.Ending):
     def _undo(self, record: records.Record) -> None:
         """Take a half-made superposition back; what cannot be is left to :meth:`resume`."""
         try:
-            self._drop(self.reload(record), records.ABORTED)
+            self._drop(self.reload(record), states.ABORTED)
         except errors.SuperError as exc:
             LOG.warning('superposition %s was left unfinished (%s): resume it', record.id, exc)

@@ -9,6 +9,7 @@ from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import overlay
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import roles
+from specreds_cinder.superposition import states
 from specreds_cinder.superposition.protocol import clients
 
 
@@ -27,16 +28,16 @@ class Ending(clients.Clients):
         :raises OverlayBusy: the backup runs, and the settings forbid to shut it out
         """
         record = self.reload(record)
-        if record.state in records.DECIDED:
+        if record.state in states.DECIDED:
             raise errors.Conflict(
                 f'superposition {record.id} is {record.state}: the version of the backup is the '
                 f'real one, it can only be merged', record.state)
-        self._drop(record, records.ABORTED, progress)
+        self._drop(record, states.ABORTED, progress)
 
     def _drop(self, record: records.Record, outcome: str,
               progress: backups.Progress | None = None) -> None:
-        if record.state != records.ABORTING:
-            record = self.store.swap(record, record.moved(records.ABORTING, outcome=outcome))
+        if record.state != states.ABORTING:
+            record = self.store.swap(record, record.moved(states.ABORTING, outcome=outcome))
         self._unfence(record)
         if self.settings.evict_backup:
             self._evict(record)
@@ -57,7 +58,7 @@ class Ending(clients.Clients):
                 [volume.ref for volume in record.volumes]) if address.host(client) in hosts)
 
     def _unfence(self, record: records.Record) -> None:
-        if record.outcome in (records.ABORTED, records.DIRTY) and record.fenced:
+        if record.outcome in (states.ABORTED, states.DIRTY) and record.fenced:
             self.fence.open(roles.living(record, self._entries(record)))
 
     def _unfence_lost(self, record: records.Record) -> None:
@@ -91,7 +92,7 @@ class Ending(clients.Clients):
 
     def _settle(self, record: records.Record) -> None:
         """Let clients leave the ledgers that this superposition has fenced for good."""
-        if record.outcome not in (records.PROMOTED, records.LATE_DIRTY) or not record.fenced:
+        if record.outcome not in (states.PROMOTED, states.LATE_DIRTY) or not record.fenced:
             return
         proven = self.fence.remaining().keys() & set(record.fenced)
         self._each(lambda volume: self.ledger.leave(volume, proven), record.volumes)

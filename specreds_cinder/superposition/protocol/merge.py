@@ -10,6 +10,7 @@ from specreds_cinder.superposition import backup as backups
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import merge as merges
 from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import states
 from specreds_cinder.superposition import sweep
 from specreds_cinder.superposition import trace
 from specreds_cinder.superposition.protocol import end
@@ -39,9 +40,9 @@ class Merge(end.Ending):
         if backup is None:
             self.unused(record)
         record = self.begin_merge(record)
-        if backup is None and record.state == records.MERGING:
+        if backup is None and record.state == states.MERGING:
             record = self._shut_out(record)
-        if record.state == records.MERGING:
+        if record.state == states.MERGING:
             limit = self.settings.merge_bytes_per_s if rate is None else rate
             with self._kept_fenced(record), trace.span('merge', record.id):
                 if backup is None:
@@ -90,10 +91,10 @@ class Merge(end.Ending):
 
         :raises Conflict: it was not promoted
         """
-        record = self._in(record, records.PROMOTED, records.MERGING, records.MERGED)
-        if record.state != records.PROMOTED:
+        record = self._in(record, states.PROMOTED, states.MERGING, states.MERGED)
+        if record.state != states.PROMOTED:
             return record
-        return self.store.swap(record, record.moved(records.MERGING))
+        return self.store.swap(record, record.moved(states.MERGING))
 
     def end_merge(self, record: records.Record) -> None:
         """Note that overlay and volume are equal, and the guest stands still until this is over.
@@ -103,8 +104,8 @@ class Merge(end.Ending):
 
         :raises Conflict: no merge was begun
         """
-        record = self._in(record, records.MERGING, records.MERGED)
-        if record.state == records.MERGING:
+        record = self._in(record, states.MERGING, states.MERGED)
+        if record.state == states.MERGING:
             self._merged(record)
 
     def _merge_offline(self, record: records.Record, rate: int,
@@ -114,7 +115,7 @@ class Merge(end.Ending):
                            progress)
         except errors.VolumeGone:
             # Another controller was faster: it recorded the end before it removed the overlays.
-            return self._in(record, records.MERGED)
+            return self._in(record, states.MERGED)
         # Whoever was told meanwhile to open the overlays has changed the record.
         return self._merged(record)
 
@@ -134,7 +135,7 @@ class Merge(end.Ending):
         except (errors.BackupError, errors.RecordChanged):
             # Nothing is switched. Where another controller has recorded the end meanwhile, it
             # switches and lets the guest go on itself.
-            if self.reload(record).state == records.MERGING:
+            if self.reload(record).state == states.MERGING:
                 backup.proceed()
             raise
         self._switch(merged, backup)
@@ -146,7 +147,7 @@ class Merge(end.Ending):
         backup.release(record)
 
     def _merged(self, record: records.Record) -> records.Record:
-        return self.store.swap(record, record.moved(records.MERGED))
+        return self.store.swap(record, record.moved(states.MERGED))
 
     @contextlib.contextmanager
     def _kept_fenced(self, record: records.Record) -> Iterator[None]:

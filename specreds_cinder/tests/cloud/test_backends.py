@@ -10,7 +10,7 @@ import ddt
 from cloud.openstack import services
 from specreds_cinder import superposition as sp
 from specreds_cinder.superposition import errors
-from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import states
 from specreds_cinder.tests.cloud import base
 from specreds_cinder.tests.cloud import test_services
 
@@ -171,7 +171,7 @@ class ClusteredTest(test_services.ServicesTestCase):
         record = protocol.show(made['id'], self.image(self.volume_).home)
         with self.dead(self.both[0]):
             protocol.store.swap(record, record.moved(
-                records.COLLAPSING, fenced=tuple(sorted(record.clients))))
+                states.COLLAPSING, fenced=tuple(sorted(record.clients))))
         self.assertEqual('collapsing', self.superposition(made['id'])['state'])
         # Nobody goes on with it, though, so one of the two does in the end.
         self.wait('decision', lambda: self.superposition(made['id'])['state'] == 'promoted', 180)

@@ -7,7 +7,7 @@ import dataclasses
 from typing import Any
 
 from specreds_cinder import superposition as sp
-from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import states
 from specreds_cinder.tests.cloud import base
 
 _SERVICE = 'cinder-volume-rbd'
@@ -61,7 +61,7 @@ class KilledTest(ServicesTestCase):
         record = self.record(made)
         with self.dead(_SERVICE):
             self.protocol.abort(record)
-            again = dataclasses.replace(record, state=records.CREATING, cuts={}, version=0)
+            again = dataclasses.replace(record, state=states.CREATING, cuts={}, version=0)
             self.protocol.store.create(again)
             self.protocol.store.claim(record.volumes[0], record.id, record.home)
         self.wait_gone(made['id'])
@@ -82,7 +82,7 @@ class KilledTest(ServicesTestCase):
         """Go as far as a collapse that is cut off."""
         record = self.record(made)
         self.protocol.store.swap(record, record.moved(
-            records.COLLAPSING, fenced=tuple(sorted(record.clients))))
+            states.COLLAPSING, fenced=tuple(sorted(record.clients))))
         if fence:
             self.protocol.fence.close(record.clients)
 
@@ -123,7 +123,7 @@ class KilledTest(ServicesTestCase):
                      {'merge': {'step': 'offline'}}, expect=202)
         self.wait('merge', lambda: self.superposition(made['id'])['state'] == 'merging')
         with self.dead(_SERVICE):
-            self.assertEqual(records.MERGING, self.record(made).state)
+            self.assertEqual(states.MERGING, self.record(made).state)
         self.assertEqual('rbd_super', self.connection(self.volume_)['driver_volume_type'])
         self.merge(made['id'])
         self.qemu_io(self.volume_, self.connection(self.volume_), 'read -P 0xc1 0 96M')
@@ -133,7 +133,7 @@ class KilledTest(ServicesTestCase):
         with self.dead(_SERVICE):
             record = self.record(made)
             self.protocol.store.swap(record, record.moved(
-                records.ABORTING, outcome=records.ABORTED))
+                states.ABORTING, outcome=states.ABORTED))
         self.wait_gone(made['id'])
         self.assert_primary_lives()
 

@@ -7,7 +7,7 @@ from typing import Any
 import uuid
 
 from specreds_cinder import superposition as sp
-from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import states
 from specreds_cinder.tests.cloud import base
 from specreds_cinder.tests.cloud import test_services
 
@@ -92,11 +92,11 @@ class SetsTest(test_services.ServicesTestCase):
         self.request('POST', f'/os-superpositions/{made["id"]}/check')
         for backend in ('rbd', 'rbd2'):
             protocol, record = self.record(made, backend)
-            self.assertEqual(records.PREPARED, protocol.prepare(record).outcome)
+            self.assertEqual(states.PREPARED, protocol.prepare(record).outcome)
         with self.dead('cinder-volume-rbd2'):
             protocol, record = self.record(made, 'rbd')
             protocol.commit(record)
-        self.wait('decision', lambda: self.record(made, 'rbd2')[1].state == records.PROMOTED)
+        self.wait('decision', lambda: self.record(made, 'rbd2')[1].state == states.PROMOTED)
         for primary in self.primaries:
             self.assertEqual(_EBLOCKLISTED, primary.write(0, 0x99))
         self.merge(made['id'])

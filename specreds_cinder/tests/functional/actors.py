@@ -16,7 +16,8 @@ import nbd
 import tenacity
 
 from specreds_cinder.superposition import cluster as ceph
-from specreds_cinder.superposition import qemu
+from specreds_cinder.superposition import nodes
+from specreds_cinder.superposition import qmp_backup
 from specreds_cinder.superposition import record as records
 
 _PRIMARY = 'specreds_cinder.tests.functional.primary'
@@ -112,7 +113,7 @@ class Primary(Process):
 class Backup(Process):
     """A qemu-storage-daemon with the child versions of a record, exported by NBD.
 
-    :param speculative: as for :func:`qemu.overlay_nodes`
+    :param speculative: as for :func:`nodes.overlay_nodes`
     """
 
     def __init__(self, cluster: ceph.Cluster, record: records.Record, *,
@@ -130,7 +131,7 @@ class Backup(Process):
                    f'socket,id=q,path={self.qmp},server=on,wait=off', '--monitor', 'chardev=q',
                    '--nbd-server', f'addr.type=unix,addr.path={self._nbd},max-connections=0']
         for prefix, volume in zip(self.prefixes, record.volumes, strict=True):
-            for node in qemu.overlay_nodes(cluster, volume, speculative=speculative,
+            for node in nodes.overlay_nodes(cluster, volume, speculative=speculative,
                                            prefix=prefix):
                 command += ['--blockdev', json.dumps(node)]
             command += ['--export', f'nbd,id=e-{prefix},node-name={prefix},name={prefix},'
@@ -149,9 +150,9 @@ class Backup(Process):
         return disk
 
     @property
-    def hook(self) -> qemu.QmpBackup:
+    def hook(self) -> qmp_backup.QmpBackup:
         """What a collapse and a merge talk to."""
-        return qemu.QmpBackup(self._cluster, self.qmp, self.prefixes,
+        return qmp_backup.QmpBackup(self._cluster, self.qmp, self.prefixes,
                               quiesce=self._quiesce)
 
     def _quiesce(self, quiet: bool) -> None:
@@ -199,7 +200,7 @@ def child_io(cluster: ceph.Cluster, volume: records.Volume, *commands: str) -> s
     command = ['qemu-io']
     for text in commands:
         command += ['-c', text]
-    done = subprocess.run([*command, 'json:' + json.dumps(qemu.offline_chain(cluster, volume))],
+    done = subprocess.run([*command, 'json:' + json.dumps(nodes.offline_chain(cluster, volume))],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True,
                           timeout=_ANSWER_SECONDS)
     return done.stdout

@@ -13,7 +13,7 @@ import rbd
 import tenacity
 
 from specreds_cinder import superposition as sp
-from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import states
 from specreds_cinder.superposition import volume as volumes
 from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import base
@@ -63,7 +63,7 @@ class ProtocolTestCase(base.FunctionalTestCase):
     def drop(self, record: sp.Record) -> None:
         """End a superposition in whatever state it is."""
         with contextlib.suppress(sp.NotSuperposed):
-            if self.protocol.reload(record).state in records.DECIDED:
+            if self.protocol.reload(record).state in states.DECIDED:
                 self.protocol.merge(record)
             else:
                 self.protocol.abort(record)

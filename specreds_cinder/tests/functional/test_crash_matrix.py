@@ -11,7 +11,7 @@ import ddt
 import tenacity
 
 from specreds_cinder import superposition as sp
-from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import states
 from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import base
 from specreds_cinder.tests.functional import controller
@@ -135,9 +135,9 @@ class CrashMatrixTestCase(protocol_base.ProtocolTestCase):
         the server, which nobody shuts out: the protocol asks to repeat it, as everybody does.
         """
         outcome = self.protocol.resume(record)
-        if outcome == records.SUPERPOSED:
+        if outcome == states.SUPERPOSED:
             self.protocol.abort(record)
-        elif outcome == records.PROMOTED:
+        elif outcome == states.PROMOTED:
             self.protocol.merge(record)
 
     def retire(self, primary: actors.Primary) -> None:

@@ -11,7 +11,7 @@ import rbd
 from cloud import commands
 from specreds_cinder import superposition as sp
 from specreds_cinder.superposition import objectmap
-from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import states
 from specreds_cinder.tests.functional import protocol_base
 
 # What RBD enables by default, less the one that is missing.
@@ -194,9 +194,9 @@ class EligibilityTest(protocol_base.ProtocolTestCase):
 
     def test_superposed_again_after_each_end(self) -> None:
         volume = self.make_volume()
-        states = set()
+        outcomes = set()
         for promote in (True, False):
             record = self.superpose(volume)
-            states.add(self.protocol.collapse(record, promote=promote).outcome)
+            outcomes.add(self.protocol.collapse(record, promote=promote).outcome)
             self.drop(record)
-        self.assertEqual({records.PROMOTED, records.ABORTED}, states)
+        self.assertEqual({states.PROMOTED, states.ABORTED}, outcomes)

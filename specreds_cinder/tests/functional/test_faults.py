@@ -9,7 +9,7 @@ import uuid
 import ddt
 
 from specreds_cinder import superposition as sp
-from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import states
 from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import protocol_base
 
@@ -122,10 +122,10 @@ class FaultsTestCase(protocol_base.ProtocolTestCase):
         """Go on from what the record says, and check that nobody lost a write."""
         for record in self.protocol.list(volume.home):
             outcome = self.protocol.resume(record)
-            if outcome == records.SUPERPOSED:
+            if outcome == states.SUPERPOSED:
                 self.assertFalse(self.protocol.check(record).dirty)
                 self.protocol.abort(record)
-            elif outcome == records.PROMOTED:
+            elif outcome == states.PROMOTED:
                 self.assertTrue(committing)
                 self.assertNotEqual(0, primary.write(8192))
                 self.protocol.merge(record)

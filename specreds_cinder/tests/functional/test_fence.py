@@ -17,8 +17,8 @@ from cloud import layout
 from specreds_cinder import superposition as sp
 from specreds_cinder.superposition import cut as cuts
 from specreds_cinder.superposition import librados
-from specreds_cinder.superposition import placement
-from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import placement_groups
+from specreds_cinder.superposition import states
 from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import base
 from specreds_cinder.tests.functional import protocol_base
@@ -53,7 +53,7 @@ class FenceTest(protocol_base.ProtocolTestCase):
         with sp.trace.observe(self.at(name, phase, cut)):
             self.assertRaises(Cut, self.protocol.collapse, self.record)
         record = self.protocol.reload(self.record)
-        self.assertEqual(records.COLLAPSING, record.state)
+        self.assertEqual(states.COLLAPSING, record.state)
         self.assertEqual(self.primary.clients, set(record.fenced))
         return record
 
@@ -153,7 +153,7 @@ class FenceTest(protocol_base.ProtocolTestCase):
                 self.open_image()
         with sp.trace.observe(come):
             self.assertRaises(sp.ClusterError, self.protocol.collapse, self.record)
-        self.assertEqual(records.COLLAPSING, self.protocol.reload(self.record).state)
+        self.assertEqual(states.COLLAPSING, self.protocol.reload(self.record).state)
         self.assertEqual('promoted', self.protocol.resume(self.record))
         self.assertTrue(set(self.protocol.reload(self.record).fenced) <= self.fenced())
 
@@ -201,7 +201,7 @@ class FenceTest(protocol_base.ProtocolTestCase):
         self.assertEqual((8, 8), (report.sweep1.swept, report.sweep2.swept))
         # Every OSD of the pool has to hear of the fence, whether it has one of the objects or not.
         pool = self.cluster.pools()[record.volumes[0].pool_id]
-        self.assertTrue({*placement.markers(pool.pg_num, '', cuts.MARKER)} <= {*asked})
+        self.assertTrue({*placement_groups.markers(pool.pg_num, '', cuts.MARKER)} <= {*asked})
 
     def test_cut_off_before_the_fence(self) -> None:
         record = self.collapse_cut_off('fence.add', 'before')
@@ -375,7 +375,7 @@ class ExpiryTest(protocol_base.ProtocolTestCase):
         self.assertEqual(0, primary.write(0))
         with sp.trace.observe(self.at('overlay.remove', 'before', cut)):
             self.assertRaises(Cut, self.protocol.resume, record)
-        self.assertEqual(records.DIRTY, self.protocol.reload(record).outcome)
+        self.assertEqual(states.DIRTY, self.protocol.reload(record).outcome)
         self.assertEqual([], self.protocol.renew(record))
         self.assertEqual(0, primary.write(0))
 

@@ -14,6 +14,7 @@ import ddt
 from specreds_cinder import superposition as sp
 from specreds_cinder.superposition import merge
 from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import states
 from specreds_cinder.superposition import volume as volumes
 from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import base
@@ -86,14 +87,14 @@ class JointTest(JointTestCase):
         reports = [self.protocol.prepare(record) for record in self.records]
         self.assertEqual(['prepared'] * 2, [report.outcome for report in reports])
         for record, report in zip(self.records, reports, strict=True):
-            self.assertEqual((records.COLLAPSING, None, True), self.state(record))
+            self.assertEqual((states.COLLAPSING, None, True), self.state(record))
             self.assertGreater(report.fence_s, 0)
             self.assertFalse(report.sweep2 is None or report.sweep2.dirty)
         self.assertTrue(self.primary.clients <= self.fenced())
         for record in self.records:
             self.protocol.commit(record)
             self.protocol.commit(record)
-            self.assertEqual((records.PROMOTED, 'promoted', True), self.state(record))
+            self.assertEqual((states.PROMOTED, 'promoted', True), self.state(record))
         for number, record in enumerate(self.records):
             self.assertRaises(sp.Conflict, self.protocol.abort, record)
             self.assertRaises(sp.Conflict, self.protocol.give_up, record)
@@ -108,7 +109,7 @@ class JointTest(JointTestCase):
         self.assertEqual(0, self.primary.write(5 * OBJECT, 0x77, disk=1))
         self.assertEqual('prepared', self.protocol.prepare(self.records[0]).outcome)
         self.assertEqual('late-dirty', self.protocol.prepare(self.records[1]).outcome)
-        self.assertEqual((records.COLLAPSING, 'late-dirty', True), self.state(self.records[1]))
+        self.assertEqual((states.COLLAPSING, 'late-dirty', True), self.state(self.records[1]))
         error = self.assertRaises(sp.Conflict, self.protocol.commit, self.records[1])
         self.assertIn('late-dirty', str(error))
         # It says the same as often as it is asked.
@@ -135,7 +136,7 @@ class JointTest(JointTestCase):
         self.assertRaises(sp.Conflict, self.protocol.collapse, record)
         error = self.assertRaises(sp.Conflict, self.protocol.resume, record)
         self.assertIn('together with others', str(error))
-        self.assertEqual((records.COLLAPSING, None, True), self.state(record))
+        self.assertEqual((states.COLLAPSING, None, True), self.state(record))
 
     def test_abort_of_what_is_prepared(self) -> None:
         self.primary.write(OBJECT, 0x42)
@@ -150,7 +151,7 @@ class JointTest(JointTestCase):
     def test_prepare_needs_the_backup(self) -> None:
         backup = self.make_backup(self.records[0])
         self.assertRaises(sp.OverlayBusy, self.protocol.prepare, self.records[0])
-        self.assertEqual((records.SUPERPOSED, None, False), self.state(self.records[0]))
+        self.assertEqual((states.SUPERPOSED, None, False), self.state(self.records[0]))
         self.assertEqual(0, self.primary.write(OBJECT))
         backup.end()
         self.assertTrue(self.protocol.check(self.records[0]).dirty)
@@ -206,7 +207,7 @@ class CutOffTest(protocol_base.ProtocolTestCase):
             for _ in range(2):
                 self.assertEqual('prepared', self.protocol.prepare(self.record).outcome)
             record = self.protocol.reload(self.record)
-            self.assertEqual((records.COLLAPSING, None, True),
+            self.assertEqual((states.COLLAPSING, None, True),
                              (record.state, record.outcome, record.prepared))
             self.assertTrue(self.primary.clients <= self.fenced())
             self.protocol.commit(self.record)
@@ -223,7 +224,7 @@ class CutOffTest(protocol_base.ProtocolTestCase):
         self.protocol.prepare(self.record)
         while self.tell(commit, number, phase) is None:
             self.protocol.commit(self.record)
-            self.assertEqual(records.PROMOTED, self.protocol.reload(self.record).state)
+            self.assertEqual(states.PROMOTED, self.protocol.reload(self.record).state)
             self.retire()
             self.begin()
             self.protocol.prepare(self.record)
@@ -292,14 +293,14 @@ class MergeTest(protocol_base.ProtocolTestCase):
 
     def test_by_a_hypervisor(self) -> None:
         self.assertRaises(sp.Conflict, self.protocol.end_merge, self.record)
-        self.assertEqual(records.MERGING, self.protocol.begin_merge(self.record).state)
-        self.assertEqual(records.MERGING, self.protocol.begin_merge(self.record).state)
+        self.assertEqual(states.MERGING, self.protocol.begin_merge(self.record).state)
+        self.assertEqual(states.MERGING, self.protocol.begin_merge(self.record).state)
         actors.child_io(self.cluster, self.overlay, 'flush')
         merge.offline(self.cluster, self.record, self.protocol.ledger, 0, _SECONDS)
         for _ in range(2):
             self.protocol.end_merge(self.record)
-        self.assertEqual(records.MERGED, self.protocol.reload(self.record).state)
-        self.assertEqual(records.MERGED, self.protocol.begin_merge(self.record).state)
+        self.assertEqual(states.MERGED, self.protocol.reload(self.record).state)
+        self.assertEqual(states.MERGED, self.protocol.begin_merge(self.record).state)
         self.protocol.merge(self.record)
         self.assert_merged(b'\7' * (8 * base.MIB))
 
@@ -330,7 +331,7 @@ class MergeTest(protocol_base.ProtocolTestCase):
         go.set()
         self.merging.join(_SECONDS)
         self.assertEqual([sp.RecordChanged], [type(error) for error in self.errors])
-        self.assertEqual(records.MERGING, self.protocol.reload(self.record).state)
+        self.assertEqual(states.MERGING, self.protocol.reload(self.record).state)
         # Whoever it was writes, and lets go again.
         actors.child_io(self.cluster, self.overlay, 'write -P 9 0 4M')
         self.protocol.merge(self.record)
@@ -353,7 +354,7 @@ class MergeTest(protocol_base.ProtocolTestCase):
         backup = self.make_backup(self.record, speculative=False)
         self.assertRaises(sp.OverlayBusy, self.protocol.merge, self.record)
         self.assertRaises(sp.OverlayBusy, self.protocol.unused, self.record)
-        self.assertEqual(records.PROMOTED, self.protocol.reload(self.record).state)
+        self.assertEqual(states.PROMOTED, self.protocol.reload(self.record).state)
         backup.end()
         self.protocol.unused(self.record)
 
@@ -363,7 +364,7 @@ class MergeTest(protocol_base.ProtocolTestCase):
         self.protocol.end_merge(self.record)
         before = self.fenced()
         self.assertRaises(sp.OverlayBusy, self.protocol.merge, self.record)
-        self.assertEqual(records.MERGED, self.protocol.reload(self.record).state)
+        self.assertEqual(states.MERGED, self.protocol.reload(self.record).state)
         # Nobody shuts out a server that is about to let go.
         self.assertEqual(before, self.fenced())
         self.assertEqual(b'\7' * 4096, bytes(backup.disks[0].pread(4096, 0)))

@@ -9,6 +9,7 @@ import fixtures
 
 from specreds_cinder import superposition as sp
 from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import states
 from specreds_cinder.tests.functional import protocol_base
 from specreds_cinder.tests.functional import test_contents as contents
 
@@ -138,14 +139,14 @@ class OnlineTest(OnlineTestCase):
     def test_record_says_merged_before_any_disk_is_switched(self) -> None:
         self.change(*contents.CHANGES)
         self.promote()
-        states = []
+        seen = []
 
         def note(event: sp.trace.Event) -> None:
             if (event.name, event.phase) == ('merge.switch', 'before'):
-                states.append(self.protocol.reload(self.record).state)
+                seen.append(self.protocol.reload(self.record).state)
         with sp.trace.observe(note):
             self.protocol.merge(self.record, backup=self.backup.hook)
-        self.assertEqual([records.MERGED, records.MERGED], states)
+        self.assertEqual([states.MERGED, states.MERGED], seen)
         self.backup.end()
         self.assert_volumes()
 
@@ -159,11 +160,11 @@ class OnlineTest(OnlineTestCase):
             settle(record)
             self.protocol.label(record, opened_by='another host')
         self.useFixture(fixtures.MonkeyPatch(
-            'specreds_cinder.superposition.qemu.QmpBackup.settle',
+            'specreds_cinder.superposition.qmp_backup.QmpBackup.settle',
             lambda _hook, record: settle_too_late(record)))
         self.assertRaises(sp.RecordChanged, self.protocol.merge, self.record, backup=hook)
         self.assertEqual([True, False], self.backup.suspended)
-        self.assertEqual(records.MERGING, self.protocol.reload(self.record).state)
+        self.assertEqual(states.MERGING, self.protocol.reload(self.record).state)
         self.change(contents.Change('write', 3 * OBJECT, 64 * KIB))
         for disk in self.backup.disks:
             disk.flush()
@@ -180,7 +181,7 @@ class OnlineTest(OnlineTestCase):
                 self.backup.kill()
         self.assertRaises(sp.BackupError, self.protocol.merge, self.record,
                           backup=self.backup.hook, rate=4 << 20, progress=kill)
-        self.assertEqual(records.MERGING, self.protocol.reload(self.record).state)
+        self.assertEqual(states.MERGING, self.protocol.reload(self.record).state)
         # What is in the volumes by now is a part; the overlays still have everything.
         self.assert_children()
         self.protocol.merge(self.record)

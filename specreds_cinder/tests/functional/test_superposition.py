@@ -12,8 +12,8 @@ import rbd
 
 from specreds_cinder import superposition as sp
 from specreds_cinder.superposition import address
-from specreds_cinder.superposition import qemu
-from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import nodes
+from specreds_cinder.superposition import states
 from specreds_cinder.superposition import volume as volumes
 from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import base
@@ -29,7 +29,7 @@ class LifeTest(protocol_base.ProtocolTestCase):
         primary = self.make_primary(first, second)
         record = self.protocol.super([first, second], reason='test', server='a-server')
         self.addCleanup(self.drop, record)
-        self.assertEqual(records.SUPERPOSED, record.state)
+        self.assertEqual(states.SUPERPOSED, record.state)
         self.assertEqual(('test', 'a-server'), (record.reason, record.server))
         self.assertEqual([first, second], [volume.ref for volume in record.volumes])
         self.assertEqual(primary.clients, record.clients)
@@ -44,7 +44,7 @@ class LifeTest(protocol_base.ProtocolTestCase):
         outcome = self.protocol.collapse(record)
         self.assertEqual('promoted', outcome.outcome)
         promoted = self.protocol.reload(record)
-        self.assertEqual((records.PROMOTED, 'promoted'), (promoted.state, promoted.outcome))
+        self.assertEqual((states.PROMOTED, 'promoted'), (promoted.state, promoted.outcome))
         self.assertEqual(primary.clients, set(promoted.fenced))
         self.assertRaises(sp.Conflict, self.protocol.abort, record)
         self.assertRaises(sp.Conflict, self.protocol.collapse, record)
@@ -133,7 +133,7 @@ class LifeTest(protocol_base.ProtocolTestCase):
         volume = record.volumes[0]
         actors.child_io(self.cluster, volume, 'write -P 7 0 8M')
         self.assertEqual('promoted', self.protocol.collapse(record).outcome)
-        node = 'json:' + json.dumps(qemu.offline_chain(self.cluster, volume))
+        node = 'json:' + json.dumps(nodes.offline_chain(self.cluster, volume))
         orphan = subprocess.Popen(['qemu-img', 'commit', '-d', '-r', '4096', node],
                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         try:

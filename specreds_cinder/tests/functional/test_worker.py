@@ -25,6 +25,7 @@ from oslo_log import log as logging
 
 from specreds_cinder import exception
 from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import states
 from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import base
 from specreds_cinder.tests.functional import protocol_base
@@ -77,7 +78,7 @@ class WorkerTestCase(protocol_base.ProtocolTestCase):
     def end(self, superposition: str) -> None:
         """End a superposition in whatever state it is."""
         with contextlib.suppress(exception.SuperpositionNotFound):
-            if self.ask('show', superposition=superposition)['state'] in records.DECIDED:
+            if self.ask('show', superposition=superposition)['state'] in states.DECIDED:
                 self.ask('merge', superposition=superposition)
             else:
                 self.ask('drop', superposition=superposition)

@@ -6,7 +6,8 @@ import pathlib
 import subprocess
 
 from specreds_cinder import superposition
-from specreds_cinder.superposition import qemu
+from specreds_cinder.superposition import nodes
+from specreds_cinder.superposition import qmp_backup
 from specreds_cinder.tests.race import blocks
 from specreds_cinder.tests.race import control
 from specreds_cinder.tests.race import history
@@ -35,10 +36,10 @@ class StorageDaemon:
         self._stderr = directory / 'qsd.stderr'
         # Written once everything on the command line is there.
         self._pidfile = directory / 'qsd.pid'
-        nodes = [node for prefix, volume in zip(self.prefixes, record.volumes, strict=True)
-                 for node in qemu.overlay_nodes(cluster, volume, prefix=prefix)]
+        chain = [node for prefix, volume in zip(self.prefixes, record.volumes, strict=True)
+                 for node in nodes.overlay_nodes(cluster, volume, prefix=prefix)]
         command = ['qemu-storage-daemon', '--pidfile', str(self._pidfile)]
-        for node in nodes:
+        for node in chain:
             command += ['--blockdev', json.dumps(node)]
         command += ['--chardev', f'socket,id=qmp,path={self.qmp},server=on,wait=off',
                     '--monitor', 'chardev=qmp',
@@ -99,7 +100,7 @@ class Racer:
 
     def hook(self) -> superposition.Backup:
         """Give the hook for collapse and merge."""
-        return qemu.QmpBackup(self._cluster, self._daemon.qmp, self._daemon.prefixes,
+        return qmp_backup.QmpBackup(self._cluster, self._daemon.qmp, self._daemon.prefixes,
                               self._writer.hold)
 
     def rest(self) -> None:

@@ -14,11 +14,11 @@ from cinder import coordination
 import cinder.tests.unit  # noqa: F401  it registers Cinder's objects
 import fixtures
 
+from specreds_cinder import eligibility
 from specreds_cinder import exception
 from specreds_cinder import hints
 from specreds_cinder import lifecycle
 from specreds_cinder import notifications
-from specreds_cinder import rest
 from specreds_cinder import rpcapi
 
 CLEAN = {'dirty': False, 'first': None, 'swept': 5, 'seconds': 0.5}
@@ -189,7 +189,8 @@ class Backends(fixtures.Fixture):
                 (hints, 'on', self._on), (hints, 'volumes', self._volumes),
                 (lifecycle, '_volume', lambda volume_id: self.volumes[volume_id]),
                 (coordination.COORDINATOR, 'get_lock', self.locks.__getitem__),
-                (rest, 'volumes', self._read), (rest, '_under_way', lambda _: self.under_way),
+                (eligibility, 'volumes', self._read),
+                (eligibility, '_under_way', lambda _: self.under_way),
                 (rpcapi, 'SuperAPI', lambda: self),
                 (notifications, 'emit', self._emit)):
             self.useFixture(fixtures.MockPatchObject(target, name, value))

@@ -11,6 +11,7 @@ import rados
 
 from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import record
+from specreds_cinder.superposition import states
 
 POOL_ID = 2
 PREFIX = 'rbd_data.1a'
@@ -36,7 +37,7 @@ def volume(**changes: Any) -> record.Volume:
 def superposition(**changes: Any) -> record.Record:
     """Give a record of one volume whose cut bounds every placement group at version 100."""
     plain = record.Record(
-        id='0b5b9f6e-6f0e-4d55-8a3c-1d1c3b3e7a01', state=record.SUPERPOSED, volumes=(volume(),),
+        id='0b5b9f6e-6f0e-4d55-8a3c-1d1c3b3e7a01', state=states.SUPERPOSED, volumes=(volume(),),
         created_at='2020-01-01T00:00:00.000+00:00', changed_at='2020-01-01T00:00:00.000+00:00',
         cuts={POOL_ID: record.Cut(8, 'null', (100,) * 8)})
     return dataclasses.replace(plain, **changes)

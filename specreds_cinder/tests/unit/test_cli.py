@@ -16,7 +16,7 @@ import testtools
 from specreds_cinder import superposition as sp
 from specreds_cinder.cli import common
 from specreds_cinder.cli import main
-from specreds_cinder.superposition import record
+from specreds_cinder.superposition import states
 from specreds_cinder.tests.unit import fakes
 
 _ID = fakes.superposition().id
@@ -139,8 +139,8 @@ class TableTest(testtools.TestCase):
         self.assertEqual(['192.0.2.1:0/17', '192.0.2.1:0/18'],
                          fenced['primary clients'].machine_readable())
 
-    @ddt.data((record.PROMOTED, record.PROMOTED, True), (record.COLLAPSING, None, True),
-              (record.SUPERPOSED, None, False), (record.ABORTING, record.ABORTED, False))
+    @ddt.data((states.PROMOTED, states.PROMOTED, True), (states.COLLAPSING, None, True),
+              (states.SUPERPOSED, None, False), (states.ABORTING, states.ABORTED, False))
     @ddt.unpack
     def test_fenced(self, state: str, outcome: str | None, expected: bool) -> None:
         changes: dict[str, Any] = {'state': state, 'outcome': outcome}

@@ -12,9 +12,9 @@ from cinder.tests.unit import test
 from cinder.tests.unit import utils
 import ddt
 
+from specreds_cinder import eligibility
 from specreds_cinder import exception
 from specreds_cinder import hints
-from specreds_cinder import rest
 
 HOST = 'node@rbd'
 
@@ -122,7 +122,7 @@ class RestTest(DatabaseTestCase):
 
     def check(self, *volume_ids: str) -> None:
         """See whether volumes are at rest."""
-        rest.check(rest.volumes(volume_ids))
+        eligibility.check(eligibility.volumes(volume_ids))
 
     def assert_at_rest(self, *volume_ids: str) -> None:
         """Make sure that volumes are at rest, and would not be if there were a note."""
@@ -134,10 +134,10 @@ class RestTest(DatabaseTestCase):
     def test_order(self) -> None:
         made = [self.make() for _ in range(4)]
         for order in (made, made[::-1]):
-            self.assertEqual(order, [volume.id for volume in rest.volumes(order)])
+            self.assertEqual(order, [volume.id for volume in eligibility.volumes(order)])
 
     def test_none(self) -> None:
-        error = self.assertRaises(cinder_exception.VolumeNotFound, rest.volumes,
+        error = self.assertRaises(cinder_exception.VolumeNotFound, eligibility.volumes,
                                   [self.make(), fake.WILL_NOT_BE_FOUND_ID])
         self.assertIn(fake.WILL_NOT_BE_FOUND_ID, str(error))
 

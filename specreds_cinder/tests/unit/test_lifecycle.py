@@ -12,9 +12,9 @@ from oslo_config import cfg
 from oslo_config import fixture as config_fixture
 import testtools
 
+from specreds_cinder import eligibility
 from specreds_cinder import exception
 from specreds_cinder import lifecycle
-from specreds_cinder import rest
 from specreds_cinder.tests.unit import backends
 
 HOST = 'node@rbd'
@@ -110,13 +110,13 @@ class CreateTest(LifecycleTestCase):
 
     def test_status_counts_as_it_is_under_the_lock(self) -> None:
         wanted = self.back.add_volume(HOST)
-        read = rest.volumes
+        read = eligibility.volumes
 
         def look(volume_ids: list[str]) -> list[Any]:
             self.assertEqual({'vol-1'}, self.back.locked)
             self.back.volumes['vol-1'].status = 'extending'
             return read(volume_ids)
-        self.useFixture(fixtures.MockPatchObject(rest, 'volumes', look))
+        self.useFixture(fixtures.MockPatchObject(eligibility, 'volumes', look))
         self.assertRaises(exception.SuperpositionConflict, self.create, wanted)
 
     def test_something_is_under_way(self) -> None:

@@ -12,6 +12,7 @@ import testtools
 
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import states
 
 _NAMES = strategies.text(strategies.characters(codec='utf-8', exclude_characters='/@',
                                                exclude_categories=['Z', 'C']), min_size=1)
@@ -27,11 +28,11 @@ _CUTS = strategies.builds(records.Cut, pg_num=_COUNTS,
                           versions=strategies.lists(_COUNTS, max_size=3).map(tuple))
 _RECORDS = strategies.builds(
     records.Record, id=strategies.uuids().map(str), state=strategies.sampled_from(
-        sorted(records.MOVES)),
+        sorted(states.MOVES)),
     volumes=strategies.lists(_VOLUMES, min_size=1, max_size=2).map(tuple),
     cuts=strategies.dictionaries(_COUNTS, _CUTS, max_size=2),
-    outcome=strategies.sampled_from([None, records.ABORTED, records.DIRTY, records.LATE_DIRTY,
-                                     records.PROMOTED]),
+    outcome=strategies.sampled_from([None, states.ABORTED, states.DIRTY, states.LATE_DIRTY,
+                                     states.PROMOTED]),
     fenced=_TEXTS, server=strategies.none() | strategies.text(), joint=strategies.booleans(),
     prepared=strategies.booleans(), labels=strategies.dictionaries(strategies.text(), _LABELS),
     version=_COUNTS)
@@ -50,7 +51,7 @@ def make_volume(**changes: Any) -> records.Volume:
 def make_record(**changes: Any) -> records.Record:
     """Make a record."""
     return dataclasses.replace(records.Record(
-        id=records.new_id(), state=records.SUPERPOSED, volumes=(make_volume(),),
+        id=records.new_id(), state=states.SUPERPOSED, volumes=(make_volume(),),
         created_at=records.now(), changed_at=records.now()), **changes)
 
 
@@ -109,10 +110,10 @@ class UnreadableTest(testtools.TestCase):
 class MovesTest(testtools.TestCase):
 
     def test_every_move(self) -> None:
-        for old in records.MOVES:
-            for new in records.MOVES:
+        for old in states.MOVES:
+            for new in states.MOVES:
                 record = make_record(state=old, version=3)
-                if new in records.MOVES[old]:
+                if new in states.MOVES[old]:
                     moved = record.moved(new, reason='because')
                     self.assertEqual((new, 'because', 3),
                                      (moved.state, moved.reason, moved.version))
@@ -121,14 +122,14 @@ class MovesTest(testtools.TestCase):
                     self.assertEqual(old, error.state)
 
     def test_a_promotion_is_never_taken_back(self) -> None:
-        reached = {records.PROMOTED}
-        while more := {new for old in reached for new in records.MOVES[old]} - reached:
+        reached = {states.PROMOTED}
+        while more := {new for old in reached for new in states.MOVES[old]} - reached:
             reached |= more
-        self.assertEqual(records.DECIDED, reached)
+        self.assertEqual(states.DECIDED, reached)
 
     def test_only_a_collapse_promotes(self) -> None:
-        self.assertEqual({records.COLLAPSING}, {
-            old for old, moves in records.MOVES.items() if records.PROMOTED in moves})
+        self.assertEqual({states.COLLAPSING}, {
+            old for old, moves in states.MOVES.items() if states.PROMOTED in moves})
 
 
 @ddt.ddt

@@ -15,6 +15,7 @@ import testtools
 
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import record
+from specreds_cinder.superposition import states
 from specreds_cinder.superposition import store
 from specreds_cinder.tests.unit import fakes
 
@@ -104,10 +105,10 @@ class StoreTest(testtools.TestCase):
         self.assertIn('no superposition x in p', str(error))
 
     def test_swap_states_what_was_read(self) -> None:
-        new = self.record.moved(record.COLLAPSING)
+        new = self.record.moved(states.COLLAPSING)
         swapped = self.store.swap(self.record, new)
         self.assertEqual([('assert_version', 5), ('write_full', new.dump())], WriteOp.steps)
-        self.assertEqual((record.COLLAPSING, 7), (swapped.state, swapped.version))
+        self.assertEqual((states.COLLAPSING, 7), (swapped.state, swapped.version))
 
     @ddt.data(
         (rados.OSError('x', errno.ERANGE), errors.RecordChanged),
@@ -118,7 +119,7 @@ class StoreTest(testtools.TestCase):
     @ddt.unpack
     def test_swap_fails(self, raised: Exception, expected: type[Exception]) -> None:
         self.io.error = raised
-        new = self.record.moved(record.ABORTING)
+        new = self.record.moved(states.ABORTING)
         error = self.assertRaises(errors.SuperError, self.store.swap, self.record, new)
         self.assertIs(expected, type(error))
         self.assertIn('could not change' if isinstance(error, errors.ClusterError)

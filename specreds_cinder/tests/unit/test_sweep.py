@@ -14,7 +14,7 @@ from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import cut
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import objectmap
-from specreds_cinder.superposition import placement
+from specreds_cinder.superposition import placement_groups
 from specreds_cinder.superposition import record
 from specreds_cinder.superposition import sweep
 from specreds_cinder.superposition import volume
@@ -94,8 +94,8 @@ class SweeperTest(SweepTestCase):
         self.assert_dirty(f'{_data(number).decode()} of volumes/vol-1 was written')
 
     def test_each_object_against_its_own_group(self) -> None:
-        groups = placement.stable_mod(
-            placement.hashes([_data(number) for number in range(_OBJECTS)]), 8).tolist()
+        groups = placement_groups.stable_mod(
+            placement_groups.hashes([_data(number) for number in range(_OBJECTS)]), 8).tolist()
         versions = tuple(10 * group for group in range(8))
         self.record = fakes.superposition(
             volumes=(self.volume,), cuts={fakes.POOL_ID: record.Cut(8, 'null', versions)})
@@ -117,7 +117,7 @@ class SweeperTest(SweepTestCase):
             self.aio.statted.clear()
             self.assertEqual(_OBJECTS, self.sweep(thorough=True).swept)
         # A barrier is one only if it reaches every placement group.
-        markers = placement.markers(8, '', cut.MARKER)
+        markers = placement_groups.markers(8, '', cut.MARKER)
         self.assertLessEqual(set(markers), set(self.aio.statted))
 
     @ddt.data(({'size': 1}, 'resized'), ({'features': 1}, 'other features'),
@@ -169,7 +169,8 @@ class SweeperTest(SweepTestCase):
     def test_groups_split(self) -> None:
         self.pools = [{fakes.POOL_ID: fakes.pool(pg_num=16)}]
         self.assertFalse(self.sweep(thorough=True).dirty)
-        self.assertLessEqual(set(placement.markers(16, '', cut.MARKER)), set(self.aio.statted))
+        self.assertLessEqual(set(placement_groups.markers(16, '', cut.MARKER)),
+                             set(self.aio.statted))
 
     def test_groups_merged_during_the_sweep(self) -> None:
         with mock.patch.object(self.aio, 'stat_versions', self.merge):

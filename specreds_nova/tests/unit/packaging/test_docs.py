@@ -13,7 +13,7 @@ import prometheus_client
 import testtools
 
 from specreds_cinder import conf as cinder_conf
-from specreds_cinder.superposition import record
+from specreds_cinder.superposition import states
 from specreds_nova import opts as nova_opts
 from specreds_nova.engine import metrics
 from specreds_nova.engine import model
@@ -131,9 +131,9 @@ class HandbookTest(testtools.TestCase):
         self.assert_told(*model.HOST_STATES, *model.STATES, *model.OUTCOMES)
 
     def test_states_of_superpositions(self) -> None:
-        self.assert_told(record.CREATING, record.SUPERPOSED, record.COLLAPSING, record.PROMOTED,
-                         record.MERGING, record.MERGED, record.ABORTING, record.ABORTED,
-                         record.DIRTY, record.LATE_DIRTY)
+        self.assert_told(states.CREATING, states.SUPERPOSED, states.COLLAPSING, states.PROMOTED,
+                         states.MERGING, states.MERGED, states.ABORTING, states.ABORTED,
+                         states.DIRTY, states.LATE_DIRTY)
 
     def test_evidence(self) -> None:
         self.assert_told(evidence.SILENCE, evidence.LIBVIRT, evidence.STORAGE, evidence.NOVA,

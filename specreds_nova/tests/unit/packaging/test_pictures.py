@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import testtools
 
-from specreds_cinder.superposition import record
+from specreds_cinder.superposition import states
 from specreds_nova.tests.unit.packaging import base
 
 _IMAGES = base.ROOT / 'doc/source/images'
@@ -42,8 +42,8 @@ class DiagramsTest(testtools.TestCase):
             self.assertIn(f'images/{picture.name}', pages)
 
     def test_states_are_those_of_the_record(self) -> None:
-        wanted = {(before, after) for before, moves in record.MOVES.items() for after in moves}
-        wanted |= {(last, 'gone') for last, moves in record.MOVES.items() if not moves}
+        wanted = {(before, after) for before, moves in states.MOVES.items() for after in moves}
+        wanted |= {(last, 'gone') for last, moves in states.MOVES.items() if not moves}
         self.assertEqual(wanted, set(_ARROW.findall((_IMAGES / 'states.diagram').read_text())))
 
     def test_parts_of_a_picture(self) -> None:

@@ -6,7 +6,7 @@ import typing
 
 import testtools
 
-from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import states
 from specreds_nova.sentinel import decide
 
 _HERE, _ELSEWHERE = '198.51.100.7', '198.51.100.8'
@@ -50,11 +50,11 @@ class _Case(typing.NamedTuple):
 
 
 def _every_case() -> list[_Case]:
-    outcomes = {records.PROMOTED: (records.PROMOTED,), records.MERGING: (records.PROMOTED,),
-                records.MERGED: (records.PROMOTED,),
-                records.ABORTING: (records.ABORTED, records.DIRTY, records.LATE_DIRTY)}
+    outcomes = {states.PROMOTED: (states.PROMOTED,), states.MERGING: (states.PROMOTED,),
+                states.MERGED: (states.PROMOTED,),
+                states.ABORTING: (states.ABORTED, states.DIRTY, states.LATE_DIRTY)}
     found = []
-    for state in (None, *records.MOVES):
+    for state in (None, *states.MOVES):
         for outcome in outcomes.get(state or '', (None,)):
             found += [_Case(state, outcome, *rest) for rest in itertools.product(
                 map(frozenset, ((), (_OWN,), (_OLD,), (_OTHER,), (_OWN, _OTHER))),
@@ -78,7 +78,7 @@ class DecideTestCase(testtools.TestCase):
                 case.through_overlay or case.backup_of == _ID), str(case))
 
     def test_undecided_primary_is_only_ended_for_an_earlier_fence(self) -> None:
-        undecided = (records.CREATING, records.SUPERPOSED, records.COLLAPSING)
+        undecided = (states.CREATING, states.SUPERPOSED, states.COLLAPSING)
         for case in self._ended():
             if case.state in undecided:
                 self.assertTrue(case.blocklisted and case.clients and not case.watched, str(case))
@@ -86,7 +86,7 @@ class DecideTestCase(testtools.TestCase):
 
     def test_aborted_primary_is_only_ended_for_an_earlier_fence(self) -> None:
         for case in self._ended():
-            if case.outcome in (records.ABORTED, records.DIRTY):
+            if case.outcome in (states.ABORTED, states.DIRTY):
                 self.assertTrue(case.blocklisted and case.clients and not case.watched, str(case))
                 self.assertFalse(case.noted and case.clients & case.fenced, str(case))
 
@@ -98,21 +98,21 @@ class DecideTestCase(testtools.TestCase):
     def test_one_that_is_connected_is_only_ended_before_the_merge_ends(self) -> None:
         for case in self._ended():
             if case.watched:
-                self.assertIn(case.state, (records.PROMOTED, records.MERGING), str(case))
+                self.assertIn(case.state, (states.PROMOTED, states.MERGING), str(case))
 
     def test_merged_takes_a_client_of_its_own(self) -> None:
         for case in self._ended():
-            if case.state == records.MERGED:
+            if case.state == states.MERGED:
                 self.assertTrue(case.clients & case.fenced or case.blocklisted, str(case))
 
     def test_another_host_than_the_fenced_one_is_kept(self) -> None:
         for case in self._ended():
-            if case.state in (records.PROMOTED, records.MERGING) and not case.blocklisted:
+            if case.state in (states.PROMOTED, states.MERGING) and not case.blocklisted:
                 self.assertTrue(not case.fenced or case.fenced & {_OWN, _OLD}, str(case))
 
     def test_stale_primary_is_ended(self) -> None:
         for case in self.cases:
-            if (case.state in records.DECIDED and _OWN in case.fenced & case.clients
+            if (case.state in states.DECIDED and _OWN in case.fenced & case.clients
                     and not case.watched and not case.through_overlay
                     and case.backup_of != _ID):
                 self.assertIs(decide.Kind.STALE, decide.decide(case.facts()).kind, str(case))
@@ -126,34 +126,34 @@ class UseTestCase(testtools.TestCase):
         self.assertIs(decide.Kind.KEEP, _kind(decide.Use(_IMAGE)))
 
     def test_one_unknown_image_is_enough_to_do_nothing(self) -> None:
-        stale = decide.Use(_IMAGE, _held(records.PROMOTED, frozenset({_OWN})), frozenset({_OWN}))
+        stale = decide.Use(_IMAGE, _held(states.PROMOTED, frozenset({_OWN})), frozenset({_OWN}))
         self.assertIs(decide.Kind.STALE, _kind(stale))
         self.assertIs(decide.Kind.KEEP, _kind(stale, None))
 
     def test_one_stale_image_is_enough(self) -> None:
-        stale = decide.Use(_IMAGE, _held(records.PROMOTED, frozenset({_OWN})), frozenset({_OWN}))
+        stale = decide.Use(_IMAGE, _held(states.PROMOTED, frozenset({_OWN})), frozenset({_OWN}))
         self.assertIs(decide.Kind.STALE, _kind(decide.Use('volumes/volume-2'), stale))
 
     def test_one_image_of_its_own_recovery_is_enough_to_keep_it(self) -> None:
-        stale = decide.Use(_IMAGE, _held(records.PROMOTED, frozenset({_OWN})), frozenset({_OWN}))
-        own = decide.Use('volumes/volume-2', _held(records.MERGED), through_overlay=True)
+        stale = decide.Use(_IMAGE, _held(states.PROMOTED, frozenset({_OWN})), frozenset({_OWN}))
+        own = decide.Use('volumes/volume-2', _held(states.MERGED), through_overlay=True)
         self.assertIs(decide.Kind.KEEP, _kind(stale, own))
 
     def test_started_anew_on_the_fenced_host(self) -> None:
-        use = decide.Use(_IMAGE, _held(records.PROMOTED, frozenset({_OLD})), frozenset({_OWN}))
+        use = decide.Use(_IMAGE, _held(states.PROMOTED, frozenset({_OLD})), frozenset({_OWN}))
         self.assertIs(decide.Kind.STALE, _kind(use))
 
     def test_back_on_the_fenced_host_after_the_merge(self) -> None:
-        use = decide.Use(_IMAGE, _held(records.MERGED, frozenset({_OLD})), frozenset({_OWN}),
+        use = decide.Use(_IMAGE, _held(states.MERGED, frozenset({_OLD})), frozenset({_OWN}),
                          watched=False)
         self.assertIs(decide.Kind.KEEP, _kind(use))
 
     def test_nobody_was_fenced(self) -> None:
-        self.assertIs(decide.Kind.STALE, _kind(decide.Use(_IMAGE, _held(records.PROMOTED))))
-        self.assertIs(decide.Kind.KEEP, _kind(decide.Use(_IMAGE, _held(records.MERGED))))
+        self.assertIs(decide.Kind.STALE, _kind(decide.Use(_IMAGE, _held(states.PROMOTED))))
+        self.assertIs(decide.Kind.KEEP, _kind(decide.Use(_IMAGE, _held(states.MERGED))))
 
     def test_late_dirty(self) -> None:
-        held = _held(records.ABORTING, frozenset({_OWN}), records.LATE_DIRTY)
+        held = _held(states.ABORTING, frozenset({_OWN}), states.LATE_DIRTY)
         self.assertIs(decide.Kind.STALE,
                       _kind(decide.Use(_IMAGE, held, frozenset({_OWN}), watched=False)))
 
@@ -162,16 +162,16 @@ class UseTestCase(testtools.TestCase):
         self.assertIs(decide.Kind.FENCED, _kind(use))
 
     def test_fenced_before_the_superposition_of_now(self) -> None:
-        use = decide.Use(_IMAGE, _held(records.SUPERPOSED), frozenset({_OWN}), frozenset({_OWN}),
+        use = decide.Use(_IMAGE, _held(states.SUPERPOSED), frozenset({_OWN}), frozenset({_OWN}),
                          watched=False)
         self.assertIs(decide.Kind.FENCED, _kind(use))
 
     def test_just_being_fenced(self) -> None:
-        use = decide.Use(_IMAGE, _held(records.COLLAPSING, frozenset({_OWN})), frozenset({_OWN}),
+        use = decide.Use(_IMAGE, _held(states.COLLAPSING, frozenset({_OWN})), frozenset({_OWN}),
                          frozenset({_OWN}), frozenset({_OWN}), watched=False)
         self.assertIs(decide.Kind.KEEP, _kind(use))
 
     def test_mark_of_an_earlier_recovery(self) -> None:
-        use = decide.Use(_IMAGE, _held(records.PROMOTED, frozenset({_OWN})), frozenset({_OWN}))
+        use = decide.Use(_IMAGE, _held(states.PROMOTED, frozenset({_OWN})), frozenset({_OWN}))
         self.assertIs(decide.Kind.STALE, _kind(use, backup_of='b' * 36))
         self.assertIs(decide.Kind.KEEP, _kind(use, backup_of=_ID))

@@ -10,6 +10,7 @@ import testtools
 
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import states
 from specreds_nova.sentinel import act
 from specreds_nova.sentinel import domains
 from specreds_nova.sentinel import evidence
@@ -79,10 +80,10 @@ class WatchTestCase(testtools.TestCase):
         self.ended.assert_not_called()
 
     def test_superposed_then_promoted(self) -> None:
-        self.record = _record(records.SUPERPOSED)
+        self.record = _record(states.SUPERPOSED)
         self.watch.look()
         self.ended.assert_not_called()
-        self.record = _record(records.PROMOTED, records.PROMOTED, (_OWN,))
+        self.record = _record(states.PROMOTED, states.PROMOTED, (_OWN,))
         self.watching = frozenset()
         self.watch.look()
         self.silenced.assert_called_once_with(self.domain)
@@ -98,7 +99,7 @@ class WatchTestCase(testtools.TestCase):
         self._patch(act, 'end', self.real_end)
         self.process = mock.Mock(pid=100, key='100.5', command='qemu', **{
             'kill.side_effect': PermissionError(1, 'Operation not permitted')})
-        self.record = _record(records.PROMOTED, records.PROMOTED, (_OWN,))
+        self.record = _record(states.PROMOTED, states.PROMOTED, (_OWN,))
         self.watch.look()
         self.assertEqual([self.domain, second],
                          [call.args[0] for call in self.silenced.call_args_list])
@@ -106,7 +107,7 @@ class WatchTestCase(testtools.TestCase):
 
     def test_aborted(self) -> None:
         self.watch.look()
-        self.record = _record(records.ABORTING, records.ABORTED, (_OWN,))
+        self.record = _record(states.ABORTING, states.ABORTED, (_OWN,))
         self.noted = self.blocklist = frozenset({_OWN})
         self.watching = frozenset()
         self.watch.look()
@@ -134,7 +135,7 @@ class WatchTestCase(testtools.TestCase):
         self.ended.assert_not_called()
 
     def test_switched_over_before_the_record_was_read(self) -> None:
-        self.record = _record(records.PROMOTED, records.PROMOTED, (_OWN,))
+        self.record = _record(states.PROMOTED, states.PROMOTED, (_OWN,))
         overlay = domains.Image(records.VolumeRef('volumes', '', 'volume-1.super-6e1e5bd0'),
                                 'cinder')
         known, self.domain = self.domain, domains.Domain(
@@ -147,13 +148,13 @@ class WatchTestCase(testtools.TestCase):
 
     def test_its_qemu_was_started_with_the_overlay(self) -> None:
         self.process = processes.Process(100, 5, 'qemu {"image":"volume-1.super-6e1e5bd0"}')
-        self.record = _record(records.PROMOTED, records.PROMOTED, (_OWN,))
+        self.record = _record(states.PROMOTED, states.PROMOTED, (_OWN,))
         self.watch.look()
         self.ended.assert_not_called()
 
     def test_no_process_is_found(self) -> None:
         self._patch(processes, 'qemu', lambda _uuid: None)
-        self.record = _record(records.PROMOTED, records.PROMOTED, (_OWN,))
+        self.record = _record(states.PROMOTED, states.PROMOTED, (_OWN,))
         self.watch.look()
         self.ended.assert_not_called()
 
@@ -165,7 +166,7 @@ class WatchTestCase(testtools.TestCase):
     def test_libvirt_is_silent(self) -> None:
         self.watch.look()
         self._silence_libvirt()
-        self.record = _record(records.PROMOTED, records.PROMOTED, (_OWN,))
+        self.record = _record(states.PROMOTED, states.PROMOTED, (_OWN,))
         with mock.patch.object(processes.Process, 'ended', return_value=False):
             self.watch.look()
         self.assertEqual('no answer', self.watch.status.hypervisor)
@@ -177,7 +178,7 @@ class WatchTestCase(testtools.TestCase):
     def test_libvirt_is_silent_and_the_domain_has_ended(self) -> None:
         self.watch.look()
         self._silence_libvirt()
-        self.record = _record(records.PROMOTED, records.PROMOTED, (_OWN,))
+        self.record = _record(states.PROMOTED, states.PROMOTED, (_OWN,))
         with mock.patch.object(processes.Process, 'ended', return_value=True):
             self.watch.look()
         self.ended.assert_not_called()
@@ -185,7 +186,7 @@ class WatchTestCase(testtools.TestCase):
 
     def test_libvirt_was_never_there(self) -> None:
         self._silence_libvirt()
-        self.record = _record(records.PROMOTED, records.PROMOTED, (_OWN,))
+        self.record = _record(states.PROMOTED, states.PROMOTED, (_OWN,))
         self.watch.look()
         self.ended.assert_not_called()
 
@@ -195,7 +196,7 @@ class WatchTestCase(testtools.TestCase):
         self.hypervisor.running.side_effect = lambda: {other: 8, _UUID: 7}
         self.hypervisor.describe.side_effect = (
             lambda uuid: self.domain if uuid == _UUID else second)
-        self.record = _record(records.PROMOTED, records.PROMOTED, (_OWN,))
+        self.record = _record(states.PROMOTED, states.PROMOTED, (_OWN,))
 
         def read(asked: records.VolumeRef, _id: str) -> records.Record | None:
             if asked == ref:

@@ -7,7 +7,7 @@ from unittest import mock
 import libvirt
 import testtools
 
-from specreds_cinder.superposition import qemu
+from specreds_cinder.superposition import merge_rate
 from specreds_nova.tests.unit.virt.merge import fakes
 from specreds_nova.virt import merge_errors as errors
 from specreds_nova.virt import merging
@@ -34,7 +34,7 @@ class MergingTestCase(testtools.TestCase):
         self.owned = True
         self.told: list[tuple[str, str | None]] = []
         self.patch(qmp, 'run', self.domain.qmp)
-        for module in (merging, qemu, switching):
+        for module in (merging, merge_rate, switching):
             clock = mock.patch.object(module, 'time', mock.Mock(
                 monotonic=lambda: self.stop.clock, sleep=self.stop.wait))
             clock.start()

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The child version as QEMU sees it: block nodes, and a backup driven through QMP."""
+"""A backup whose QEMU is driven through QMP."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 import contextlib
-import logging
-import sys
 import time
 from typing import Any
 
@@ -15,143 +13,21 @@ import tenacity
 from specreds_cinder.superposition import backup as backups
 from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import merge_rate
+from specreds_cinder.superposition import nodes
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import trace
-
-Node = dict[str, Any]
-
-LOG = logging.getLogger(__name__)
 
 _POLL = 0.02
 _TIMEOUT = 60.0
 # So little is copied in a fraction of a second, while the guest stands still.
 _ENOUGH = 16 << 20
-# How long a merge may get no nearer to its end before its limit is raised, by how much, and up to
-# where. A guest's kernel writes back what is old every 5 s: only what lasts longer is no burst.
-# And as little more as it takes, for what the merge takes, the guest does not get.
-_PATIENCE = 10.0
-_MORE = 1.5
-_FAST = 1 << 30
-# So much is left as long as nobody has counted it.
-UNKNOWN = sys.maxsize
-
-
-def base_node(cluster: ceph.Cluster, volume: records.Volume, name: str, *,
-              read_only: bool) -> Node:
-    """Describe the volume's own RBD image as a block node, as durable as Nova's default."""
-    return _rbd(cluster, volume, volume.image, name, {'direct': True, 'no-flush': False},
-                **{'read-only': read_only})
-
-
-def overlay_nodes(cluster: ceph.Cluster, volume: records.Volume, *, speculative: bool = True,
-                  prefix: str = 'sp0') -> list[Node]:
-    """Describe the child version as block nodes, in the order to add them.
-
-    The header names no backing file, so the chain is explicit. The top node is named ``prefix``.
-
-    :param speculative: do not force out what the guest flushes; False once it must be durable
-    """
-    cache = {'direct': False, 'no-flush': speculative}
-    return [
-        base_node(cluster, volume, f'{prefix}-base', read_only=True),
-        _rbd(cluster, volume, volume.overlay, f'{prefix}-file', cache),
-        {'driver': 'qcow2', 'node-name': prefix, 'file': f'{prefix}-file',
-         'backing': f'{prefix}-base', 'discard': 'unmap', 'cache': cache,
-         # Each guest flush writes out the dirty L2 entries: by 4 KiB, not by cluster.
-         'l2-cache-entry-size': 4096},
-    ]
-
-
-def offline_chain(cluster: ceph.Cluster, volume: records.Volume) -> Node:
-    """Describe the child version as one nested node, for QEMU's offline tools."""
-    base, file, top = overlay_nodes(cluster, volume, speculative=False)
-    for node in (base, file, top):
-        del node['node-name']
-    del base['read-only']
-    return {**top, 'file': file, 'backing': base}
-
-
-def _rbd(cluster: ceph.Cluster, volume: records.Volume, image: str, name: str,
-         cache: Mapping[str, bool], **more: object) -> Node:
-    place = {'namespace': volume.namespace} if volume.namespace else {}
-    return {'driver': 'rbd', 'node-name': name, 'pool': volume.pool, **place, 'image': image,
-            'conf': cluster.conffile, 'user': cluster.user, 'discard': 'unmap',
-            'cache': dict(cache), **more}
-
-
-class Approach:
-    """Finds how fast a copy has to be while somebody adds to what there is to copy.
-
-    :ivar rate: bytes per second that it may do, 0 for no limit
-    """
-
-    def __init__(self, rate: int) -> None:
-        self.rate = rate
-        self._least = UNKNOWN
-        self._since: float | None = None
-
-    def __str__(self) -> str:
-        return f'{self.rate / (1 << 20):.1f} MiB/s' if self.rate else 'none'
-
-    def stuck(self, left: int, now: float) -> bool:
-        """Tell whether it has not got noticeably nearer to its end for too long.
-
-        Noticeable is a tenth of what the limit allows in that time, or without a limit, a tenth
-        of what is left: of much that is left, a tenth may rightly take hours under a limit.
-
-        :param left: bytes still to be copied
-        :param now: seconds on the monotonic clock
-        """
-        step = self.rate * _PATIENCE / 10 if self.rate else self._least / 10
-        if self._since is None or left <= self._least - step:
-            self._least, self._since = left, now
-        return now - self._since > _PATIENCE
-
-    def hurry(self, left: int, now: float) -> None:
-        """Raise the limit of what is stuck, and see how far it gets with that.
-
-        To what is added in the same time at least: nothing less can be enough. The parameters are
-        those of :meth:`stuck`.
-        """
-        assert self._since is not None
-        growth = (left - self._least) / (now - self._since)
-        more = int(max(_MORE * self.rate, self.rate + growth))
-        self.rate = more if self.rate < _FAST else 0
-        self._since = None
-
-
-def approach(name: str, rate: int, enough: int, left: Callable[[], int],
-             limit: Callable[[int], None], wait: Callable[[int, int], None]) -> None:
-    """Wait until so little is left to copy that its guest can stand still for it.
-
-    Where the guest writes as fast as the copy runs, the limit is raised until it does not; where
-    that does not help, it is given up.
-
-    :param name: of what is merged, for the log
-    :param rate: the first limit, in bytes per second, 0 for none
-    :param enough: bytes that are so little
-    :param left: gives the bytes that are still to be copied, :data:`UNKNOWN` at first
-    :param limit: sets another limit
-    :param wait: called with the bytes that are left and the limit between two looks
-    """
-    speed = Approach(rate)
-    while (still := left()) > enough:
-        now = time.monotonic()
-        if speed.stuck(still, now):
-            if not speed.rate:
-                LOG.warning('the guest of %s writes as fast as its overlays can be merged: it '
-                            'will stand still while %d MiB are copied', name, still >> 20)
-                return
-            speed.hurry(still, now)
-            LOG.info('%s: limit of the merge: %s', name, speed)
-            limit(speed.rate)
-        wait(still, speed.rate)
 
 
 class QmpBackup(backups.Backup):
     """A backup whose QEMU, or qemu-storage-daemon, listens on a QMP socket.
 
-    Its disks were added as :func:`overlay_nodes` describes them.
+    Its disks were added as :func:`nodes.overlay_nodes` describes them.
 
     :param socket: path of the QMP socket; each step connects anew
     :param prefixes: the prefix of each volume's nodes, in the order of the record
@@ -168,9 +44,10 @@ class QmpBackup(backups.Backup):
 
     def make_durable(self, record: records.Record) -> None:
         """Honour flushes from now on, and flush; see :class:`backup.Durability`."""
-        options: list[Node] = []
+        options: list[nodes.Node] = []
         for prefix, volume in self._disks(record):
-            options += overlay_nodes(self._cluster, volume, speculative=False, prefix=prefix)[1:]
+            options += nodes.overlay_nodes(self._cluster, volume, speculative=False,
+                                           prefix=prefix)[1:]
         with self._session() as run:
             run('blockdev-reopen', options=options)
             # A reopen flushes each node before it changes it: the first one still as a flush
@@ -198,10 +75,10 @@ class QmpBackup(backups.Backup):
                     run('block-commit', **{
                         'job-id': _job(prefix), 'device': prefix, 'top-node': prefix,
                         'base-node': f'{prefix}-base', 'speed': rate, 'auto-dismiss': False})
-            approach(f'backup at {self._socket}', rate, _ENOUGH,
-                     lambda: self._left(run, progress),
-                     lambda raised: self._limit(run, raised),
-                     lambda _left, _rate: time.sleep(_POLL))
+            merge_rate.approach(f'backup at {self._socket}', rate, _ENOUGH,
+                                lambda: self._left(run, progress),
+                                lambda raised: self._limit(run, raised),
+                                lambda _left, _rate: time.sleep(_POLL))
 
     def suspend(self) -> None:
         """Stop the guest."""
@@ -268,7 +145,7 @@ class QmpBackup(backups.Backup):
         if all(job['status'] in ('ready', 'concluded') for job in jobs):
             return 0
         # Before a job has counted what there is, nothing seems to be left.
-        return total - done if total else UNKNOWN
+        return total - done if total else merge_rate.UNKNOWN
 
     def _limit(self, run: Callable[..., Any], rate: int) -> None:
         for job in self._working(run):
@@ -291,11 +168,11 @@ class QmpBackup(backups.Backup):
         A job counts what was written last only some time later, so the bitmap of what is to be
         copied comes first: once it is empty, the job has begun with everything and counts it.
         """
-        nodes = {node['node-name']: node for node in run('query-named-block-nodes', flat=True)}
+        found = {node['node-name']: node for node in run('query-named-block-nodes', flat=True)}
         for name in (name for prefix in self._prefixes for name in (prefix, f'{prefix}-file')):
             # A bitmap that has a name belongs to somebody else.
             if any(bitmap['count'] and 'name' not in bitmap
-                   for bitmap in nodes.get(name, {}).get('dirty-bitmaps', ())):
+                   for bitmap in found.get(name, {}).get('dirty-bitmaps', ())):
                 return False
         return all(job['status'] == 'concluded' or (
             job['status'] == 'ready' and job['current-progress'] == job['total-progress'])

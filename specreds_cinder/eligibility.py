@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether volumes are at rest, as Cinder sees them: many at once, with a query or two."""
+"""Whether Cinder lets volumes be superposed, and whether it is working on any of them."""
 
 from collections.abc import Sequence
 

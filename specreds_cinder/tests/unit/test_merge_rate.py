@@ -1,62 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The block nodes of the child version."""
+"""The rate of a live merge."""
 
-import dataclasses
 import sys
-from unittest import mock
 
 import testtools
 
-from specreds_cinder.superposition import qemu
-from specreds_cinder.tests.unit import test_record
-
-CLUSTER = mock.Mock(conffile='/etc/ceph/ceph.conf', user='cinder')
-
-
-class NodesTest(testtools.TestCase):
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.volume = dataclasses.replace(test_record.make_volume(), namespace='tenant')
-
-    def test_chain(self) -> None:
-        base, file, top = qemu.overlay_nodes(CLUSTER, self.volume, prefix='sp7')
-        self.assertEqual(('vol', 'vol.super'), (base['image'], file['image']))
-        self.assertEqual((top['file'], top['backing'], top['node-name']),
-                         (file['node-name'], base['node-name'], 'sp7'))
-        self.assertTrue(base['read-only'])
-        for node in (base, file):
-            self.assertEqual(('volumes', 'tenant', '/etc/ceph/ceph.conf', 'cinder', 'unmap'),
-                             (node['pool'], node['namespace'], node['conf'], node['user'],
-                              node['discard']))
-
-    def test_flushes_are_not_forced_out_while_speculative(self) -> None:
-        for speculative in (True, False):
-            base, file, top = qemu.overlay_nodes(CLUSTER, self.volume, speculative=speculative)
-            self.assertEqual((False, speculative, speculative),
-                             (base['cache']['no-flush'], file['cache']['no-flush'],
-                              top['cache']['no-flush']))
-
-    def test_only_what_may_differ_differs(self) -> None:
-        # QEMU refuses to reopen a node when anything but that has changed.
-        for one, other in zip(qemu.overlay_nodes(CLUSTER, self.volume),
-                              qemu.overlay_nodes(CLUSTER, self.volume, speculative=False),
-                              strict=True):
-            one['cache']['no-flush'] = other['cache']['no-flush']
-            self.assertEqual(one, other)
-
-    def test_no_namespace(self) -> None:
-        volume = dataclasses.replace(self.volume, namespace='')
-        self.assertNotIn('namespace', qemu.base_node(CLUSTER, volume, 'b', read_only=True))
-
-    def test_offline_chain_is_one_writable_durable_node(self) -> None:
-        node = qemu.offline_chain(CLUSTER, self.volume)
-        self.assertEqual(('qcow2', 'vol.super', 'vol'),
-                         (node['driver'], node['file']['image'], node['backing']['image']))
-        for part in (node, node['file'], node['backing']):
-            self.assertNotIn('node-name', part)
-            self.assertNotIn('read-only', part)
-            self.assertFalse(part['cache']['no-flush'])
+from specreds_cinder.superposition import merge_rate
 
 
 class ApproachTest(testtools.TestCase):
@@ -66,7 +15,7 @@ class ApproachTest(testtools.TestCase):
 
     def stuck(self, rate: int, lefts: list[int]) -> list[bool]:
         """Tell what it says second by second."""
-        approach = qemu.Approach(rate)
+        approach = merge_rate.Approach(rate)
         return [approach.stuck(left, float(second)) for second, left in enumerate(lefts)]
 
     def test_much_at_its_limit(self) -> None:
@@ -101,7 +50,7 @@ class ApproachTest(testtools.TestCase):
 
         :param written: MiB that the guest writes per second
         """
-        approach = qemu.Approach(rate * self.MIB)
+        approach = merge_rate.Approach(rate * self.MIB)
         left, rates = 500 * self.MIB, [rate]
         for second in range(1000):
             if approach.stuck(left, float(second)):
@@ -121,7 +70,7 @@ class ApproachTest(testtools.TestCase):
         self.assertEqual([8, 100, 150], self.rates(8, 100))
 
     def test_is_told(self) -> None:
-        told = [str(qemu.Approach(rate)) for rate in (12 * self.MIB, self.MIB // 2, 0)]
+        told = [str(merge_rate.Approach(rate)) for rate in (12 * self.MIB, self.MIB // 2, 0)]
         self.assertEqual(['12.0 MiB/s', '0.5 MiB/s', 'none'], told)
 
     def test_in_the_end_without_a_limit(self) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies
 import numpy
 import testtools
 
-from specreds_cinder.superposition import placement
+from specreds_cinder.superposition import placement_groups
 
 # What "ceph osd map POOL NAME [NAMESPACE]" of Ceph 16 says of a pool with 12 placement groups.
 KNOWN = (
@@ -38,39 +38,40 @@ class HashesTest(testtools.TestCase):
 
     def test_known_answers(self) -> None:
         for name, namespace, value, group in KNOWN:
-            hashes = placement.hashes([name.encode()], namespace)
+            hashes = placement_groups.hashes([name.encode()], namespace)
             self.assertEqual(value, int(hashes[0]), name)
-            self.assertEqual(group, int(placement.stable_mod(hashes, 12)[0]), name)
+            self.assertEqual(group, int(placement_groups.stable_mod(hashes, 12)[0]), name)
 
     def test_names_of_many_lengths_at_once(self) -> None:
         for space in ('', 'tenant-1'):
             known = [(name.encode(), value) for name, namespace, value, _group in KNOWN
                      if namespace == space]
             self.assertEqual([value for _name, value in known],
-                             placement.hashes([name for name, _value in known], space).tolist())
+                             placement_groups.hashes([name for name, _value in known],
+                                                     space).tolist())
 
     def test_no_names(self) -> None:
-        self.assertEqual([], placement.hashes([]).tolist())
+        self.assertEqual([], placement_groups.hashes([]).tolist())
 
 
 class StableModTest(testtools.TestCase):
 
     @hypothesis.given(VALUES, GROUPS)
     def test_is_one_of_the_groups(self, values: list[int], count: int) -> None:
-        groups = placement.stable_mod(numpy.array(values, dtype=numpy.uint32), count)
+        groups = placement_groups.stable_mod(numpy.array(values, dtype=numpy.uint32), count)
         self.assertTrue((groups < count).all())
 
     @hypothesis.given(VALUES, strategies.integers(0, 16))
     def test_is_the_remainder_for_powers_of_two(self, values: list[int], power: int) -> None:
-        groups = placement.stable_mod(numpy.array(values, dtype=numpy.uint32), 1 << power)
+        groups = placement_groups.stable_mod(numpy.array(values, dtype=numpy.uint32), 1 << power)
         self.assertEqual([value % (1 << power) for value in values], groups.tolist())
 
     @hypothesis.given(VALUES, GROUPS)
     def test_a_split_moves_objects_to_new_groups_only(self, values: list[int],
                                                       count: int) -> None:
         hashes = numpy.array(values, dtype=numpy.uint32)
-        before = placement.stable_mod(hashes, count)
-        after = placement.stable_mod(hashes, count + 1)
+        before = placement_groups.stable_mod(hashes, count)
+        after = placement_groups.stable_mod(hashes, count + 1)
         self.assertTrue(((before == after) | (after == count)).all())
 
 
@@ -80,8 +81,8 @@ class MarkersTest(testtools.TestCase):
     @ddt.data(1, 2, 3, 12, 32, 100, 256)
     def test_one_in_each_group(self, count: int) -> None:
         for namespace in ('', 'tenant'):
-            names = placement.markers(count, namespace, 'mark.')
-            self.assertEqual(list(range(count)), placement.stable_mod(
-                placement.hashes(names, namespace), count).tolist())
+            names = placement_groups.markers(count, namespace, 'mark.')
+            self.assertEqual(list(range(count)), placement_groups.stable_mod(
+                placement_groups.hashes(names, namespace), count).tolist())
             self.assertTrue(all(name.startswith(b'mark.') for name in names))
             self.assertEqual(count, len(set(names)))

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The block nodes with which QEMU opens the volume and its overlay."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from specreds_cinder.superposition import cluster as ceph
+from specreds_cinder.superposition import record as records
+
+Node = dict[str, Any]
+
+
+def base_node(cluster: ceph.Cluster, volume: records.Volume, name: str, *,
+              read_only: bool) -> Node:
+    """Describe the volume's own RBD image as a block node, as durable as Nova's default."""
+    return _rbd(cluster, volume, volume.image, name, {'direct': True, 'no-flush': False},
+                **{'read-only': read_only})
+
+
+def overlay_nodes(cluster: ceph.Cluster, volume: records.Volume, *, speculative: bool = True,
+                  prefix: str = 'sp0') -> list[Node]:
+    """Describe the child version as block nodes, in the order to add them.
+
+    The header names no backing file, so the chain is explicit. The top node is named ``prefix``.
+
+    :param speculative: do not force out what the guest flushes; False once it must be durable
+    """
+    cache = {'direct': False, 'no-flush': speculative}
+    return [
+        base_node(cluster, volume, f'{prefix}-base', read_only=True),
+        _rbd(cluster, volume, volume.overlay, f'{prefix}-file', cache),
+        {'driver': 'qcow2', 'node-name': prefix, 'file': f'{prefix}-file',
+         'backing': f'{prefix}-base', 'discard': 'unmap', 'cache': cache,
+         # Each guest flush writes out the dirty L2 entries: by 4 KiB, not by cluster.
+         'l2-cache-entry-size': 4096},
+    ]
+
+
+def offline_chain(cluster: ceph.Cluster, volume: records.Volume) -> Node:
+    """Describe the child version as one nested node, for QEMU's offline tools."""
+    base, file, top = overlay_nodes(cluster, volume, speculative=False)
+    for node in (base, file, top):
+        del node['node-name']
+    del base['read-only']
+    return {**top, 'file': file, 'backing': base}
+
+
+def _rbd(cluster: ceph.Cluster, volume: records.Volume, image: str, name: str,
+         cache: Mapping[str, bool], **more: object) -> Node:
+    place = {'namespace': volume.namespace} if volume.namespace else {}
+    return {'driver': 'rbd', 'node-name': name, 'pool': volume.pool, **place, 'image': image,
+            'conf': cluster.conffile, 'user': cluster.user, 'discard': 'unmap',
+            'cache': dict(cache), **more}
