@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Failure stories, played against a simulated clock: the engine's own code, in a world of fakes.
+"""Stories of failures, played on a simulated clock with the engine's own code and a fake cloud.
 
-``hub`` is time, ``cloud`` the hosts, Nova, Cinder and the guests, ``ends`` what an engine has of
-them, ``store`` the database, ``engines`` the processes, and ``story`` what happens when and what
-must be seen. Every interleaving follows from a seed.
+``hub`` is the clock and the scheduler, ``cloud`` the hosts, Nova, Cinder and the guests, ``ends``
+an engine's clients of them, ``store`` the database, ``engines`` the processes, and ``story`` the
+events of a story and the checks of its end. A seed determines every interleaving.
 """

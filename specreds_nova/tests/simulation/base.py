@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests of stories have in common."""
+"""Base class of the tests that play stories."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ _LOUD = ('specreds_nova.engine', 'taskflow')
 
 
 class StoryTest(testtools.TestCase):
-    """Plays stories."""
+    """A test that plays stories."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -27,15 +27,16 @@ class StoryTest(testtools.TestCase):
     def play(self, name: str, seed: int, faults: ends.Faults | None = None,
              attempt: Callable[..., Any] = flow.attempt, *,
              any_outcome: bool = False) -> story.Ending:
-        """Play one, and see that nothing is wrong in the end.
+        """Play a story, and assert that nothing is wrong at its end.
 
-        :param any_outcome: as long as the server is where it should be
+        :param faults: faults of the first engine
+        :param any_outcome: accept every outcome with which the server is where it should be
         """
-        told = story.load(name)
+        script = story.load(name)
         if any_outcome:
-            for expected in told['expect'].values():
+            for expected in script['expect'].values():
                 expected.pop('outcome', None)
-        ending = story.Story(told, seed, faults, attempt).run()
+        ending = story.Story(script, seed, faults, attempt).run()
         self.assertEqual(
             [], ending.wrong, f'{name}, seed {seed}, {faults}: {ending.outcomes}')
         return ending

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cloud of fakes: hosts, guests, Nova and Cinder, faithful in what the engine relies on.
+"""A fake cloud: hosts, guests, Nova and Cinder, faithful in whatever the engine relies on.
 
-It keeps watch over what must never be: a server of which two copies are seen from outside, or
-whose disks two copies write to.
+It raises :class:`Wrong` when the network can reach two copies of a server, or when two copies
+write to the same disks.
 """
 
 import dataclasses
@@ -14,15 +14,15 @@ from specreds_nova.tests.simulation import hub as hubs
 
 DECIDED = ('promoted', 'merging', 'merged')
 
-# Seconds after which Ceph does not know a client any more that has died.
+# Seconds after which Ceph forgets a client that has died.
 _WATCH = 30.0
 _RECONCILE = 30.0
-# Seconds after which Nova notes a server as stopped whose domain is gone.
+# Seconds after which Nova marks a server without a domain as stopped.
 _SYNC = 15.0
 
 
 class Wrong(AssertionError):
-    """Something that must never be."""
+    """A state that must never be reached."""
 
 
 @dataclasses.dataclass
@@ -30,10 +30,10 @@ class Host:
     """A compute host.
 
     :ivar alive: its machine runs
-    :ivar beats: its heartbeats reach the engines, `since` when
-    :ivar reached: calls reach it
-    :ivar plugged: it can run backups
-    :ivar word: an operator has said that it has failed
+    :ivar beats: its heartbeats reach the engines, since `since`
+    :ivar reached: RPC calls reach it
+    :ivar plugged: it has the plug-in, and can run backups
+    :ivar word: an operator has declared it failed
     """
 
     name: str
@@ -54,7 +54,7 @@ class Host:
 class Copy:
     """A running domain of a server.
 
-    :ivar fenced: its writes are refused, and it stands still
+    :ivar fenced: its writes are refused, so the guest hangs
     """
 
     host: str
@@ -78,12 +78,12 @@ class Backup:
 
 @dataclasses.dataclass
 class Server:
-    """A server: Nova's row, the guest, and its volumes.
+    """A server: its row in Nova, its guest and its volumes.
 
-    :ivar period: seconds between two writes of the guest; 0 for none
-    :ivar boot: seconds until a backup of it is ready; negative for never
+    :ivar period: seconds between two writes of the guest; 0 for no writes
+    :ivar boot: seconds until its backup is ready; negative for never
     :ivar refused: why its volumes cannot be superposed
-    :ivar late: how many times its guest will write at the very moment when it is being fenced
+    :ivar late: how many times its guest will write at the moment when it is being fenced
     """
 
     name: str
@@ -98,18 +98,21 @@ class Server:
     metadata: dict[str, str] = dataclasses.field(default_factory=dict)
     primary: Copy | None = None
     copies: list[Copy] = dataclasses.field(default_factory=list)
-    # Evacuations and promotions so far: how often another copy was let out.
+    # How many copies have been connected: its first boot, evacuations, promotions, reboots.
     lives: int = 0
     superposition: str | None = None
     failed: str = ''
-    # Somebody has asked for it to be stopped.
-    asked: bool = False
+    # Its owner has stopped it.
+    stopped_by_owner: bool = False
 
-    def let_out(self, host: str) -> None:
-        """Have another copy that counts."""
-        before = [copy for copy in self.copies if copy.runs and not copy.fenced]
-        if before:
-            raise Wrong(f'{self.name} runs on {before[0].host}, and would be seen twice')
+    def connect(self, host: str) -> None:
+        """Connect a new copy of the server to the network.
+
+        :raises Wrong: another copy is connected
+        """
+        connected = [copy for copy in self.copies if copy.runs and not copy.fenced]
+        if connected:
+            raise Wrong(f'{self.name} runs on {connected[0].host}, and would be seen twice')
         self.primary = Copy(host)
         self.copies.append(self.primary)
         self.lives += 1
@@ -117,7 +120,7 @@ class Server:
 
 @dataclasses.dataclass
 class Superposition:
-    """One of Cinder's."""
+    """A superposition as Cinder records it."""
 
     id: str
     server: str
@@ -130,7 +133,7 @@ class Superposition:
 
 
 class Cloud:
-    """All of it. What it does by itself it does as the process ``cloud``."""
+    """The whole cloud. Its own activities belong to the process ``cloud``."""
 
     def __init__(self, hub: hubs.Hub) -> None:
         self.hub = hub
@@ -141,29 +144,29 @@ class Cloud:
         self._collapses: dict[str, hubs.Actor] = {}
         self._count = itertools.count(1)
         self.unreachable: set[str] = set()
-        # Host, server, and when it was heard of.
+        # Host, server and time of each crash.
         self.crashes: list[tuple[str, str, float]] = []
 
     def add_host(self, name: str, **values: Any) -> None:
         """Add a host."""
         self.hosts[name] = Host(name, **values)
-        self._do(lambda: self._reconcile(name))
+        self._spawn(lambda: self._reconcile(name))
 
     def add_server(self, name: str, host: str, **values: Any) -> None:
         """Add a server that runs."""
         server = Server(name, host, **values)
-        server.let_out(host)
+        server.connect(host)
         self.servers[name] = server
         if server.period:
-            self._do(lambda: self._write(server))
+            self._spawn(lambda: self._write(server))
 
-    def _do(self, act: Any, after: float = 0.0) -> hubs.Actor:
+    def _spawn(self, act: Any, after: float = 0.0) -> hubs.Actor:
         return self.hub.spawn('cloud', act, after)
 
     # Hosts
 
     def kill_host(self, name: str) -> None:
-        """The machine is off."""
+        """Turn a host off."""
         host = self.hosts[name]
         host.alive = host.beats = host.reached = False
         host.silent = self.hub.now()
@@ -175,7 +178,7 @@ class Cloud:
             backup.runs = False
 
     def boot_host(self, name: str) -> None:
-        """It is on again; its guests are not."""
+        """Turn a host on again, without its guests."""
         host = self.hosts[name]
         host.alive = host.reached = True
         for backup in host.backups.values():
@@ -184,23 +187,23 @@ class Cloud:
         self.heal_host(name)
 
     def cut_host(self, name: str) -> None:
-        """It lives, and nobody hears of it."""
+        """Disconnect a host that stays alive."""
         host = self.hosts[name]
         host.beats = host.reached = False
         host.silent = self.hub.now()
 
     def heal_host(self, name: str) -> None:
-        """It is heard again."""
+        """Connect a host again."""
         host = self.hosts[name]
         host.beats = host.reached = True
         host.since = self.hub.now()
 
     def stall_host(self, name: str) -> None:
-        """Its guests do not write for a while."""
+        """Keep the guests of a host from writing."""
         self.hosts[name].stalled = True
 
     def resume_host(self, name: str) -> None:
-        """They do again."""
+        """Let the guests of a host write again."""
         self.hosts[name].stalled = False
 
     def _reconcile(self, name: str) -> None:
@@ -211,38 +214,38 @@ class Cloud:
                 continue
             for backup in host.backups.values():
                 if backup.phase in ('running', 'hardened'):
-                    found = self.superpositions.get(backup.superposition)
-                    if found is None or found.state == 'aborting':
+                    record = self.superpositions.get(backup.superposition)
+                    if record is None or record.state == 'aborting':
                         backup.phase, backup.runs = 'aborted', False
 
     # Guests
 
     def crash(self, name: str) -> None:
-        """A domain is gone, and its host says so."""
+        """Crash the domain of a server; its host reports that."""
         server = self.servers[name]
         if server.primary is None or not self.hosts[server.primary.host].alive:
             return
         server.primary.runs = False
         self.crashes.append((server.primary.host, name, self.hub.now()))
-        self._do(lambda: self._sync(server), _SYNC)
+        self._spawn(lambda: self._sync(server), _SYNC)
 
     def _sync(self, server: Server) -> None:
-        """Note a server as stopped that does not run."""
+        """Mark a server that does not run as stopped."""
         runs = server.primary is not None and server.primary.runs
         if not runs and server.status == 'ACTIVE' and server.task is None:
             server.status = 'SHUTOFF'
 
     def stop(self, name: str) -> None:
-        """Its owner has a server stopped."""
+        """Stop a server for its owner."""
         server = self.servers[name]
 
         def act() -> None:
             while server.task is not None:
                 self.hub.sleep(0.5)
-            server.status, server.asked = 'SHUTOFF', True
+            server.status, server.stopped_by_owner = 'SHUTOFF', True
             if server.primary is not None:
                 server.primary.runs = False
-        self._do(act)
+        self._spawn(act)
 
     def _write(self, server: Server) -> None:
         while server.name in self.servers:
@@ -252,85 +255,85 @@ class Cloud:
                 continue
             if self.hosts[primary.host].stalled:
                 continue
-            found = self.superpositions.get(server.superposition or '')
-            if found is None or found.base is not primary:
+            record = self.superpositions.get(server.superposition or '')
+            if record is None or record.base is not primary:
                 continue
-            if found.state in DECIDED:
+            if record.state in DECIDED:
                 raise Wrong(f'{server.name} was written to by a primary that is not fenced')
-            found.dirty = True
+            record.dirty = True
 
     # Cinder
 
     def superpose(self, server_id: str, reason: str) -> str:
-        """Superpose, or give what there is."""
+        """Superpose the volumes of a server, and return the id of the superposition."""
         server = self.servers[server_id]
-        found = Superposition(f'superposition-{next(self._count)}', server_id, reason,
+        record = Superposition(f'superposition-{next(self._count)}', server_id, reason,
                               base=server.primary)
-        self.superpositions[found.id] = found
-        server.superposition = found.id
-        return found.id
+        self.superpositions[record.id] = record
+        server.superposition = record.id
+        return record.id
 
     def collapse(self, superposition: str) -> hubs.Actor:
-        """Begin to decide, or go on; it goes on without whoever asked."""
+        """Begin or continue a decision, which does not depend on its caller."""
         going = self._collapses.get(superposition)
         if going is None or going.over:
-            going = self._do(lambda: self._decide(superposition))
+            going = self._spawn(lambda: self._decide(superposition))
             self._collapses[superposition] = going
         return going
 
     def _decide(self, superposition: str) -> str:
-        found = self.superpositions.get(superposition)
-        if found is None or found.outcome in ('dirty', 'late-dirty'):
+        record = self.superpositions.get(superposition)
+        if record is None or record.outcome in ('dirty', 'late-dirty'):
             return 'gone'
-        if found.state in DECIDED:
+        if record.state in DECIDED:
             return 'promoted'
-        found.state = 'collapsing'
+        record.state = 'collapsing'
         self.hub.latency(0.01, 0.05)
-        if found.dirty:
-            return self._drop(found, 'dirty')
+        if record.dirty:
+            return self._drop(record, 'dirty')
         self.hub.latency(0.05, 0.6)
-        if found.base is not None:
-            server = self.servers.get(found.server)
-            if server is not None and server.late and found.base.runs:
+        if record.base is not None:
+            server = self.servers.get(record.server)
+            if server is not None and server.late and record.base.runs:
                 server.late -= 1
-                found.dirty = True
-            found.base.fenced = True
+                record.dirty = True
+            record.base.fenced = True
         self.hub.latency(0.01, 0.05)
-        if found.dirty:
-            return self._drop(found, 'late-dirty')
-        found.state, found.outcome = 'promoted', 'promoted'
-        found.decided = self.hub.now()
-        self._do(lambda: self._merge(found))
+        if record.dirty:
+            return self._drop(record, 'late-dirty')
+        record.state, record.outcome = 'promoted', 'promoted'
+        record.decided = self.hub.now()
+        self._spawn(lambda: self._merge(record))
         return 'promoted'
 
-    def _drop(self, found: Superposition, outcome: str) -> str:
-        found.outcome = outcome
-        self._forget(found)
+    def _drop(self, record: Superposition, outcome: str) -> str:
+        record.outcome = outcome
+        self._forget(record)
         return outcome
 
-    def _forget(self, found: Superposition) -> None:
-        del self.superpositions[found.id]
-        server = self.servers.get(found.server)
-        if server is not None and server.superposition == found.id:
+    def _forget(self, record: Superposition) -> None:
+        del self.superpositions[record.id]
+        server = self.servers.get(record.server)
+        if server is not None and server.superposition == record.id:
             server.superposition = None
 
     def drop(self, superposition: str) -> bool:
-        """Drop one; False if it may not be."""
-        found = self.superpositions.get(superposition)
-        if found is None:
+        """Drop a superposition, and return whether that was allowed."""
+        record = self.superpositions.get(superposition)
+        if record is None:
             return True
-        if found.state != 'superposed':
+        if record.state != 'superposed':
             return False
-        self._drop(found, 'aborted')
+        self._drop(record, 'aborted')
         return True
 
-    def _merge(self, found: Superposition) -> None:
-        """By the host that has adopted, or by Cinder when nobody has it open."""
+    def _merge(self, record: Superposition) -> None:
+        """Let the adopting host merge, or Cinder when no host has the overlay open."""
         unused = None
         while True:
             self.hub.sleep(1.0)
-            server = self.servers.get(found.server)
-            opener = self._opener(found)
+            server = self.servers.get(record.server)
+            opener = self._opener(record)
             if server is None or (opener is None and unused is not None
                                   and self.hub.now() - unused > _WATCH):
                 break
@@ -340,30 +343,31 @@ class Cloud:
             unused = None
             if server.host == opener and server.task is None:
                 self.hub.latency(2.0, 6.0)
-                if self._opener(found) == opener:
+                if self._opener(record) == opener:
                     break
-        found.state = 'merged'
-        self._forget(found)
+        record.state = 'merged'
+        self._forget(record)
 
-    def _opener(self, found: Superposition) -> str | None:
-        """Give the host that has the second version open."""
+    def _opener(self, record: Superposition) -> str | None:
+        """Return the host that has the second version open."""
         for host in self.hosts.values():
             for backup in host.backups.values():
-                if backup.superposition == found.id and backup.runs:
+                if backup.superposition == record.id and backup.runs:
                     return host.name
         return None
 
     # Backups
 
     def start_backup(self, host: Host, backup: Backup) -> None:
-        """Have a backup's domain run."""
+        """Start the domain of a backup."""
         for other in self.hosts.values():
-            for one in other.backups.values():
-                if one is not backup and one.superposition == backup.superposition and one.runs:
+            for rival in other.backups.values():
+                if (rival is not backup and rival.superposition == backup.superposition
+                        and rival.runs):
                     raise Wrong(f'{backup.server}: two backups have the same disks open')
         backup.phase, backup.runs, backup.began = 'running', host.alive, self.hub.now()
 
-    def let_out(self, backup: Backup) -> None:
+    def connect(self, backup: Backup) -> None:
         """Open the box of a backup."""
         server = self.servers.get(backup.server)
         if server is None or backup.phase in ('promoted', 'adopted', 'merging', 'merged'):
@@ -371,14 +375,14 @@ class Cloud:
         if not backup.durable:
             raise Wrong(f'{server.name}: the backup is not durable')
         backup.phase = 'promoted'
-        server.let_out(backup.host)
+        server.connect(backup.host)
 
     # Nova
 
     def evacuate(self, server: Server, host: str | None) -> None:
-        """Have Nova evacuate a server."""
+        """Begin Nova's evacuation of a server."""
         server.task = 'rebuilding'
-        self._do(lambda: self._evacuate(server, host))
+        self._spawn(lambda: self._evacuate(server, host))
 
     def _evacuate(self, server: Server, wanted: str | None) -> None:
         self.hub.latency(0.5, 3.0)
@@ -404,17 +408,17 @@ class Cloud:
                 self.hub.sleep(1.0)
             if not self._waited(host) or server.task is None:
                 return
-            server.let_out(target)
+            server.connect(target)
             if server.status != 'ACTIVE':
                 server.failed = f'it was evacuated while it was {server.status}'
         if server.task is None:
-            # Somebody has reset it, and asked for something else.
+            # The server was reset meanwhile.
             return
         server.host, server.task, server.status = target, None, 'ACTIVE'
         server.target = None
 
     def _waited(self, host: Host) -> bool:
-        """Wait until a host has its orders, and whoever it asks answers; False if it has died."""
+        """Wait until a host is reachable, and return False if it has died."""
         while host.alive and not host.reached:
             self.hub.sleep(1.0)
         return host.alive
@@ -423,15 +427,15 @@ class Cloud:
         return next(iter(self.candidates(source)), None)
 
     def candidates(self, source: str) -> list[str]:
-        """Give the hosts that Nova would choose among; it does not know yet who is dead."""
+        """Return the hosts that Nova would choose among, dead ones included."""
         count = {name: sum(server.host == name for server in self.servers.values())
                  for name in self.hosts}
         return [host.name for host in self.hosts.values()
                 if host.name != source and not host.forced_down and count[host.name] < host.room]
 
     def reboot(self, server: Server) -> None:
-        """Start a server again where it is."""
-        if server.asked:
+        """Start a server again on its host."""
+        if server.stopped_by_owner:
             raise Wrong(f'{server.name} was stopped by its owner')
         server.task = 'rebooting'
 
@@ -440,30 +444,30 @@ class Cloud:
             if self.hosts[server.host].alive and server.task == 'rebooting':
                 if server.primary is not None:
                     server.primary.runs = False
-                server.let_out(server.host)
+                server.connect(server.host)
                 server.task, server.status = None, 'ACTIVE'
-        self._do(act)
+        self._spawn(act)
 
     def clean(self, host: Host) -> None:
-        """Destroy what is left on a host of servers that are elsewhere."""
+        """Destroy the copies on a host of servers that run elsewhere."""
         for server in self.servers.values():
             for copy in server.copies:
                 if copy.host == host.name and copy is not server.primary:
                     copy.runs = False
 
     def stale(self, host: str) -> bool:
-        """Tell whether something is left there."""
+        """Return whether a host has copies of servers that run elsewhere."""
         return any(copy.host == host and copy.runs and copy is not server.primary
                    for server in self.servers.values() for copy in server.copies)
 
-    # What is to be seen in the end
+    # The state at the end
 
     def seen(self, server: Server) -> list[str]:
-        """Give the hosts on which a copy of a server serves."""
+        """Return the hosts whose copy of a server serves."""
         return [copy.host for copy in server.copies if copy.runs and not copy.fenced]
 
     def view(self, server: Server) -> model.Server:
-        """Describe a server as Nova does."""
+        """Return a server as Nova describes it."""
         return model.Server(
             id=server.name, name=server.name, project='p', host=server.host,
             status=server.status, task=server.task, locked=False, zone=None,

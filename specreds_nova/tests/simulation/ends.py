@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one engine has of the world: calls that take their time, fail, and are cut off anywhere."""
+"""An engine's clients: calls that take time, fail, and can be cut off at any point."""
 
 from collections.abc import Callable, Mapping, Sequence
 import dataclasses
@@ -14,25 +14,25 @@ from specreds_nova.tests.simulation import store as stores
 
 _T = TypeVar('_T')
 
-# Seconds of silence after which a host is suspected, and of beats after which it is not.
+# Seconds of silence after which a host is suspected, and of beats after which it is trusted.
 _SUSPECTED = 0.8
 _CLEARED = 0.6
-# Seconds until a host that is heard (again) says what runs on it.
-_SAID = 0.8
-# Seconds between two beats.
+# Seconds until a host that is heard (again) reports its running servers.
+_REPORTED = 0.8
+# Seconds between two heartbeats.
 _BEAT = 0.2
-# Seconds for which the engine hears before it suspects anybody.
+# Seconds for which an engine listens before it suspects any host.
 _SETTLE = 2.0
 _TIMEOUT = 2.0
 
 
 @dataclasses.dataclass
 class Faults:
-    """What goes wrong with an engine's calls.
+    """Faults of an engine's calls.
 
-    :ivar kill_at: its process is killed at the call with this number, from 1 on
-    :ivar after: not before the call has its effect, but after
-    :ivar unanswered: share of the calls that are not answered, though they may be heeded
+    :ivar kill_at: number of the call, from 1 on, at which the engine's process is killed
+    :ivar after: the process is killed after the effect of that call, not before it
+    :ivar unanswered: share of the calls without an answer, which may have an effect nevertheless
     """
 
     kill_at: int | None = None
@@ -41,9 +41,10 @@ class Faults:
 
 
 class Line:
-    """How an engine's calls get through.
+    """The way of an engine's calls to the services.
 
-    :ivar calls: how many there were
+    :ivar calls: the number of calls so far
+    :ivar names: service and name of each call
     """
 
     def __init__(self, hub: hubs.Hub, cloud: clouds.Cloud, faults: Faults) -> None:
@@ -57,12 +58,12 @@ class Line:
              most: float = 0.05) -> _T:
         """Make a call.
 
-        :raises exception.Unreachable: it is not answered
+        :raises exception.Unreachable: the call is not answered
         """
         self.calls += 1
         self.names.append(f'{service}.{name}')
-        mine = self.calls == self._faults.kill_at
-        if mine and not self._faults.after:
+        fatal = self.calls == self._faults.kill_at
+        if fatal and not self._faults.after:
             self._hub.die()
         lost = (service != 'store' and self._faults.unanswered
                 and self._hub.random.random() < self._faults.unanswered)
@@ -73,17 +74,17 @@ class Line:
         if lost and self._hub.random.random() < 0.5:
             self._hub.sleep(_TIMEOUT)
             raise exception.Unreachable(f'{service} did not get {name}')
-        found = act()
-        if mine:
+        answer = act()
+        if fatal:
             self._hub.die()
         self._hub.latency(least, most)
         if lost:
             raise exception.Unreachable(f'{service} did not answer {name}')
-        return found
+        return answer
 
 
 class Clock:
-    """Time."""
+    """The simulated clock."""
 
     def __init__(self, hub: hubs.Hub) -> None:
         self.now = hub.now
@@ -91,7 +92,7 @@ class Clock:
 
 
 class Suspects:
-    """What an engine hears since it was started."""
+    """The heartbeats that an engine has received since its start."""
 
     def __init__(self, hub: hubs.Hub, cloud: clouds.Cloud) -> None:
         self._hub = hub
@@ -99,12 +100,12 @@ class Suspects:
         self._since = hub.now()
 
     def suspected(self, name: str) -> bool:
-        """Tell whether nobody hears a host, or hears it again for a moment only."""
+        """Return whether a host is silent, or has been heard again for a moment only."""
         host = self._cloud.hosts[name]
         if host.word:
             return True
         if 'broker' in self._cloud.unreachable:
-            # Silence says nothing then: it stays what it was.
+            # Silence proves nothing without the broker: the verdict stays.
             return host.silent > host.since
         if host.beats:
             return self._hub.now() - max(host.since, self._since) < _CLEARED
@@ -112,50 +113,50 @@ class Suspects:
             host.silent < self._since)
 
     def seems_dead(self, name: str) -> bool:
-        """Tell whether to act."""
+        """Return whether the engine should start recoveries."""
         host = self._cloud.hosts[name]
         return host.word or (
             self._hub.now() - self._since > _SETTLE and not host.beats
             and 'broker' not in self._cloud.unreachable and self.suspected(name))
 
     def heard(self, name: str) -> float | None:
-        """Give when a host was heard last; None if it never was."""
+        """Return the time of a host's last heartbeat, None if there was none."""
         host = self._cloud.hosts[name]
         if host.beats:
             return self._hub.now()
         return host.silent if host.silent >= self._since else None
 
     def beats(self, name: str) -> bool:
-        """Tell whether a host is well."""
+        """Return whether a host is heard and has been for long enough."""
         host = self._cloud.hosts[name]
         return ('broker' not in self._cloud.unreachable and host.beats
                 and self._hub.now() - max(host.since, self._since) >= _CLEARED)
 
     def flaps(self, name: str) -> int:
-        """Say that it is not counted."""
+        """Return 0: flapping is not counted."""
         del name
         return 0
 
     def running(self, name: str, server: str) -> bool | None:
         """Return whether a server's domain runs on a host, None right after its return."""
         host = self._cloud.hosts[name]
-        if self._hub.now() - max(host.since, self._since) < _SAID:
+        if self._hub.now() - max(host.since, self._since) < _REPORTED:
             return None
-        found = self._cloud.servers.get(server)
-        return found is not None and any(
-            copy.host == name and copy.runs for copy in found.copies)
+        known = self._cloud.servers.get(server)
+        return known is not None and any(
+            copy.host == name and copy.runs for copy in known.copies)
 
     def healthy(self) -> list[str]:
-        """Give the hosts that are well."""
+        """Return the hosts that are well."""
         return [name for name in self._cloud.hosts
                 if self.beats(name) and not self.suspected(name)]
 
-    def await_ready(self, name: str, backup: str, seconds: float) -> bool:
-        """Wait until a host says that a backup is ready: mostly it does, and may say it late."""
-        found = self._cloud.hosts[name].backups.get(backup)
-        server = found and self._cloud.servers.get(found.server)
-        if found and server and found.runs and server.boot >= 0:
-            left = max(0.0, found.began + server.boot - self._hub.now()) + _BEAT
+    def await_ready(self, name: str, backup_id: str, seconds: float) -> bool:
+        """Wait for a host's report that a backup is ready, which now and then does not arrive."""
+        backup = self._cloud.hosts[name].backups.get(backup_id)
+        server = backup and self._cloud.servers.get(backup.server)
+        if backup and server and backup.runs and server.boot >= 0:
+            left = max(0.0, backup.began + server.boot - self._hub.now()) + _BEAT
             if left < seconds and self._hub.random.random() < 0.9:
                 self._hub.sleep(left)
                 return self.beats(name)
@@ -171,24 +172,25 @@ class Compute:
         self._cloud = cloud
 
     def servers(self, host: str) -> list[model.Server]:
-        """Give the servers of a host."""
+        """Return the servers of a host."""
         return self._line.call('nova', 'servers', lambda: [
-            self._cloud.view(one) for one in self._cloud.servers.values() if one.host == host])
+            self._cloud.view(server) for server in self._cloud.servers.values()
+            if server.host == host])
 
     def server(self, server_id: str) -> model.Server | None:
-        """Give one."""
+        """Return a server, None if it does not exist."""
         def act() -> model.Server | None:
-            found = self._cloud.servers.get(server_id)
-            return None if found is None else self._cloud.view(found)
+            server = self._cloud.servers.get(server_id)
+            return None if server is None else self._cloud.view(server)
         return self._line.call('nova', 'server', act)
 
     def candidates(self, server: model.Server) -> list[str]:
-        """Give where it may be."""
+        """Return the hosts to which a server may go."""
         return self._line.call('nova', 'candidates',
                                lambda: self._cloud.candidates(server.host))
 
     def force_down(self, host: str, down: bool) -> bool:
-        """Take a host for down, or not."""
+        """Force a host down or up, and return whether that was allowed."""
         def act() -> bool:
             if not down and self._cloud.stale(host):
                 return False
@@ -197,13 +199,13 @@ class Compute:
         return self._line.call('nova', 'force_down', act)
 
     def service(self, host: str) -> Mapping[str, Any]:
-        """Describe a nova-compute."""
+        """Return the state of a nova-compute."""
         return self._line.call('nova', 'service', lambda: {
             'up': not self._cloud.hosts[host].forced_down, 'enabled': True,
             'forced_down': self._cloud.hosts[host].forced_down, 'updated': 0.0})
 
     def evacuate(self, server_id: str, host: str | None, force: bool = False) -> None:
-        """Evacuate."""
+        """Begin the evacuation of a server."""
         del force
 
         def act() -> None:
@@ -216,11 +218,11 @@ class Compute:
         self._line.call('nova', 'evacuate', act)
 
     def evacuating_to(self, server_id: str) -> str | None:
-        """Give where to."""
+        """Return the destination of an evacuation under way."""
         return self._line.call('nova', 'migrations', lambda: self._server(server_id).target)
 
     def reset(self, server_id: str) -> None:
-        """Reset."""
+        """Reset a server to active, without a task."""
         def act() -> None:
             server = self._server(server_id)
             server.status, server.task, server.target = 'ACTIVE', None, None
@@ -232,7 +234,7 @@ class Compute:
         return self._cloud.servers[server_id]
 
     def reboot(self, server_id: str) -> None:
-        """Reboot."""
+        """Begin a reboot of a server."""
         def act() -> None:
             server = self._server(server_id)
             if server.task is not None:
@@ -241,15 +243,16 @@ class Compute:
         self._line.call('nova', 'reboot', act)
 
     def runs(self, server_id: str) -> bool:
-        """Tell whether it runs."""
+        """Return whether a server runs."""
         def act() -> bool:
             primary = self._server(server_id).primary
             return primary is not None and primary.runs
         return self._line.call('nova', 'runs', act)
 
     def stopped_by_itself(self, server_id: str) -> bool:
-        """Tell whether nobody has stopped it."""
-        return self._line.call('nova', 'actions', lambda: not self._server(server_id).asked)
+        """Return whether a server stopped without an action of its owner."""
+        return self._line.call('nova', 'actions',
+                               lambda: not self._server(server_id).stopped_by_owner)
 
 
 class Volumes:
@@ -263,7 +266,7 @@ class Volumes:
         self._check = check
 
     def superpose(self, server: model.Server, recovery_id: str, reason: str) -> str:
-        """Superpose."""
+        """Superpose the volumes of a server, and return the id of the superposition."""
         del reason
 
         def act() -> str:
@@ -272,65 +275,65 @@ class Volumes:
                 raise exception.Refused(f'{server.id} has no volumes')
             if known.refused:
                 raise exception.Refused(known.refused)
-            found = self._cloud.superpositions.get(known.superposition or '')
-            if found is None:
+            record = self._cloud.superpositions.get(known.superposition or '')
+            if record is None:
                 return self._cloud.superpose(server.id, recovery_id)
-            if found.state in clouds.DECIDED:
-                raise exception.Merging(f'{found.id} is {found.state}')
-            if found.reason == recovery_id and found.state == 'superposed':
-                return found.id
-            self._cloud.drop(found.id)
-            raise exception.Unreachable(f'{found.id} is being dropped')
+            if record.state in clouds.DECIDED:
+                raise exception.Merging(f'{record.id} is {record.state}')
+            if record.reason == recovery_id and record.state == 'superposed':
+                return record.id
+            self._cloud.drop(record.id)
+            raise exception.Unreachable(f'{record.id} is being dropped')
         return self._line.call('cinder', 'superpose', act, 0.03, 0.2)
 
     def state(self, superposition_id: str) -> str | None:
-        """Give its state."""
+        """Return the state of a superposition, None if it does not exist."""
         def act() -> str | None:
-            found = self._cloud.superpositions.get(superposition_id)
-            return None if found is None else found.state
+            record = self._cloud.superpositions.get(superposition_id)
+            return None if record is None else record.state
         return self._line.call('cinder', 'state', act)
 
     def dirty(self, superposition_id: str) -> bool:
-        """Check."""
+        """Return whether the primary has written since the cut."""
         def act() -> bool:
-            found = self._cloud.superpositions.get(superposition_id)
-            if found is None or found.state in clouds.DECIDED:
+            record = self._cloud.superpositions.get(superposition_id)
+            if record is None or record.state in clouds.DECIDED:
                 raise exception.Refused(f'{superposition_id} is decided')
-            return found.dirty
+            return record.dirty
         return self._line.call('cinder', 'dirty', act)
 
     def collapse(self, superposition_id: str) -> str:
-        """Decide; Cinder goes on if nobody waits for it any more."""
+        """Decide a superposition; Cinder continues even when the caller has died."""
         def act() -> str:
             self._check(superposition_id)
             return str(self._hub.wait(self._cloud.collapse(superposition_id)))
         return self._line.call('cinder', 'collapse', act)
 
     def drop(self, superposition_id: str) -> None:
-        """Drop."""
+        """Drop a superposition."""
         def act() -> None:
             if not self._cloud.drop(superposition_id):
                 raise exception.Refused(f'{superposition_id} is decided')
         self._line.call('cinder', 'drop', act)
 
     def written(self, superposition_id: str) -> int | None:
-        """Give a size."""
+        """Return the number of bytes that the backup has written."""
         return self._line.call('cinder', 'written', lambda: (
             1 if superposition_id in self._cloud.superpositions else None))
 
     def ours(self) -> Mapping[str, str]:
-        """Give what is superposed."""
+        """Return the reason of each undecided superposition by id."""
         return self._line.call('cinder', 'ours', lambda: {
-            one.id: one.reason for one in self._cloud.superpositions.values()
-            if one.state == 'superposed'})
+            record.id: record.reason for record in self._cloud.superpositions.values()
+            if record.state == 'superposed'})
 
     def eligibility(self, volumes: Sequence[str]) -> Mapping[str, list[str]]:
-        """Say that all can."""
+        """Return that every volume can be superposed."""
         return {volume: [] for volume in volumes}
 
 
 class Backups:
-    """The hosts."""
+    """The backups on the hosts."""
 
     def __init__(self, line: Line, hub: hubs.Hub, cloud: clouds.Cloud) -> None:
         self._line = line
@@ -338,24 +341,24 @@ class Backups:
         self._cloud = cloud
 
     def check(self, host: str, server_id: str) -> Mapping[str, Any]:
-        """Say yes."""
+        """Return that a host can run a backup."""
         del host, server_id
         return {'eligible': True, 'reasons': []}
 
     def start(self, host: str, recovery_id: str, server_id: str,
               superposition_id: str) -> Mapping[str, Any]:
-        """Start."""
-        def begin(there: clouds.Host) -> dict[str, Any]:
+        """Start a backup on a host."""
+        def act(there: clouds.Host) -> dict[str, Any]:
             backup = there.backups.get(recovery_id)
             if backup is None:
                 if not there.plugged or server_id not in self._cloud.servers:
                     raise backup_errors.ServerNotEligible(reason=f'{host} cannot run it')
-                other = [one.id for one in there.backups.values() if one.server == server_id
-                         and one.phase not in ('aborted', 'failed', 'merged', 'adopted')]
-                if other:
-                    raise backup_errors.RecoveryConflict(reason=f'{other} is here')
-                found = self._cloud.superpositions.get(superposition_id)
-                if found is None or found.state != 'superposed':
+                rivals = [rival.id for rival in there.backups.values() if rival.server == server_id
+                          and rival.phase not in ('aborted', 'failed', 'merged', 'adopted')]
+                if rivals:
+                    raise backup_errors.RecoveryConflict(reason=f'{rivals} is here')
+                record = self._cloud.superpositions.get(superposition_id)
+                if record is None or record.state != 'superposed':
                     raise backup_errors.StartFailed(reason=f'{superposition_id} is gone')
                 backup = clouds.Backup(recovery_id, server_id, superposition_id, host)
                 there.backups[recovery_id] = backup
@@ -367,22 +370,23 @@ class Backups:
             elif backup.superposition != superposition_id:
                 raise backup_errors.RecoveryConflict(reason=f'{recovery_id} is another')
             return self._status(backup)
-        return self._ask(host, 'start', begin)
+        return self._call_host(host, 'start', act)
 
     def _boot(self, host: clouds.Host, backup: clouds.Backup) -> None:
         self._hub.latency(0.2, 1.0)
-        found = self._cloud.superpositions.get(backup.superposition)
-        if backup.phase != 'starting' or found is None:
+        record = self._cloud.superpositions.get(backup.superposition)
+        if backup.phase != 'starting' or record is None:
             backup.phase = 'failed'
             return
         self._cloud.start_backup(host, backup)
 
     def status(self, host: str, recovery_id: str) -> Mapping[str, Any]:
-        """Tell."""
-        return self._ask(host, 'status', lambda there: self._status(_get(there, recovery_id)))
+        """Return the state of a backup."""
+        return self._call_host(host, 'status',
+                               lambda there: self._status(_get(there, recovery_id)))
 
     def harden(self, host: str, recovery_id: str) -> Mapping[str, Any]:
-        """Make durable."""
+        """Make the writes of a backup durable."""
         def act(there: clouds.Host) -> dict[str, Any]:
             backup = _get(there, recovery_id)
             if backup.phase in ('running', 'hardened'):
@@ -392,50 +396,50 @@ class Backups:
             elif backup.phase not in ('promoted', 'adopted', 'merging', 'merged'):
                 raise backup_errors.RecoveryConflict(reason=f'it is {backup.phase}')
             return self._status(backup)
-        return self._ask(host, 'harden', act)
+        return self._call_host(host, 'harden', act)
 
     def promote(self, host: str, recovery_id: str) -> Mapping[str, Any]:
-        """Let out."""
+        """Open the box of a backup."""
         def act(there: clouds.Host) -> dict[str, Any]:
             backup = _get(there, recovery_id)
             if backup.phase in ('running', 'hardened'):
-                found = self._cloud.superpositions.get(backup.superposition)
-                if found is None or found.state not in clouds.DECIDED:
+                record = self._cloud.superpositions.get(backup.superposition)
+                if record is None or record.state not in clouds.DECIDED:
                     raise backup_errors.RecoveryConflict(reason='Cinder has not promoted it')
                 if not backup.runs:
                     backup.phase = 'failed'
                     raise backup_errors.BackupLost(reason='it does not run')
                 backup.durable = True
-                self._cloud.let_out(backup)
+                self._cloud.connect(backup)
             elif backup.phase not in ('promoted', 'adopted', 'merging', 'merged'):
                 raise backup_errors.RecoveryConflict(reason=f'it is {backup.phase}')
             return self._status(backup)
-        return self._ask(host, 'promote', act)
+        return self._call_host(host, 'promote', act)
 
     def abort(self, host: str, recovery_id: str) -> Mapping[str, Any]:
-        """Remove."""
+        """Remove a backup."""
         def act(there: clouds.Host) -> dict[str, Any]:
             backup = there.backups.get(recovery_id)
             if backup is None or backup.phase in ('aborted', 'failed'):
                 return {'phase': 'aborted'}
-            found = self._cloud.superpositions.get(backup.superposition)
+            record = self._cloud.superpositions.get(backup.superposition)
             if backup.phase not in ('starting', 'running', 'hardened') or (
-                    found is not None and found.state in clouds.DECIDED):
-                raise backup_errors.RecoveryConflict(reason='it is what counts')
+                    record is not None and record.state in clouds.DECIDED):
+                raise backup_errors.RecoveryConflict(reason='it was promoted')
             if self._hub.random.random() < 0.1:
-                raise backup_errors.UndoIncomplete(reason='something is left')
+                raise backup_errors.UndoIncomplete(reason='not everything is removed')
             backup.phase, backup.runs = 'aborted', False
             return self._status(backup)
-        return self._ask(host, 'abort', act)
+        return self._call_host(host, 'abort', act)
 
     def returned(self, host: str) -> Mapping[str, Any]:
-        """Clean."""
+        """Clean a host that has returned of what runs elsewhere."""
         def act(there: clouds.Host) -> dict[str, Any]:
             if self._hub.random.random() < 0.5:
                 self._cloud.clean(there)
             left = self._cloud.stale(host)
             return {'clean': not left, 'left': ['something'] if left else []}
-        return self._ask(host, 'returned', act)
+        return self._call_host(host, 'returned', act)
 
     def _status(self, backup: clouds.Backup) -> dict[str, Any]:
         server = self._cloud.servers.get(backup.server)
@@ -445,18 +449,18 @@ class Backups:
                 'ready_detail': '', 'error': None,
                 'domain': {'pid': 1, 'state': 'running'} if backup.runs else None}
 
-    def _ask(self, host: str, name: str, act: Callable[[clouds.Host], _T]) -> _T:
+    def _call_host(self, host: str, name: str, act: Callable[[clouds.Host], _T]) -> _T:
         there = self._cloud.hosts[host]
 
         def reach() -> _T:
             if not there.reached or 'broker' in self._cloud.unreachable:
                 self._hub.sleep(_TIMEOUT)
                 raise exception.Unreachable(f'{host} does not answer')
-            found = act(there)
+            answer = act(there)
             if not there.reached:
                 self._hub.sleep(_TIMEOUT)
                 raise exception.Unreachable(f'{host} has not answered {name}')
-            return found
+            return answer
         return self._line.call('host', name, reach)
 
 

@@ -24,19 +24,19 @@ from specreds_nova.tests.simulation import store as stores
 
 _LEASE = 4.0
 _WHY = ({'kind': 'silence'},)
-# Seconds for which hosts tell of a crash, and after which nobody tries to do anything any more.
-_TOLD = 10.0
-_GIVEN_UP = 60.0
+# Seconds for which a host reports a crash, and for which an engine tries to handle it.
+_REPORTED = 10.0
+_HANDLED = 60.0
 
 
 def options(**values: Any) -> Any:
-    """Give the options of ``[engine]``, with their defaults but for some."""
+    """Return the options of ``[engine]``: the given values, or their defaults."""
     conf = cfg.ConfigOpts()
     engine_conf.register(conf)
     conf([], default_config_files=[])
     for name, value in values.items():
         conf.set_override(name, value, 'engine')
-    # Reading them takes long.
+    # Every look-up in a ConfigOpts is slow.
     return _Options({option.name.replace('-', '_'): conf.engine[option.dest]
                      for option in engine_conf.OPTIONS})
 
@@ -47,7 +47,7 @@ class _Options:
 
 
 class Board:
-    """The board of jobs: a claim is free a while after its engine has died."""
+    """The board of jobs, where a claim expires after the death of its engine."""
 
     def __init__(self, hub: hubs.Hub) -> None:
         self._hub = hub
@@ -61,14 +61,14 @@ class Board:
         self.jobs[recovery.id] = recovery
 
     def known(self) -> set[str]:
-        """Give all."""
+        """Return the ids of all jobs."""
         self._answer()
         return set(self.jobs)
 
     def claim(self, engine: str) -> str | None:
-        """Claim the most urgent one that is free."""
+        """Claim the most urgent free job, and return its id."""
         self._answer()
-        for recovery_id, _ in sorted(self.jobs.items(), key=lambda one: -one[1].priority):
+        for recovery_id, _ in sorted(self.jobs.items(), key=lambda job: -job[1].priority):
             holder = self._claims.get(recovery_id)
             if holder is not None and self._hub.now() - holder[1] < _LEASE:
                 continue
@@ -77,17 +77,17 @@ class Board:
         return None
 
     def hold(self, recovery_id: str, engine: str) -> None:
-        """Claim one."""
+        """Claim a job."""
         self._claims[recovery_id] = (engine, self._hub.now())
 
     def keep(self, engine: str) -> None:
-        """Keep an engine's claims."""
+        """Renew the claims of an engine."""
         for recovery_id, (holder, _) in self._claims.items():
             if holder == engine:
                 self._claims[recovery_id] = (engine, self._hub.now())
 
     def let_go(self, recovery_id: str, engine: str, *, done: bool) -> None:
-        """Be done with a job, or leave it to others, unless it is theirs already."""
+        """Finish a job or release it, unless another engine has claimed it."""
         if self._claims.get(recovery_id, ('', 0.0))[0] != engine:
             return
         del self._claims[recovery_id]
@@ -100,7 +100,7 @@ class Board:
 
 
 class Engine:
-    """A process."""
+    """An engine as a simulated process."""
 
     def __init__(self, name: str, hub: hubs.Hub, cloud: clouds.Cloud, store: stores.Store,
                  board: Board, settings: Any, faults: ends.Faults, watch: Any,
@@ -113,13 +113,13 @@ class Engine:
         self.line = ends.Line(hub, cloud, faults)
         self.suspects = ends.Suspects(hub, cloud)
         clock = ends.Clock(hub)
-        kept: Any = ends.Store(self.line, store)
+        database: Any = ends.Store(self.line, store)
         world = runs.World(
             clock=clock, compute=ends.Compute(self.line, cloud),
             backups=ends.Backups(self.line, hub, cloud),
             volumes=ends.Volumes(self.line, hub, cloud, watch(self)), suspects=self.suspects,
-            store=kept, options=settings,
-            choices=choices.Choices(clock, kept, detection_conf.limits(settings)),
+            store=database, options=settings,
+            choices=choices.Choices(clock, database, detection_conf.limits(settings)),
             beside=lambda act: hub.spawn(name, act))
         self._world = world
         self._worker = working.Worker(world, attempt, name)
@@ -133,21 +133,21 @@ class Engine:
         for act in (self._dispatch, self._crashes, self._conduct, self._look_after, self._keep):
             hub.spawn(name, act, hub.random.uniform(0.0, 0.2))
 
-    # What the dispatcher has of a conductor
+    # The interface of the conductor that the dispatcher uses
 
     def expect(self, recoveries: Sequence[model.Recovery]) -> None:
-        """Nothing depends on it."""
+        """Do nothing: this conductor prepares nothing."""
 
     def reserve(self, recovery: model.Recovery) -> bool:
-        """Work on it here, or not."""
+        """Return whether this engine works on a recovery."""
         del recovery
         return self._hub.random.random() < 0.5
 
     def release(self, recovery_id: str) -> None:
-        """It was not made."""
+        """Do nothing: a reservation occupies nothing."""
 
     def begin(self, recovery: model.Recovery) -> None:
-        """Post it, and work on it if it is ours."""
+        """Post a recovery, and work on it if this engine owns it."""
         if recovery.epoch == 0:
             self._board.post(recovery)
             return
@@ -163,40 +163,40 @@ class Engine:
         self._cloud.hosts[host].word = word == model.SUSPECT
 
     def _dispatch(self) -> None:
-        told: set[str] = set()
+        suspected: set[str] = set()
         while True:
             self._hub.sleep(0.05)
             for host in self._cloud.hosts:
                 if not self.suspects.seems_dead(host):
-                    told.discard(host)
-                elif host not in told:
+                    suspected.discard(host)
+                elif host not in suspected:
                     try:
                         heard = self.suspects.heard(host)
                         well = None if self._cloud.hosts[host].word else heard
                         if not self._dispatcher.suspect(host, _WHY, heard, well):
-                            told.add(host)
+                            suspected.add(host)
                     except exception.Unreachable:
                         self._hub.sleep(0.2)
 
     def _crashes(self) -> None:
-        """Hear of crashes for as long as hosts tell of them, and act as the service does."""
-        heard: dict[tuple[str, str, float], float] = {}
+        """Receive reported crashes, and handle them as the service does."""
+        deadlines: dict[tuple[str, str, float], float] = {}
         while True:
             self._hub.sleep(0.2)
             now = self._hub.now()
             for crash in self._cloud.crashes:
                 host, server, at = crash
-                if crash not in heard and now - at < _TOLD and (
+                if crash not in deadlines and now - at < _REPORTED and (
                         self._cloud.hosts[host].beats):
-                    heard[crash] = now + _GIVEN_UP
-            for crash, until in list(heard.items()):
+                    deadlines[crash] = now + _HANDLED
+            for crash, until in list(deadlines.items()):
                 host, server, _ = crash
                 if now >= until:
                     continue
                 try:
                     if self._dispatcher.crashed(host, server, (
-                            {'kind': 'crash', 'words': '', 'at': until - _GIVEN_UP},)) is None:
-                        heard[crash] = 0.0
+                            {'kind': 'crash', 'words': '', 'at': until - _HANDLED},)) is None:
+                        deadlines[crash] = 0.0
                 except exception.Unreachable:
                     continue
 

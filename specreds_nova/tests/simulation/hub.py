@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time, and who acts in it: one at a time, in an order that follows from a seed."""
+"""Simulated time, and actors that run one at a time in an order that a seed determines."""
 
 from collections.abc import Callable
 import heapq
@@ -11,13 +11,13 @@ import greenlet  # type: ignore[import-untyped]
 
 
 class Killed(BaseException):
-    """The process that an actor is of has been killed."""
+    """The process of the actor was killed."""
 
 
 class Actor:
-    """Somebody who does one thing after the other.
+    """A thread of activity within a process.
 
-    :ivar owner: the process that it is of
+    :ivar owner: the name of the process
     """
 
     def __init__(self, hub: 'Hub', owner: str, act: Callable[[], Any]) -> None:
@@ -42,10 +42,10 @@ class Actor:
 
 
 class Hub:
-    """The clock of everybody.
+    """The clock and the scheduler of all actors.
 
-    :ivar failures: what went wrong in actors that have to be right
-    :ivar strict: whose they are
+    :ivar failures: the errors of actors of strict processes
+    :ivar strict: the processes whose actors must not fail
     """
 
     def __init__(self, seed: int) -> None:
@@ -61,18 +61,18 @@ class Hub:
         self._actors: dict[Any, Actor] = {}
 
     def now(self) -> float:
-        """Give the time."""
+        """Return the simulated time."""
         return self._time
 
     def spawn(self, owner: str, act: Callable[[], Any], after: float = 0.0) -> Actor:
-        """Have somebody begin to act."""
+        """Start an actor after some seconds."""
         actor = Actor(self, owner, act)
         self._actors[actor.greenlet] = actor
         self._plan(actor, after)
         return actor
 
     def sleep(self, seconds: float) -> None:
-        """Let time pass, for the one that acts now."""
+        """Suspend the running actor for some seconds."""
         actor = self._actors[greenlet.getcurrent()]
         self._plan(actor, seconds)
         self.greenlet.switch()
@@ -80,11 +80,11 @@ class Hub:
             raise Killed
 
     def latency(self, least: float, most: float) -> None:
-        """Let a time pass that nobody knows before."""
+        """Suspend the running actor for a random time."""
         self.sleep(self.random.uniform(least, most))
 
     def wait(self, actor: Actor, poll: float = 0.02) -> Any:
-        """Wait until somebody has done what he does, and give what came of it."""
+        """Wait for the end of an actor, and return its result or raise its error."""
         while not actor.over:
             self.sleep(poll)
         if actor.failure is not None:
@@ -92,20 +92,20 @@ class Hub:
         return actor.result
 
     def kill(self, owner: str) -> None:
-        """Kill a process: none of its actors does anything any more."""
+        """Kill a process: none of its actors continues."""
         self._dead.add(owner)
 
     def freeze(self, owner: str) -> None:
-        """Stop a process where it is; it knows nothing of the time that passes."""
+        """Stop a process, which does not notice the time that passes."""
         self._frozen.setdefault(owner, [])
 
     def thaw(self, owner: str) -> None:
-        """Let it go on."""
+        """Continue a process that was frozen."""
         for actor in self._frozen.pop(owner, []):
             self._plan(actor, 0.0)
 
     def die(self) -> None:
-        """Kill the process of the one that acts now, here.
+        """Kill the process of the running actor at this point.
 
         :raises Killed: always
         """
@@ -113,14 +113,14 @@ class Hub:
         raise Killed
 
     def alive(self, owner: str) -> bool:
-        """Tell whether a process has not been killed."""
+        """Return whether a process has not been killed."""
         return owner not in self._dead
 
     def run(self, until: float, enough: Callable[[], bool]) -> None:
-        """Let everybody act.
+        """Run the actors.
 
-        :param until: seconds from now
-        :param enough: tells whether there is nothing to wait for any more
+        :param until: seconds of simulated time
+        :param enough: returns whether the run may end early
         """
         end = self._time + until
         while self._due and self._due[0][0] <= end and not enough():
@@ -137,7 +137,7 @@ class Hub:
                 self._actors.pop(actor.greenlet, None)
 
     def close(self) -> None:
-        """Let go of all that still waits."""
+        """End all actors that still wait."""
         self._dead |= {actor.owner for actor in self._actors.values()}
         for actor in list(self._actors.values()):
             if actor.greenlet:

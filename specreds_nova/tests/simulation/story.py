@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A story: what there is, what happens when, and what must be seen in the end."""
+"""A story: the cloud that it begins with, its events, and the checks of its end."""
 
 from collections.abc import Callable, Mapping
 import dataclasses
@@ -18,26 +18,29 @@ from specreds_nova.tests.simulation import hub as hubs
 from specreds_nova.tests.simulation import store as stores
 
 _PLACE = pathlib.Path(__file__).parent / 'stories'
-# Seconds that an engine may have been told that a host is back and decide against it.
-_MERCY = 2.0
+# Seconds after the return of a host in which an engine may still decide against the host.
+_GRACE = 2.0
 
 
 def names() -> list[str]:
-    """Give the names of all stories."""
+    """Return the names of all stories."""
     return sorted(path.stem for path in _PLACE.glob('*.yaml'))
 
 
 def load(name: str) -> dict[str, Any]:
-    """Read a story."""
-    told: dict[str, Any] = yaml.safe_load((_PLACE / f'{name}.yaml').read_text())
-    return told
+    """Return the script of a story."""
+    script: dict[str, Any] = yaml.safe_load((_PLACE / f'{name}.yaml').read_text())
+    return script
 
 
 @dataclasses.dataclass
 class Ending:
-    """How a story ended.
+    """The end of a story.
 
-    :ivar calls: of the first engine, by name
+    :ivar calls: names of the calls of the first engine
+    :ivar outcomes: outcomes, or states, of the recoveries of each server
+    :ivar wrong: what differs from what the story expects
+    :ivar history: all recoveries, in the order of creation
     """
 
     calls: list[str]
@@ -47,59 +50,59 @@ class Ending:
 
 
 class Story:
-    """Plays a story once.
+    """One performance of a story.
 
-    :param told: as it is in the file
-    :param faults: of the first engine
-    :param attempt: how the engines take the steps of a recovery
+    :param script: the content of its file
+    :param faults: faults of the first engine
+    :param attempt: function with which the engines take the steps of a recovery
     """
 
-    def __init__(self, told: Mapping[str, Any], seed: int, faults: ends.Faults | None = None,
+    def __init__(self, script: Mapping[str, Any], seed: int, faults: ends.Faults | None = None,
                  attempt: Callable[[runs.Run], object] = flow.attempt) -> None:
-        self._told = told
+        self._script = script
         self._attempt = attempt
         self._hub = hubs.Hub(seed)
         self._cloud = clouds.Cloud(self._hub)
         self._store = stores.Store(self._hub.now)
         self._board = engines.Board(self._hub)
-        self._settings = engines.options(**told.get('options', {}))
+        self._settings = engines.options(**script.get('options', {}))
         self._engines: dict[str, engines.Engine] = {}
-        self._early: list[str] = []
-        self._happened = 0
-        for name, values in told['hosts'].items():
+        self._decided_early: list[str] = []
+        self._events_played = 0
+        for name, values in script['hosts'].items():
             self._cloud.add_host(name, **(values or {}))
-        for name, values in told['servers'].items():
+        for name, values in script['servers'].items():
             self._cloud.add_server(name, **values)
-        for number in range(told.get('engines', 2)):
+        for number in range(script.get('engines', 2)):
             self._start(f'e{number + 1}', faults if number == 0 and faults else ends.Faults(
-                unanswered=told.get('unanswered', 0.0)))
+                unanswered=script.get('unanswered', 0.0)))
         self._hub.strict.add('story')
         self._hub.spawn('story', self._play)
 
     def run(self) -> Ending:
-        """Play it."""
-        self._hub.run(self._told.get('until', 900.0), self._quiet)
+        """Play the story to its end."""
+        self._hub.run(self._script.get('until', 900.0), self._is_quiet)
         wrong = [f'{type(failure).__name__}: {failure}' for failure in self._hub.failures]
-        wrong += self._early + self._leftovers() + self._unexpected()
+        wrong += self._decided_early + self._leftovers() + self._unexpected()
         ending = Ending(self._engines['e1'].line.names, self._outcomes(), wrong,
                         list(self._store.history.values()))
         self._hub.close()
         return ending
 
-    # What happens
+    # Events
 
     def _play(self) -> None:
-        jitter = self._told.get('jitter', 0.0)
-        for event in self._told['events']:
+        jitter = self._script.get('jitter', 0.0)
+        for event in self._script['events']:
             at = event['at'] + self._hub.random.uniform(0.0, event.get('jitter', jitter))
             self._hub.sleep(max(0.0, 1000.0 + at - self._hub.now()))
-            [(what, whom)] = [(key, value) for key, value in event.items()
-                              if key not in ('at', 'jitter')]
-            self._happen(what, whom)
-            self._happened += 1
+            [(name, target)] = [(key, value) for key, value in event.items()
+                                if key not in ('at', 'jitter')]
+            self._play_event(name, target)
+            self._events_played += 1
 
-    def _happen(self, what: str, whom: str) -> None:
-        acts: dict[str, Callable[[str], Any]] = {
+    def _play_event(self, name: str, target: str) -> None:
+        events: dict[str, Callable[[str], Any]] = {
             'kill': self._cloud.kill_host, 'boot': self._cloud.boot_host,
             'cut': self._cloud.cut_host, 'heal': self._cloud.heal_host,
             'stall': self._cloud.stall_host, 'resume': self._cloud.resume_host,
@@ -110,18 +113,18 @@ class Story:
             'abort': self._abort, 'suspect': lambda name: self._say(name, 'suspect'),
             'clear': lambda name: self._say(name, 'clear'), 'delete': self._delete,
             'stopped': self._stopped, 'crash': self._cloud.crash, 'stop': self._cloud.stop,
-            'board': lambda how: setattr(self._board, 'away', how == 'away')}
-        acts[what](whom)
+            'board': lambda state: setattr(self._board, 'away', state == 'away')}
+        events[name](target)
 
     def _start(self, name: str, faults: ends.Faults) -> None:
         self._engines[name] = engines.Engine(
             name, self._hub, self._cloud, self._store, self._board, self._settings, faults,
-            self._watch, self._attempt)
+            self._decision_check, self._attempt)
 
     def _abort(self, server: str) -> None:
-        for one in self._store.active():
-            if one.server == server:
-                self._store.request_abort(one.id)
+        for recovery in self._store.active():
+            if recovery.server == server:
+                self._store.request_abort(recovery.id)
 
     def _say(self, host: str, word: str) -> None:
         self._store.change_host(self._store.host(host), word=word, word_reason='')
@@ -130,57 +133,59 @@ class Story:
         del self._cloud.servers[server]
 
     def _stopped(self, server: str) -> None:
-        """Nova notices that the domain is gone, before it is told where it is."""
+        """Let Nova mark a server as stopped before it learns that the host is down."""
         self._cloud.servers[server].status = 'SHUTOFF'
 
-    def _watch(self, engine: engines.Engine) -> Callable[[str], None]:
-        """Have an eye on decisions against hosts that are back."""
+    def _decision_check(self, engine: engines.Engine) -> Callable[[str], None]:
+        """Return a function that records decisions against hosts that have returned."""
         def check(superposition: str) -> None:
-            found = self._cloud.superpositions.get(superposition)
-            if found is None or found.state != 'superposed':
+            record = self._cloud.superpositions.get(superposition)
+            if record is None or record.state != 'superposed':
                 return
-            recovery = self._store.history[found.reason]
+            recovery = self._store.history[record.reason]
             gone = any(step.detail.get('outcome') == 'gone' for step in recovery.steps)
             host = self._cloud.hosts[recovery.host]
             runs = engine.suspects.running(recovery.host, recovery.server)
             if runs and engine.suspects.beats(recovery.host) and not gone and (
-                    self._hub.now() - host.since > _MERCY):
-                self._early.append(
+                    self._hub.now() - host.since > _GRACE):
+                self._decided_early.append(
                     f'{recovery.server} was decided against though {host.name} is back')
         return check
 
-    # What is seen
+    # Checks
 
-    def _quiet(self) -> bool:
-        if self._happened < len(self._told['events']) or self._hub.failures:
+    def _is_quiet(self) -> bool:
+        if self._events_played < len(self._script['events']) or self._hub.failures:
             return bool(self._hub.failures)
-        if self._hub.now() < 1000.0 + self._told.get('least', 60.0):
+        if self._hub.now() < 1000.0 + self._script.get('least', 60.0):
             return False
         return not self._store.active() and not any(
             server.task for server in self._cloud.servers.values())
 
     def _outcomes(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
-        for one in self._store.history.values():
-            found.setdefault(one.server, []).append(one.outcome or one.state)
-        return found
+        outcomes: dict[str, list[str]] = {}
+        for recovery in self._store.history.values():
+            outcomes.setdefault(recovery.server, []).append(recovery.outcome or recovery.state)
+        return outcomes
 
     def _leftovers(self) -> list[str]:
-        wrong = [f'recovery {one.id} of {one.server} has not ended: {one.state}, '
-                 f'{[step.name for step in one.steps][-4:]}' for one in self._store.active()]
-        wrong += [f'{one.id} is left {one.state}' for one in self._cloud.superpositions.values()
-                  if one.state in ('superposed', 'collapsing')]
-        wrong += [f'a backup of {one.server} is left {one.phase} on {host.name}'
+        wrong = [f'recovery {recovery.id} of {recovery.server} has not ended: {recovery.state}, '
+                 f'{[step.name for step in recovery.steps][-4:]}'
+                 for recovery in self._store.active()]
+        wrong += [f'{record.id} is left {record.state}'
+                  for record in self._cloud.superpositions.values()
+                  if record.state in ('superposed', 'collapsing')]
+        wrong += [f'a backup of {backup.server} is left {backup.phase} on {host.name}'
                   for host in self._cloud.hosts.values() if host.reached
-                  for one in host.backups.values()
-                  if one.runs and one.phase in ('starting', 'running', 'hardened')
-                  and one.superposition in self._cloud.superpositions]
+                  for backup in host.backups.values()
+                  if backup.runs and backup.phase in ('starting', 'running', 'hardened')
+                  and backup.superposition in self._cloud.superpositions]
         return wrong
 
     def _unexpected(self) -> list[str]:
         wrong: list[str] = []
         outcomes = self._outcomes()
-        for name, expected in self._told['expect'].items():
+        for name, expected in self._script['expect'].items():
             server = self._cloud.servers.get(name)
             last = (outcomes.get(name) or ['none'])[-1]
             if 'outcome' in expected and last not in _listed(expected['outcome']):
@@ -188,15 +193,15 @@ class Story:
             if server is None:
                 continue
             seen = self._cloud.seen(server)
-            if 'where' in expected and seen not in [[one] for one in _listed(expected['where'])]:
+            if 'where' in expected and seen not in [[host] for host in _listed(expected['where'])]:
                 wrong.append(f'{name} is seen on {seen}, not on {expected["where"]}')
             if 'where' in expected and server.host not in _listed(expected['where']):
                 wrong.append(f'{name} is known on {server.host}, not on {expected["where"]}')
             if 'lives' in expected and server.lives > expected['lives']:
-                wrong.append(f'{name} was let out {server.lives} times')
+                wrong.append(f'{name} has had {server.lives} lives')
             if server.failed:
                 wrong.append(f'{name}: {server.failed}')
-        for name, state in self._told.get('trusted', {}).items():
+        for name, state in self._script.get('trusted', {}).items():
             if (self._store.host(name).state == model.TRUSTED) != state:
                 wrong.append(f'host {name} is {self._store.host(name).state}')
         return wrong

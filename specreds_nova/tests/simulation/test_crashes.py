@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An engine is killed at any of its calls, before or after it has its effect; another goes on."""
+"""An engine is killed before or after the effect of any of its calls; another one continues."""
 
 from collections.abc import Iterator
 import pathlib
@@ -15,16 +15,16 @@ from specreds_nova.engine import notebook
 from specreds_nova.tests.simulation import base
 from specreds_nova.tests.simulation import ends
 
-# What is asked again and again, so that being killed at each of them tells nothing new.
-_DULL = ('store.hosts', 'store.active', 'cinder.ours', 'store.prune', 'host.status',
+# Calls that are repeated all the time: being killed at each of them would show nothing new.
+_REPEATED_CALLS = ('store.hosts', 'store.active', 'cinder.ours', 'store.prune', 'host.status',
          'cinder.written', 'nova.service')
-_STORIES = {'host_dies': 3, 'silent_and_idle': 4, 'stalled_primary': 5, 'late_dirty': 2,
+_SEEDS = {'host_dies': 3, 'silent_and_idle': 4, 'stalled_primary': 5, 'late_dirty': 2,
             'late_dirty_and_back': 5, 'destination_dies': 9, 'no_plugin_elsewhere': 4,
             'primary_returns_late': 3, 'crashed': 2, 'host_reboots': 7, 'never_ready_evacuate': 4}
 
 
 class _Lagging(notebook.Notebook):
-    """Writes down what it notes, but not always, and at once."""
+    """A notebook that writes its notes at once or not at all."""
 
     def __init__(self, backend: Any, seed: int) -> None:
         super().__init__(backend)
@@ -36,7 +36,7 @@ class _Lagging(notebook.Notebook):
             self.write(late=0.0)
 
     def open(self, recovery_id: str, *, known: bool) -> Any:
-        """Know what is in the database only, as any other process does."""
+        """Open a book from the database only, as another process would."""
         with self._lock:
             self._books.pop(recovery_id, None)
         return super().open(recovery_id, known=known)
@@ -44,21 +44,21 @@ class _Lagging(notebook.Notebook):
 
 @ddt.ddt
 class CrashesTest(base.StoryTest):
-    """Whatever is cut off is gone on with."""
+    """A recovery that is cut off at any call is continued."""
 
-    @ddt.idata(sorted(_STORIES))
-    def test_killed_at(self, name: str) -> None:
-        seed = _STORIES[name]
+    @ddt.idata(sorted(_SEEDS))
+    def test_engine_killed_at_each_call(self, name: str) -> None:
+        seed = _SEEDS[name]
         calls = self.play(name, seed).calls
-        at = [number for number, call in enumerate(calls, 1) if call not in _DULL]
-        # One engine of two has done it, or both have done a part.
-        for number in at[::max(1, len(at) // 24)]:
+        numbers = [number for number, call in enumerate(calls, 1) if call not in _REPEATED_CALLS]
+        # The first of two engines may have done the whole recovery or a part of it.
+        for number in numbers[::max(1, len(numbers) // 24)]:
             for after in (False, True):
                 self.play(name, seed, ends.Faults(kill_at=number, after=after),
                           any_outcome=True)
 
     @ddt.data('late_dirty', 'silent_and_idle', 'late_dirty_and_back')
-    def test_killed_at_the_decision(self, name: str) -> None:
+    def test_engine_killed_at_the_decision(self, name: str) -> None:
         played = 0
         for seed in range(12):
             calls = self.play(name, seed).calls
@@ -70,17 +70,17 @@ class CrashesTest(base.StoryTest):
                                   any_outcome=True)
         self.assertGreater(played, 0)
 
-    def test_killed_in_a_flow_of_taskflow(self) -> None:
+    def test_engine_killed_in_a_taskflow_flow(self) -> None:
         for number, kept in self._flows():
             self.play('host_dies', 3, ends.Faults(kill_at=number, after=bool(number % 2)),
                       kept.run)
 
     def _flows(self) -> Iterator[tuple[int, flows.Flows]]:
-        """Give calls to be killed at, each with a database of its own."""
+        """Yield calls at which to kill an engine, each with a database of its own."""
         calls = self.play('host_dies', 3).calls
-        at = [number for number, call in enumerate(calls, 1) if call not in _DULL]
+        numbers = [number for number, call in enumerate(calls, 1) if call not in _REPEATED_CALLS]
         with tempfile.TemporaryDirectory() as directory:
-            for number in at[::max(1, len(at) // 10)]:
+            for number in numbers[::max(1, len(numbers) // 10)]:
                 path = pathlib.Path(directory) / f'{number}.sqlite'
                 backend = backends.fetch({'connection': f'sqlite:///{path}',
                                           'checkin_yield': False})

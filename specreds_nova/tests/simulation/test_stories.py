@@ -11,21 +11,21 @@ _SEEDS = range(10)
 
 @ddt.ddt
 class StoriesTest(base.StoryTest):
-    """Stories end as they should, whatever comes first."""
+    """Each story ends as it should in every interleaving."""
 
     @ddt.idata(story.names())
     def test_story(self, name: str) -> None:
         for seed in _SEEDS:
             self.play(name, seed)
 
-    def test_a_second_failure_counts_from_its_own_beginning(self) -> None:
+    def test_second_failure_waits_for_its_own_full_time(self) -> None:
         for seed in _SEEDS:
             history = self.play('dies_again_while_fenced', seed).history
-            found = [one for one in history if one.server == 'b'][-1]
-            adopted = next(step for step in found.steps if step.name == 'adopt')
+            recovery = [entry for entry in history if entry.server == 'b'][-1]
+            adopted = next(step for step in recovery.steps if step.name == 'adopt')
             self.assertGreater(adopted.began, 1101.0)
 
-    def test_the_same_seed_is_the_same_story(self) -> None:
+    def test_same_seed_gives_the_same_story(self) -> None:
         first, second = (self.play('everything', 3) for _ in range(2))
         self.assertEqual(first.calls, second.calls)
         self.assertEqual(first.outcomes, second.outcomes)
