@@ -30,13 +30,12 @@ import oslo_messaging as messaging
 
 from bench import progress
 from bench import stats
-from specreds_nova import beats
-from specreds_nova.beats import rabbit
-from specreds_nova.engine import model
 from specreds_nova.engine.detection import accrual
 from specreds_nova.engine.detection import conf as options
 from specreds_nova.engine.detection import listener
 from specreds_nova.engine.detection import monitor as monitors
+from specreds_nova.heartbeat import message
+from specreds_nova.heartbeat import rabbit
 
 HOSTS = 1000
 INTERVAL = 0.2
@@ -172,7 +171,7 @@ def time_to_suspicion(profile: Profile, count: int, seed: int = 1) -> list[float
         elif host == _IS_TICK:
             monitor.tick()
         else:
-            monitor.heard(model.Beat(str(host), 'b', numbers[host], INTERVAL))
+            monitor.heard(message.Beat(str(host), 'b', numbers[host], INTERVAL))
             numbers[host] += 1
     return [witness.at[str(number)] - float(deaths[number]) for number in range(count)]
 
@@ -218,7 +217,7 @@ def judging(seconds: float) -> float:
     rounds = round(seconds / INTERVAL)
     spent = 0.0
     for number in range(rounds):
-        told = [model.Beat(f'cn{host}', 'b', number, INTERVAL, 0.3, 0.2)
+        told = [message.Beat(f'cn{host}', 'b', number, INTERVAL, 0.3, 0.2)
                 for host in range(HOSTS)]
         began = time.process_time()
         for index, beat in enumerate(told):
@@ -341,9 +340,9 @@ def _limits(figures: dict[str, float], bus: bool) -> str:
 
 def _body(host: int, number: int) -> bytes:
     """A beat as oslo.messaging puts it on the bus."""
-    beat = model.Beat(f'cn{host}', f'{host:016x}', number, INTERVAL, 0.312, 0.207,
+    beat = message.Beat(f'cn{host}', f'{host:016x}', number, INTERVAL, 0.312, 0.207,
                       kernel=f'{host:036x}', running=f'{host:016x}')
-    return beats.wrap('beat', {'beat': beats.encode(beat)})
+    return message.wrap('beat', {'beat': message.encode(beat)})
 
 
 def _tick(monitor: monitors.Monitor, seconds: float) -> None:

@@ -17,11 +17,6 @@ HELD = 'held'
 
 HOST_STATES = (TRUSTED, HELD, SUSPECTED, FENCED)
 
-# Kinds of goodbye of a host: only nova-compute was stopped, and the guests go on; or the system is
-# going down, and the guests with it.
-SERVICE = 'service'
-SYSTEM = 'system'
-
 # What an operator may say of a host.
 SUSPECT = 'suspect'
 CLEAR = 'clear'
@@ -57,46 +52,13 @@ OUTCOMES = (RECOVERED, PRIMARY, RESTARTED, EVACUATED, ABORTED, FAILED)
 
 
 @dataclasses.dataclass(frozen=True)
-class Beat:
-    """What a host says of itself, several times a second.
-
-    :ivar boot: another one after each start of nova-compute
-    :ivar number: counts from 0 after each start
-    :ivar interval: seconds until the next one
-    :ivar libvirt_age: seconds since libvirt has answered; None if that is not looked at
-    :ivar storage_age: seconds since Ceph has answered; None if that is not looked at
-    :ivar ended: UUIDs of servers whose domain has crashed or panicked lately
-    :ivar ready: ids of backups on it that have become ready lately
-    :ivar leaving: nova-compute is being stopped: its silence means nothing for a while
-    :ivar goodbye: why, in a beat that is leaving: ``SERVICE`` or ``SYSTEM``; empty for the former
-    :ivar kernel: another one after each boot of the host; empty from a host that does not say it
-    :ivar running: digest of the UUIDs of the domains that run; empty until libvirt has answered
-    :ivar domains: these UUIDs, in a beat now and then and after each change; None in the others
-    """
-
-    host: str
-    boot: str
-    number: int
-    interval: float
-    libvirt_age: float | None = None
-    storage_age: float | None = None
-    ended: tuple[str, ...] = ()
-    ready: tuple[str, ...] = ()
-    leaving: bool = False
-    kernel: str = ''
-    running: str = ''
-    domains: tuple[str, ...] | None = None
-    goodbye: str = ''
-
-
-@dataclasses.dataclass(frozen=True)
 class Host:
     """A host, as all engines see it.
 
     :ivar generation: changes with each change; what is written is conditional on it
     :ivar why: the evidence for which it is suspected: kind, words, time
     :ivar word: what an operator said: ``SUSPECT``, ``CLEAR`` or None
-    :ivar goodbye: ``SERVICE`` or ``SYSTEM`` if it said goodbye and was not heard since
+    :ivar goodbye: the kind of its goodbye if it said goodbye and was not heard since
     :ivar goodbye_at: when it did
     :ivar maintenance: why an operator works on it; None if nobody does
     :ivar held: why nothing is done about it, although an engine takes it for dead

@@ -22,7 +22,7 @@ from oslo_log import log as logging
 from specreds_nova import conf
 from specreds_nova import exception
 from specreds_nova import releases
-from specreds_nova.beats import pulse
+from specreds_nova.heartbeat import pulse
 from specreds_nova.virt import adoption
 from specreds_nova.virt import backups
 from specreds_nova.virt import box

@@ -14,10 +14,9 @@ import uuid
 from oslo_concurrency import processutils
 from oslo_log import log as logging
 
-from specreds_nova import beats
-from specreds_nova.beats import pulse
-from specreds_nova.beats import sending
-from specreds_nova.engine import model
+from specreds_nova.heartbeat import message
+from specreds_nova.heartbeat import pulse
+from specreds_nova.heartbeat import sender
 from specreds_nova.virt import probes
 
 LOG = logging.getLogger(__name__)
@@ -51,9 +50,9 @@ class Heartbeat(pulse.Pulse):
         self._asked = asked
         self._domains = _Domains(domains)
         self._ended, self._ready = _Lately(), _Lately()
-        self._sender = sending.Sender(conf)
+        self._sender = sender.Sender(conf)
         self._failing = False
-        self._goodbye = model.SERVICE
+        self._goodbye = message.SERVICE
 
     def start(self) -> None:
         """Begin, unless it is switched off; nothing is waited for."""
@@ -88,10 +87,10 @@ class Heartbeat(pulse.Pulse):
         self._send(self._next(leaving=True))
         self._sender.close()
 
-    def _next(self, leaving: bool = False) -> model.Beat:
+    def _next(self, leaving: bool = False) -> message.Beat:
         ages = {name: probe.age() for name, probe in self._asked.items()}
         running, domains = self._domains.said()
-        beat = model.Beat(
+        beat = message.Beat(
             host=self._host, boot=self._boot, number=self._number, interval=self._interval,
             libvirt_age=ages.get('libvirt'), storage_age=ages.get('storage'),
             ended=self._ended.all(), ready=self._ready.all(), leaving=leaving,
@@ -100,8 +99,8 @@ class Heartbeat(pulse.Pulse):
         self._number += 1
         return beat
 
-    def _send(self, beat: model.Beat) -> None:
-        error = self._sender.send('beat', beat=beats.encode(beat))
+    def _send(self, beat: message.Beat) -> None:
+        error = self._sender.send('beat', beat=message.encode(beat))
         if error is not None and not self._failing:
             LOG.warning('the heartbeat cannot be sent: %s', error)
         elif error is None and self._failing:
@@ -147,7 +146,7 @@ class _Domains:
         if domains is None:
             return '', None
         if domains != self._last:
-            self._last, self._digest, self._changed = domains, beats.digest(domains), now
+            self._last, self._digest, self._changed = domains, message.digest(domains), now
         if now - self._changed >= _CHANGED and now - self._listed < _LIST:
             return self._digest, None
         self._listed = now
@@ -160,8 +159,8 @@ def _why() -> str:
         state, _ = processutils.execute(*_SYSTEM_STATE, check_exit_code=False)
     except OSError:
         # There is no systemd.
-        return model.SERVICE
-    return model.SYSTEM if state.strip() == 'stopping' else model.SERVICE
+        return message.SERVICE
+    return message.SYSTEM if state.strip() == 'stopping' else message.SERVICE
 
 
 def _kernel() -> str:

@@ -10,7 +10,7 @@ import libvirt
 from oslo_log import log as logging
 
 from specreds_nova import conf as options
-from specreds_nova.beats import pulse
+from specreds_nova.heartbeat import pulse
 from specreds_nova.sentinel import conf as sentinel_conf
 
 try:

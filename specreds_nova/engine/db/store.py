@@ -74,7 +74,7 @@ class Store:
     def leave(self, name: str, goodbye: str | None, at: float | None) -> model.Host:
         """Note that a host said goodbye, or that it is heard again.
 
-        :param goodbye: ``model.SERVICE``, ``model.SYSTEM``, or None when it is heard again
+        :param goodbye: ``message.SERVICE``, ``message.SYSTEM``, or None when it is heard again
         :param at: when it was said, in seconds since the epoch; engines hear it a moment apart
         """
         while True:

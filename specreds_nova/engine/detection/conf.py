@@ -7,12 +7,12 @@ from typing import Any
 from oslo_config import cfg
 from oslo_config import types
 
-from specreds_nova.engine import model
 from specreds_nova.engine.detection import accrual
 from specreds_nova.engine.detection import gates
 from specreds_nova.engine.detection import listening
 from specreds_nova.engine.detection import monitor
 from specreds_nova.engine.detection import servers
+from specreds_nova.heartbeat import message
 
 _WEIGHTS = types.Dict(types.Float(min=0.0))
 
@@ -144,8 +144,8 @@ def monitor_settings(group: Any) -> monitor.Settings:
         weights=weights, clear_beats=group.clear_beats,
         libvirt_patience=group.libvirt_patience, storage_patience=group.storage_patience,
         evidence_lifetime=group.evidence_lifetime, flap_period=group.flap_period,
-        graces={model.SERVICE: group.goodbye_grace_service,
-                model.SYSTEM: group.goodbye_grace_system})
+        graces={message.SERVICE: group.goodbye_grace_service,
+                message.SYSTEM: group.goodbye_grace_system})
 
 
 def host_gates(group: Any) -> gates.Gates:

@@ -5,9 +5,9 @@ from typing import Any
 
 from oslo_log import log as logging
 
-from specreds_nova.beats import pulse
-from specreds_nova.beats import sending
 from specreds_nova.engine import ports
+from specreds_nova.heartbeat import pulse
+from specreds_nova.heartbeat import sender
 
 LOG = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ class Echo(pulse.Pulse):
         super().__init__('specreds-echo', conf.engine.echo_interval)
         self._engine = engine
         self._clock = clock
-        self._sender = sending.Sender(conf)
+        self._sender = sender.Sender(conf)
         self._failing = False
 
     def start(self) -> None:

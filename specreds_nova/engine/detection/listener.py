@@ -19,11 +19,11 @@ from oslo_log import log as logging
 import oslo_messaging as messaging
 from oslo_utils import uuidutils
 
-from specreds_nova import beats
-from specreds_nova.beats import rabbit
-from specreds_nova.beats import usual
 from specreds_nova.engine.detection import frames
 from specreds_nova.engine.detection import monitor as monitors
+from specreds_nova.heartbeat import fast_decode
+from specreds_nova.heartbeat import message
+from specreds_nova.heartbeat import rabbit
 
 LOG = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class Ears:
     :param engine: the name of this engine
     """
 
-    target = messaging.Target(namespace=beats.NAMESPACE, version=beats.VERSION)
+    target = messaging.Target(namespace=message.NAMESPACE, version=message.VERSION)
 
     def __init__(self, engine: str, monitor: monitors.Monitor) -> None:
         self._engine = engine
@@ -66,7 +66,7 @@ class Ears:
         """A host's beat."""
         del ctxt
         try:
-            found = beats.decode(beat)
+            found = message.decode(beat)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             self.complain(error)
         else:
@@ -80,12 +80,12 @@ class Ears:
 
     def hear(self, body: bytes) -> None:
         """A message as oslo.messaging puts it on the bus."""
-        beat = usual.read(body)
+        beat = fast_decode.read(body)
         if beat is not None:
             self._monitor.heard(beat)
             return
         try:
-            method, arguments = beats.unwrap(body)
+            method, arguments = message.unwrap(body)
             if method == 'beat':
                 told = arguments['beat']
             elif method == 'echo':
@@ -109,8 +109,8 @@ class _Rpc:
     """By oslo.messaging's server."""
 
     def __init__(self, conf: Any, engine: str, ears: Ears) -> None:
-        self._transport = beats.transport(conf)
-        target = messaging.Target(exchange=beats.EXCHANGE, topic=beats.TOPIC, server=engine)
+        self._transport = message.transport(conf)
+        target = messaging.Target(exchange=message.EXCHANGE, topic=message.TOPIC, server=engine)
         self._server = messaging.get_rpc_server(self._transport, target, [ears],
                                                 executor='threading')
 
@@ -171,7 +171,7 @@ class _Rabbit:
         channel.queue_bind(queue, rabbit.EXCHANGE)
         # An echo may come before the answer to this.
         channel.basic_consume(queue, no_ack=True,
-                              callback=lambda message: self._ears.hear(message.body))
+                              callback=lambda received: self._ears.hear(received.body))
 
     def _read(self, socket: Any) -> None:
         """Read from a connection until it fails.
@@ -197,6 +197,6 @@ def of(conf: Any, engine: str, monitor: monitors.Monitor) -> Listener:
     :param engine: the name of this engine, another one than that of all others
     """
     ears = Ears(engine, monitor)
-    url = beats.rabbit_url(conf)
+    url = message.rabbit_url(conf)
     return _Rpc(conf, engine, ears) if url is None else _Rabbit(conf, url, ears)
 

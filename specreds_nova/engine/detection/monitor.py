@@ -25,6 +25,7 @@ from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.detection import gates
 from specreds_nova.engine.detection import listening
 from specreds_nova.engine.detection import watched
+from specreds_nova.heartbeat import message
 
 LOG = logging.getLogger(__name__)
 
@@ -77,7 +78,7 @@ class Settings:
     doubt: float = 2.2
     together: float = 30.0
     graces: Mapping[str, float] = dataclasses.field(
-        default_factory=lambda: {model.SERVICE: 3600.0, model.SYSTEM: 300.0})
+        default_factory=lambda: {message.SERVICE: 3600.0, message.SYSTEM: 300.0})
 
 
 class Monitor:
@@ -104,7 +105,7 @@ class Monitor:
 
     # What is heard
 
-    def heard(self, beat: model.Beat) -> None:
+    def heard(self, beat: message.Beat) -> None:
         """Take a host's beat."""
         now = self._clock.now()
         at = self._listening.at(now)
@@ -308,7 +309,7 @@ class Monitor:
                 if host.accrual.last > latest:
                     host.accrual.pretend(latest)
 
-    def _ended(self, host: watched.Watched, beat: model.Beat, now: float) -> None:
+    def _ended(self, host: watched.Watched, beat: message.Beat, now: float) -> None:
         for server in host.ended(beat):
             crash = evidence.of(evidence.CRASH, server, now)
             if self._scales.enough([crash]):

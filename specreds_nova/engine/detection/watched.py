@@ -6,9 +6,9 @@ from collections.abc import Mapping
 import dataclasses
 from typing import Any
 
-from specreds_nova.engine import model
 from specreds_nova.engine.detection import accrual
 from specreds_nova.engine.detection import evidence
+from specreds_nova.heartbeat import message
 
 # Beats that come closer together than this share of the interval were held up on their way, and
 # may be of a host that has died since.
@@ -64,7 +64,7 @@ class Watched:
         self.name = name
         self.interval = interval
         self.accrual = accrual.Accrual(settings, at, interval)
-        self.beat: model.Beat | None = None
+        self.beat: message.Beat | None = None
         self.boot: str | None = None
         self.number = -1
         self.heard: float | None = None
@@ -96,7 +96,7 @@ class Watched:
         # The kernel that ran when the host was suspected last.
         self.suspected_kernel = ''
 
-    def hear(self, beat: model.Beat, at: float, now: float, learn: bool) -> bool:
+    def hear(self, beat: message.Beat, at: float, now: float, learn: bool) -> bool:
         """Take a beat; False if it is an old one.
 
         :param learn: whether the time since the one before means anything
@@ -125,7 +125,7 @@ class Watched:
         self.beat = beat
         self.heard = now
         self.leaving = beat.leaving
-        self.goodbye = (beat.goodbye or model.SERVICE) if beat.leaving else None
+        self.goodbye = (beat.goodbye or message.SERVICE) if beat.leaving else None
         self.goodbye_at = now if beat.leaving else None
         if beat.domains is not None:
             self.domains = beat.running, frozenset(beat.domains)
@@ -134,7 +134,7 @@ class Watched:
         self.doubted = False
         return True
 
-    def ended(self, beat: model.Beat) -> list[str]:
+    def ended(self, beat: message.Beat) -> list[str]:
         """Give the servers of a beat of which nobody has heard yet that they crashed."""
         new = [server for server in beat.ended if server not in self.crashed]
         # What is not told any more is over: the next crash of the server is another one.

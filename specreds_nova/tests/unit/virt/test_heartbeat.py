@@ -12,10 +12,9 @@ from oslo_config import fixture as config_fixture
 import rados
 import testtools
 
-from specreds_nova import beats
 from specreds_nova import conf as options
-from specreds_nova.beats import usual
-from specreds_nova.engine import model
+from specreds_nova.heartbeat import fast_decode
+from specreds_nova.heartbeat import message
 from specreds_nova.virt import heartbeat
 from specreds_nova.virt import probes
 
@@ -85,7 +84,7 @@ class HeartbeatTest(testtools.TestCase):
         options.register(self.conf.conf)
         self.conf.config(heartbeat_interval=0.01, heartbeat_probe_interval=0.1,
                          group='specreds')
-        self.useFixture(fixtures.MonkeyPatch('specreds_nova.beats.sending.Sender', Bus))
+        self.useFixture(fixtures.MonkeyPatch('specreds_nova.heartbeat.sender.Sender', Bus))
         self.useFixture(fixtures.MonkeyPatch(f'{__name__}.Bus.error', None))
 
     def beating(self, **asked: probes.Probe) -> heartbeat.Heartbeat:
@@ -96,7 +95,7 @@ class HeartbeatTest(testtools.TestCase):
     def test_beats(self) -> None:
         self.beating().start()
         self.wait_for_bus().wait(3)
-        found = [beats.decode(told) for told in Bus.made.beats[:3]]
+        found = [message.decode(told) for told in Bus.made.beats[:3]]
         self.assertEqual([0, 1, 2], [beat.number for beat in found])
         self.assertEqual([('node1', found[0].boot, 0.01, False)] * 3,
                          [(beat.host, beat.boot, beat.interval, beat.leaving) for beat in found])
@@ -108,8 +107,9 @@ class HeartbeatTest(testtools.TestCase):
         beating = heartbeat.Heartbeat(nova.conf.CONF, 'node1', asked, frozenset)
         beating._domains.said()
         beating._domains._changed = float('-inf')
-        told = beats.encode(beating._next())
-        self.assertEqual(beats.decode(told), usual.read(beats.wrap('beat', {'beat': told})))
+        told = message.encode(beating._next())
+        self.assertEqual(message.decode(told),
+                         fast_decode.read(message.wrap('beat', {'beat': told})))
 
     def wait_for_bus(self) -> Bus:
         for _ in range(1000):
@@ -130,8 +130,8 @@ class HeartbeatTest(testtools.TestCase):
 
     def test_says_why_it_leaves(self) -> None:
         answers: tuple[tuple[Any, str], ...] = (
-            ([('stopping\n', '')], model.SYSTEM), ([('running\n', '')], model.SERVICE),
-            (FileNotFoundError('no systemd'), model.SERVICE))
+            ([('stopping\n', '')], message.SYSTEM), ([('running\n', '')], message.SERVICE),
+            (FileNotFoundError('no systemd'), message.SERVICE))
         for answer, expected in answers:
             with mock.patch('oslo_concurrency.processutils.execute', side_effect=answer):
                 beating = self.beating()
@@ -173,10 +173,10 @@ class HeartbeatTest(testtools.TestCase):
         beating = self.beating()
         beating.ready('recovery-1')
         beating.ready('recovery-2')
-        told = beats.encode(beating._next())
-        self.assertEqual(('recovery-1', 'recovery-2'), beats.decode(told).ready)
+        told = message.encode(beating._next())
+        self.assertEqual(('recovery-1', 'recovery-2'), message.decode(told).ready)
         with mock.patch('time.monotonic', return_value=1e12):
-            self.assertNotIn('ready', beats.encode(beating._next()))
+            self.assertNotIn('ready', message.encode(beating._next()))
 
     def test_what_cannot_be_sent_is_forgotten(self) -> None:
         beating = self.beating()
@@ -264,7 +264,7 @@ class ProbeTest(testtools.TestCase):
         self.libvirt().listAllDomains.return_value = [mock.Mock(UUIDString=lambda: 'server-1')]
         beating._asked['libvirt'].beat()
         said = beating._next()
-        self.assertEqual((beats.digest(['server-1']), ('server-1',)),
+        self.assertEqual((message.digest(['server-1']), ('server-1',)),
                          (said.running, said.domains))
 
     def test_domains_are_listed_now_and_then(self) -> None:

@@ -3,6 +3,7 @@
 
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
+from specreds_nova.heartbeat import message
 from specreds_nova.tests.unit.engine.db import base
 
 _WHY = ({'kind': 'heartbeat', 'words': 'silent for 0.9 s', 'time': 999.5},)
@@ -70,8 +71,8 @@ class HostsTest(base.StoreTest):
     def test_goodbye(self) -> None:
         for at in (1000.0, 1000.2):
             # Engines hear it a moment apart.
-            found = self.store.leave('node1', model.SYSTEM, at)
-            self.assertEqual((model.SYSTEM, 1000.0), (found.goodbye, found.goodbye_at))
+            found = self.store.leave('node1', message.SYSTEM, at)
+            self.assertEqual((message.SYSTEM, 1000.0), (found.goodbye, found.goodbye_at))
         self.assertEqual(found, self.store.host('node1'))
         found = self.store.leave('node1', None, None)
         self.assertEqual((None, None), (found.goodbye, found.goodbye_at))

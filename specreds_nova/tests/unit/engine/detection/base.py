@@ -7,9 +7,9 @@ from typing import Any
 
 import testtools
 
-from specreds_nova.engine import model
 from specreds_nova.engine.detection import gates
 from specreds_nova.engine.detection import monitor
+from specreds_nova.heartbeat import message
 from specreds_nova.tests.unit.engine import clock as clocks
 
 INTERVAL = 0.2
@@ -68,9 +68,9 @@ class Node:
     alive: bool = True
     more: dict[str, Any] = dataclasses.field(default_factory=dict)
 
-    def beat(self, **more: Any) -> model.Beat:
+    def beat(self, **more: Any) -> message.Beat:
         """The next beat."""
-        beat = model.Beat(self.name, self.boot, self.number, INTERVAL, **{**self.more, **more})
+        beat = message.Beat(self.name, self.boot, self.number, INTERVAL, **{**self.more, **more})
         self.number += 1
         return beat
 
@@ -99,7 +99,7 @@ class CloudTestCase(testtools.TestCase):
         self.broker = True
         # While the engine stands still, what is sent to it waits.
         self.frozen = False
-        self._waiting: list[model.Beat | float] = []
+        self._waiting: list[message.Beat | float] = []
         self._count = 0
         self.run_for(10)
 
@@ -136,14 +136,14 @@ class CloudTestCase(testtools.TestCase):
     def _due(self, interval: float, offset: float = 0.0) -> bool:
         return (self._count - round(offset / _STEP)) % round(interval / _STEP) == 0
 
-    def _send(self, what: model.Beat | float) -> None:
+    def _send(self, what: message.Beat | float) -> None:
         if self.broker:
             self._waiting.append(what)
 
     def _deliver(self) -> None:
         waiting, self._waiting = self._waiting, []
         for what in waiting:
-            if isinstance(what, model.Beat):
+            if isinstance(what, message.Beat):
                 self.monitor.heard(what)
             else:
                 self.monitor.echo(what)

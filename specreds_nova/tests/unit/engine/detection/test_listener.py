@@ -13,31 +13,30 @@ from oslo_config import fixture as config_fixture
 from oslo_messaging import conffixture
 import testtools
 
-from specreds_nova import beats
-from specreds_nova.beats import rabbit
-from specreds_nova.beats import sending
-from specreds_nova.engine import model
 from specreds_nova.engine.detection import conf
 from specreds_nova.engine.detection import echo
 from specreds_nova.engine.detection import listener
+from specreds_nova.heartbeat import message
+from specreds_nova.heartbeat import rabbit
+from specreds_nova.heartbeat import sender as senders
 
-_BEAT = model.Beat('cn1', 'b1', 7, 0.2, libvirt_age=0.1, ended=('s1',))
+_BEAT = message.Beat('cn1', 'b1', 7, 0.2, libvirt_age=0.1, ended=('s1',))
 _PATIENCE = 30.0
 
 
 def _on_bus(method: str, **arguments: Any) -> bytes:
-    return beats.wrap(method, arguments)
+    return message.wrap(method, arguments)
 
 
 class Monitor:
     """Remembers what it is told."""
 
     def __init__(self) -> None:
-        self.beats: list[model.Beat] = []
+        self.beats: list[message.Beat] = []
         self.echoes: list[float] = []
         self.told = threading.Condition()
 
-    def heard(self, beat: model.Beat) -> None:
+    def heard(self, beat: message.Beat) -> None:
         """Take a beat."""
         with self.told:
             self.beats.append(beat)
@@ -65,17 +64,17 @@ class EarsTest(testtools.TestCase):
         self.ears = listener.Ears('e1', cast(Any, self.monitor))
 
     def test_beat(self) -> None:
-        self.ears.hear(_on_bus('beat', beat=beats.encode(_BEAT)))
+        self.ears.hear(_on_bus('beat', beat=message.encode(_BEAT)))
         self.assertEqual([_BEAT], self.monitor.beats)
 
     def test_beat_of_a_newer_host(self) -> None:
-        self.ears.hear(_on_bus('beat', beat={**beats.encode(_BEAT), 'weather': 'fine'}))
+        self.ears.hear(_on_bus('beat', beat={**message.encode(_BEAT), 'weather': 'fine'}))
         self.assertEqual([_BEAT], self.monitor.beats)
 
     def test_beat_of_an_older_host(self) -> None:
         self.ears.hear(_on_bus('beat', beat={'host': 'cn1', 'boot': 'b', 'number': 0,
                                              'interval': 0.2}))
-        self.assertEqual([model.Beat('cn1', 'b', 0, 0.2)], self.monitor.beats)
+        self.assertEqual([message.Beat('cn1', 'b', 0, 0.2)], self.monitor.beats)
 
     def test_echo(self) -> None:
         self.ears.hear(_on_bus('echo', engine='e1', sent=12.5))
@@ -83,7 +82,7 @@ class EarsTest(testtools.TestCase):
         self.assertEqual([12.5], self.monitor.echoes)
 
     def test_anything_else(self) -> None:
-        told = beats.encode(_BEAT)
+        told = message.encode(_BEAT)
         for body in (b'', b'\xff\xfe', b'[]', b'{}', b'null', _on_bus('beat'), _on_bus('other'),
                      _on_bus('beat', beat=None), _on_bus('beat', beat=[]),
                      _on_bus('beat', beat={}), _on_bus('echo', engine='e1'),
@@ -110,11 +109,11 @@ class BusTest(testtools.TestCase):
         self.addCleanup(heard.stop)
 
     def test_beat(self) -> None:
-        sender = sending.Sender(cfg.CONF)
+        sender = senders.Sender(cfg.CONF)
         self.addCleanup(sender.close)
         # This bus drops what comes before its server's thread has asked for the first time.
         for _ in range(int(_PATIENCE)):
-            self.assertIsNone(sender.send('beat', beat=beats.encode(_BEAT)))
+            self.assertIsNone(sender.send('beat', beat=message.encode(_BEAT)))
             with contextlib.suppress(AssertionError):
                 self.monitor.wait(lambda: self.monitor.beats, 1.0)
                 break
@@ -185,7 +184,7 @@ class RabbitTest(testtools.TestCase):
         self.listen()
         self.monitor.wait(lambda: self.brokers)
         channel = self.connections[0].default_channel
-        self.deliver(_on_bus('beat', beat=beats.encode(_BEAT)))
+        self.deliver(_on_bus('beat', beat=message.encode(_BEAT)))
         self.monitor.wait(lambda: self.monitor.beats == [_BEAT])
         self.assertTrue(channel.basic_consume.call_args.kwargs['no_ack'])
         self.assertTrue(channel.queue_declare.call_args.kwargs['exclusive'])
@@ -200,6 +199,6 @@ class RabbitTest(testtools.TestCase):
             self.monitor.wait(lambda: len(self.brokers) == 1)
             self.brokers[0].close()
             self.monitor.wait(lambda: len(self.brokers) == 2)
-            self.deliver(_on_bus('beat', beat=beats.encode(_BEAT)))
+            self.deliver(_on_bus('beat', beat=message.encode(_BEAT)))
             self.monitor.wait(lambda: self.monitor.beats == [_BEAT])
         self.connections[0].collect.assert_called_once_with()

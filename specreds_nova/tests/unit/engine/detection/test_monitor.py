@@ -11,6 +11,7 @@ from specreds_nova.engine import model
 from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.detection import listening
 from specreds_nova.engine.detection import monitor
+from specreds_nova.heartbeat import message
 from specreds_nova.tests.unit.engine.detection import base
 
 
@@ -185,8 +186,8 @@ class SilenceTest(base.CloudTestCase):
         self.monitor.heard(node.beat(leaving=True, **more))
 
     def test_silence_counts_some_time_after_a_goodbye(self) -> None:
-        self.goodbye('cn2', goodbye=model.SYSTEM)
-        self.goodbye('cn3', goodbye=model.SERVICE)
+        self.goodbye('cn2', goodbye=message.SYSTEM)
+        self.goodbye('cn3', goodbye=message.SERVICE)
         self.run_for(299)
         self.assertEqual(set(), self.suspected())
         self.run_for(2)
@@ -204,7 +205,7 @@ class SilenceTest(base.CloudTestCase):
         node.more = {'storage_age': 6.0}
         self.run_for(2)
         self.assertEqual({'cn2'}, self.suspected())
-        self.goodbye('cn2', goodbye=model.SYSTEM)
+        self.goodbye('cn2', goodbye=message.SYSTEM)
         self.run_for(10)
         self.assertEqual({'cn2'}, self.suspected())
         node.alive, node.boot, node.number, node.more = True, 'b2', 0, {}
@@ -219,14 +220,14 @@ class SilenceTest(base.CloudTestCase):
         node.alive, node.boot, node.number = True, 'b2', 0
         self.run_for(1)
         told = [arguments for _, name, arguments in self.witness.told if name == 'left']
-        self.assertEqual([('cn2', model.SERVICE), ('cn2', None)], [one[:2] for one in told])
+        self.assertEqual([('cn2', message.SERVICE), ('cn2', None)], [one[:2] for one in told])
         self.assertAlmostEqual(at, told[0][2], delta=0.1)
 
     def test_goodbye_to_an_engine_that_was_started_again(self) -> None:
         said = self.clock.now() - 100.0
         self.monitor.expect(['cn8', 'cn9'])
-        self.monitor.left('cn8', model.SYSTEM, said)
-        self.monitor.left('cn9', model.SERVICE, said)
+        self.monitor.left('cn8', message.SYSTEM, said)
+        self.monitor.left('cn9', message.SERVICE, said)
         self.run_for(150)
         self.assertEqual([], self.witness.names('suspected'))
         self.run_for(60)

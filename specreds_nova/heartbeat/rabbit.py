@@ -14,9 +14,9 @@ from urllib import parse
 from kombu import connection as kombu
 import oslo_messaging as messaging
 
-from specreds_nova import beats
+from specreds_nova.heartbeat import message
 
-EXCHANGE = f'{beats.TOPIC}_fanout'
+EXCHANGE = f'{message.TOPIC}_fanout'
 
 # Seconds that a broker may take to let somebody in, and to take a message.
 _CONNECT = 3.0
@@ -85,10 +85,10 @@ class Publisher:
             if self._channel is None:
                 self._channel = self._open.enter_context(
                     self._brokers.connected()).default_channel
-            message = self._channel.prepare_message(
-                beats.wrap(method, arguments), content_type='application/json',
+            prepared = self._channel.prepare_message(
+                message.wrap(method, arguments), content_type='application/json',
                 content_encoding='utf-8', properties={'delivery_mode': 1})
-            self._channel.basic_publish_confirm(message, exchange=EXCHANGE,
+            self._channel.basic_publish_confirm(prepared, exchange=EXCHANGE,
                                                 confirm_timeout=_CONFIRM)
         except Exception:
             self.close()

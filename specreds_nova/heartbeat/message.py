@@ -12,8 +12,6 @@ from typing import Any
 
 import oslo_messaging as messaging
 
-from specreds_nova.engine import model
-
 EXCHANGE = 'specreds'
 TOPIC = 'specreds-heartbeats'
 NAMESPACE = 'specreds'
@@ -21,8 +19,47 @@ VERSION = '1.0'
 # Seconds between two beats that nobody would call that any more.
 LONGEST = 3600
 
+# Kinds of goodbye of a host: only nova-compute was stopped, and the guests go on; or the system is
+# going down, and the guests with it.
+SERVICE = 'service'
+SYSTEM = 'system'
+
+
+@dataclasses.dataclass(frozen=True)
+class Beat:
+    """What a host says of itself, several times a second.
+
+    :ivar boot: another one after each start of nova-compute
+    :ivar number: counts from 0 after each start
+    :ivar interval: seconds until the next one
+    :ivar libvirt_age: seconds since libvirt has answered; None if that is not looked at
+    :ivar storage_age: seconds since Ceph has answered; None if that is not looked at
+    :ivar ended: UUIDs of servers whose domain has crashed or panicked lately
+    :ivar ready: ids of backups on it that have become ready lately
+    :ivar leaving: nova-compute is being stopped: its silence means nothing for a while
+    :ivar goodbye: why, in a beat that is leaving: ``SERVICE`` or ``SYSTEM``; empty for the former
+    :ivar kernel: another one after each boot of the host; empty from a host that does not say it
+    :ivar running: digest of the UUIDs of the domains that run; empty until libvirt has answered
+    :ivar domains: these UUIDs, in a beat now and then and after each change; None in the others
+    """
+
+    host: str
+    boot: str
+    number: int
+    interval: float
+    libvirt_age: float | None = None
+    storage_age: float | None = None
+    ended: tuple[str, ...] = ()
+    ready: tuple[str, ...] = ()
+    leaving: bool = False
+    kernel: str = ''
+    running: str = ''
+    domains: tuple[str, ...] | None = None
+    goodbye: str = ''
+
+
 _NO = object()
-_DEFAULTS = {field.name: field.default for field in dataclasses.fields(model.Beat)}
+_DEFAULTS = {field.name: field.default for field in dataclasses.fields(Beat)}
 _FIELDS = frozenset(_DEFAULTS)
 # Tuples, which are lists on the bus.
 _LISTS = ('ended', 'ready', 'domains')
@@ -33,7 +70,7 @@ def digest(domains: Iterable[str]) -> str:
     return hashlib.blake2b(' '.join(sorted(domains)).encode(), digest_size=8).hexdigest()
 
 
-def encode(beat: model.Beat) -> dict[str, Any]:
+def encode(beat: Beat) -> dict[str, Any]:
     """Give a beat as it is sent: as short as it can be, as engines read many of them."""
     told = {name: value for name, value in vars(beat).items() if value != _DEFAULTS.get(name, _NO)}
     for name in _LISTS:
@@ -42,14 +79,14 @@ def encode(beat: model.Beat) -> dict[str, Any]:
     return told
 
 
-def decode(told: Mapping[str, Any]) -> model.Beat:
+def decode(told: Mapping[str, Any]) -> Beat:
     """Give a beat that was received; fields that a newer host may send are left out.
 
     :raises ValueError, TypeError, KeyError: it is none
     """
     if not told.keys() <= _FIELDS:
         told = {name: value for name, value in told.items() if name in _FIELDS}
-    beat = model.Beat(**told)
+    beat = Beat(**told)
     if not (isinstance(beat.host, str) and isinstance(beat.boot, str)
             and isinstance(beat.number, int) and 0 < beat.interval < LONGEST):
         raise ValueError(f'{beat} is no beat')

@@ -7,8 +7,7 @@ as long to find them as one pattern does. Whatever is not as usual does not matc
 
 import re
 
-from specreds_nova import beats
-from specreds_nova.engine import model
+from specreds_nova.heartbeat import message
 
 _WORD = rb'([ !#-\[\]-~]+)'
 _COUNT = rb'(0|[1-9]\d{0,17})'
@@ -17,8 +16,9 @@ _SECONDS = rb'((?:0|[1-9]\d{0,8})\.\d{1,9})'
 
 def _pattern() -> re.Pattern[bytes]:
     """Make it of a beat as it is sent, so that there is one place that says how that is."""
-    beat = model.Beat('HOST', 'BOOT', 1111, 22.25, 33.25, 44.25, kernel='KERNEL', running='DIGEST')
-    text = re.escape(beats.wrap('beat', {'beat': beats.encode(beat)}))
+    beat = message.Beat('HOST', 'BOOT', 1111, 22.25, 33.25, 44.25, kernel='KERNEL',
+                        running='DIGEST')
+    text = re.escape(message.wrap('beat', {'beat': message.encode(beat)}))
     for value, found in ((b'HOST', _WORD), (b'BOOT', _WORD), (b'1111', _COUNT),
                          (b'22.25', _SECONDS), (b'33.25', _SECONDS), (b'44.25', _SECONDS),
                          (b'KERNEL', _WORD), (b'DIGEST', _WORD)):
@@ -29,14 +29,14 @@ def _pattern() -> re.Pattern[bytes]:
 _match = _pattern().fullmatch
 
 
-def read(body: bytes) -> model.Beat | None:
+def read(body: bytes) -> message.Beat | None:
     """Give the beat that a message is, if it is one and a usual one."""
     found = _match(body)
     if found is None:
         return None
     host, boot, number, interval, libvirt_age, storage_age, kernel, running = found.groups()
     seconds = float(interval)
-    if not 0 < seconds < beats.LONGEST:
+    if not 0 < seconds < message.LONGEST:
         return None
-    return model.Beat(host.decode(), boot.decode(), int(number), seconds, float(libvirt_age),
+    return message.Beat(host.decode(), boot.decode(), int(number), seconds, float(libvirt_age),
                       float(storage_age), kernel=kernel.decode(), running=running.decode())

@@ -7,12 +7,11 @@ import hypothesis
 from hypothesis import strategies as st
 import testtools
 
-from specreds_nova import beats
-from specreds_nova.engine import model
+from specreds_nova.heartbeat import message
 
 _ages = st.none() | st.floats(0.0, 1e6)
 _beats = st.builds(
-    model.Beat, host=st.text(min_size=1), boot=st.text(min_size=1), number=st.integers(0),
+    message.Beat, host=st.text(min_size=1), boot=st.text(min_size=1), number=st.integers(0),
     interval=st.floats(0.01, 3599), libvirt_age=_ages, storage_age=_ages,
     ended=st.lists(st.text()).map(tuple), leaving=st.booleans(), kernel=st.text(),
     running=st.text(), domains=st.none() | st.lists(st.text()).map(tuple))
@@ -22,17 +21,17 @@ class BeatsTest(testtools.TestCase):
     """What a host says is what an engine hears."""
 
     @hypothesis.given(_beats)
-    def test_round_trip(self, beat: model.Beat) -> None:
-        self.assertEqual(beat, beats.decode(json.loads(json.dumps(beats.encode(beat)))))
+    def test_round_trip(self, beat: message.Beat) -> None:
+        self.assertEqual(beat, message.decode(json.loads(json.dumps(message.encode(beat)))))
 
     def test_what_goes_without_saying_is_not_said(self) -> None:
         self.assertEqual({'host': 'cn1', 'boot': 'b', 'number': 0, 'interval': 0.2},
-                         beats.encode(model.Beat('cn1', 'b', 0, 0.2)))
+                         message.encode(message.Beat('cn1', 'b', 0, 0.2)))
 
     def test_host_that_does_not_say_what_runs(self) -> None:
-        beat = beats.decode({'host': 'cn1', 'boot': 'b', 'number': 0, 'interval': 0.2})
+        beat = message.decode({'host': 'cn1', 'boot': 'b', 'number': 0, 'interval': 0.2})
         self.assertEqual(('', '', None), (beat.kernel, beat.running, beat.domains))
 
     def test_digest_is_of_the_set(self) -> None:
-        self.assertEqual(beats.digest(['b', 'a']), beats.digest(['a', 'b']))
-        self.assertNotEqual(beats.digest(['a']), beats.digest([]))
+        self.assertEqual(message.digest(['b', 'a']), message.digest(['a', 'b']))
+        self.assertNotEqual(message.digest(['a']), message.digest([]))

@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 import oslo_messaging as messaging
 
-from specreds_nova import beats
-from specreds_nova.beats import rabbit
+from specreds_nova.heartbeat import message
+from specreds_nova.heartbeat import rabbit
 
 # Seconds between two attempts while the broker is away: less than engines wait for hosts then.
 _AGAIN = 1.0
@@ -62,9 +62,10 @@ class _Oslo:
     """By a client of oslo.messaging."""
 
     def __init__(self, conf: Any) -> None:
-        self._transport = beats.transport(conf)
-        target = messaging.Target(exchange=beats.EXCHANGE, topic=beats.TOPIC,
-                                  namespace=beats.NAMESPACE, version=beats.VERSION, fanout=True)
+        self._transport = message.transport(conf)
+        target = messaging.Target(exchange=message.EXCHANGE, topic=message.TOPIC,
+                                  namespace=message.NAMESPACE, version=message.VERSION,
+                                  fanout=True)
         # Nothing is sent twice: the next one is newer.
         self._client = messaging.get_rpc_client(self._transport, target, retry=0)
 
@@ -79,5 +80,5 @@ class _Oslo:
 
 def of(conf: Any) -> Bus:
     """Give what messages are sent by, for the broker that is configured; nothing is sent yet."""
-    url = beats.rabbit_url(conf)
+    url = message.rabbit_url(conf)
     return _Oslo(conf) if url is None else rabbit.Publisher(rabbit.Brokers(conf, url))

@@ -8,65 +8,64 @@ import hypothesis
 from hypothesis import strategies as st
 import testtools
 
-from specreds_nova import beats
-from specreds_nova.beats import usual
-from specreds_nova.engine import model
+from specreds_nova.heartbeat import fast_decode
+from specreds_nova.heartbeat import message
 
 _SAID: Any = {'kernel': '0b7f3d1c-5a2e-4c68-9d10-6f4b2a8e7c95', 'running': '00ff00ff00ff00ff'}
-_BEAT = model.Beat('cn1', '0123abcd', 7, 0.2, 0.3, 0.104, **_SAID)
+_BEAT = message.Beat('cn1', '0123abcd', 7, 0.2, 0.3, 0.104, **_SAID)
 _words = st.sampled_from(['cn1', 'cn-1.example.org', 'c n', '"', '\\', 'ü', '\n', '']) | st.text()
 _seconds = st.one_of(
     st.floats(0.0, 1e6).map(lambda value: round(value, 3)), st.floats(), st.integers(),
     st.sampled_from([0.2, 1.0, 1e-7, 1e22, -0.0]))
 _beats = st.builds(
-    model.Beat, host=_words, boot=_words, number=st.integers(), interval=_seconds,
+    message.Beat, host=_words, boot=_words, number=st.integers(), interval=_seconds,
     libvirt_age=st.none() | _seconds, storage_age=st.none() | _seconds,
     ended=st.lists(st.text(), max_size=2).map(tuple),
     ready=st.lists(st.text(), max_size=2).map(tuple), leaving=st.booleans(), kernel=_words,
     running=_words, domains=st.none() | st.lists(st.text(), max_size=2).map(tuple))
 
 
-def _on_bus(beat: model.Beat) -> bytes:
-    return beats.wrap('beat', {'beat': beats.encode(beat)})
+def _on_bus(beat: message.Beat) -> bytes:
+    return message.wrap('beat', {'beat': message.encode(beat)})
 
 
 class UsualTest(testtools.TestCase):
     """A message either is read, or is left to JSON."""
 
     def test_a_usual_beat_is_read(self) -> None:
-        self.assertEqual(_BEAT, usual.read(_on_bus(_BEAT)))
+        self.assertEqual(_BEAT, fast_decode.read(_on_bus(_BEAT)))
 
     @hypothesis.given(number=st.integers(0, 10**17), interval=st.integers(1, 3_599_000),
                       ages=st.tuples(st.integers(0, 10**9), st.integers(0, 10**9)))
     def test_so_is_every_one_of_a_host_that_is_well(self, number: int, interval: int,
                                                     ages: tuple[int, int]) -> None:
         libvirt, storage = ages
-        beat = model.Beat('cn1', 'b', number, interval / 1000, libvirt / 1000, storage / 1000,
+        beat = message.Beat('cn1', 'b', number, interval / 1000, libvirt / 1000, storage / 1000,
                           **_SAID)
-        self.assertEqual(beat, usual.read(_on_bus(beat)))
+        self.assertEqual(beat, fast_decode.read(_on_bus(beat)))
 
     @hypothesis.given(_beats)
-    @hypothesis.example(model.Beat('cn1', 'b', 7, 3600.0, 0.1, 0.1, **_SAID))
-    @hypothesis.example(model.Beat('cn1', 'b', 7, 0.0, 0.1, 0.1, **_SAID))
-    def test_what_is_read_is_what_json_gives(self, beat: model.Beat) -> None:
+    @hypothesis.example(message.Beat('cn1', 'b', 7, 3600.0, 0.1, 0.1, **_SAID))
+    @hypothesis.example(message.Beat('cn1', 'b', 7, 0.0, 0.1, 0.1, **_SAID))
+    def test_what_is_read_is_what_json_gives(self, beat: message.Beat) -> None:
         body = _on_bus(beat)
-        read = usual.read(body)
+        read = fast_decode.read(body)
         if read is not None:
-            self.assertEqual(beats.decode(beats.unwrap(body)[1]['beat']), read)
+            self.assertEqual(message.decode(message.unwrap(body)[1]['beat']), read)
 
     @hypothesis.given(st.integers(0, len(_on_bus(_BEAT)) - 1), st.binary(max_size=3))
     def test_what_was_damaged_is_no_other_beat_than_json_gives(self, at: int,
                                                               put: bytes) -> None:
         whole = _on_bus(_BEAT)
         body = whole[:at] + put + whole[at + 1:]
-        read = usual.read(body)
+        read = fast_decode.read(body)
         if read is not None:
-            self.assertEqual(beats.decode(beats.unwrap(body)[1]['beat']), read)
+            self.assertEqual(message.decode(message.unwrap(body)[1]['beat']), read)
 
     def test_what_is_said_beside_it_is_left_to_json(self) -> None:
         unusual: tuple[dict[str, Any], ...] = (
             {'ended': ('s1',)}, {'leaving': True}, {'domains': ()},
             {'libvirt_age': None}, {'kernel': ''})
         for more in unusual:
-            self.assertIsNone(usual.read(_on_bus(dataclasses.replace(_BEAT, **more))))
-        self.assertIsNone(usual.read(beats.wrap('echo', {'engine': 'e', 'sent': 1.5})))
+            self.assertIsNone(fast_decode.read(_on_bus(dataclasses.replace(_BEAT, **more))))
+        self.assertIsNone(fast_decode.read(message.wrap('echo', {'engine': 'e', 'sent': 1.5})))

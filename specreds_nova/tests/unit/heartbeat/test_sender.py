@@ -12,9 +12,9 @@ from oslo_messaging import conffixture
 from oslo_messaging._drivers import common
 import testtools
 
-from specreds_nova import beats
-from specreds_nova.beats import rabbit
-from specreds_nova.beats import sending
+from specreds_nova.heartbeat import message
+from specreds_nova.heartbeat import rabbit
+from specreds_nova.heartbeat import sender as senders
 
 
 class SenderTest(testtools.TestCase):
@@ -24,10 +24,10 @@ class SenderTest(testtools.TestCase):
         super().setUp()
         self.bus = mock.Mock()
         self.made = mock.Mock(return_value=self.bus)
-        self.useFixture(fixtures.MonkeyPatch('specreds_nova.beats.sending.of', self.made))
+        self.useFixture(fixtures.MonkeyPatch('specreds_nova.heartbeat.sender.of', self.made))
         self.now = 0.0
         self.useFixture(fixtures.MonkeyPatch('time.monotonic', lambda: self.now))
-        self.sender = sending.Sender(None)
+        self.sender = senders.Sender(None)
 
     def test_sends(self) -> None:
         self.assertIsNone(self.sender.send('beat', beat={}))
@@ -86,7 +86,7 @@ class RabbitTest(testtools.TestCase):
         return [call.args[0] for call in self.made.call_args_list]
 
     def test_each_is_tried_in_turn(self) -> None:
-        bus = sending.of(cfg.CONF)
+        bus = senders.of(cfg.CONF)
         self.assertEqual([], self.addresses())
         for _ in range(3):
             bus.cast('beat', {'beat': {}})
@@ -98,42 +98,42 @@ class RabbitTest(testtools.TestCase):
         self.assertEqual([first, second, first], self.addresses())
 
     def test_cannot_connect(self) -> None:
-        bus = sending.of(cfg.CONF)
+        bus = senders.of(cfg.CONF)
         with mock.patch.object(rabbit.Brokers, 'connected', side_effect=OSError('refused')):
             self.assertRaises(OSError, bus.cast, 'beat', {})
         bus.cast('beat', {})
         self.assertEqual(1, len(self.connections))
 
     def test_broker_has_to_confirm(self) -> None:
-        sending.of(cfg.CONF).cast('beat', {'beat': {'host': 'cn1'}})
+        senders.of(cfg.CONF).cast('beat', {'beat': {'host': 'cn1'}})
         channel = self.connections[0].default_channel
         [call] = channel.basic_publish_confirm.call_args_list
         self.assertEqual('specreds-heartbeats_fanout', call.kwargs['exchange'])
         self.assertGreater(call.kwargs['confirm_timeout'], 0)
         self.assertEqual(('beat', {'beat': {'host': 'cn1'}}),
-                         beats.unwrap(channel.prepare_message.call_args.args[0]))
+                         message.unwrap(channel.prepare_message.call_args.args[0]))
 
     def test_tls(self) -> None:
         self.conf.config(ssl=True, ssl_ca_file='/ca.pem', group='oslo_messaging_rabbit')
-        sending.of(cfg.CONF).cast('beat', {})
+        senders.of(cfg.CONF).cast('beat', {})
         self.assertEqual({'ca_certs': '/ca.pem', 'cert_reqs': 'required'},
                          self.made.call_args.kwargs['ssl'])
 
     def test_address_of_version_6(self) -> None:
         self.url.transport_url = 'rabbit://a:b@[fd00::1]'
-        sending.of(cfg.CONF).cast('beat', {})
+        senders.of(cfg.CONF).cast('beat', {})
         self.assertEqual(['amqp://a:b@[fd00::1]:5672/'], self.addresses())
 
     def test_understood_by_servers_of_oslo_messaging(self) -> None:
         """As far as it matters it is what its own clients put on the bus."""
-        sent = common.deserialize_msg(json.loads(beats.wrap('beat', {'beat': 1})))
-        self.assertEqual({'method': 'beat', 'args': {'beat': 1}, 'namespace': beats.NAMESPACE,
-                          'version': beats.VERSION}, sent)
+        sent = common.deserialize_msg(json.loads(message.wrap('beat', {'beat': 1})))
+        self.assertEqual({'method': 'beat', 'args': {'beat': 1}, 'namespace': message.NAMESPACE,
+                          'version': message.VERSION}, sent)
 
     def test_any_other_bus(self) -> None:
         self.url.transport_url = 'fake://'
-        bus = sending.of(cfg.CONF)
+        bus = senders.of(cfg.CONF)
         self.assertNotIsInstance(bus, rabbit.Publisher)
-        self.assertIsNone(beats.rabbit_url(cfg.CONF))
+        self.assertIsNone(message.rabbit_url(cfg.CONF))
         bus.cast('beat', {'beat': {}})
         bus.close()
