@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packaging; what can be said in setup.cfg is said there."""
+"""Packaging that setup.cfg cannot express."""
 
 import os
 import pathlib
@@ -8,15 +8,15 @@ import setuptools
 
 
 class Distribution(setuptools.Distribution):
-    """Installs specreds.pth into site-packages: it works nowhere else."""
+    """Installs specreds.pth into site-packages, the only place where it works."""
 
     def get_command_class(self, command):
-        """Return a command's class. (pbr drops those that are given as ``cmdclass``.)"""
-        found = super().get_command_class(command)
+        """Return a command's class; pbr ignores ``cmdclass``."""
+        original = super().get_command_class(command)
         if command != 'install_data':
-            return found
+            return original
 
-        class InstallData(found):
+        class InstallData(original):
             def finalize_options(self):
                 super().finalize_options()
                 # A wheel has a directory for packages, beside the one for other data.
@@ -28,7 +28,7 @@ class Distribution(setuptools.Distribution):
         return InstallData
 
     def has_data(self):
-        """Tell an editable installation, which asks for this name, that there are data files."""
+        """Return whether there are data files, under the name that editable installations call."""
         return self.has_data_files()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Ceph lets each user do."""
+"""The Ceph capabilities of each user."""
 
 from collections.abc import Iterable
 

@@ -24,7 +24,7 @@ _CLEAN_TIMEOUT = 180.0
 
 @dataclasses.dataclass(frozen=True)
 class Status:
-    """What a cluster is doing."""
+    """The state of a cluster."""
 
     processes: list[processes.Process]
     health: str
@@ -36,10 +36,10 @@ class Status:
 class Ceph:
     """One cluster in one data directory.
 
-    What is not given is taken from the cluster that is in the directory already, or has its
-    default when there is none.
+    A parameter that is not given is taken from the cluster in the directory, or has its default if
+    there is none.
 
-    :param data_dir: everything of the cluster is in it
+    :param data_dir: directory of everything that the cluster keeps
     :param port: first of the 100 ports that it uses
     :param osds: number of OSDs
     :param ipv6: listen on ::1 instead of 127.0.0.1
@@ -119,7 +119,7 @@ class Ceph:
                        lambda: self._stop(progress))
 
     def status(self) -> Status:
-        """What the cluster is doing; health `DOWN` if its daemons are not running."""
+        """Return the state of the cluster; health is `DOWN` if its daemons do not run."""
         running = self._supervisor.processes()
         if not any(process.name == 'mon.a' and process.pid for process in running):
             return Status(running, 'DOWN', 0, 0, 0)
@@ -153,7 +153,7 @@ class Ceph:
         self._supervisor.start_daemon(name)
 
     def signal_daemon(self, name: str, number: int) -> None:
-        """Send a signal to a daemon, such as one that makes it stand still."""
+        """Send a signal to a daemon, such as SIGSTOP."""
         self._supervisor.signal_daemon(name, number)
 
     def kill_daemon(self, name: str) -> None:
@@ -172,7 +172,7 @@ class Ceph:
                             timeout=timeout + 5)
 
     def admin_json(self, args: Sequence[str], timeout: float = 60.0) -> Any:
-        """The same as :meth:`admin`, for a command that answers in JSON."""
+        """Run :meth:`admin` for a command that prints JSON, and return the parsed answer."""
         return json.loads(self.admin([*args, '--format', 'json'], timeout))
 
     def pools(self) -> list[str]:
@@ -211,7 +211,7 @@ class Ceph:
         self._grant()
 
     def _grant(self) -> None:
-        """Let `client.cinder` use exactly the pools that there are."""
+        """Grant `client.cinder` access to exactly the existing pools."""
         grants = caps.cinder(self.pools())
         self.admin(['auth', 'caps', 'client.cinder',
                     *(word for item in grants.items() for word in item)])
@@ -249,7 +249,7 @@ class Ceph:
         return [f'ceph-{kind}', '-f', '--id', number, '--conf', str(self.files.daemon_conf)]
 
     def _introduce(self) -> None:
-        """Return the monitor what cannot be said in a configuration file."""
+        """Set options at the monitor that a configuration file cannot hold."""
         for number in range(self.settings.osds):
             self.admin(['osd', 'new', self.settings.osd_uuid(number)])
         # Health metrics of disks that do not exist would make a pool of their own. Forced,

@@ -12,7 +12,7 @@ _QUOTED = 2000
 
 
 class CloudError(Exception):
-    """The cluster on this machine could not do what it was asked to do."""
+    """The cluster on this machine failed; the message says what, and which log to read."""
 
 
 def silent(_line: str) -> None:

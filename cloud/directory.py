@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A data directory: whose it is, one at a time in it, and whether its ports are free."""
+"""Checks of a data directory: ownership, exclusive use, length of its path, free ports."""
 
 from collections.abc import Callable, Iterable, Iterator
 import contextlib
@@ -26,7 +26,7 @@ def check_ours(settings: pathlib.Path, lock: pathlib.Path, what: str) -> None:
     """Refuse a directory that something else is in.
 
     :param settings: the file that marks a directory as ours
-    :param lock: what an attempt that was interrupted at once may have left
+    :param lock: the file that an attempt that was interrupted at once may have left
     :param what: the kind of thing that should be in it, such as `cluster`
     :raises CloudError: there is something in the directory that is not ours
     """
@@ -67,10 +67,10 @@ def wipe(settings: pathlib.Path, lock: pathlib.Path, what: str,
 
 
 def check_ports(host: str, ports: Iterable[int], hint: str) -> None:
-    """Find out early that something else listens.
+    """Raise if another program listens on one of the ports.
 
     :param host: an address of this machine
-    :param hint: what is to be done, for the error message
+    :param hint: what the user can do, for the error message
     :raises CloudError: one of the ports is taken
     """
     family = socket.AF_INET6 if ':' in host else socket.AF_INET

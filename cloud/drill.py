@@ -62,10 +62,10 @@ class Recovery:
 
 
 class Drill:
-    """Acts as the administrator, and as the engine.
+    """Performs the steps of a recovery as the administrator and the engine do.
 
     :param cloud: one with compute hosts, which is up
-    :raises CloudError: whatever is asked for does not come to pass, or is refused
+    :raises CloudError: a request is refused, or its effect is not seen in time
     """
 
     def __init__(self, cloud: openstack_cloud.Cloud) -> None:
@@ -98,7 +98,7 @@ class Drill:
         """Boot a server from a volume, and wait until it is active.
 
         :param sizes: of its volumes in GiB; the first one is made from the image
-        :param more: what else the request to Nova has
+        :param more: further fields of the request to Nova
         """
         server_id = self.boot_later(name, host, image=image, flavor=flavor, sizes=sizes,
                                     metadata=metadata, **more)
@@ -107,7 +107,7 @@ class Drill:
     def boot_later(self, name: str, host: str | None, *, image: str = 'g1',
                    flavor: str | None = None, sizes: tuple[int, ...] = (2,),
                    metadata: Mapping[str, str] | None = None, **more: Any) -> str:
-        """The same without waiting; returns the server's id."""
+        """Boot a server as `boot` does, without waiting, and return its id."""
         placed = {} if host is None else {'host': host}
         body = {'name': name, 'flavorRef': self.flavor_id(flavor or f'm1.{image}'), 'imageRef': '',
                 'block_device_mapping_v2': self.devices(image, sizes),
@@ -117,7 +117,7 @@ class Drill:
         return str(made['server']['id'])
 
     def devices(self, image: str, sizes: tuple[int, ...]) -> list[dict[str, Any]]:
-        """What a request to Nova has of a server's volumes; the first is made from an image.
+        """Return the block devices of a request to Nova; the first is made from an image.
 
         :param sizes: in GiB
         """
@@ -161,7 +161,7 @@ class Drill:
                       addresses[0] if addresses else '', tuple(self._attached(server_id)))
 
     def show(self, server_id: str) -> dict[str, Any]:
-        """What Nova says of a server."""
+        """Return a server as Nova shows it."""
         shown: dict[str, Any] = self.compute.get(f'/servers/{server_id}').json()['server']
         return shown
 
@@ -200,13 +200,13 @@ class Drill:
     # A recovery
 
     def superpose(self, server: Server, reason: str = 'drill') -> str:
-        """Put a server's volumes into superposition; returns its id."""
+        """Put a server's volumes into superposition, and return its id."""
         answer = self.volume.post('/os-superpositions', json={'superposition': {
             'server_id': server.id, 'volume_ids': list(server.volumes), 'reason': reason}})
         return str(answer.json()['superposition']['id'])
 
     def recovery(self, server: Server, host: str, superposition: str | None = None) -> Recovery:
-        """Have what it takes to start a server's backup on a host, and do not yet."""
+        """Return the recovery of a server on a host, without starting its backup."""
         return Recovery(str(uuid.uuid4()), server, superposition or self.superpose(server), host)
 
     def begin(self, recovery: Recovery) -> dict[str, Any]:
@@ -221,11 +221,11 @@ class Drill:
         return recovery
 
     def status(self, recovery: Recovery) -> dict[str, Any]:
-        """What the backup's host says of it."""
+        """Return the backup's state as its host reports it."""
         return self.backups.status({}, recovery.host, recovery.id)
 
     def ready(self, recovery: Recovery) -> dict[str, Any]:
-        """Wait until the backup says that it is ready."""
+        """Wait until the backup reports that it is ready."""
         def found() -> dict[str, Any] | None:
             status = self.status(recovery)
             return status if status['ready'] else None
@@ -239,20 +239,20 @@ class Drill:
         return bool(answer.json()['check']['dirty'])
 
     def collapse(self, recovery: Recovery) -> str:
-        """Make the backup durable and let Cinder decide for it; returns the outcome."""
+        """Make the backup durable, let Cinder collapse, and return the outcome."""
         self.backups.harden({}, recovery.host, recovery.id)
         return self.decide(recovery)
 
     def decide(self, recovery: Recovery) -> str:
-        """Let Cinder decide for a backup that is durable; returns the outcome."""
+        """Let Cinder collapse with a durable backup, and return the outcome."""
         answer = self.volume.post(f'{self._path(recovery)}/collapse', json={'collapse': {
             'decision': 'promote', 'backup_durable': True}})
         return str(answer.json()['collapse']['outcome'])
 
     def promote(self, recovery: Recovery) -> dict[str, Any]:
-        """Let Cinder decide for the backup, and let it out.
+        """Let Cinder collapse with the backup, and promote it.
 
-        :raises CloudError: it was not decided for the backup
+        :raises CloudError: the collapse did not promote the backup
         """
         outcome = self.collapse(recovery)
         if outcome != 'promoted':
@@ -261,7 +261,7 @@ class Drill:
         return self.backups.promote({}, recovery.host, recovery.id)
 
     def adopt(self, recovery: Recovery) -> Server:
-        """Let Nova know where the server is, and wait until it does."""
+        """Adopt the server: let Nova record its host, and wait until it has."""
         self.force_down(recovery.server.host)
         return self.evacuate(recovery.server, recovery.host)
 
@@ -276,7 +276,7 @@ class Drill:
         self.drop(recovery)
 
     def drop(self, recovery: Recovery) -> None:
-        """Drop the backup's version of the volumes, whatever its host says."""
+        """Abort the superposition, whatever the backup's host reports."""
         with contextlib.suppress(keystone_exceptions.NotFound):
             self.volume.delete(self._path(recovery))
         self.wait(f'superposition {recovery.superposition} to be gone',
@@ -300,9 +300,9 @@ class Drill:
     # Hosts
 
     def force_down(self, host: str, down: bool = True, *, refused: bool = False) -> None:
-        """Tell Nova that a host is down for certain, or take that back.
+        """Force a host down in Nova, or take that back.
 
-        :param refused: Nova may say no
+        :param refused: accept a refusal by Nova
         """
         self.compute.put(f'/os-services/{self.service(host)["id"]}', json={'forced_down': down},
                          raise_exc=not refused)
@@ -312,15 +312,15 @@ class Drill:
         return bool(self.service(host)['state'] == 'up')
 
     def enable(self, host: str, enabled: bool = True) -> None:
-        """Let Nova start servers on a host, or not."""
+        """Enable or disable scheduling to a host."""
         self.compute.put(f'/os-services/{self.service(host)["id"]}', json={
             'status': 'enabled' if enabled else 'disabled'})
 
     def bring_up(self, host: str) -> None:
         """Wait until Nova takes a host for up, even if it was told that it is down for certain.
 
-        By what the nova-compute says that runs there: what Nova has heard of an earlier one counts
-        for it, too, and a server that is booted before the new one is ready ends in error.
+        Only a report of the running nova-compute counts: Nova also counts one of its predecessor,
+        and a server that is booted before the new one is ready ends in error.
         """
         def up() -> bool:
             # Not what the API tells: that is when the service's row was changed, by whomever.
@@ -335,7 +335,7 @@ class Drill:
         self.wait(f'nova-compute on {host} to be up', up)
 
     def networked(self, host: str) -> bool:
-        """Return whether the network agent that runs on a host has told Neutron that it does."""
+        """Return whether a host's network agent has reported to Neutron since its start."""
         [agent] = self.network.get('/v2.0/agents', params={
             'host': host, 'binary': neutron.AGENT}).json()['agents']
         heard = datetime.datetime.fromisoformat(agent['heartbeat_timestamp'])
@@ -344,8 +344,8 @@ class Drill:
     def _heard(self, host: str, name: str, when: datetime.datetime | None) -> bool:
         """Return whether a service of a host was heard since it was started, and runs.
 
-        :param when: it was heard last, in UTC as Nova and Neutron keep it, without saying so;
-            None for never
+        :param when: time of its last report, in UTC without a time zone, as Nova and Neutron keep
+            it; None for never
         """
         return when is not None and any(
             process.name == name and process.pid
@@ -361,11 +361,11 @@ class Drill:
         self.bring_up(host)
 
     def forced_down(self, host: str) -> bool:
-        """Return whether Nova was told that a host is down for certain."""
+        """Return whether a host is forced down in Nova."""
         return bool(self.service(host)['forced_down'])
 
     def service(self, host: str) -> dict[str, Any]:
-        """What Nova says of a host's nova-compute."""
+        """Return a host's nova-compute as Nova shows it."""
         found: list[dict[str, Any]] = self.compute.get('/os-services', params={
             'host': host, 'binary': 'nova-compute'}).json()['services']
         return found[0]
@@ -373,11 +373,11 @@ class Drill:
     # What Nova, Placement and Neutron keep of it
 
     def claim(self, recovery: Recovery) -> dict[str, Any]:
-        """What a recovery has claimed in Placement, by resource provider."""
+        """Return what a recovery has claimed in Placement, by resource provider."""
         return self.allocations(recovery.id)
 
     def allocations(self, consumer: str) -> dict[str, Any]:
-        """What somebody has claimed in Placement, by resource provider."""
+        """Return what a consumer has claimed in Placement, by resource provider."""
         found: dict[str, Any] = self.placement.get(
             f'/allocations/{consumer}').json()['allocations']
         return found
@@ -408,9 +408,9 @@ class Drill:
 
     @staticmethod
     def wait(what: str, found: Callable[[], Any], seconds: float = _TIMEOUT) -> Any:
-        """Wait until something is found, and give it.
+        """Wait until a function returns a value that is true, and return that.
 
-        :raises CloudError: it is not, in time
+        :raises CloudError: it did not in time
         """
         deadline = time.monotonic() + seconds
         while True:
@@ -429,9 +429,9 @@ class Drill:
         return api.get(path, raise_exc=False).status_code in _GONE
 
     def _deleted(self, volume_id: str) -> bool:
-        """Return whether a volume is gone, and have it deleted again if that has failed.
+        """Return whether a volume is gone, and delete it again if that has failed.
 
-        As it does as long as Ceph takes the client of a host that has died for alive.
+        Deleting fails as long as Ceph takes the client of a dead host for alive.
         """
         path = f'/volumes/{volume_id}'
         answer = self.volume.get(path, raise_exc=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a cluster keeps its files, and the choices made when it was created."""
+"""The paths of a cluster's files, and the settings that it was created with."""
 
 import dataclasses
 import json
@@ -22,7 +22,7 @@ MAX_PATH = 80
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """The choices made once, when the cluster is created.
+    """The settings that a cluster is created with, and keeps.
 
     :param host: address to listen on; empty for the loopback interface
     """
@@ -65,7 +65,7 @@ class Settings:
 
 
 class Layout:
-    """The files of one cluster."""
+    """The paths of one cluster's files."""
 
     def __init__(self, root: pathlib.Path) -> None:
         """:raises CloudError: the path is too long for the sockets in it"""
@@ -90,7 +90,7 @@ class Layout:
         return self.root / daemon
 
     def load(self) -> Settings | None:
-        """The choices that the cluster in this directory was created with."""
+        """Return the settings that the cluster in this directory was created with."""
         try:
             return Settings(**json.loads(self.settings.read_text()))
         except FileNotFoundError:
@@ -100,5 +100,5 @@ class Layout:
                                       'remove the data directory by hand') from exc
 
     def save(self, settings: Settings) -> None:
-        """Write the choices down."""
+        """Save the settings."""
         self.settings.write_text(json.dumps(dataclasses.asdict(settings), indent=1) + '\n')

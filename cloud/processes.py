@@ -59,7 +59,7 @@ _ALIVE = ('RUNNING', 'STARTING', 'BACKOFF')
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """How a daemon is run; nothing in it may be secret.
+    """Command, environment and limits of a daemon; nothing in it may be secret.
 
     :param environment: variables to set on top of those that supervisord got
     :param stop_seconds: from TERM to KILL
@@ -74,7 +74,7 @@ class Program:
 
 @dataclasses.dataclass(frozen=True)
 class Process:
-    """What supervisord says of one daemon.
+    """State of one daemon, as supervisord reports it.
 
     :param started: when it was, in seconds since the epoch; 0 if it never was
     """
@@ -86,7 +86,7 @@ class Process:
 
 
 def _escaped(word: str) -> str:
-    """A word that means itself in supervisord's configuration."""
+    """Escape a word for supervisord's configuration."""
     return word.replace('%', '%%')
 
 
@@ -101,7 +101,7 @@ def _section(name: str, program: Program, log: pathlib.Path) -> str:
 
 def configuration(run: pathlib.Path, log: pathlib.Path,
                   programs: Mapping[str, Program]) -> str:
-    """What supervisord reads.
+    """Return supervisord's configuration.
 
     :param run: directory for its socket and pid file
     :param log: directory for logs
@@ -135,7 +135,7 @@ class Supervisor:
             return getattr(proxy.supervisor, method)(*args)
 
     def running(self) -> bool:
-        """Whether supervisord itself answers."""
+        """Return whether supervisord itself answers."""
         try:
             self._call('getPID')
         except (OSError, http.client.HTTPException):
@@ -145,8 +145,8 @@ class Supervisor:
     def start(self, programs: Mapping[str, Program]) -> None:
         """Start supervisord if it is not running; its daemons are started one by one later.
 
-        A supervisord that runs learns of what has changed: a daemon that is no more, or is run in
-        another way, is stopped.
+        A running supervisord reads the changes: it stops a daemon that was removed or has another
+        command.
 
         :param programs: by name of the daemon
         :raises CloudError: supervisord did not come up
@@ -169,7 +169,7 @@ class Supervisor:
         shares.prefer(self._call('getPID'), self._share)
 
     def reload(self) -> None:
-        """Let a supervisord that runs know that its configuration has changed."""
+        """Make a running supervisord read its changed configuration."""
         ((added, changed, removed),) = self._call('reloadConfig')
         for name in (*changed, *removed):
             self._call('stopProcessGroup', name)

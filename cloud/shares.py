@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who gets the processors of the one machine that plays a whole cloud.
+"""Share the processors of the one machine that runs a whole cloud.
 
-Elsewhere the control plane and the storage are machines of their own: that a guest boots takes
-nothing from them. Linux groups processes by session (autogroups, sched(7)) and gives each group
-the same share, so that all of a control plane would get as much as a single guest.
+In production the control plane and the storage are machines of their own, and a booting guest
+takes nothing from them. Linux groups processes by session (autogroups, sched(7)) and gives each
+group the same share, so that all of a control plane would get as much as a single guest.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -22,7 +22,7 @@ ALONE = -10
 
 
 def prefer(pid: int | str, nice: int) -> None:
-    """Return a process's session another share than others have, where that can be done.
+    """Set the share of the processors for a process's session, if the kernel allows it.
 
     :param pid: a process, or `self`
     """

@@ -129,7 +129,7 @@ def _run_sets(cloud: clouds.Cloud, root: pathlib.Path, sets: Mapping[str, str],
 
 
 def _report(root: pathlib.Path, runs: list[results.Run]) -> int:
-    """Write down and print what came of runs; returns the exit status."""
+    """Write and print the results of runs, and return the exit status."""
     (root / 'results.txt').write_text(results.report(runs))
     (root / 'results.html').write_text(tempest_page.page('Tempest', runs))
     for line in results.table(runs):
@@ -175,7 +175,7 @@ def _compare(args: argparse.Namespace, root: pathlib.Path, progress: commands.Pr
 
 
 def _pretend_network(cloud: clouds.Cloud) -> None:
-    """Return Neutron an address where nothing is found, which is enough for Tempest to tidy up."""
+    """Publish an endpoint of Neutron that has nothing, which Tempest's cleanup needs."""
     keystone.Seed(cloud.session(), cloud.settings, {}).publish(
         'network', 'no-network', f'{cloud.settings.auth_url}/no-network')
 

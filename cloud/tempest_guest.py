@@ -34,7 +34,7 @@ class Guest:
         self._address = address
 
     def identity(self) -> str:
-        """Return an id that is another one after each boot."""
+        """Return the id of the guest's current boot."""
         return self._get('/who')
 
     def write(self) -> str:
@@ -57,7 +57,7 @@ class Guest:
         return str(count)
 
     def read(self) -> str:
-        """Return how often it has written, which it knows from its disk after it has booted."""
+        """Return how many times the guest has written, a count that it keeps on its disk."""
         return str(self._count())
 
     def busy(self) -> str:

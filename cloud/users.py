@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Those who use servers, on the tenants' network: each a process that says what it sees."""
+"""Users of servers on the tenants' network: processes that report what they see."""
 
 from collections.abc import Mapping, Sequence
 import json
@@ -21,7 +21,7 @@ _TIMEOUT = 120.0
 
 
 class User:
-    """A process of the tenant's.
+    """A process on the tenants' network.
 
     :param cloud: whose tenants' network it is on
     :param scratch: a directory of its own
@@ -41,20 +41,20 @@ class User:
         shares.prefer(self._process.pid, shares.USER)
 
     def close(self) -> None:
-        """End, if it has not ended already."""
+        """End the process if it runs."""
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
             self._process.wait(timeout=_TIMEOUT)
             self._process = None
 
     def stop(self) -> dict[str, Any]:
-        """End, and return the summary; again if it has ended already."""
+        """End it if it runs, and return the summary."""
         self.close()
         summary: dict[str, Any] = self.events('summary')[-1]['more']
         return summary
 
     def events(self, kind: str | None = None) -> list[dict[str, Any]]:
-        """What it has said so far; `at` is in seconds since the epoch.
+        """Return its events so far; `at` is in seconds since the epoch.
 
         :param kind: only events of this one
         """
@@ -64,7 +64,7 @@ class User:
 
 
 class Postgres(User):
-    """Writes to a PostgreSQL server and reads from it, all the time.
+    """A client that writes to a PostgreSQL server and reads from it all the time.
 
     :param address: of a server of image g2
     """
@@ -84,20 +84,20 @@ class Postgres(User):
         self._start(['run', *options, *self._server])
 
     def acknowledged(self) -> int:
-        """How many transactions have been acknowledged so far."""
+        """Return how many transactions have been acknowledged so far."""
         try:
             return self._log.read_bytes().count(b'\n')
         except FileNotFoundError:
             return 0
 
     def ledger(self) -> dict[int, float]:
-        """When each transaction was acknowledged, in seconds since the epoch."""
+        """Return when each transaction was acknowledged, in seconds since the epoch."""
         return ledger.read(self._log)
 
     def verify(self) -> dict[str, Any]:
-        """Read everything back: which acknowledged transactions are missing, or wrong.
+        """Read everything back, and return which acknowledged transactions are missing or wrong.
 
-        :raises CloudError: that cannot be told
+        :raises CloudError: the server does not answer
         """
         done = subprocess.run(self._tenant.argv(_argv(['verify', *self._server])), check=False,
                               capture_output=True, text=True, timeout=_TIMEOUT,
@@ -110,7 +110,7 @@ class Postgres(User):
 
 
 class Pinger(User):
-    """Asks who has an address, all the time."""
+    """A client that asks all the time which guest answers under an address."""
 
     def start(self, address: str, kind: str = 'icmp', interval: float = 0.01) -> None:
         """Begin.
@@ -122,7 +122,7 @@ class Pinger(User):
 
 
 def failed(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The outages of a summary in which something failed, and was not only slow."""
+    """Return the outages of a summary with failures; others were only slow."""
     return [outage for outage in summary['outages'] if outage['errors']]
 
 

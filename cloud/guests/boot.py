@@ -16,9 +16,9 @@ _POLL_S = 0.05
 
 
 class Machine:
-    """A guest that runs, for as long as its context.
+    """A guest that runs while its context lasts.
 
-    :param console: file that holds what its console has said so far
+    :param console: file with the output of its console so far
     """
 
     def __init__(self, process: 'subprocess.Popen[bytes]', console: pathlib.Path) -> None:
@@ -26,9 +26,9 @@ class Machine:
         self.console = console
 
     def wait(self, pattern: str, timeout: float) -> str:
-        """Wait for the console to say something, and give that line.
+        """Wait for a line of the console, and return it.
 
-        :param pattern: regular expression that the line has to match somewhere
+        :param pattern: regular expression that some part of the line matches
         :param timeout: seconds
         :raises CloudError: it has not by then, or QEMU has ended
         """
@@ -80,7 +80,7 @@ def kvm_works(disk: pathlib.Path, ready: str, timeout: float) -> bool:
 
     A `/dev/kvm` that opens proves nothing: inside some virtual machines QEMU aborts or hangs.
 
-    :param ready: what its console says then
+    :param ready: pattern of the console's line that says so
     :param timeout: seconds
     """
     if not os.access('/dev/kvm', os.R_OK | os.W_OK):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a guest is made of, and where the pieces are while it is being made."""
+"""The recipe of a guest, and the directory that it is made in."""
 
 from collections.abc import Callable
 import dataclasses
@@ -23,7 +23,7 @@ TOOLS = ('busybox-static', 'mtools', 'syslinux', 'syslinux-common')
 
 @dataclasses.dataclass(frozen=True)
 class Workshop:
-    """Where a guest is made: a directory that goes away afterwards.
+    """A temporary directory in which a guest is made.
 
     :param debs: the packages by name, as they were downloaded
     :param tools: with busybox, mtools and syslinux unpacked in it
@@ -39,24 +39,24 @@ class Workshop:
 
     @property
     def busybox(self) -> pathlib.Path:
-        """A busybox that needs nothing else."""
+        """The path of a statically linked busybox."""
         # Packages of a distribution with a merged /usr have it in usr/bin.
         merged = self.tools / 'usr/bin/busybox'
         return merged if merged.exists() else self.tools / 'bin/busybox'
 
     def applets(self) -> list[str]:
-        """The names that busybox answers to."""
+        """Return the names of busybox's applets."""
         return [name for name in commands.run([str(self.busybox), '--list']).split()
                 if name != 'busybox']
 
 
 @dataclasses.dataclass(frozen=True)
 class Guest:
-    """How a guest is made.
+    """The recipe of a guest.
 
     :param wanted: its packages apart from kernel and tools; those they need come along
     :param unwanted: whether a package that comes along is left out, by its name
-    :param make: makes the image at a path, and gives what one has to know to use it
+    :param make: makes the image at a path, and returns the facts needed to use it
     """
 
     wanted: tuple[str, ...]

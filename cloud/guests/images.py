@@ -32,7 +32,7 @@ def cache_dir() -> pathlib.Path:
 
 def image(name: str, progress: commands.Progress = commands.silent,
           cache: pathlib.Path | None = None) -> pathlib.Path:
-    """Return the raw image of a guest; make it if it is not there, or no longer what it should be.
+    """Return the raw image of a guest, and make it if it is missing or out of date.
 
     Needs neither root nor loop devices. Any number of processes may ask at the same time.
 
@@ -50,7 +50,7 @@ def image(name: str, progress: commands.Progress = commands.silent,
 
 def describe(name: str, progress: commands.Progress = commands.silent,
              cache: pathlib.Path | None = None) -> dict[str, Any]:
-    """Return what one has to know to use a guest; parameters and errors are :func:`image`'s.
+    """Return the facts needed to use a guest; parameters and errors are those of :func:`image`.
 
     :returns: `ready`, what its console says once it is ready; `packages`; of g2 also `port`,
         `user`, `password` and `database`
@@ -128,8 +128,7 @@ def _make(name: str, guest: build.Guest, wanted: list[packages.Package],
 
 
 def _password(cache: pathlib.Path) -> str:
-    """Return the cache's password: of each of its images, so that one that was made anew, and one
-    that some cloud still has, are used alike."""
+    """Return the password of all images in the cache, which new and older images share."""
     path = cache / 'password'
     if not path.exists():
         new = cache / f'.password-{os.getpid()}'

@@ -65,10 +65,10 @@ _PROGRAMS = {'exec': _exec, 'client': _client}
 
 
 def run(hosts: all_hosts.Hosts, args: argparse.Namespace, progress: commands.Progress) -> int:
-    """Do what the command line says.
+    """Run the command of the command line.
 
     :return: the exit status
-    :raises CloudError: it could not be done
+    :raises CloudError: the command failed
     """
     if args.does == 'list':
         for check in hosts.status():

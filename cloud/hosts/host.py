@@ -67,12 +67,12 @@ class Host:
 
     @property
     def cuts(self) -> list[str]:
-        """The networks that it is cut off from."""
+        """The networks from which the host is cut off."""
         return self._fabric.cuts(self.name)
 
     @property
     def services(self) -> list[processes.Process]:
-        """Its services; their process numbers are those inside the host. None if it is off."""
+        """Its services with their process numbers inside the host, none if it is off."""
         return self._supervisor.processes() if self.state == RUNNING else []
 
     def members(self) -> list[int]:
@@ -87,14 +87,14 @@ class Host:
         return self.virsh('list', '--all', '--name').split()
 
     def virsh(self, *words: str) -> str:
-        """Ask libvirt for something, and give what it says.
+        """Run virsh in the host, and return its output.
 
         :raises CloudError: it fails
         """
         return self.run(['virsh', '-q', '-c', 'qemu:///system', *words])
 
     def path(self, inside: str | pathlib.Path) -> pathlib.Path:
-        """Where the machine sees what the host sees at a path, such as a socket below /run.
+        """Return the machine's path of a path in the host, such as a socket below /run.
 
         :raises CloudError: the host is off
         """
@@ -102,13 +102,13 @@ class Host:
 
     @property
     def libvirt_uri(self) -> str:
-        """For a connection with its libvirtd from the machine."""
+        """The URI of its libvirtd for programs of the machine."""
         return f'qemu:///system?socket={self.path(services.LIBVIRT_SOCKET)}'
 
     # What can be done in it
 
     def argv(self, argv: Sequence[str]) -> list[str]:
-        """A command in the host.
+        """Return a command that runs in the host.
 
         :raises CloudError: the host is off or hung
         """
@@ -123,7 +123,7 @@ class Host:
         return commands.run(self.argv(argv), timeout=timeout)
 
     def popen(self, argv: Sequence[str], **options: Any) -> 'subprocess.Popen[Any]':
-        """Start a program in the host, as :class:`subprocess.Popen` does.
+        """Start a program in the host, like :class:`subprocess.Popen`.
 
         :raises CloudError: the host is off or hung
         """
@@ -135,21 +135,21 @@ class Host:
 
         :param device: such as that of a guest, or `tenant`
         :param file: where the packets are kept
-        :param expression: which ones, in the words of tcpdump
+        :param expression: filter, in tcpdump's syntax
         :raises CloudError: the host is off or hung, or there is no such device
         """
         return packets.capture(self.argv(['tcpdump', '-i', device, expression]), file)
 
     def start(self, service: str) -> None:
-        """Start a service that was stopped or killed, or has ended."""
+        """Start a service that does not run."""
         self._supervisor.start_daemon(service)
 
     def stop(self, service: str) -> None:
-        """Stop a service in good order; it stays stopped."""
+        """Stop a service with SIGTERM; it stays stopped."""
         self._supervisor.stop_daemon(service)
 
     def restart(self, service: str) -> None:
-        """Stop a service in good order and start it again, with the configuration of now."""
+        """Restart a service with its current configuration."""
         self._writer().write()
         self.stop(service)
         self.start(service)
@@ -170,7 +170,7 @@ class Host:
     def boot(self, progress: commands.Progress = commands.silent) -> list[str]:
         """Start the host if it is off, and the services that do not run.
 
-        :return: the services that were started; they may need seconds until they work
+        :return: the services that were started, which may need seconds until they work
         :raises CloudError: it did not come up; the message says what to read
         """
         self.files.root.mkdir(parents=True, exist_ok=True)
@@ -198,7 +198,7 @@ class Host:
     def kill(self) -> None:
         """Switch the host off at once, with everything that runs on it.
 
-        :raises CloudError: some of it does not die
+        :raises CloudError: some processes do not die
         """
         pid = self.pid
         if pid:
@@ -207,14 +207,14 @@ class Host:
         self.files.record.unlink(missing_ok=True)
 
     def hang(self) -> None:
-        """Freeze everything that runs on the host; its kernel goes on answering.
+        """Freeze everything that runs on the host; the kernel still answers.
 
         :raises CloudError: the host is off, or some of it cannot be frozen
         """
         self._machine.freeze(self._running_pid())
 
     def resume(self) -> None:
-        """Let everything go on, as if nothing had been.
+        """Resume everything that runs on the host.
 
         :raises CloudError: the host is off
         """
@@ -231,7 +231,7 @@ class Host:
     def heal(self, control: bool = False, storage: bool = False, tenant: bool = False) -> None:
         """Connect the host with some networks again, or with all if none is named.
 
-        One that is off is connected with all when it boots.
+        A host that is off is connected to all when it boots.
         """
         if self.pid:
             self._fabric.heal(self.name,
@@ -251,7 +251,10 @@ class Host:
         return pid
 
     def _running_pid(self) -> int:
-        """:raises CloudError: nothing can be done in the host"""
+        """Return the host's first process.
+
+        :raises CloudError: the host is off or hung
+        """
         pid = self._alive()
         if self._machine.frozen(pid):
             raise commands.CloudError(f'{self.name} is hung; let it go on with '

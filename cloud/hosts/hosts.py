@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All compute hosts of a cloud."""
+"""The compute hosts of a cloud."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
@@ -67,7 +67,7 @@ class Hosts:
         self.fabric.up()
 
     def networks_down(self) -> None:
-        """Remove the networks; nothing may use them any more."""
+        """Remove the networks, which must be unused."""
         self.fabric.down()
 
     def up(self, progress: commands.Progress = commands.silent) -> None:
@@ -90,17 +90,17 @@ class Hosts:
         self._each(switch_off)
 
     def running(self) -> list[str]:
-        """The names of the hosts that are neither off nor hung."""
+        """Return the names of the hosts that are neither off nor hung."""
         return [host.name for host in self if host.state == one_host.RUNNING]
 
     def status(self) -> list[probes.Check]:
-        """What each host is doing, and which of its services is not."""
+        """Return the state of each host and of its services."""
         with futures.ThreadPoolExecutor() as pool:
             return list(pool.map(_check, self._hosts.values()))
 
     @property
     def logs(self) -> dict[str, pathlib.Path]:
-        """What each service of each host prints, by `HOST/SERVICE`."""
+        """Return the log of each service of each host, by `HOST/SERVICE`."""
         return {f'{host.name}/{name}': host.files.log / f'{name}.out'
                 for host in self for name in services.programs(host.files)}
 
@@ -110,7 +110,7 @@ class Hosts:
 
         :param network: one of :data:`hosts_layout.NETWORKS`
         :param file: where the packets are kept
-        :param expression: which ones, in the words of tcpdump
+        :param expression: filter, in tcpdump's syntax
         :raises CloudError: it does not begin
         """
         return packets.capture(self.fabric.argv('tcpdump', '-i', network, expression), file)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first process of a compute host, in namespaces of its own: furnishes them, then supervises.
+"""The first process of a compute host, which sets up its namespaces and then supervises.
 
 It waits for a line on its standard input before it begins: by then it has its network devices.
 """
@@ -26,7 +26,7 @@ def _call(*argv: str) -> None:
 
 
 def _mount(conf: dict[str, Any]) -> None:
-    """Take what is the machine's out of sight, and put what is the host's in its place."""
+    """Hide directories of the machine behind those of the host."""
     # That of this network namespace.
     _call('mount', '-t', 'sysfs', 'sysfs', '/sys')
     _call('mount', '-t', 'tmpfs', '-o', 'mode=755,size=64m', 'tmpfs', str(_RUN))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a compute host keeps its files, and what it calls its networks."""
+"""The paths of a compute host's files, and the names of its networks."""
 
 from collections.abc import Sequence
 import dataclasses
@@ -23,7 +23,7 @@ RUN = pathlib.Path('/run/specreds')
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """The files of one host, which outlive it as those on a disk do.
+    """The paths of one host's files, which survive its death as a disk does.
 
     :param number: from 1 on
     """

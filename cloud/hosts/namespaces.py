@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The namespaces of a compute host: made, entered, frozen and killed as one."""
+"""Create, enter, freeze and kill the namespaces of a compute host."""
 
 from collections.abc import Callable, Sequence
 import contextlib
@@ -31,9 +31,9 @@ class Machine:
               connect: Callable[[int], None]) -> int:
         """Start a host.
 
-        :param conf: what its first process reads
-        :param log: for what its first process prints
-        :param connect: gives it its network devices; called with a process of it
+        :param conf: file that its first process reads
+        :param log: file for the output of its first process
+        :param connect: function that makes its network devices, called with one of its processes
         :return: its first process
         :raises CloudError: it did not start
         """
@@ -87,7 +87,7 @@ class Machine:
             _signal(members(pid), signal.SIGCONT)
 
     def frozen(self, pid: int) -> bool:
-        """Whether the processes are stopped."""
+        """Return whether the processes are stopped."""
         if self._group:
             return 'frozen 1' in self._events()
         return _state(pid) == 'T'
@@ -112,7 +112,7 @@ class Machine:
             _wait(f'{self._group} stays in use', self._remove)
 
     def _gather(self, pid: int) -> list[int]:
-        """Bring what entered the host from outside into its control group.
+        """Move the processes that entered the host from outside into its control group.
 
         :return: the processes that were not in it
         """
@@ -142,13 +142,13 @@ class Machine:
 
 
 def members(pid: int) -> list[int]:
-    """All processes of the host whose first process this is."""
+    """Return all processes of the host with this first process."""
     space = _namespace(pid)
     return [one for one in _processes() if space and _namespace(one) == space]
 
 
 def entered(pid: int, argv: Sequence[str]) -> list[str]:
-    """A command in a host; when it is killed, what it has started in there dies.
+    """Return a command that runs in a host; killing it kills its children there, too.
 
     :param pid: the host's first process
     """
@@ -157,7 +157,7 @@ def entered(pid: int, argv: Sequence[str]) -> list[str]:
 
 
 def started(pid: int) -> str:
-    """When a process started, in the kernel's units; empty if it is no more."""
+    """Return the start time of a process in the kernel's units, empty if it has ended."""
     fields = _stat(pid)
     return fields[19] if fields and fields[0] not in 'ZX' else ''
 
@@ -172,7 +172,7 @@ def _environment() -> dict[str, str]:
 
 
 def _control_groups() -> pathlib.Path | None:
-    """Where control groups of version 2 are mounted, if they can be used."""
+    """Return where control groups of version 2 are mounted, None if they cannot be used."""
     for line in pathlib.Path('/proc/self/mounts').read_text().splitlines():
         _, path, kind, options, *_ = line.split()
         if kind == 'cgroup2' and 'rw' in options.split(',') and os.access(path, os.W_OK):
@@ -210,7 +210,7 @@ def _namespace(pid: int) -> str:
 
 
 def _stat(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat from the third (the state) on; none if it is no more."""
+    """Return the fields of /proc/PID/stat from the third (the state) on, none if it has ended."""
     try:
         return (_PROC / str(pid) / 'stat').read_text().rpartition(')')[2].split()
     except (FileNotFoundError, ProcessLookupError):

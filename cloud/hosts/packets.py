@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be seen on a network's wires."""
+"""Capture packets of a network."""
 
 from collections.abc import Iterator, Sequence
 import contextlib
@@ -38,9 +38,9 @@ def capture(argv: Sequence[str], file: pathlib.Path) -> Iterator[None]:
 
 
 def read(file: pathlib.Path, expression: str = '') -> list[str]:
-    """What was recorded, a line for each packet.
+    """Return a line for each recorded packet.
 
-    :param expression: the packets to show, in the words of tcpdump
+    :param expression: filter, in tcpdump's syntax
     """
     return commands.run(['tcpdump', '-n', '-e', '-tt', '-r', str(file), expression]).splitlines()
 

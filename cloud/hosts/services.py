@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the services of a compute host are run."""
+"""The programs of a compute host's services."""
 
 import pathlib
 
@@ -30,7 +30,7 @@ _STOP = 8
 def programs(files: hosts_layout.Layout) -> dict[str, processes.Program]:
     """Every service, in the order in which they start.
 
-    None is started again when it dies: a test that kills one wants to see what comes of it.
+    None is restarted when it dies: a test that kills a service checks what follows.
     """
     found = {
         OVS_DATABASE: _program(

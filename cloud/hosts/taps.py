@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brings the devices of a host's guests up that were left down.
+"""Bring those devices of a host's guests up that were left down.
 
 libvirt brings a guest's device up while Open vSwitch begins to use it. With the userspace
 datapath, which sets the flags of the device too, now and then it is down in the end, and for good.
@@ -16,7 +16,7 @@ _INTERVAL_S = 1.0
 
 
 def _down() -> set[str]:
-    """The devices of guests that are down."""
+    """Return the devices of guests that are down."""
     found = set()
     for device in _DEVICES.glob('tap*'):
         with contextlib.suppress(OSError):
@@ -26,7 +26,7 @@ def _down() -> set[str]:
 
 
 def main() -> None:
-    """Look for ever."""
+    """Check the devices for ever."""
     before: set[str] = set()
     while True:
         down = _down()

@@ -10,7 +10,7 @@ from cloud.hosts import fabric as fabrics
 
 
 class Tenant:
-    """Somebody who uses the servers of the network `private`, from outside of all hosts."""
+    """A client of the servers on the network `private`, outside of all hosts."""
 
     def __init__(self, fabric: fabrics.Fabric) -> None:
         self._fabric = fabric
@@ -33,11 +33,11 @@ class Tenant:
         return commands.run(self.argv(argv), timeout=timeout)
 
     def popen(self, argv: Sequence[str], **options: Any) -> 'subprocess.Popen[Any]':
-        """Start a program as the client, as :class:`subprocess.Popen` does."""
+        """Start a program as the client, like :class:`subprocess.Popen`."""
         return subprocess.Popen(self.argv(argv), **options)
 
     def answers(self, address: str, seconds: float = 1.0) -> bool:
-        """Whether a server answers one ping within some time."""
+        """Return whether a server answers one ping in time."""
         done = subprocess.run(self.argv(['ping', '-n', '-q', '-c', '1', '-W', f'{seconds:g}',
                                          address]),
                               check=False, capture_output=True, stdin=subprocess.DEVNULL)

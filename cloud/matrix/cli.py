@@ -64,10 +64,10 @@ def parser(data: str) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace, progress: commands.Progress) -> int:
-    """Do what the command line says.
+    """Run the command of the command line.
 
     :return: the exit status
-    :raises CloudError: it could not be done
+    :raises CloudError: the command failed
     """
     if args.action == 'status':
         return _status(args)

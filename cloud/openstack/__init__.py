@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real OpenStack on one machine, on the Ceph of this package (see :mod:`.cloud`)."""
+"""Run a real OpenStack on one machine, on the Ceph of this package (see :mod:`.cloud`)."""

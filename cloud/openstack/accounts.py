@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The services' accounts in Keystone: how they log in there, and how they check who asks them."""
+"""The services' accounts in Keystone, and the options with which they log in and check tokens."""
 
 from collections.abc import Iterable, Mapping
 
@@ -30,10 +30,10 @@ def account(settings: layout.Settings, passwords: Mapping[str, str],
 
 def sections(settings: layout.Settings, passwords: Mapping[str, str], user: str,
              peers: Iterable[str] = ()) -> private.Conf:
-    """What a service has in its configuration to be asked, and to ask others.
+    """Return the sections of a service's configuration that concern its requests and its peers.
 
-    :param user: of Keystone, as which it acts
-    :param peers: the sections of the services that it asks on its own behalf
+    :param user: its account in Keystone
+    :param peers: sections of the services that it calls with its own account
     """
     own = account(settings, passwords, user)
     return {

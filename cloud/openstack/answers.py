@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waits until a service that was started answers."""
+"""Wait until a service that was started answers."""
 
 from collections.abc import Callable
 import time
@@ -11,11 +11,11 @@ _POLL = 0.2
 
 def wait(name: str, ask: Callable[[], object], failures: tuple[type[Exception], ...],
          log: object, timeout: float) -> None:
-    """Ask again and again.
+    """Call a function until it raises none of the expected failures.
 
     :param name: of the service, for people
-    :param ask: raises one of `failures` as long as it does not answer
-    :param log: what to read if it does not
+    :param ask: function that raises one of `failures` while the service does not answer
+    :param log: the log that the error names
     :param timeout: seconds
     :raises CloudError: it did not in time
     """

@@ -38,7 +38,7 @@ def url(settings: layout.Settings, passwords: Mapping[str, str]) -> str:
 
 def prepare(files: layout.Layout, settings: layout.Settings,
             passwords: Mapping[str, str]) -> None:
-    """Write the configuration, and the one user there is; none of RabbitMQ's own is made."""
+    """Write the configuration and the only user; RabbitMQ's default user is not made."""
     files.broker.mkdir(exist_ok=True)
     private.write(files.broker_conf, _CONF.format(
         host=settings.host, port=settings.broker_port, definitions=files.broker_definitions))
@@ -66,7 +66,7 @@ def _definitions(password: str) -> dict[str, object]:
 
 
 def programs(files: layout.Layout, settings: layout.Settings) -> dict[str, processes.Program]:
-    """How the port mapper and the server are run."""
+    """Return the programs of the port mapper and the server."""
     erlang = {'HOME': str(files.broker), 'ERL_EPMD_ADDRESS': layout.LOOPBACK,
               'ERL_EPMD_PORT': str(settings.epmd_port)}
     server = erlang | {
@@ -95,7 +95,7 @@ def ping(settings: layout.Settings, passwords: Mapping[str, str]) -> None:
 
 def idle(settings: layout.Settings, passwords: Mapping[str, str],
          queues: Iterable[str]) -> list[str]:
-    """Those of the queues to which nobody listens.
+    """Return the queues without a consumer.
 
     :raises OSError, amqp.AMQPError: the server does not answer
     """
@@ -120,7 +120,7 @@ def _connect(settings: layout.Settings, passwords: Mapping[str, str]) -> amqp.Co
 def wait(settings: layout.Settings, passwords: Mapping[str, str], log: object) -> None:
     """Wait until the server lets the user in.
 
-    :param log: what to read if it does not
+    :param log: the log that the error names
     :raises CloudError: it did not in time
     """
     answers.wait('RabbitMQ', lambda: ping(settings, passwords), (OSError, amqp.AMQPError), log,

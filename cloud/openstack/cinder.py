@@ -29,7 +29,7 @@ _TIMEOUT = 10.0
 
 def conf(files: layout.Layout, settings: layout.Settings, passwords: Mapping[str, str],
          backends: Sequence[layout.Backend]) -> private.Conf:
-    """Everything in `cinder.conf`."""
+    """Return the contents of `cinder.conf`."""
     state = files.state / 'cinder'
     core: private.Conf = {
         'DEFAULT': {
@@ -72,7 +72,7 @@ def conf(files: layout.Layout, settings: layout.Settings, passwords: Mapping[str
 
 
 def process_confs(backend: layout.Backend) -> dict[str, private.Conf]:
-    """What makes a cinder-volume serve one back end; no process serves two.
+    """Return the configuration of each cinder-volume, which serves one back end.
 
     :return: by instance of the back end
     """
@@ -82,13 +82,13 @@ def process_confs(backend: layout.Backend) -> dict[str, private.Conf]:
 
 
 def _hosts(backend: layout.Backend) -> dict[str, str]:
-    """On what host each instance of a back end believes to be."""
+    """Return the `host` option of each instance of a back end."""
     return {instance: f'{HOST}{number if number > 1 else ""}'
             for number, instance in enumerate(backend.instances, start=1)}
 
 
 def pool(backend: layout.Backend) -> str:
-    """What the scheduler calls a back end's pool."""
+    """Return the scheduler's name of a back end's pool."""
     owner = _CLUSTER if backend.services > 1 else HOST
     return f'{owner}@{backend.name}#{backend.name}'
 
@@ -132,7 +132,7 @@ def prepare(files: layout.Layout) -> None:
 
 
 def workers(backends: Sequence[layout.Backend]) -> list[reported.Worker]:
-    """The services that are asked through a queue to create a volume."""
+    """Return the services that get a request to create a volume through a queue."""
     return [reported.Worker(services.CINDER_SCHEDULER, 'cinder-scheduler', 'cinder-scheduler',
                             HOST, 'Cinder'),
             *(reported.Worker(services.cinder_volume(instance),
@@ -142,7 +142,7 @@ def workers(backends: Sequence[layout.Backend]) -> list[reported.Worker]:
 
 
 class Api:
-    """The few requests to Cinder's API that it takes to set a cloud up and to watch it.
+    """The requests to Cinder's API that are needed to set up and to watch a cloud.
 
     :param session: the administrator's
     """
@@ -161,17 +161,17 @@ class Api:
                     'extra_specs': {'volume_backend_name': backend.name}}})
 
     def services(self) -> list[reported.Service]:
-        """The services that have ever started."""
+        """Return the services that have ever started."""
         return [reported.Service(item['binary'], item['host'], item['state'] == 'up',
                                  item['status'] == 'enabled')
                 for item in self._get('/os-services', 'services')]
 
     def pools(self) -> list[str]:
-        """The pools (host@backend#pool) of which the scheduler knows."""
+        """Return the pools (host@backend#pool) that the scheduler knows."""
         return [item['name'] for item in self._get('/scheduler-stats/get_pools', 'pools')]
 
     def superpositions(self) -> list[dict[str, Any]]:
-        """Those of all projects, none without the plug-in."""
+        """Return the superpositions of all projects, none without the plug-in."""
         try:
             return self._get('/os-superpositions?all_tenants=1', 'superpositions',
                              {'OpenStack-API-Version': 'superposition 1.0'})

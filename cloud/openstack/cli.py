@@ -52,10 +52,10 @@ def add(areas: 'argparse._SubParsersAction[argparse.ArgumentParser]') -> None:
 
 
 def run(args: argparse.Namespace, progress: commands.Progress) -> int:
-    """Do what the command line says.
+    """Run the command of the command line.
 
     :return: the exit status: 3 if `status` finds that something is wrong
-    :raises CloudError: it could not be done
+    :raises CloudError: the command failed
     """
     if args.action == 'up':
         return _up(args, progress)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An OpenStack on one machine: real services, which nothing outside of the machine can reach."""
+"""An OpenStack on one machine: real services that are out of reach of other machines."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent import futures
@@ -49,10 +49,10 @@ _DISTRIBUTIONS = {'placement': 'openstack-placement'}
 class Cloud:
     """One cloud in one data directory.
 
-    What is not given is taken from the cloud that is in the directory already, or has its default
-    when there is none.
+    A parameter that is not given is taken from the cloud in the directory, or has its default if
+    there is none.
 
-    :param data_dir: everything of the cloud is in it, also its Ceph
+    :param data_dir: directory of everything that the cloud keeps, its Ceph included
     :param port: first of the 200 ports that it uses (100 for OpenStack, 100 for Ceph)
     :param backends: number of back ends on the cloud's own Ceph
     :param hosts: number of compute hosts; with none (the default), there is only block storage
@@ -102,25 +102,25 @@ class Cloud:
         return broker.url(self.settings, self._passwords)
 
     def alone(self, name: str) -> contextlib.AbstractContextManager[None]:
-        """Have all but a compute host, the storage and the users make do with one processor.
+        """Limit everything but one compute host, the storage and the users to one processor.
 
-        One machine plays the whole cloud here. What the control plane and other hosts do takes
-        nothing from a host that is a machine of its own.
+        One machine runs the whole cloud here. In production the control plane and other hosts do
+        not share the processors of a host.
         """
         others = [host for host in self.hosts if host.name != name]
         return shares.confined(lambda: itertools.chain(
             self._supervisor.members(), *(host.members() for host in others)))
 
     def openrc(self, persona: str = 'admin') -> pathlib.Path:
-        """The file to source in a shell, for one of :data:`credentials.PERSONAS`."""
+        """Return the file to source in a shell, for one of :data:`credentials.PERSONAS`."""
         return self.files.openrc(persona)
 
     def environment(self, persona: str = 'admin') -> dict[str, str]:
-        """The environment of a program that acts as a persona, such as `openstack`."""
+        """Return the environment of a program that acts as a persona, such as `openstack`."""
         return credentials.environment(self.settings, persona, self._passwords[persona])
 
     def session(self, persona: str = 'admin') -> keystone_session.Session:
-        """A session of keystoneauth for HTTP requests as a persona."""
+        """Return a session of keystoneauth for HTTP requests as a persona."""
         return keystone_session.Session(auth=v3.Password(
             auth_url=self.settings.auth_url, username=persona,
             password=self._passwords[persona], user_domain_id='default',
@@ -136,7 +136,7 @@ class Cloud:
 
     @property
     def tenant(self) -> compute_hosts.Tenant:
-        """Somebody on the network of the servers."""
+        """A client on the network of the servers."""
         return self.hosts.tenant
 
     def host(self, name: str) -> compute_hosts.Host:
@@ -195,7 +195,7 @@ class Cloud:
                        lambda: self._stop(progress))
 
     def status(self) -> list[probes.Check]:
-        """What each service is doing, in the order in which they start."""
+        """Return the state of each service, in the order in which they start."""
         running = self._supervisor.processes()
         session = self.session()
         owners: dict[str, reported.Api] = {'Cinder': cinder.Api(session),
@@ -217,7 +217,7 @@ class Cloud:
         cinder.Api(self.session()).make_types(self.backends)
 
     def contents(self) -> list[str]:
-        """Lines that tell of the servers and superpositions of all projects.
+        """Return a line for each server and superposition of all projects.
 
         :raises CloudError: an API does not answer
         """
@@ -225,7 +225,7 @@ class Cloud:
 
     @property
     def _workers(self) -> list[reported.Worker]:
-        """The services that are asked through a queue."""
+        """Return the services that get their requests through a queue."""
         return [*cinder.workers(self.backends),
                 *(compute.workers() if self.settings.hosts else ())]
 
@@ -274,7 +274,7 @@ class Cloud:
         self._supervisor.start_daemon(name)
 
     def stop_daemon(self, name: str) -> None:
-        """Stop a service in good order; it stays stopped."""
+        """Stop a service with SIGTERM; it stays stopped."""
         self._supervisor.stop_daemon(name)
 
     def kill_daemon(self, name: str) -> None:
@@ -282,7 +282,7 @@ class Cloud:
         self._supervisor.kill_daemon(name)
 
     def restart_daemon(self, name: str) -> None:
-        """Stop a service in good order and start it again."""
+        """Restart a service."""
         self.stop_daemon(name)
         self.start_daemon(name)
 
@@ -296,7 +296,7 @@ class Cloud:
                 for backend in self.backends for instance in backend.instances]
 
     def _prepare(self) -> None:
-        """Write down what was chosen, and let supervisord know of it."""
+        """Save the settings, and make supervisord read its configuration."""
         if not self.files.settings.exists():
             # Also where the services listen elsewhere: a wildcard is found here, too.
             directory.check_ports(
@@ -374,7 +374,7 @@ class Cloud:
                        progress: commands.Progress) -> None:
         """Make the tables of one of the services around compute hosts, and start it.
 
-        :param needed: among it the catalogue: Nova remembers for good what is not in it
+        :param needed: services to wait for, the catalogue among them: Nova caches what it lacks
         """
         prepare, programs = compute.TABLES[name]
         if self._new(name):

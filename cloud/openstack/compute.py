@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a cloud with compute hosts has beside block storage: Placement, Nova, Glance, Neutron."""
+"""The services of a cloud with compute hosts: Placement, Nova, Glance, Neutron."""
 
 from collections.abc import Callable, Collection, Mapping
 
@@ -65,7 +65,7 @@ def seed(session: keystone_session.Session, progress: commands.Progress) -> None
 
 
 def missing(session: keystone_session.Session, hosts: Collection[str]) -> str:
-    """What is in the way of starting a server on each of the hosts; empty if nothing is.
+    """Return the reasons why a server cannot be started on each host, empty if there are none.
 
     :param session: the administrator's
     """
@@ -77,7 +77,7 @@ def missing(session: keystone_session.Session, hosts: Collection[str]) -> str:
 
 
 def mute(session: keystone_session.Session, hosts: Collection[str]) -> set[str]:
-    """The hosts whose Neutron agent has not reported for a while.
+    """Return the hosts whose Neutron agent has not reported for a while.
 
     :param session: the administrator's
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is in a cloud: its servers, and the volumes that are in superposition."""
+"""List the servers of a cloud, and its volumes in superposition."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from cloud.openstack import nova
 
 
 def lines(session: keystone_session.Session) -> list[str]:
-    """One line for each.
+    """Return a line for each server and superposition.
 
     :param session: the administrator's
     :raises CloudError: an API does not answer

@@ -25,7 +25,7 @@ _FOREIGN = ('OS_CLOUD', 'OS_TOKEN', 'OS_SYSTEM_SCOPE', 'OS_USER_DOMAIN_NAME', 'O
 
 @dataclasses.dataclass(frozen=True)
 class Persona:
-    """Somebody who uses the cloud."""
+    """A user of the cloud."""
 
     name: str
     project: str

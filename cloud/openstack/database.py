@@ -42,7 +42,7 @@ character-set-server = utf8mb4
 
 
 def services(settings: layout.Settings) -> dict[str, tuple[str, ...]]:
-    """The databases of each service that there is."""
+    """Return the databases of each service."""
     return (_SERVICES | (_COMPUTE if settings.hosts else {})
             | (_ENGINE if settings.engine_numbers else {}))
 
@@ -80,7 +80,7 @@ def prepare(files: layout.Layout, settings: layout.Settings) -> None:
 
 
 def program(files: layout.Layout) -> processes.Program:
-    """How the server is run."""
+    """Return the program of the server."""
     return processes.Program(['/usr/sbin/mariadbd', f'--defaults-file={files.database_conf}'],
                              stop_seconds=15)
 
@@ -93,7 +93,7 @@ def ping(files: layout.Layout) -> None:
 def wait(files: layout.Layout, log: object) -> None:
     """Wait until the server answers.
 
-    :param log: what to read if it does not
+    :param log: the log that the error names
     :raises CloudError: it did not in time
     """
     answers.wait('MariaDB', lambda: ping(files), (pymysql.Error,), log, _TIMEOUT)
@@ -126,7 +126,7 @@ def create(files: layout.Layout, settings: layout.Settings, passwords: Mapping[s
 
 
 def rows(files: layout.Layout, name: str, statement: str, *values: object) -> list[Any]:
-    """What a service's database holds that its API does not tell, or not soon enough.
+    """Return rows of a service's database that its API does not show, or not soon enough.
 
     :param name: of the database
     :raises pymysql.Error: the server does not answer, or refuses

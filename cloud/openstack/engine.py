@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engines' configuration and tables: what recovers servers, and its API."""
+"""Configuration and tables of the engines and of their API."""
 
 from collections.abc import Collection, Mapping
 
@@ -19,7 +19,7 @@ _TIMEOUT = 5.0
 
 def conf(files: layout.Layout, settings: layout.Settings,
          passwords: Mapping[str, str]) -> private.Conf:
-    """Everything in `specreds-engine.conf`, which all engines and their API read."""
+    """Return the contents of `specreds-engine.conf`, which all engines and their API read."""
     state = files.state / 'specreds'
     return private.merged({
         'DEFAULT': {'transport_url': broker.url(settings, passwords), 'debug': 'false'},
@@ -31,7 +31,7 @@ def conf(files: layout.Layout, settings: layout.Settings,
 
 
 def one_conf(settings: layout.Settings, number: int) -> private.Conf:
-    """What one engine reads beside that.
+    """Return the configuration that one engine reads in addition.
 
     :param number: of the engine
     """
@@ -79,9 +79,9 @@ def ping(settings: layout.Settings, number: int) -> str:
 
 
 def missing(settings: layout.Settings, stopped: Collection[str] = ()) -> str:
-    """Which engine does not answer; empty if all do.
+    """Return the engines that do not answer.
 
-    :param stopped: names of services that are not meant to
+    :param stopped: names of services that need not answer
     """
     for number in settings.engine_numbers:
         if services.engine(number) in stopped:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An etcd of the cloud's own, on which the engines share their work."""
+"""An etcd of the cloud's own, through which the engines share their work."""
 
 import requests
 
@@ -15,7 +15,7 @@ _HISTORY = 1
 
 
 def program(files: layout.Layout, settings: layout.Settings) -> processes.Program:
-    """How the server is run: alone, and on the network that only the cloud's services are on."""
+    """Return the program of the server: one member, on the network of the cloud's services."""
     clients = settings.url(settings.etcd_port)
     peers = f'http://{layout.LOOPBACK}:{settings.etcd_peer_port}'
     return processes.Program(
@@ -37,7 +37,7 @@ def ping(settings: layout.Settings) -> None:
 def wait(settings: layout.Settings, log: object) -> None:
     """Wait until the server answers.
 
-    :param log: what to read if it does not
+    :param log: the log that the error names
     :raises CloudError: it did not in time
     """
     answers.wait('etcd', lambda: ping(settings), (OSError, commands.CloudError), log, _TIMEOUT)

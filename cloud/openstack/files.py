@@ -41,7 +41,7 @@ def ini(conf: Conf) -> str:
 
 
 def merged(*confs: Conf) -> Conf:
-    """Several configurations as one; what comes later wins."""
+    """Merge configurations; later ones win."""
     result: dict[str, dict[str, Value]] = {}
     for conf in confs:
         for section, options in conf.items():
@@ -50,5 +50,5 @@ def merged(*confs: Conf) -> Conf:
 
 
 def _literal(value: str) -> str:
-    """A value in which oslo.config sees no reference to another option."""
+    """Escape a value so that oslo.config sees no reference to another option in it."""
     return value.replace('$', '$$')

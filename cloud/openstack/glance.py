@@ -34,7 +34,7 @@ def ceph_conf(files: layout.Layout) -> pathlib.Path:
 
 def conf(files: layout.Layout, settings: layout.Settings,
          passwords: Mapping[str, str]) -> private.Conf:
-    """Everything in `glance-api.conf`."""
+    """Return the contents of `glance-api.conf`."""
     state = files.state / 'glance'
     return private.merged({
         'DEFAULT': {
@@ -74,7 +74,7 @@ def prepare(files: layout.Layout) -> None:
 
 
 class Api:
-    """The few requests to Glance that it takes to provide the images.
+    """The requests to Glance that are needed to provide the images.
 
     :param session: the administrator's
     """
@@ -99,7 +99,7 @@ class Api:
         self._upload(name, version, file)
 
     def _retire(self, image: dict[str, Any]) -> None:
-        """Make room for another image of the name; what has clones can only be renamed."""
+        """Remove the older image of a name, or rename it if it has clones."""
         path = f'/v2/images/{image["id"]}'
         try:
             self._api.delete(path, timeout=_TIMEOUT)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keystone's configuration, its first start, and who and what is in it."""
+"""Keystone's configuration, its first start, and its users and catalogue."""
 
 from collections.abc import Callable, Mapping
 import getpass
@@ -26,7 +26,7 @@ _TIMEOUT = 120.0
 
 def conf(files: layout.Layout, settings: layout.Settings,
          passwords: Mapping[str, str]) -> private.Conf:
-    """Everything in `keystone.conf`."""
+    """Return the contents of `keystone.conf`."""
     state = files.state / 'keystone'
     return {
         'DEFAULT': {'debug': 'false'},
@@ -66,7 +66,7 @@ def bootstrap(files: layout.Layout, settings: layout.Settings,
 def wait(session: keystone_session.Session, log: object) -> None:
     """Wait until Keystone gives the administrator a token.
 
-    :param log: what to read if it does not
+    :param log: the log that the error names
     :raises CloudError: it did not in time
     """
     answers.wait('Keystone', session.get_token, (keystone_exceptions.ClientException,), log,
@@ -80,7 +80,7 @@ def _manage(files: layout.Layout, words: list[str],
 
 
 def _catalogue(settings: layout.Settings) -> list[tuple[str, str, str]]:
-    """What is in the catalogue beside Keystone: kind, name and URL of each service."""
+    """Return kind, name and URL of each service in the catalogue beside Keystone."""
     known = [('block-storage', 'cinder', settings.volume_url),
              ('volumev3', 'cinderv3', f'{settings.volume_url}/%(project_id)s')]
     if settings.hosts:
@@ -95,7 +95,7 @@ def _catalogue(settings: layout.Settings) -> list[tuple[str, str, str]]:
 
 
 class Seed:
-    """Brings Keystone to hold what the cloud needs; what is there already is left alone.
+    """Creates what the cloud needs in Keystone, and leaves alone what exists.
 
     :param session: the administrator's
     """
@@ -144,7 +144,7 @@ class Seed:
         return known[name]
 
     def _grant(self, user: str, project: str, role: str) -> None:
-        """Return a user a role in a project, and make whichever of the three is missing."""
+        """Grant a role in a project to a user, and create whichever of the three is missing."""
         role_id = self._find(self._roles, role, lambda: {'name': role}, 'role')
         project_id = self._find(self._projects, project,
                                 lambda: {'name': project, 'domain_id': _DOMAIN}, 'project')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a cloud keeps its files, and the choices made for it."""
+"""The paths of a cloud's files, and its settings."""
 
 from collections.abc import Iterable
 import dataclasses
@@ -333,5 +333,5 @@ class Layout:
                                       'remove the data directory by hand') from exc
 
     def save(self, settings: Settings) -> None:
-        """Write the choices down."""
+        """Save the settings."""
         self.settings.write_text(json.dumps(dataclasses.asdict(settings), indent=1) + '\n')

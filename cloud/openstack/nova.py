@@ -123,7 +123,7 @@ class Api:
                     'name': name, 'id': name, 'ram': memory, 'vcpus': 1, 'disk': 0}})
 
     def services(self) -> list[reported.Service]:
-        """The services that have ever started."""
+        """Return the services that have ever started."""
         return [reported.Service(item['binary'], item['host'], item['state'] == 'up',
                                  item['status'] == 'enabled')
                 for item in self._get('/os-services', 'services')]

@@ -19,7 +19,7 @@ class Api(Protocol):
     """An API that tells of services."""
 
     def services(self) -> list[Service]:
-        """The services that have ever started."""
+        """Return the services that have ever started."""
 
 
 @dataclasses.dataclass(frozen=True)

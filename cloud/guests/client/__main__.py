@@ -53,7 +53,7 @@ def _tell(event: str, more: object) -> None:
 
 
 def _stopping(seconds: float | None) -> threading.Event:
-    """Return what is set when the time is up, or by a signal."""
+    """Return an event that is set when the time is up or a signal arrives."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

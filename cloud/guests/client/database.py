@@ -16,7 +16,7 @@ Error = psycopg2.Error
 
 @dataclasses.dataclass(frozen=True)
 class Account:
-    """Who to be, as :func:`cloud.guests.describe` tells it; the password stays out of argv."""
+    """Account of a guest's database (see :func:`cloud.guests.describe`), kept out of argv."""
 
     user: str
     password: str

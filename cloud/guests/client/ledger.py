@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a client was told is written: a file that it only appends to, synced line by line."""
+"""The transactions that a client was told are written: an append-only file, synced by line."""
 
 import base64
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ import types
 
 
 def payload(client: str, number: int, length: int) -> str:
-    """Return what a client's transaction writes: always the same for the same transaction.
+    """Return the payload of a client's transaction, the same for each call.
 
     It cannot be compressed, so that as much reaches the disk as was written.
 
@@ -55,7 +55,7 @@ class Ledger:
 
 
 def read(path: pathlib.Path) -> dict[int, float]:
-    """Return when each transaction was acknowledged."""
+    """Return the time of each transaction's acknowledgement."""
     found = {}
     if path.exists():
         for line in path.read_text().splitlines():

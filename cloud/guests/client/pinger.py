@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who answers under an address, to the millisecond.
+"""Record which guests answer under an address, to the millisecond.
 
 ``icmp``
     the echo of the guest's kernel.
@@ -137,7 +137,7 @@ def who(address: str, port: int = 80) -> Iterator[Probe]:
 
 
 def _received(raw: socket.socket, timeout: float) -> Iterator[tuple[bytes, tuple[str, int]]]:
-    """Return the packets that come in for some time; never fewer answers for being quick."""
+    """Yield the packets that arrive until the time is up."""
     end = clock.now() + timeout
     while (left := end - clock.now()) > 0:
         raw.settimeout(left)

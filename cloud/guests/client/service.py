@@ -60,7 +60,7 @@ class Record:
         self._errors[1:] = [error]
 
     def summary(self) -> dict[str, Any]:
-        """Tell everything: milliseconds for latencies, seconds for the rest."""
+        """Return all figures: milliseconds for latencies, seconds for the rest."""
         seconds = range(min(self._seconds, default=0), max(self._seconds, default=-1) + 1)
         ordered = sorted(self._latencies)
         return {
