@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The name under which Nova loads the driver, and what is installed for it."""
+"""The module name under which Nova loads the driver."""
 
 import importlib
 import pathlib
@@ -14,25 +14,25 @@ from specreds_nova import opts
 class AliasTest(testtools.TestCase):
     """``compute_driver = specreds.SpeculativeLibvirtDriver``."""
 
-    def test_same_class(self) -> None:
-        found = importlib.import_module('nova.virt.specreds')
+    def test_alias_is_the_same_class(self) -> None:
+        aliased = importlib.import_module('nova.virt.specreds')
         real = importlib.import_module('specreds_nova.virt.driver')
-        self.assertIs(real.SpeculativeLibvirtDriver, found.SpeculativeLibvirtDriver)
+        self.assertIs(real.SpeculativeLibvirtDriver, aliased.SpeculativeLibvirtDriver)
         self.assertEqual('specreds_nova.virt.driver', real.SpeculativeLibvirtDriver.__module__)
 
-    def test_nothing_else_is_found(self) -> None:
+    def test_other_names_are_not_found(self) -> None:
         self.assertRaises(ModuleNotFoundError, importlib.import_module, 'nova.virt.specreds2')
 
-    def test_once(self) -> None:
+    def test_alias_is_installed_once(self) -> None:
         before = list(sys.meta_path)
         alias.install()
         self.assertEqual(before, sys.meta_path)
 
-    def test_what_is_installed_imports_it(self) -> None:
+    def test_pth_file_imports_the_alias(self) -> None:
         root = pathlib.Path(__file__).parents[3]
         self.assertEqual(f'import {alias.__name__}\n', (root / 'specreds.pth').read_text())
 
-    def test_options_are_described(self) -> None:
+    def test_each_option_has_a_help_sentence(self) -> None:
         [(group, options)] = opts.list_opts()
         self.assertEqual('specreds', group)
         for option in options:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What other programs than Python ones are told about the settings."""
+"""The settings of a deployment, printed for shell scripts."""
 
 import contextlib
 import io
@@ -11,7 +11,7 @@ from specreds_nova import deployment
 
 
 @ddt.ddt
-class PrintedTest(testtools.TestCase):
+class PrintedSettingsTest(testtools.TestCase):
 
     def printed(self, *argv: str, status: int = 0) -> list[list[str]]:
         out, err = io.StringIO(), io.StringIO()
@@ -26,12 +26,12 @@ class PrintedTest(testtools.TestCase):
                           'specreds_cinder.api.extension.Superpositions'],
                          lines['DEFAULT', 'osapi_volume_extension'])
 
-    def test_parameters(self) -> None:
+    def test_parameters_are_filled_in(self) -> None:
         self.assertEqual([['ceph', 'volume_driver', deployment.VOLUME_DRIVER]],
                          self.printed('backend', 'name=ceph'))
         self.assertIn(['oslo_concurrency', 'lock_path', '/a=b'], self.printed(
             'engine', 'jobboard_host=h', 'jobboard_port=1', 'lock_path=/a=b'))
 
     @ddt.data([], ['nothing'], ['backend'], ['backend', 'ceph'], ['cinder', 'name=ceph'])
-    def test_mistakes(self, argv: list[str]) -> None:
+    def test_wrong_arguments_print_the_usage(self, argv: list[str]) -> None:
         self.assertEqual([], self.printed(*argv, status=2))

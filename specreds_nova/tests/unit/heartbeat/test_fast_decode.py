@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is read without JSON is what JSON would have given."""
+"""The fast decoder of heartbeats returns what JSON would return, or leaves the beat to JSON."""
 
 import dataclasses
 from typing import Any
@@ -11,8 +11,8 @@ import testtools
 from specreds_nova.heartbeat import fast_decode
 from specreds_nova.heartbeat import message
 
-_SAID: Any = {'kernel': '0b7f3d1c-5a2e-4c68-9d10-6f4b2a8e7c95', 'running': '00ff00ff00ff00ff'}
-_BEAT = message.Beat('cn1', '0123abcd', 7, 0.2, 0.3, 0.104, **_SAID)
+_OPTIONAL: Any = {'kernel': '0b7f3d1c-5a2e-4c68-9d10-6f4b2a8e7c95', 'running': '00ff00ff00ff00ff'}
+_BEAT = message.Beat('cn1', '0123abcd', 7, 0.2, 0.3, 0.104, **_OPTIONAL)
 _words = st.sampled_from(['cn1', 'cn-1.example.org', 'c n', '"', '\\', 'ü', '\n', '']) | st.text()
 _seconds = st.one_of(
     st.floats(0.0, 1e6).map(lambda value: round(value, 3)), st.floats(), st.integers(),
@@ -30,39 +30,38 @@ def _on_bus(beat: message.Beat) -> bytes:
 
 
 class UsualTest(testtools.TestCase):
-    """A message either is read, or is left to JSON."""
+    """A beat is either decoded exactly as by JSON, or left to JSON."""
 
-    def test_a_usual_beat_is_read(self) -> None:
+    def test_usual_beat_is_decoded(self) -> None:
         self.assertEqual(_BEAT, fast_decode.read(_on_bus(_BEAT)))
 
     @hypothesis.given(number=st.integers(0, 10**17), interval=st.integers(1, 3_599_000),
                       ages=st.tuples(st.integers(0, 10**9), st.integers(0, 10**9)))
-    def test_so_is_every_one_of_a_host_that_is_well(self, number: int, interval: int,
-                                                    ages: tuple[int, int]) -> None:
+    def test_every_beat_of_a_healthy_host_is_decoded(self, number: int, interval: int,
+                                                     ages: tuple[int, int]) -> None:
         libvirt, storage = ages
         beat = message.Beat('cn1', 'b', number, interval / 1000, libvirt / 1000, storage / 1000,
-                          **_SAID)
+                          **_OPTIONAL)
         self.assertEqual(beat, fast_decode.read(_on_bus(beat)))
 
     @hypothesis.given(_beats)
-    @hypothesis.example(message.Beat('cn1', 'b', 7, 3600.0, 0.1, 0.1, **_SAID))
-    @hypothesis.example(message.Beat('cn1', 'b', 7, 0.0, 0.1, 0.1, **_SAID))
-    def test_what_is_read_is_what_json_gives(self, beat: message.Beat) -> None:
+    @hypothesis.example(message.Beat('cn1', 'b', 7, 3600.0, 0.1, 0.1, **_OPTIONAL))
+    @hypothesis.example(message.Beat('cn1', 'b', 7, 0.0, 0.1, 0.1, **_OPTIONAL))
+    def test_decoded_beat_equals_that_of_json(self, beat: message.Beat) -> None:
         body = _on_bus(beat)
         read = fast_decode.read(body)
         if read is not None:
             self.assertEqual(message.decode(message.unwrap(body)[1]['beat']), read)
 
     @hypothesis.given(st.integers(0, len(_on_bus(_BEAT)) - 1), st.binary(max_size=3))
-    def test_what_was_damaged_is_no_other_beat_than_json_gives(self, at: int,
-                                                              put: bytes) -> None:
+    def test_damaged_beat_equals_that_of_json(self, at: int, put: bytes) -> None:
         whole = _on_bus(_BEAT)
         body = whole[:at] + put + whole[at + 1:]
         read = fast_decode.read(body)
         if read is not None:
             self.assertEqual(message.decode(message.unwrap(body)[1]['beat']), read)
 
-    def test_what_is_said_beside_it_is_left_to_json(self) -> None:
+    def test_unusual_message_is_left_to_json(self) -> None:
         unusual: tuple[dict[str, Any], ...] = (
             {'ended': ('s1',)}, {'leaving': True}, {'domains': ()},
             {'libvirt_age': None}, {'kernel': ''})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Beats as they are on the bus."""
+"""The encoding of heartbeats on the bus."""
 
 import json
 
@@ -18,20 +18,20 @@ _beats = st.builds(
 
 
 class BeatsTest(testtools.TestCase):
-    """What a host says is what an engine hears."""
+    """An engine decodes exactly what a host has encoded."""
 
     @hypothesis.given(_beats)
-    def test_round_trip(self, beat: message.Beat) -> None:
+    def test_encoded_beat_is_decoded_unchanged(self, beat: message.Beat) -> None:
         self.assertEqual(beat, message.decode(json.loads(json.dumps(message.encode(beat)))))
 
-    def test_what_goes_without_saying_is_not_said(self) -> None:
+    def test_default_values_are_not_sent(self) -> None:
         self.assertEqual({'host': 'cn1', 'boot': 'b', 'number': 0, 'interval': 0.2},
                          message.encode(message.Beat('cn1', 'b', 0, 0.2)))
 
-    def test_host_that_does_not_say_what_runs(self) -> None:
+    def test_beat_without_running_domains_is_decoded(self) -> None:
         beat = message.decode({'host': 'cn1', 'boot': 'b', 'number': 0, 'interval': 0.2})
         self.assertEqual(('', '', None), (beat.kernel, beat.running, beat.domains))
 
-    def test_digest_is_of_the_set(self) -> None:
+    def test_digest_does_not_depend_on_the_order(self) -> None:
         self.assertEqual(message.digest(['b', 'a']), message.digest(['a', 'b']))
         self.assertNotEqual(message.digest(['a']), message.digest([]))

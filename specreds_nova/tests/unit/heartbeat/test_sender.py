@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the bus is used, and what becomes of it when the broker is away."""
+"""Sending of heartbeats, also while the broker is unavailable."""
 
 import json
 from typing import Any
@@ -18,7 +18,7 @@ from specreds_nova.heartbeat import sender as senders
 
 
 class SenderTest(testtools.TestCase):
-    """A sender on a bus that may be away."""
+    """A sender on a bus that may be unavailable."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -29,17 +29,17 @@ class SenderTest(testtools.TestCase):
         self.useFixture(fixtures.MonkeyPatch('time.monotonic', lambda: self.now))
         self.sender = senders.Sender(None)
 
-    def test_sends(self) -> None:
+    def test_message_is_cast_on_the_bus(self) -> None:
         self.assertIsNone(self.sender.send('beat', beat={}))
         self.bus.cast.assert_called_once_with('beat', {'beat': {}})
         self.sender.close()
         self.bus.close.assert_called_once_with()
 
-    def test_nothing_is_made_before_it_is_needed(self) -> None:
+    def test_bus_is_opened_by_the_first_message_only(self) -> None:
         self.sender.close()
         self.made.assert_not_called()
 
-    def test_broker_that_is_away_is_tried_now_and_then(self) -> None:
+    def test_unavailable_broker_is_tried_once_per_second(self) -> None:
         self.bus.cast.side_effect = OSError('refused')
         for _ in range(12):
             self.now += 0.25
@@ -51,14 +51,14 @@ class SenderTest(testtools.TestCase):
         self.assertIsNone(self.sender.send('beat', beat={}))
         self.assertIsNone(self.sender.send('beat', beat={}))
 
-    def test_connection_that_broke_costs_one_beat(self) -> None:
+    def test_broken_connection_loses_one_beat(self) -> None:
         self.sender.send('beat', beat={})
         self.bus.cast.side_effect = OSError('reset')
         self.assertIsNotNone(self.sender.send('beat', beat={}))
         self.bus.cast.side_effect = None
         self.assertIsNone(self.sender.send('beat', beat={}))
 
-    def test_configuration_that_does_not_work(self) -> None:
+    def test_broken_configuration_is_tried_again(self) -> None:
         self.made.side_effect = ValueError('no such transport')
         self.assertIsNotNone(self.sender.send('beat', beat={}))
         self.now += 2.0
@@ -85,7 +85,7 @@ class RabbitTest(testtools.TestCase):
     def addresses(self) -> list[str]:
         return [call.args[0] for call in self.made.call_args_list]
 
-    def test_each_is_tried_in_turn(self) -> None:
+    def test_brokers_are_tried_in_turn(self) -> None:
         bus = senders.of(cfg.CONF)
         self.assertEqual([], self.addresses())
         for _ in range(3):
@@ -97,14 +97,14 @@ class RabbitTest(testtools.TestCase):
         first, second = ('amqp://us%40er:se%2Fcret@b1:5673/here', 'amqp://guest:guest@b2:5672/here')
         self.assertEqual([first, second, first], self.addresses())
 
-    def test_cannot_connect(self) -> None:
+    def test_refused_connection_is_tried_with_the_next_message(self) -> None:
         bus = senders.of(cfg.CONF)
         with mock.patch.object(rabbit.Brokers, 'connected', side_effect=OSError('refused')):
             self.assertRaises(OSError, bus.cast, 'beat', {})
         bus.cast('beat', {})
         self.assertEqual(1, len(self.connections))
 
-    def test_broker_has_to_confirm(self) -> None:
+    def test_each_message_waits_for_a_confirmation(self) -> None:
         senders.of(cfg.CONF).cast('beat', {'beat': {'host': 'cn1'}})
         channel = self.connections[0].default_channel
         [call] = channel.basic_publish_confirm.call_args_list
@@ -113,24 +113,24 @@ class RabbitTest(testtools.TestCase):
         self.assertEqual(('beat', {'beat': {'host': 'cn1'}}),
                          message.unwrap(channel.prepare_message.call_args.args[0]))
 
-    def test_tls(self) -> None:
+    def test_ca_file_is_used_for_tls(self) -> None:
         self.conf.config(ssl=True, ssl_ca_file='/ca.pem', group='oslo_messaging_rabbit')
         senders.of(cfg.CONF).cast('beat', {})
         self.assertEqual({'ca_certs': '/ca.pem', 'cert_reqs': 'required'},
                          self.made.call_args.kwargs['ssl'])
 
-    def test_address_of_version_6(self) -> None:
+    def test_ipv6_address_keeps_its_brackets(self) -> None:
         self.url.transport_url = 'rabbit://a:b@[fd00::1]'
         senders.of(cfg.CONF).cast('beat', {})
         self.assertEqual(['amqp://a:b@[fd00::1]:5672/'], self.addresses())
 
-    def test_understood_by_servers_of_oslo_messaging(self) -> None:
-        """As far as it matters it is what its own clients put on the bus."""
+    def test_servers_of_oslo_messaging_understand_the_message(self) -> None:
+        """A message has every field that a server of oslo.messaging reads."""
         sent = common.deserialize_msg(json.loads(message.wrap('beat', {'beat': 1})))
         self.assertEqual({'method': 'beat', 'args': {'beat': 1}, 'namespace': message.NAMESPACE,
                           'version': message.VERSION}, sent)
 
-    def test_any_other_bus(self) -> None:
+    def test_other_transport_uses_oslo_messaging(self) -> None:
         self.url.transport_url = 'fake://'
         bus = senders.of(cfg.CONF)
         self.assertNotIsInstance(bus, rabbit.Publisher)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cloud without a network: a Keystone and a Nova that answer as told, and the engine's API.
+"""A cloud without a network: the engine's API, with a fake Keystone and a fake Nova.
 
 The API is the real one, over a store in memory. The commands are found by their entry points.
 """
@@ -33,25 +33,25 @@ _Answer = tuple[int, dict[str, str], bytes]
 
 
 class Cloud(adapters.BaseAdapter):
-    """Answers requests.
+    """A transport that answers requests.
 
-    :ivar asked: method and path of those that the engine's API got
-    :ivar roles: of whoever asks
+    :ivar requests: method and path of each request to the engine's API
+    :ivar roles: identity headers of the caller
     :ivar servers: names of Nova's servers by id
-    :ivar broken: what the engine's API answers to all requests, if that is not its own
+    :ivar broken: an answer or error that replaces those of the engine's API
     """
 
     def __init__(self, api: Any) -> None:
         super().__init__()
         self._api = api
-        self.asked: list[tuple[str, str]] = []
+        self.requests: list[tuple[str, str]] = []
         self.roles = ROLES
         self.servers: dict[str, str] = {}
         self.broken: tuple[int, bytes] | Exception | None = None
         self.catalogue = {'speculative-recovery': API, 'compute': NOVA}
 
     def client_manager(self) -> types.SimpleNamespace:
-        """Give what OpenStackClient gives its commands."""
+        """Return the client manager that OpenStackClient passes to its commands."""
         http = requests.Session()
         http.mount('http://', self)
         auth = v3.Password(KEYSTONE, username='u', password='p', user_domain_id='default',
@@ -65,7 +65,7 @@ class Cloud(adapters.BaseAdapter):
 
     def send(self, request: requests.PreparedRequest, *_args: Any,
              **_kwargs: Any) -> requests.Response:
-        """Answer."""
+        """Return the answer of the service to which a request is addressed."""
         url = parse.urlsplit(str(request.url))
         answers = {'keystone.test': self._keystone, 'nova.test': self._nova}
         status, headers, body = answers.get(str(url.netloc), self._engine)(request)
@@ -76,7 +76,7 @@ class Cloud(adapters.BaseAdapter):
         return response
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no connection is open."""
 
     def _keystone(self, request: requests.PreparedRequest) -> _Answer:
         if request.method != 'POST':
@@ -103,7 +103,7 @@ class Cloud(adapters.BaseAdapter):
 
     def _engine(self, request: requests.PreparedRequest) -> _Answer:
         url = parse.urlsplit(str(request.url))
-        self.asked.append((str(request.method), str(url.path)))
+        self.requests.append((str(request.method), str(url.path)))
         if isinstance(self.broken, Exception):
             raise self.broken
         if self.broken is not None:
@@ -111,15 +111,17 @@ class Cloud(adapters.BaseAdapter):
                                      'x-openstack-request-id': 'req-7'}, self.broken[1])
         headers = {key: value for key, value in request.headers.items()
                    if isinstance(value, str)}
-        sent: Any = request.body or b''
+        payload: Any = request.body or b''
+        if not isinstance(payload, bytes):
+            payload = payload.encode()
         response = webob.Request.blank(
             str(request.url), method=str(request.method), headers={**headers, **self.roles},
-            body=sent if isinstance(sent, bytes) else sent.encode()).get_response(self._api)
+            body=payload).get_response(self._api)
         return response.status_int, dict(response.headers), response.body
 
 
 class CommandTest(base.APITest):
-    """Runs commands as ``openstack`` would."""
+    """A test that runs commands as ``openstack`` does."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -127,7 +129,7 @@ class CommandTest(base.APITest):
         self.stdout, self.stderr = io.StringIO(), io.StringIO()
 
     def run_command(self, *words: str, status: int = 0) -> str:
-        """Run ``openstack speculative WORDS``; gives what it printed."""
+        """Run ``openstack speculative WORDS``, and return its output."""
         manager = commandmanager.CommandManager('openstack.speculative.v1')
         self.stdout = io.StringIO()
         shell = app.App('test', '0', manager, stdout=self.stdout, stderr=self.stderr,
@@ -138,11 +140,11 @@ class CommandTest(base.APITest):
         return self.stdout.getvalue()
 
     def run_json(self, *words: str, status: int = 0) -> Any:
-        """Run it with ``-f json``; gives what it printed, parsed."""
+        """Run a command with ``-f json``, and return its parsed output."""
         return json.loads(self.run_command(*words, '-f', 'json', status=status))
 
     def fails(self, *words: str) -> str:
-        """Run it when it is refused; gives what it said."""
+        """Run a command that must fail, and return its error output."""
         self.stderr = io.StringIO()
         self.run_command(*words, status=1)
         return self.stderr.getvalue()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``openstack speculative …`` against the real API: what is asked, changed and shown."""
+"""``openstack speculative …`` against the real API."""
 
 import re
 
@@ -24,10 +24,10 @@ class RecoveryListTest(cloud.CommandTest):
                 server_name=f'vm{number}', project=f'p{number}').id)
 
     def listed(self, *words: str) -> list[str]:
-        """Give the ids of what is listed."""
+        """Return the ids of the listed recoveries."""
         return [row['ID'] for row in self.run_json('recovery', 'list', *words)]
 
-    def test_list(self) -> None:
+    def test_list_has_newest_first(self) -> None:
         (row, *_others) = self.run_json('recovery', 'list')
         self.assertEqual(
             {'ID': self.ids[0], 'Server Name': 'vm2', 'Host': 'node2', 'Destination': None,
@@ -35,30 +35,30 @@ class RecoveryListTest(cloud.CommandTest):
             row)
         self.assertEqual(self.ids, self.listed('--long'))
 
-    def test_filters(self) -> None:
+    def test_each_filter_selects_the_recovery(self) -> None:
         self.end(self.store.take_over(self.ids[1], 'engine1'), model.PRIMARY)
         self.cloud.servers = {base.SERVER: 'vm1'}
         for words in (('--server', 'vm1'), ('--server', base.SERVER), ('--host', 'node1'),
                       ('--project', 'p1'), ('--state', 'ended'), ('--outcome', 'primary')):
             self.assertEqual([self.ids[1]], self.listed(*words))
 
-    def test_pages(self) -> None:
+    def test_list_longer_than_a_page_is_complete(self) -> None:
         self.app._services.__dict__['max_limit'] = 1
         self.assertEqual(self.ids, self.listed())
         self.assertEqual(self.ids[:2], self.listed('--limit', '2'))
         self.assertEqual([], self.listed('--limit', '0'))
         self.assertEqual(self.ids[2:], self.listed('--marker', self.ids[1]))
 
-    def test_a_project_sees_no_hosts(self) -> None:
+    def test_project_sees_no_hosts(self) -> None:
         self.cloud.roles = base.READER
         (row,) = self.run_json('recovery', 'list')
         self.assertEqual((self.ids[1], None), (row['ID'], row['Host']))
 
-    def test_unknown_server(self) -> None:
+    def test_unknown_server_is_an_error(self) -> None:
         self.assertIn('there is no server "vm9" in your project',
                       self.fails('recovery', 'list', '--server', 'vm9'))
 
-    def test_no_compute_service(self) -> None:
+    def test_name_of_a_server_needs_the_compute_service(self) -> None:
         del self.cloud.catalogue['compute']
         self.assertIn('specify the ID of the server',
                       self.fails('recovery', 'list', '--server', 'vm1'))
@@ -66,14 +66,14 @@ class RecoveryListTest(cloud.CommandTest):
 
 class RecoveryTest(cloud.CommandTest):
 
-    def test_show_for_programs(self) -> None:
+    def test_show_as_json(self) -> None:
         self.story()
-        found = self.run_json('recovery', 'show', base.ID)
+        recovery = self.run_json('recovery', 'show', base.ID)
         self.assertEqual(('racing', 'node2', 'engine1'),
-                         (found['state'], found['destination'], found['engine']))
-        self.assertEqual(['super', 'start'], [step['name'] for step in found['steps']])
+                         (recovery['state'], recovery['destination'], recovery['engine']))
+        self.assertEqual(['super', 'start'], [step['name'] for step in recovery['steps']])
 
-    def test_show_for_people(self) -> None:
+    def test_show_as_a_table_draws_the_steps(self) -> None:
         recovery = self.store.take_over(self.story().id, 'engine2')
         self.store.begin_step(recovery, 'start')
         printed = self.run_command('recovery', 'show', base.ID, '-c', 'why', '-c', 'steps')
@@ -87,31 +87,31 @@ class RecoveryTest(cloud.CommandTest):
             '0.875  start (2)            …  |' + ' ' * 31 + '…|',
         ], [line.strip() for line in lines[1:]])
 
-    def test_show_for_a_project(self) -> None:
+    def test_show_for_a_project_has_no_host(self) -> None:
         self.story()
         self.cloud.roles = base.READER
-        found = self.run_json('recovery', 'show', base.ID)
-        self.assertNotIn('host', found)
+        recovery = self.run_json('recovery', 'show', base.ID)
+        self.assertNotIn('host', recovery)
         self.assertIn('super', self.run_command('recovery', 'show', base.ID))
 
-    def test_show_none(self) -> None:
+    def test_show_of_an_unknown_recovery_fails(self) -> None:
         self.assertIn('there is no recovery x?y', self.fails('recovery', 'show', 'x?y'))
         self.assertIn('must not be empty', self.fails('recovery', 'show', ''))
 
-    def test_abort(self) -> None:
+    def test_abort_is_requested(self) -> None:
         self.story()
         self.run_command('recovery', 'abort', base.ID)
         self.assertTrue(self.store.active()[0].abort)
 
-    def test_one_that_cannot_be_aborted_does_not_keep_the_others(self) -> None:
+    def test_refused_abort_does_not_prevent_the_others(self) -> None:
         self.store.change(self.story(), state=model.COMMITTED)
         other = self.created()
         words = self.fails('recovery', 'abort', base.ID, other.id)
         self.assertIn('the backup is the server now', words)
         self.assertIn('1 of 2 could not be aborted', words)
-        found = self.store.get(other.id)
-        assert found is not None
-        self.assertTrue(found.abort)
+        aborted = self.store.get(other.id)
+        assert aborted is not None
+        self.assertTrue(aborted.abort)
 
 
 class HostTest(cloud.CommandTest):
@@ -121,44 +121,44 @@ class HostTest(cloud.CommandTest):
         self.store.see('node1')
         self.store.see('node2')
 
-    def test_list(self) -> None:
+    def test_list_has_states_and_reasons(self) -> None:
         self.store.change_host(self.store.host('node1'), state=model.SUSPECTED, why=base.WHY)
-        found = self.run_json('host', 'list')
+        rows = self.run_json('host', 'list')
         self.assertEqual([('node1', 'suspected'), ('node2', 'trusted')],
-                         [(row['Name'], row['State']) for row in found])
+                         [(row['Name'], row['State']) for row in rows])
         self.assertIn('no heartbeat for 0.9 s', self.run_command('host', 'list'))
         self.assertEqual(['node2'], [row['Name'] for row in self.run_json(
             'host', 'list', '--state', 'trusted')])
 
-    def test_show(self) -> None:
+    def test_show_names_the_recoveries(self) -> None:
         self.story()
         self.assertIn(f'{base.ID} (vm1, racing)', self.run_command('host', 'show', 'node1'))
 
     def test_suspect_and_clear(self) -> None:
-        found = self.run_json('host', 'suspect', 'node1', '--reason', 'it smokes')
-        self.assertEqual(('suspect', 'it smokes'), (found['word'], found['word_reason']))
+        host = self.run_json('host', 'suspect', 'node1', '--reason', 'it smokes')
+        self.assertEqual(('suspect', 'it smokes'), (host['word'], host['word_reason']))
         self.assertEqual('suspect', self.store.host('node1').word)
         self.assertEqual('clear', self.run_json('host', 'clear', 'node1')['word'])
         self.assertEqual('an operator said so', self.store.host('node1').word_reason)
 
-    def test_maintenance(self) -> None:
-        found = self.run_json('host', 'set', 'node1', '--maintenance', '--reason', 'a new disk')
+    def test_maintenance_is_set_and_unset(self) -> None:
+        host = self.run_json('host', 'set', 'node1', '--maintenance', '--reason', 'a new disk')
         self.assertEqual((True, 'a new disk'),
-                         (found['maintenance'], found['maintenance_reason']))
+                         (host['maintenance'], host['maintenance_reason']))
         self.assertEqual([True, False], [row['Maintenance'] for row in self.run_json(
             'host', 'list')])
         self.assertFalse(self.run_json('host', 'set', 'node1', '--no-maintenance')['maintenance'])
         self.assertIsNone(self.store.host('node1').maintenance)
 
-    def test_clear_a_fenced_host(self) -> None:
+    def test_clear_of_a_fenced_host_is_refused(self) -> None:
         self.store.change_host(self.store.host('node1'), state=model.FENCED)
         self.assertIn('is fenced', self.fails('host', 'clear', 'node1'))
 
-    def test_unknown(self) -> None:
+    def test_unknown_host_is_an_error(self) -> None:
         self.assertIn('no engine has heard of a host node9',
                       self.fails('host', 'suspect', 'node9'))
 
-    def test_not_for_projects(self) -> None:
+    def test_project_may_not_suspect_a_host(self) -> None:
         self.cloud.roles = base.READER
         self.assertIn('your roles do not allow host:suspect',
                       self.fails('host', 'suspect', 'node1'))
@@ -167,19 +167,19 @@ class HostTest(cloud.CommandTest):
 
 class ServerTest(cloud.CommandTest):
 
-    def test_check(self) -> None:
+    def test_check_by_name_and_by_id(self) -> None:
         self.cloud.servers = {base.SERVER: 'vm1'}
         for name in ('vm1', base.SERVER):
-            found = self.run_json('server', 'check', name, status=3)
+            checked = self.run_json('server', 'check', name, status=3)
             self.assertEqual((base.SERVER, False, ['the server is locked'], ['node2', 'node3']),
-                             tuple(found[field] for field in (
+                             tuple(checked[field] for field in (
                                  'server_id', 'protected', 'reasons', 'destinations')))
 
-    def test_for_people(self) -> None:
+    def test_check_as_a_table_names_each_reason(self) -> None:
         printed = self.run_command('server', 'check', base.SERVER, status=3)
         self.assertIn(f'{base.VOLUME}: the volume is encrypted', printed)
 
-    def test_unknown(self) -> None:
+    def test_unknown_server_is_an_error(self) -> None:
         self.assertIn(f'there is no server {base.VOLUME}',
                       self.fails('server', 'check', base.VOLUME))
 
@@ -187,15 +187,15 @@ class ServerTest(cloud.CommandTest):
 @ddt.ddt
 class TroubleTest(cloud.CommandTest):
 
-    def test_no_such_service(self) -> None:
+    def test_missing_service_is_named(self) -> None:
         del self.cloud.catalogue['speculative-recovery']
         self.assertIn('this cloud has no speculative recovery', self.fails('host', 'list'))
 
-    def test_an_endpoint_with_its_version(self) -> None:
+    def test_endpoint_may_contain_the_version(self) -> None:
         self.cloud.catalogue['speculative-recovery'] = f'{cloud.API}/v1'
         self.assertEqual([], self.run_json('host', 'list'))
 
-    def test_errors_of_the_service_name_the_request(self) -> None:
+    def test_error_names_the_id_of_the_request(self) -> None:
         self.run_command('host', 'list')
         self.cloud.broken = (503, b'{"error": {"code": 503, "title": "x", "message": "no"}}')
         self.assertIn('no (HTTP 503, request req-7)', self.fails('host', 'list'))
@@ -203,11 +203,11 @@ class TroubleTest(cloud.CommandTest):
         self.assertIn('HTTP 502', self.fails('host', 'list'))
 
     @ddt.data(requests.ConnectionError('no'), requests.Timeout('no'))
-    def test_nobody_answers(self, error: Exception) -> None:
+    def test_connection_error_has_no_traceback(self, error: Exception) -> None:
         self.cloud.broken = error
         self.assertNotIn('Traceback', self.fails('host', 'list'))
 
-    def test_nova_does_not_answer(self) -> None:
+    def test_check_while_nova_does_not_answer_says_when_to_ask_again(self) -> None:
         self.protection.error = exception.Unreachable('no')
         self.assertIn('ask again later',
                       self.fails('server', 'check', base.SERVER))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decision, for every combination of what may be known."""
+"""The sentinel's decision for every combination of what it may know."""
 
 import itertools
 import typing
@@ -15,7 +15,7 @@ _ID = 'a' * 36
 _IMAGE = 'volumes/volume-1'
 
 
-def _held(state: str, fenced: frozenset[str] = frozenset(),
+def _record(state: str, fenced: frozenset[str] = frozenset(),
           outcome: str | None = None) -> decide.Superposition:
     return decide.Superposition(_ID, state, outcome, fenced)
 
@@ -29,7 +29,7 @@ def _kind(*uses: decide.Use | None, backup_of: str | None = None) -> decide.Kind
 
 
 class _Case(typing.NamedTuple):
-    """One combination of everything that the decision looks at."""
+    """One combination of all inputs of the decision."""
 
     state: str | None
     outcome: str | None
@@ -42,9 +42,9 @@ class _Case(typing.NamedTuple):
     backup_of: str | None
 
     def facts(self) -> decide.Facts:
-        held = None if self.state is None else _held(self.state, self.fenced, self.outcome)
+        record = None if self.state is None else _record(self.state, self.fenced, self.outcome)
         return _facts(decide.Use(
-            _IMAGE, held, self.clients, self.clients if self.blocklisted else frozenset(),
+            _IMAGE, record, self.clients, self.clients if self.blocklisted else frozenset(),
             self.fenced if self.noted else frozenset(), self.watched, self.through_overlay),
             backup_of=self.backup_of)
 
@@ -53,18 +53,18 @@ def _every_case() -> list[_Case]:
     outcomes = {states.PROMOTED: (states.PROMOTED,), states.MERGING: (states.PROMOTED,),
                 states.MERGED: (states.PROMOTED,),
                 states.ABORTING: (states.ABORTED, states.DIRTY, states.LATE_DIRTY)}
-    found = []
+    cases = []
     for state in (None, *states.MOVES):
         for outcome in outcomes.get(state or '', (None,)):
-            found += [_Case(state, outcome, *rest) for rest in itertools.product(
+            cases += [_Case(state, outcome, *rest) for rest in itertools.product(
                 map(frozenset, ((), (_OWN,), (_OLD,), (_OTHER,), (_OWN, _OTHER))),
                 map(frozenset, ((), (_OWN,))),
                 *([False, True],) * 4, (None, _ID, 'b' * 36))]
-    return found
+    return cases
 
 
 class DecideTestCase(testtools.TestCase):
-    """What must never happen, and what must, over all combinations."""
+    """Properties of the decision that hold for all combinations."""
 
     cases = _every_case()
 
@@ -77,35 +77,35 @@ class DecideTestCase(testtools.TestCase):
             self.assertFalse(case.state is not None and (
                 case.through_overlay or case.backup_of == _ID), str(case))
 
-    def test_undecided_primary_is_only_ended_for_an_earlier_fence(self) -> None:
+    def test_undecided_primary_is_ended_only_for_an_earlier_fence(self) -> None:
         undecided = (states.CREATING, states.SUPERPOSED, states.COLLAPSING)
         for case in self._ended():
             if case.state in undecided:
                 self.assertTrue(case.blocklisted and case.clients and not case.watched, str(case))
                 self.assertFalse(case.noted and case.clients & case.fenced, str(case))
 
-    def test_aborted_primary_is_only_ended_for_an_earlier_fence(self) -> None:
+    def test_aborted_primary_is_ended_only_for_an_earlier_fence(self) -> None:
         for case in self._ended():
             if case.outcome in (states.ABORTED, states.DIRTY):
                 self.assertTrue(case.blocklisted and case.clients and not case.watched, str(case))
                 self.assertFalse(case.noted and case.clients & case.fenced, str(case))
 
-    def test_unsuperposed_is_only_ended_when_fenced_for_good(self) -> None:
+    def test_unsuperposed_domain_is_ended_only_if_its_fence_lasts(self) -> None:
         for case in self._ended():
             if case.state is None:
                 self.assertTrue(case.blocklisted and case.clients and not case.watched, str(case))
 
-    def test_one_that_is_connected_is_only_ended_before_the_merge_ends(self) -> None:
+    def test_connected_domain_is_ended_only_before_the_merge_ends(self) -> None:
         for case in self._ended():
             if case.watched:
                 self.assertIn(case.state, (states.PROMOTED, states.MERGING), str(case))
 
-    def test_merged_takes_a_client_of_its_own(self) -> None:
+    def test_domain_is_ended_after_the_merge_only_if_its_own_client_was_fenced(self) -> None:
         for case in self._ended():
             if case.state == states.MERGED:
                 self.assertTrue(case.clients & case.fenced or case.blocklisted, str(case))
 
-    def test_another_host_than_the_fenced_one_is_kept(self) -> None:
+    def test_domain_on_another_host_than_the_fenced_one_is_kept(self) -> None:
         for case in self._ended():
             if case.state in (states.PROMOTED, states.MERGING) and not case.blocklisted:
                 self.assertTrue(not case.fenced or case.fenced & {_OWN, _OLD}, str(case))
@@ -119,59 +119,59 @@ class DecideTestCase(testtools.TestCase):
 
 
 class UseTestCase(testtools.TestCase):
-    """Single rules that have a story."""
+    """Single rules of the decision, each with the case that it is for."""
 
-    def test_nothing_known(self) -> None:
+    def test_domain_without_evidence_is_kept(self) -> None:
         self.assertIs(decide.Kind.KEEP, _kind())
         self.assertIs(decide.Kind.KEEP, _kind(decide.Use(_IMAGE)))
 
-    def test_one_unknown_image_is_enough_to_do_nothing(self) -> None:
-        stale = decide.Use(_IMAGE, _held(states.PROMOTED, frozenset({_OWN})), frozenset({_OWN}))
+    def test_one_unknown_image_keeps_the_domain(self) -> None:
+        stale = decide.Use(_IMAGE, _record(states.PROMOTED, frozenset({_OWN})), frozenset({_OWN}))
         self.assertIs(decide.Kind.STALE, _kind(stale))
         self.assertIs(decide.Kind.KEEP, _kind(stale, None))
 
-    def test_one_stale_image_is_enough(self) -> None:
-        stale = decide.Use(_IMAGE, _held(states.PROMOTED, frozenset({_OWN})), frozenset({_OWN}))
+    def test_one_stale_image_ends_the_domain(self) -> None:
+        stale = decide.Use(_IMAGE, _record(states.PROMOTED, frozenset({_OWN})), frozenset({_OWN}))
         self.assertIs(decide.Kind.STALE, _kind(decide.Use('volumes/volume-2'), stale))
 
-    def test_one_image_of_its_own_recovery_is_enough_to_keep_it(self) -> None:
-        stale = decide.Use(_IMAGE, _held(states.PROMOTED, frozenset({_OWN})), frozenset({_OWN}))
-        own = decide.Use('volumes/volume-2', _held(states.MERGED), through_overlay=True)
+    def test_one_image_of_its_own_recovery_keeps_the_domain(self) -> None:
+        stale = decide.Use(_IMAGE, _record(states.PROMOTED, frozenset({_OWN})), frozenset({_OWN}))
+        own = decide.Use('volumes/volume-2', _record(states.MERGED), through_overlay=True)
         self.assertIs(decide.Kind.KEEP, _kind(stale, own))
 
-    def test_started_anew_on_the_fenced_host(self) -> None:
-        use = decide.Use(_IMAGE, _held(states.PROMOTED, frozenset({_OLD})), frozenset({_OWN}))
+    def test_new_client_on_the_fenced_host_is_stale_before_the_merge(self) -> None:
+        use = decide.Use(_IMAGE, _record(states.PROMOTED, frozenset({_OLD})), frozenset({_OWN}))
         self.assertIs(decide.Kind.STALE, _kind(use))
 
-    def test_back_on_the_fenced_host_after_the_merge(self) -> None:
-        use = decide.Use(_IMAGE, _held(states.MERGED, frozenset({_OLD})), frozenset({_OWN}),
+    def test_new_client_on_the_fenced_host_is_kept_after_the_merge(self) -> None:
+        use = decide.Use(_IMAGE, _record(states.MERGED, frozenset({_OLD})), frozenset({_OWN}),
                          watched=False)
         self.assertIs(decide.Kind.KEEP, _kind(use))
 
-    def test_nobody_was_fenced(self) -> None:
-        self.assertIs(decide.Kind.STALE, _kind(decide.Use(_IMAGE, _held(states.PROMOTED))))
-        self.assertIs(decide.Kind.KEEP, _kind(decide.Use(_IMAGE, _held(states.MERGED))))
+    def test_domain_is_stale_before_the_merge_if_no_client_was_fenced(self) -> None:
+        self.assertIs(decide.Kind.STALE, _kind(decide.Use(_IMAGE, _record(states.PROMOTED))))
+        self.assertIs(decide.Kind.KEEP, _kind(decide.Use(_IMAGE, _record(states.MERGED))))
 
-    def test_late_dirty(self) -> None:
-        held = _held(states.ABORTING, frozenset({_OWN}), states.LATE_DIRTY)
+    def test_late_dirty_primary_is_stale(self) -> None:
+        aborting = _record(states.ABORTING, frozenset({_OWN}), states.LATE_DIRTY)
         self.assertIs(decide.Kind.STALE,
-                      _kind(decide.Use(_IMAGE, held, frozenset({_OWN}), watched=False)))
+                      _kind(decide.Use(_IMAGE, aborting, frozenset({_OWN}), watched=False)))
 
-    def test_record_has_ended(self) -> None:
+    def test_blocklisted_client_is_fenced_after_the_end_of_the_record(self) -> None:
         use = decide.Use(_IMAGE, None, frozenset({_OWN}), frozenset({_OWN}), watched=False)
         self.assertIs(decide.Kind.FENCED, _kind(use))
 
-    def test_fenced_before_the_superposition_of_now(self) -> None:
-        use = decide.Use(_IMAGE, _held(states.SUPERPOSED), frozenset({_OWN}), frozenset({_OWN}),
+    def test_client_fenced_before_the_superposition_is_fenced(self) -> None:
+        use = decide.Use(_IMAGE, _record(states.SUPERPOSED), frozenset({_OWN}), frozenset({_OWN}),
                          watched=False)
         self.assertIs(decide.Kind.FENCED, _kind(use))
 
-    def test_just_being_fenced(self) -> None:
-        use = decide.Use(_IMAGE, _held(states.COLLAPSING, frozenset({_OWN})), frozenset({_OWN}),
+    def test_domain_is_kept_while_the_fence_is_being_placed(self) -> None:
+        use = decide.Use(_IMAGE, _record(states.COLLAPSING, frozenset({_OWN})), frozenset({_OWN}),
                          frozenset({_OWN}), frozenset({_OWN}), watched=False)
         self.assertIs(decide.Kind.KEEP, _kind(use))
 
-    def test_mark_of_an_earlier_recovery(self) -> None:
-        use = decide.Use(_IMAGE, _held(states.PROMOTED, frozenset({_OWN})), frozenset({_OWN}))
+    def test_mark_of_an_earlier_recovery_does_not_keep_the_domain(self) -> None:
+        use = decide.Use(_IMAGE, _record(states.PROMOTED, frozenset({_OWN})), frozenset({_OWN}))
         self.assertIs(decide.Kind.STALE, _kind(use, backup_of='b' * 36))
         self.assertIs(decide.Kind.KEEP, _kind(use, backup_of=_ID))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a domain's XML says."""
+"""Parsing of a domain's XML."""
 
 import testtools
 
@@ -45,17 +45,17 @@ _MARK = ('<specreds:backup xmlns:specreds="urn:specreds:backup:1" recovery="r" '
 
 class ParseTestCase(testtools.TestCase):
 
-    def test_running(self) -> None:
-        found = domains.parse(_XML.format(id='id="7"', mark=_MARK))
+    def test_running_domain_has_images_and_taps(self) -> None:
+        domain = domains.parse(_XML.format(id='id="7"', mark=_MARK))
         self.assertEqual(domains.Domain(
             '6e1e5bd0-0000-4000-8000-000000000001', 'instance-00000001', 7, 's',
             (domains.Image(records.VolumeRef('volumes', '', 'volume-1'), 'cinder'),
              domains.Image(records.VolumeRef('volumes', 'space', 'volume-2.super-abc'),
-                           'cinder')), ('tap1',)), found)
+                           'cinder')), ('tap1',)), domain)
 
-    def test_no_backup(self) -> None:
-        found = domains.parse(_XML.format(id='id="7"', mark=''))
-        self.assertIsNone(found and found.backup_of)
+    def test_domain_without_a_mark_is_no_backup(self) -> None:
+        domain = domains.parse(_XML.format(id='id="7"', mark=''))
+        self.assertIsNone(domain and domain.backup_of)
 
-    def test_shut_off(self) -> None:
+    def test_domain_that_is_shut_off_is_none(self) -> None:
         self.assertIsNone(domains.parse(_XML.format(id='', mark=_MARK)))

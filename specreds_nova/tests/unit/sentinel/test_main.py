@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon around the looks."""
+"""The sentinel's daemon: start, watchdog and end."""
 
 import json
 import os
@@ -18,15 +18,15 @@ from specreds_nova.sentinel import privileges
 from specreds_nova.sentinel import watch
 
 
-class _Anew(Exception):
-    """Plays the end of this program."""
+class _Replaced(Exception):
+    """Stands for the end of the process that execv replaces."""
 
 
 class MainTestCase(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        # The thread that looks may end a moment later, and write how far it is.
+        # The looking thread may outlive a test for a moment and write its status.
         scratch = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         self.addCleanup(scratch.cleanup)
         self.root = pathlib.Path(scratch.name)
@@ -48,7 +48,7 @@ class MainTestCase(testtools.TestCase):
     def _stop(self) -> None:
         self.stopping[signal.SIGTERM](signal.SIGTERM, None)
 
-    def test_looks_until_told_to_stop(self) -> None:
+    def test_sentinel_looks_until_sigterm(self) -> None:
         def stop() -> None:
             if self.look.call_count >= 3:
                 self._stop()
@@ -67,7 +67,7 @@ class MainTestCase(testtools.TestCase):
             if missing:
                 self.assertIn('CAP_KILL and CAP_NET_ADMIN', error.call_args.args)
 
-    def test_a_look_that_fails_is_not_the_last(self) -> None:
+    def test_failed_look_is_repeated(self) -> None:
         def look() -> None:
             if self.look.call_count >= 3:
                 self._stop()
@@ -75,17 +75,17 @@ class MainTestCase(testtools.TestCase):
         self.look.side_effect = look
         self.assertEqual(0, main.main(self.argv))
 
-    def test_a_look_that_hangs(self) -> None:
+    def test_hanging_look_restarts_the_sentinel(self) -> None:
         release = threading.Event()
         self.addCleanup(release.set)
         self.look.side_effect = release.wait
-        with mock.patch.object(os, 'execv', side_effect=_Anew) as execv:
-            self.assertRaises(_Anew, main.main, self.argv)
-        # Or its thread would go on to look in the tests that follow.
+        with mock.patch.object(os, 'execv', side_effect=_Replaced) as execv:
+            self.assertRaises(_Replaced, main.main, self.argv)
+        # Otherwise its thread would continue to look during the next tests.
         self._stop()
         self.assertEqual(1, execv.call_count)
 
-    def test_only_one(self) -> None:
+    def test_second_sentinel_refuses_to_start(self) -> None:
         def second() -> None:
             self.assertEqual(1, main.main(self.argv))
             self._stop()

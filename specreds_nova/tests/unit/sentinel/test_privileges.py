@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which capabilities a process lacks, and what specreds-status says of a running sentinel."""
+"""Missing capabilities of a process, and what specreds-status reports about the sentinel."""
 
 import json
 import pathlib
@@ -33,11 +33,11 @@ class MissingTest(_Base):
               ('0000000000000020', ['CAP_NET_ADMIN']), ('0000000000001000', ['CAP_KILL']),
               ('0000000000000000', ['CAP_KILL', 'CAP_NET_ADMIN']))
     @ddt.unpack
-    def test_missing(self, effective: str, names: list[str]) -> None:
+    def test_missing_capabilities_are_listed(self, effective: str, names: list[str]) -> None:
         self.make_process(effective)
         self.assertEqual(names, privileges.missing(7, self.root))
 
-    def test_this_process_is_looked_at_by_default(self) -> None:
+    def test_default_is_the_calling_process(self) -> None:
         self.assertLessEqual(set(privileges.missing()), set(privileges.REQUIRED))
 
 
@@ -58,17 +58,17 @@ class RunningTest(_Base):
         self.assertIn('CAP_NET_ADMIN', text)
         self.assertIn('AmbientCapabilities', text)
 
-    def test_all_capabilities(self) -> None:
+    def test_sentinel_with_all_capabilities_has_no_findings(self) -> None:
         self.make_process('0000000000001020')
         self.write_status()
         self.assertEqual([], self.findings())
 
-    def test_no_sentinel(self) -> None:
+    def test_host_without_a_sentinel_has_no_findings(self) -> None:
         self.assertEqual([], self.findings())
         self.write_status()
         self.assertEqual([], self.findings())
 
-    def test_another_program_has_the_number(self) -> None:
+    def test_other_program_with_the_pid_is_not_checked(self) -> None:
         self.make_process('0', command='nova-compute')
         self.write_status()
         self.assertEqual([], self.findings())

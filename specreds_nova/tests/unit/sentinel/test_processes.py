@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""QEMU's processes, which must not be mistaken for others."""
+"""QEMU's process of a domain, which must not be mistaken for another one."""
 
 import dataclasses
 import pathlib
@@ -29,18 +29,18 @@ class FindTestCase(testtools.TestCase):
         fields = ['S', *('0' for _ in range(18)), str(1000 + pid), *('0' for _ in range(30))]
         (path / 'stat').write_text(f'{pid} (a (b) c) {" ".join(fields)}\n')
 
-    def test_found(self) -> None:
+    def test_process_is_found_by_uuid(self) -> None:
         self._process(7, 'qemu', '-uuid', _UUID, '-blockdev', '{"image":"x"}')
         self._process(8, 'qemu', '-uuid', _UUID.replace('1', '2'), '-blockdev', '{}')
-        found = processes.qemu(_UUID, self.proc)
-        self.assertEqual('7.1007', found and found.key)
-        self.assertIn('"image":"x"', found.command if found else '')
+        process = processes.qemu(_UUID, self.proc)
+        self.assertEqual('7.1007', process and process.key)
+        self.assertIn('"image":"x"', process.command if process else '')
 
-    def test_none(self) -> None:
+    def test_program_that_only_names_the_uuid_is_not_found(self) -> None:
         self._process(7, 'grep', _UUID)
         self.assertIsNone(processes.qemu(_UUID, self.proc))
 
-    def test_two_is_not_one(self) -> None:
+    def test_two_processes_are_ambiguous(self) -> None:
         for pid in (7, 8):
             self._process(pid, 'qemu', '-uuid', _UUID, '-blockdev', '{}')
         self.assertIsNone(processes.qemu(_UUID, self.proc))
@@ -55,19 +55,19 @@ class EndTestCase(testtools.TestCase):
             stdin=subprocess.PIPE)
         self.addCleanup(self.child.communicate)
         self.addCleanup(self.child.kill)
-        found = None
-        while found is None:
-            # Until it has become what it was started as.
-            found = processes.qemu(_UUID)
-        self.process = found
+        process = None
+        while process is None:
+            # The child has the command line of its parent until it has executed the program.
+            process = processes.qemu(_UUID)
+        self.process = process
 
-    def test_kill(self) -> None:
+    def test_killed_process_has_ended(self) -> None:
         self.assertEqual(self.child.pid, self.process.pid)
         self.assertFalse(self.process.ended(0))
         self.process.kill()
         self.assertTrue(self.process.ended(30))
 
-    def test_another_process_of_that_number(self) -> None:
+    def test_another_process_with_the_pid_is_not_killed(self) -> None:
         other = dataclasses.replace(self.process, started=self.process.started - 1)
         other.kill()
         self.assertTrue(other.ended(0))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From what libvirt and Ceph say to what is done."""
+"""The sentinel's look: from the answers of libvirt and Ceph to the end of a domain."""
 
 import dataclasses
 import pathlib
@@ -75,11 +75,11 @@ class WatchTestCase(testtools.TestCase):
                            self.root / 'stale',
                            watch.Settings(learn_s=0, blocklist_s=0, **settings))
 
-    def test_unsuperposed(self) -> None:
+    def test_unsuperposed_domain_is_kept(self) -> None:
         self.watch.look()
         self.ended.assert_not_called()
 
-    def test_superposed_then_promoted(self) -> None:
+    def test_primary_is_ended_after_the_promotion(self) -> None:
         self.record = _record(states.SUPERPOSED)
         self.watch.look()
         self.ended.assert_not_called()
@@ -91,7 +91,7 @@ class WatchTestCase(testtools.TestCase):
         self.assertIn('superposition', (self.root / 'stale' / f'{_UUID}.json').read_text())
         self.assertEqual([_UUID], self.watch.status.ended)
 
-    def test_domains_after_one_that_may_not_be_killed_are_ended(self) -> None:
+    def test_refused_kill_does_not_spare_the_next_domain(self) -> None:
         second = dataclasses.replace(self.domain, uuid=_UUID[:-1] + '2', name='instance-2')
         by_uuid = {_UUID: self.domain, second.uuid: second}
         self.hypervisor.running.side_effect = lambda: dict.fromkeys(by_uuid, 7)
@@ -105,7 +105,7 @@ class WatchTestCase(testtools.TestCase):
                          [call.args[0] for call in self.silenced.call_args_list])
         self.assertEqual([], self.watch.status.ended)
 
-    def test_aborted(self) -> None:
+    def test_primary_is_kept_after_an_abort(self) -> None:
         self.watch.look()
         self.record = _record(states.ABORTING, states.ABORTED, (_OWN,))
         self.noted = self.blocklist = frozenset({_OWN})
@@ -113,7 +113,7 @@ class WatchTestCase(testtools.TestCase):
         self.watch.look()
         self.ended.assert_not_called()
 
-    def test_everything_happened_while_storage_was_silent(self) -> None:
+    def test_promotion_and_merge_during_silence_of_the_storage_are_noticed(self) -> None:
         self.watch.look()
         self.storage.record.side_effect = errors.ClusterTimeout('no answer')
         self.watch.look()
@@ -126,7 +126,7 @@ class WatchTestCase(testtools.TestCase):
         self.ended.assert_called_once_with(self.process)
         self.assertEqual({}, self.watch.status.silent)
 
-    def test_a_verdict_without_a_record_has_to_stand(self) -> None:
+    def test_verdict_without_a_record_has_to_last(self) -> None:
         self.watch = self._watch(confirm_s=1000)
         self.watch.look()
         self.blocklist, self.watching = frozenset({_OWN}), frozenset()
@@ -134,7 +134,7 @@ class WatchTestCase(testtools.TestCase):
         self.watch.look()
         self.ended.assert_not_called()
 
-    def test_switched_over_before_the_record_was_read(self) -> None:
+    def test_domain_that_became_the_backup_during_the_look_is_kept(self) -> None:
         self.record = _record(states.PROMOTED, states.PROMOTED, (_OWN,))
         overlay = domains.Image(records.VolumeRef('volumes', '', 'volume-1.super-6e1e5bd0'),
                                 'cinder')
@@ -146,13 +146,13 @@ class WatchTestCase(testtools.TestCase):
         self.watch.look()
         self.ended.assert_not_called()
 
-    def test_its_qemu_was_started_with_the_overlay(self) -> None:
+    def test_process_started_with_the_overlay_is_kept(self) -> None:
         self.process = processes.Process(100, 5, 'qemu {"image":"volume-1.super-6e1e5bd0"}')
         self.record = _record(states.PROMOTED, states.PROMOTED, (_OWN,))
         self.watch.look()
         self.ended.assert_not_called()
 
-    def test_no_process_is_found(self) -> None:
+    def test_domain_without_a_process_is_left_alone(self) -> None:
         self._patch(processes, 'qemu', lambda _uuid: None)
         self.record = _record(states.PROMOTED, states.PROMOTED, (_OWN,))
         self.watch.look()
@@ -163,7 +163,7 @@ class WatchTestCase(testtools.TestCase):
         self.hypervisor.running.side_effect = silent
         self.hypervisor.describe.side_effect = silent
 
-    def test_libvirt_is_silent(self) -> None:
+    def test_known_primary_is_ended_while_libvirt_is_silent(self) -> None:
         self.watch.look()
         self._silence_libvirt()
         self.record = _record(states.PROMOTED, states.PROMOTED, (_OWN,))
@@ -175,7 +175,7 @@ class WatchTestCase(testtools.TestCase):
         self.watch.look()
         self.assertEqual('', self.watch.status.hypervisor)
 
-    def test_libvirt_is_silent_and_the_domain_has_ended(self) -> None:
+    def test_ended_process_is_forgotten_while_libvirt_is_silent(self) -> None:
         self.watch.look()
         self._silence_libvirt()
         self.record = _record(states.PROMOTED, states.PROMOTED, (_OWN,))
@@ -184,13 +184,13 @@ class WatchTestCase(testtools.TestCase):
         self.ended.assert_not_called()
         self.assertEqual(0, self.watch.status.domains)
 
-    def test_libvirt_was_never_there(self) -> None:
+    def test_nothing_is_ended_before_libvirt_has_answered(self) -> None:
         self._silence_libvirt()
         self.record = _record(states.PROMOTED, states.PROMOTED, (_OWN,))
         self.watch.look()
         self.ended.assert_not_called()
 
-    def test_one_unreadable_record_does_not_keep_it_from_the_others(self) -> None:
+    def test_unreadable_record_does_not_spare_the_other_domains(self) -> None:
         other, ref = _UUID.replace('1', '2'), records.VolumeRef('volumes', '', 'volume-2')
         second = domains.Domain(other, other, 8, None, (domains.Image(ref, 'cinder'),), ())
         self.hypervisor.running.side_effect = lambda: {other: 8, _UUID: 7}
@@ -198,8 +198,8 @@ class WatchTestCase(testtools.TestCase):
             lambda uuid: self.domain if uuid == _UUID else second)
         self.record = _record(states.PROMOTED, states.PROMOTED, (_OWN,))
 
-        def read(asked: records.VolumeRef, _id: str) -> records.Record | None:
-            if asked == ref:
+        def read(requested: records.VolumeRef, _id: str) -> records.Record | None:
+            if requested == ref:
                 raise errors.ClusterError('unreadable superposition record')
             return self.record
         self.storage.record.side_effect = read
@@ -207,7 +207,7 @@ class WatchTestCase(testtools.TestCase):
         self.ended.assert_called_once_with(self.process)
         self.assertEqual({}, self.watch.status.silent)
 
-    def test_an_image_of_two_domains_is_nobodys_client(self) -> None:
+    def test_client_of_an_image_of_two_domains_is_not_learned(self) -> None:
         other = _UUID.replace('1', '2')
         self.hypervisor.running.side_effect = lambda: {_UUID: 7, other: 8}
         self.hypervisor.describe.side_effect = lambda uuid: domains.Domain(

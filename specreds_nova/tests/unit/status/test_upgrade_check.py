@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``specreds-status upgrade check``, of hosts that have everything, nothing, and half of it."""
+"""``specreds-status upgrade check`` on hosts with everything, with nothing, and with mistakes."""
 
 import contextlib
 import io
@@ -104,7 +104,7 @@ class UpgradeCheckTest(testtools.TestCase):
         return arguments
 
     def write_cinder(self, **changed: object) -> None:
-        """Write what the development cloud has, with some options changed; None leaves out."""
+        """Write the cinder.conf of the development cloud with changed options; None omits one."""
         known = deployment.cinder()
         default = {**known['DEFAULT'], 'enabled_backends': 'lvm,ceph', **changed}
         lines = ['[DEFAULT]']
@@ -123,34 +123,34 @@ class UpgradeCheckTest(testtools.TestCase):
         self.write('nova.conf', text)
 
     def run_check(self, *arguments: str) -> dict[str, tuple[int, str]]:
-        """Run it; gives result and details by check, and sees that the status is the worst."""
+        """Run the check, and return result and details of each part; assert the exit status."""
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             status = main.main([*arguments, 'upgrade', 'check', '--json'])
         self.assertNotEqual(255, status, printed.getvalue())
         self.assertNotIn('secret', printed.getvalue())
-        found = {each['check']: (each['result'], each['details'] or '')
-                 for each in json.loads(printed.getvalue())['checks']}
-        self.assertEqual(max(code for code, _ in found.values()), status)
-        return found
+        findings = {each['check']: (each['result'], each['details'] or '')
+                    for each in json.loads(printed.getvalue())['checks']}
+        self.assertEqual(max(code for code, _ in findings.values()), status)
+        return findings
 
     def assert_found(self, check: str, code: int, words: str, *arguments: str) -> None:
-        found = self.run_check(*arguments)
-        self.assertEqual(code, found[check][0], found[check][1])
-        self.assertIn(words, found[check][1])
+        result, details = self.run_check(*arguments)[check]
+        self.assertEqual(code, result, details)
+        self.assertIn(words, details)
 
-    def test_a_host_that_has_nothing(self) -> None:
+    def test_host_without_configuration_succeeds(self) -> None:
         self.assertEqual({SUCCESS}, {code for code, _ in self.run_check().values()})
 
-    def test_a_host_that_has_everything(self) -> None:
+    def test_complete_configuration_succeeds(self) -> None:
         arguments = self.make_engine()
         self.write_cinder()
         self.write_nova()
-        found = self.run_check(*arguments)
-        self.assertEqual({SUCCESS}, {code for code, _ in found.values()}, str(found))
-        self.assertEqual({'fine', ''}, {text for _, text in found.values()})
+        findings = self.run_check(*arguments)
+        self.assertEqual({SUCCESS}, {code for code, _ in findings.values()}, str(findings))
+        self.assertEqual({'fine', ''}, {text for _, text in findings.values()})
 
-    def test_a_table_for_people(self) -> None:
+    def test_default_output_is_a_table(self) -> None:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             self.assertEqual(SUCCESS, main.main(['upgrade', 'check']))
@@ -163,27 +163,28 @@ class UpgradeCheckTest(testtools.TestCase):
               ('jobboard_host', 'job_bord_host', WARNING, 'job_bord_host'),
               ('[engine]\n', '[engine]\nslots = many\n', FAILURE, 'slots'))
     @ddt.unpack
-    def test_options_of_the_engine(self, old: str, new: str, code: int, words: str) -> None:
+    def test_wrong_option_of_the_engine_is_found(
+            self, old: str, new: str, code: int, words: str) -> None:
         arguments = self.write_engine(_GOOD_ENGINE.replace(old, new))
         self.assert_found('Engine: configuration', code, words, *arguments)
 
-    def test_a_database_without_tables(self) -> None:
+    def test_database_without_tables_fails(self) -> None:
         self.assert_found('Engine: database', FAILURE, 'db sync', *self.write_engine())
 
-    def test_a_database_of_another_release(self) -> None:
+    def test_database_of_another_release_fails(self) -> None:
         arguments = self.make_engine()
         with mock.patch.object(migration, 'version', return_value='9999'):
             self.assert_found('Engine: database', FAILURE, 'newer release', *arguments)
         with mock.patch.object(migration, 'newest', return_value='9999'):
             self.assert_found('Engine: database', FAILURE, 'db sync', *arguments)
 
-    def test_a_database_that_nobody_named(self) -> None:
+    def test_missing_connection_of_the_database_fails(self) -> None:
         self.assert_found('Engine: database', FAILURE, '[database] connection',
                           *self.write_engine(_GOOD_ENGINE.replace('connection =', 'x =')))
 
     @ddt.data(('3.3.27', '3.4 or newer'), (None, 'does not answer'))
     @ddt.unpack
-    def test_etcd(self, version: str | None, words: str) -> None:
+    def test_old_or_silent_etcd_fails(self, version: str | None, words: str) -> None:
         self.answer.json = lambda: {'etcdserver': version} if version else {}
         self.assert_found('Engine: jobboard', FAILURE, words, *self.make_engine())
 
@@ -192,11 +193,11 @@ class UpgradeCheckTest(testtools.TestCase):
               ('"host:list": "rule:auditors"\n', FAILURE, 'refer to'),
               ('"host:list": [\n', FAILURE, 'cannot be read'))
     @ddt.unpack
-    def test_policies(self, text: str, code: int, words: str) -> None:
+    def test_wrong_policy_is_found(self, text: str, code: int, words: str) -> None:
         (self.place / 'policy.yaml').write_text(text)
         self.assert_found('Engine: policies', code, words, *self.make_engine())
 
-    def test_policies_in_json(self) -> None:
+    def test_policies_in_json_fail(self) -> None:
         (self.place / 'policy.yaml').write_text('{"host:list": "role:auditor"}')
         self.assert_found('Engine: format of the policies', FAILURE, 'JSON',
                           *self.make_engine())
@@ -207,21 +208,22 @@ class UpgradeCheckTest(testtools.TestCase):
                 'specreds_cinder.api.extension.Superpositions'}, FAILURE, 'standard_extensions'),
               ({'enabled_backends': 'lvm'}, WARNING, 'no enabled back end'))
     @ddt.unpack
-    def test_options_of_cinder(self, changed: dict[str, object], code: int, words: str) -> None:
+    def test_wrong_option_of_cinder_is_found(
+            self, changed: dict[str, object], code: int, words: str) -> None:
         self.write_cinder(**changed)
         self.assert_found('Cinder: configuration', code, words)
 
-    def test_a_cinder_without_the_plugin(self) -> None:
+    def test_cinder_without_the_plugin_succeeds(self) -> None:
         self.write('cinder.conf', '[DEFAULT]\nenabled_backends = lvm\n')
         self.assert_found('Cinder: configuration', SUCCESS, 'does not use')
 
-    def test_fences_that_are_too_short_for_the_sentinel(self) -> None:
+    def test_fence_shorter_than_the_sentinel_expects_is_a_warning(self) -> None:
         self.write_cinder()
         with (self.place / 'cinder.conf').open('a') as file:
             file.write('fence_expiry = 7200\n')
         self.assert_found('Cinder: configuration', WARNING, 'sentinel_fenced_for_good')
 
-    def test_capabilities(self) -> None:
+    def test_missing_capabilities_in_ceph_fail(self) -> None:
         self.write_cinder()
         with mock.patch.object(_Ceph, 'refused', 'rm'):
             self.assert_found('Cinder: capabilities in Ceph', FAILURE, 'not allowed')
@@ -236,27 +238,28 @@ class UpgradeCheckTest(testtools.TestCase):
               ('ceph.conf', 'another.conf', FAILURE, 'another.conf is not there'),
               ('{driver}', 'libvirt.LibvirtDriver', SUCCESS, 'does not use'))
     @ddt.unpack
-    def test_options_of_nova(self, old: str, new: str, code: int, words: str) -> None:
+    def test_wrong_option_of_nova_is_found(
+            self, old: str, new: str, code: int, words: str) -> None:
         self.write_nova(_GOOD_NOVA.replace(old, new))
         self.assert_found('Nova: configuration', code, words)
 
-    def test_evacuated_servers_that_would_fence_nobody(self) -> None:
+    def test_evacuation_without_blocklist_on_break_lock_is_a_warning(self) -> None:
         self.write_nova()
         self.write('ceph.conf', '[client]\nrbd blocklist on break lock = false\n')
         self.assert_found('Nova: configuration', WARNING, 'rbd_blocklist_on_break_lock')
 
-    def test_host_without_dnsmasq(self) -> None:
+    def test_missing_dnsmasq_fails(self) -> None:
         self.write_nova()
         self.useFixture(fixtures.MonkeyPatch('specreds_nova.virt.box.dhcp.missing',
                                              lambda: 'dnsmasq is not installed'))
         self.assert_found('Nova: configuration', FAILURE, 'dnsmasq is not installed')
 
-    def test_engine_and_compute_host_that_protect_others(self) -> None:
+    def test_different_protect_by_default_of_engine_and_host_fails(self) -> None:
         self.write_nova()
         arguments = self.write_engine(
             _GOOD_ENGINE.replace('[engine]', '[engine]\nprotect_by_default = false'))
         self.assert_found('Nova: configuration', FAILURE, 'has to be the same', *arguments)
 
-    def test_a_file_that_was_named_and_is_not_there(self) -> None:
+    def test_missing_file_of_the_command_line_fails(self) -> None:
         self.assert_found('Nova: configuration', FAILURE, 'cannot be read',
                           '--nova-conf', str(self.place / 'nowhere.conf'))
