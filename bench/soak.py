@@ -8,10 +8,10 @@ import tempfile
 import time
 
 from cloud import ceph
-from specreds_cinder.tests.race import outcomes
-from specreds_cinder.tests.race import round as rounds
-from specreds_cinder.tests.race import scenario
-from specreds_cinder.tests.race import site as sites
+from testing.race import outcomes
+from testing.race import round as rounds
+from testing.race import scenario
+from testing.race import site as sites
 
 _ROUNDS = 50
 _QUICK_ROUNDS = 10

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests. How long one takes, on a machine that others use as well, says nothing about it."""
+"""Tests."""
 
-import hypothesis
+from testing import environment
 
-hypothesis.settings.register_profile(
-    'specreds', deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
-hypothesis.settings.load_profile('specreds')
+environment.limit_hypothesis()

@@ -15,10 +15,10 @@ from testtools import content
 from cloud import ceph
 from specreds_cinder import superposition
 from specreds_cinder.tests.functional import base
-from specreds_cinder.tests.race import machine
-from specreds_cinder.tests.race import mutations
-from specreds_cinder.tests.race import outcomes
-from specreds_cinder.tests.race import site as sites
+from testing.race import machine
+from testing.race import mutations
+from testing.race import outcomes
+from testing.race import site as sites
 
 _ROUNDS = 25
 _STEPS = 14

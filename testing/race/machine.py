@@ -10,9 +10,9 @@ from typing import Any
 from hypothesis import stateful
 from hypothesis import strategies
 
-from specreds_cinder.tests.race import control
-from specreds_cinder.tests.race import round as rounds
-from specreds_cinder.tests.race import site as sites
+from testing.race import control
+from testing.race import round as rounds
+from testing.race import site as sites
 
 _SEEDS = strategies.integers(0, 2**32 - 1)
 _SECONDS = strategies.floats(0, 0.4)

@@ -20,13 +20,13 @@ import uuid
 
 from specreds_cinder import superposition
 from specreds_cinder.superposition import trace
-from specreds_cinder.tests.race import backup
-from specreds_cinder.tests.race import blocks
-from specreds_cinder.tests.race import control
-from specreds_cinder.tests.race import history
-from specreds_cinder.tests.race import processes
-from specreds_cinder.tests.race import site as sites
-from specreds_cinder.tests.race import writer
+from testing.race import backup
+from testing.race import blocks
+from testing.race import control
+from testing.race import history
+from testing.race import processes
+from testing.race import site as sites
+from testing.race import writer
 
 PROMOTED, DIRTY, LATE_DIRTY, ABORTED = 'promoted', 'dirty', 'late-dirty', 'aborted'
 UNDECIDED = 'undecided'

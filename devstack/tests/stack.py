@@ -12,7 +12,7 @@ from typing import NamedTuple
 from oslo_config import cfg
 
 HERE = pathlib.Path(__file__).parent
-REPOSITORY = HERE.parents[3]
+REPOSITORY = HERE.parents[1]
 STACK = ('pre-install', 'install', 'post-config', 'extra', 'test-config')
 
 # What the plug-in, and DevStack's own functions, would change the machine with.

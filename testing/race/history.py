@@ -12,8 +12,8 @@ import math
 
 import numpy
 
-from specreds_cinder.tests.race import blocks
-from specreds_cinder.tests.race import journal
+from testing.race import blocks
+from testing.race import journal
 
 _SHOWN = 5
 _CHANGES = (journal.Verb.WRITE, journal.Verb.DISCARD, journal.Verb.ZERO)

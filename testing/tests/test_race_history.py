@@ -7,9 +7,9 @@ import fixtures
 import numpy
 import testtools
 
-from specreds_cinder.tests.race import blocks
-from specreds_cinder.tests.race import history
-from specreds_cinder.tests.race import journal
+from testing.race import blocks
+from testing.race import history
+from testing.race import journal
 
 _BLOCKS = 8
 _PRIMARY, _BACKUP = 1 << 32, 3 << 32

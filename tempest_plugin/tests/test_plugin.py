@@ -3,6 +3,7 @@
 
 import pathlib
 import sys
+import unittest
 
 import fixtures
 from oslo_config import cfg
@@ -18,11 +19,13 @@ class PluginTest(testtools.TestCase):
         super().setUp()
         self.plugin = plugin.SpecredsPlugin()
 
-    def test_tests(self) -> None:
-        directory, top = map(pathlib.Path, self.plugin.load_tests())
-        self.assertEqual(top, directory.parent)
-        names = {path.name for path in directory.rglob('test_*.py')}
-        self.assertIn('test_killed.py', names)
+    def test_tempest_discovers_each_suite_and_no_unit_test(self) -> None:
+        directory, top = self.plugin.load_tests()
+        self.assertEqual(top, str(pathlib.Path(directory).parent))
+        there = {path.parent.name for path in pathlib.Path(directory).rglob('test_*.py')}
+        suite = unittest.TestLoader().discover(directory, top_level_dir=top)
+        modules = {test.id().split('.')[1] for test in testtools.iterate_tests(suite)}
+        self.assertEqual(there - {'tests'}, modules)
 
     def test_options(self) -> None:
         conf = cfg.ConfigOpts()
@@ -39,7 +42,7 @@ class PluginTest(testtools.TestCase):
         self.assertEqual(set(conf.service_available),
                          {option.dest for option in listed['service_available']})
 
-    def test_nothing_is_disturbed_unless_asked_for(self) -> None:
+    def test_nothing_is_destructive_by_default(self) -> None:
         conf = cfg.ConfigOpts()
         conf.register_group(cfg.OptGroup('service_available'))
         self.plugin.register_opts(conf)
@@ -54,14 +57,14 @@ class CommandsTest(testtools.TestCase):
         return commands.run(words, **values)
 
     def test_values_are_one_word(self) -> None:
-        told = self.run_python('import sys; print(sys.argv[1:])', host='a b; c {d}')
-        self.assertEqual("['a b; c {d}']", told)
+        printed = self.run_python('import sys; print(sys.argv[1:])', host='a b; c {d}')
+        self.assertEqual("['a b; c {d}']", printed)
 
-    def test_failure(self) -> None:
+    def test_failure_reports_the_output(self) -> None:
         error = self.assertRaises(commands.CommandFailed, self.run_python,
                                   'import sys; sys.exit(sys.argv[1])', host='no such host')
         self.assertIn('no such host', str(error))
 
-    def test_no_such_program(self) -> None:
+    def test_unknown_program_is_a_failure(self) -> None:
         self.assertRaises(commands.CommandFailed, commands.run, '/no/such/program {host}',
                           host='h')

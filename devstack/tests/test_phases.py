@@ -8,8 +8,8 @@ import ddt
 import fixtures
 import testtools
 
+from devstack.tests import stack
 from specreds_nova.sentinel import privileges
-from specreds_nova.tests.unit.devstack import stack
 from specreds_nova.virt.box import plan as box_plan
 
 _COMPUTE = 'n-cpu,c-vol,q-agt,placement-client'

@@ -8,12 +8,12 @@ import subprocess
 from specreds_cinder import superposition
 from specreds_cinder.superposition import nodes
 from specreds_cinder.superposition import qmp_backup
-from specreds_cinder.tests.race import blocks
-from specreds_cinder.tests.race import control
-from specreds_cinder.tests.race import history
-from specreds_cinder.tests.race import processes
-from specreds_cinder.tests.race import site as sites
-from specreds_cinder.tests.race import writer
+from testing.race import blocks
+from testing.race import control
+from testing.race import history
+from testing.race import processes
+from testing.race import site as sites
+from testing.race import writer
 
 _START = 30.0
 _STOP = 60.0

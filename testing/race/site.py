@@ -15,7 +15,7 @@ import tenacity
 
 from cloud import ceph
 from specreds_cinder import superposition
-from specreds_cinder.tests.race import blocks
+from testing.race import blocks
 
 _CHUNK = 4 << 20
 _TIMEOUT = 30

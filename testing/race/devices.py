@@ -11,8 +11,8 @@ import nbd
 import rados
 import rbd
 
-from specreds_cinder.tests.race import blocks
-from specreds_cinder.tests.race import journal
+from testing.race import blocks
+from testing.race import journal
 
 Done = Callable[[int], None]
 

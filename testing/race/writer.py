@@ -15,10 +15,10 @@ import sys
 import threading
 import time
 
-from specreds_cinder.tests.race import blocks
-from specreds_cinder.tests.race import control
-from specreds_cinder.tests.race import devices
-from specreds_cinder.tests.race import journal
+from testing.race import blocks
+from testing.race import control
+from testing.race import devices
+from testing.race import journal
 
 _FILL = 256
 _DRAIN = 20.0

@@ -4,9 +4,9 @@
 import random
 
 from specreds_cinder import superposition
-from specreds_cinder.tests.race import control
-from specreds_cinder.tests.race import round as rounds
-from specreds_cinder.tests.race import site as sites
+from testing.race import control
+from testing.race import round as rounds
+from testing.race import site as sites
 
 _MODES = {'live-steady': control.Mode.STEADY, 'idle': control.Mode.PAUSED}
 _BACKUP_MODES = (control.Mode.PAUSED, control.Mode.STEADY, control.Mode.BURSTY, control.Mode.SLOW)

@@ -25,12 +25,12 @@ from cloud.openstack import cinder
 from cloud.openstack import credentials
 from cloud.openstack import engine
 from cloud.openstack import layout
+from devstack.tests import stack
 from specreds_nova import deployment
 from specreds_nova.engine import conf as engine_conf
 from specreds_nova.engine import policies
 from specreds_nova.status import cinder as cinder_status
 from specreds_nova.status import files as status_files
-from specreds_nova.tests.unit.devstack import stack
 
 # Names of places and of accounts, and who logs how: each cloud has its own.
 _SITE = {('DEFAULT', 'transport_url'), ('DEFAULT', 'debug'), ('database', 'connection'),

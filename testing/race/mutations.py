@@ -8,10 +8,10 @@ from specreds_cinder import superposition
 from specreds_cinder.superposition import fence
 from specreds_cinder.superposition import sweep
 from specreds_cinder.superposition import trace
-from specreds_cinder.tests.race import blocks
-from specreds_cinder.tests.race import control
-from specreds_cinder.tests.race import round as rounds
-from specreds_cinder.tests.race import site as sites
+from testing.race import blocks
+from testing.race import control
+from testing.race import round as rounds
+from testing.race import site as sites
 
 _MIB = 16
 _BLOCKS = (_MIB << 20) // blocks.SIZE

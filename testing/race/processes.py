@@ -11,9 +11,9 @@ import subprocess
 import sys
 import time
 
-from specreds_cinder.tests.race import control
-from specreds_cinder.tests.race import journal
-from specreds_cinder.tests.race import writer
+from testing.race import control
+from testing.race import journal
+from testing.race import writer
 
 _START = 60.0
 _QUIET = 30.0

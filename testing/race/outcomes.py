@@ -6,7 +6,7 @@ import statistics
 
 import prettytable
 
-from specreds_cinder.tests.race import round as rounds
+from testing.race import round as rounds
 
 KINDS = ('live-steady', 'live-bursty', 'idle', 'hung', 'dead')
 OUTCOMES = (rounds.PROMOTED, rounds.LATE_DIRTY, rounds.DIRTY, rounds.ABORTED, rounds.UNDECIDED)
