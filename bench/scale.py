@@ -32,9 +32,9 @@ import requests
 from cloud import commands
 from specreds_nova.engine import conductor as conductors
 from specreds_nova.engine import conf as engine_conf
-from specreds_nova.engine import flows
 from specreds_nova.engine import jobs
 from specreds_nova.engine import model
+from specreds_nova.engine.clients import clock as clocks
 from specreds_nova.engine.db import connection as db_connection
 from specreds_nova.engine.db import migration
 from specreds_nova.engine.db import store as stores
@@ -42,11 +42,11 @@ from specreds_nova.engine.detection import accrual
 from specreds_nova.engine.detection import conf as detection_conf
 from specreds_nova.engine.detection import gates
 from specreds_nova.engine.detection import monitor
-from specreds_nova.engine.recovery import ahead
-from specreds_nova.engine.recovery import choices
+from specreds_nova.engine.flows import runner
+from specreds_nova.engine.recovery import context as contexts
+from specreds_nova.engine.recovery import destination_limits
 from specreds_nova.engine.recovery import dispatch
-from specreds_nova.engine.recovery import run as runs
-from specreds_nova.engine.world import clock as clocks
+from specreds_nova.engine.recovery import nova_prefetch
 
 SERVERS = 60
 HOSTS = 6
@@ -84,19 +84,20 @@ def _measure(servers: int, url: str, port: int) -> float:
     clock, cloud = clocks.Clock(stopping), _Cloud(servers)
     store, board = stores.from_conf(conf), jobs.from_conf(conf)
     pool = futures.ThreadPoolExecutor()
-    world = runs.World(
+    context = contexts.Context(
         clock=clock, compute=cloud, backups=cloud, volumes=cloud, suspects=cloud, store=store,
         options=conf.engine,
-        choices=choices.Choices(clock, store, detection_conf.limits(conf.engine)),
-        beside=pool.submit, stopping=stopping.is_set)
-    kept = flows.from_conf(conf)
+        destinations=destination_limits.DestinationLimits(
+            clock, store, detection_conf.limits(conf.engine)),
+        in_background=pool.submit, stopping=stopping.is_set)
+    kept = runner.from_conf(conf)
     conductor = conductors.Conductor(
-        world, board, kept, 'bench', conf.engine.slots, conf.engine.job_lease,
+        context, board, kept, 'bench', conf.engine.slots, conf.engine.job_lease,
         conf.engine.job_interval)
 
-    asked = ahead.Ahead(cloud, clock)
+    asked = nova_prefetch.NovaPrefetch(cloud, clock)
     dispatcher = dispatch.Dispatcher(
-        world, lambda host, service: gates.Facts(host, known=HOSTS, service=service or {}),
+        context, lambda host, service: gates.Facts(host, known=HOSTS, service=service or {}),
         detection_conf.host_gates(conf.engine), detection_conf.server_gates(conf.engine),
         conductor, 'bench', nova=asked)
     conductor.start()
@@ -188,7 +189,7 @@ class _Cloud:
         del host, server
         return None
 
-    def beats(self, host: str) -> bool:
+    def is_well(self, host: str) -> bool:
         """Report that all other hosts beat."""
         return host != 'dead'
 

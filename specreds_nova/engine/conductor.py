@@ -9,14 +9,14 @@ import time
 from oslo_log import log as logging
 
 from specreds_nova.engine import exception
-from specreds_nova.engine import flows as kept_flows
 from specreds_nova.engine import jobs
 from specreds_nova.engine import model
-from specreds_nova.engine.recovery import flow
+from specreds_nova.engine.flows import runner as flow_runners
+from specreds_nova.engine.flows import tasks
+from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import order as orders
 from specreds_nova.engine.recovery import policies
-from specreds_nova.engine.recovery import run as runs
-from specreds_nova.engine.recovery import working
+from specreds_nova.engine.recovery import worker as workers
 
 LOG = logging.getLogger(__name__)
 
@@ -35,15 +35,16 @@ class Conductor:
     :param lease: seconds for which claims hold
     """
 
-    def __init__(self, world: runs.World, board: jobs.Board, flows: kept_flows.Flows, name: str,
+    def __init__(self, context: contexts.Context, board: jobs.Board,
+                 flows: flow_runners.FlowRunner, name: str,
                  slots: int, lease: float, interval: float) -> None:
-        self._world = world
+        self._context = context
         self._board = board
         self._flows = flows
-        self._worker = working.Worker(world, flows.run, name)
+        self._worker = workers.RecoveryWorker(context, flows.run, name)
         self._slots = slots
-        self._order = orders.Order(world.options.dispatch_policy, slots,
-                                   world.options.tenant_priority_max)
+        self._order = orders.Order(context.options.dispatch_policy, slots,
+                                   context.options.tenant_priority_max)
         self._lease = lease
         self._interval = interval
         self._pool = futures.ThreadPoolExecutor(_THREADS * slots, 'recovery')
@@ -68,22 +69,22 @@ class Conductor:
 
     def expect(self, recoveries: Sequence[model.Recovery]) -> None:
         """Note which recoveries are about to be made."""
-        self._order.note(map(policies.of, recoveries), self._world.clock.now())
+        self._order.note(map(policies.of, recoveries), self._context.clock.now())
 
     def reserve(self, recovery: model.Recovery) -> bool:
         """Keep a slot for a recovery that is about to be made; False if there is none for it."""
         try:
-            if self._stopped.is_set() or self._world.choices.full():
+            if self._stopped.is_set() or self._context.destinations.full():
                 return False
         except exception.Unreachable:
             return False
-        wanted, now = policies.of(recovery), self._world.clock.now()
+        wanted, now = policies.of(recovery), self._context.clock.now()
         with self._lock:
             if not self._order.admits(wanted, self._racing, now):
                 return False
             self._running.add(recovery.id)
             self._racing.add(recovery.id)
-        self._world.choices.enter(recovery.id)
+        self._context.destinations.enter(recovery.id)
         return True
 
     def release(self, recovery_id: str) -> None:
@@ -185,8 +186,8 @@ class Conductor:
             if self._board.claim(posted):
                 self._add(posted)
         waiting = [posted.waiting for posted in jobs_by_id.values()]
-        for turn in self._order.begin(waiting, self._held, self._world.clock.now()):
-            if self._stopped.is_set() or self._world.choices.full():
+        for turn in self._order.begin(waiting, self._held, self._context.clock.now()):
+            if self._stopped.is_set() or self._context.destinations.full():
                 return
             self._take_one(jobs_by_id[turn.id])
 
@@ -204,7 +205,7 @@ class Conductor:
             if not claimed:
                 self._forget(posted.recovery)
         if claimed:
-            self._world.choices.enter(posted.recovery)
+            self._context.destinations.enter(posted.recovery)
             self._pool.submit(self._work, posted.recovery, None, posted)
 
     def _add(self, posted: jobs.Posted) -> None:
@@ -226,7 +227,7 @@ class Conductor:
             return set(self._racing)
 
     def _forget(self, recovery_id: str) -> None:
-        self._world.choices.leave(recovery_id)
+        self._context.destinations.leave(recovery_id)
         with self._lock:
             self._running.discard(recovery_id)
             self._racing.discard(recovery_id)
@@ -243,14 +244,14 @@ class Conductor:
         done = False
         try:
             if begun is not None:
-                self._world.turns.take(recovery_id)
+                self._context.preparations.take(recovery_id)
                 posted = self._board.post(begun, ours=True)
         except exception.Unreachable as exc:
             LOG.warning('recovery %s: others do not know of it: %s', recovery_id, exc)
         try:
             self._worker.bring_to_end(recovery_id, begun)
             done = True
-        except (exception.Superseded, runs.Interrupted, flow.Left) as exc:
+        except (exception.Superseded, exception.Interrupted, tasks.Handover) as exc:
             LOG.info('recovery %s is left: %s', recovery_id, exc.__cause__ or exc)
         except Exception:
             LOG.exception('recovery %s cannot be gone on with here', recovery_id)
@@ -266,5 +267,5 @@ class Conductor:
         except exception.Unreachable as exc:
             LOG.warning('the job of recovery %s stays on the board: %s', recovery_id, exc)
         finally:
-            self._world.turns.leave(recovery_id)
+            self._context.preparations.leave(recovery_id)
             self._forget(recovery_id)

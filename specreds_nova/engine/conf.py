@@ -6,10 +6,10 @@ import socket
 from oslo_config import cfg
 
 from specreds_nova.engine.api import conf as api_conf
+from specreds_nova.engine.clients import conf as clients_conf
 from specreds_nova.engine.detection import conf as detection_conf
 from specreds_nova.engine.detection import masakari
 from specreds_nova.engine.recovery import conf as recovery_conf
-from specreds_nova.engine.world import conf as world_conf
 
 GROUP = 'engine'
 
@@ -42,7 +42,7 @@ _PROCESS: list[cfg.Opt] = [
 ]
 
 OPTIONS: list[cfg.Opt] = [*_PROCESS, *detection_conf.OPTIONS, *masakari.OPTIONS,
-                          *recovery_conf.OPTIONS, *world_conf.RPC]
+                          *recovery_conf.OPTIONS, *clients_conf.RPC]
 
 
 def register(conf: cfg.ConfigOpts) -> None:
@@ -51,4 +51,4 @@ def register(conf: cfg.ConfigOpts) -> None:
     conf.register_group(cfg.OptGroup(GROUP, title='The engine'))
     conf.register_opts(OPTIONS, GROUP)
     api_conf.register(conf)
-    world_conf.register(conf)
+    clients_conf.register(conf)

@@ -32,3 +32,11 @@ class NotFound(EngineError):
 
 class Invalid(EngineError):
     """What was asked makes no sense."""
+
+
+class Interrupted(Exception):
+    """The engine is being stopped; another engine continues the recovery."""
+
+
+class RetryAttempt(Exception):
+    """An attempt of a recovery is over, and nothing is left of it: the next one begins anew."""

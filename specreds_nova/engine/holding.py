@@ -10,7 +10,7 @@ import dataclasses
 from oslo_log import log as logging
 
 from specreds_nova.engine import exception
-from specreds_nova.engine import ports
+from specreds_nova.engine import interfaces
 
 LOG = logging.getLogger(__name__)
 
@@ -33,7 +33,8 @@ class Holding:
     :param write: writes the reasons of a host down
     """
 
-    def __init__(self, clock: ports.Clock, write: Callable[[str, Iterable[str]], None]) -> None:
+    def __init__(self, clock: interfaces.Clock,
+                 write: Callable[[str, Iterable[str]], None]) -> None:
         self._clock = clock
         self._write = write
         self._held: dict[str, _Held] = {}

@@ -12,8 +12,8 @@ from oslo_log import log as logging
 from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
+from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import dispatch
-from specreds_nova.engine.recovery import run as runs
 
 LOG = logging.getLogger(__name__)
 
@@ -38,10 +38,10 @@ class Janitor:
     :param keep: seconds for which recoveries that have ended are remembered
     """
 
-    def __init__(self, world: runs.World, dispatcher: dispatch.Dispatcher,
+    def __init__(self, context: contexts.Context, dispatcher: dispatch.Dispatcher,
                  known: Callable[[], set[str]], post: Callable[[model.Recovery], None],
                  heed: Callable[[str, str | None, str], None], keep: float) -> None:
-        self._world = world
+        self._context = context
         self._dispatcher = dispatcher
         self._known = known
         self._post = post
@@ -54,8 +54,8 @@ class Janitor:
     def look(self) -> None:
         """Look at everything once; what fails now is done another time."""
         try:
-            hosts = self._world.store.hosts()
-            active = self._world.store.active()
+            hosts = self._context.store.hosts()
+            active = self._context.store.active()
         except exception.EngineError as exc:
             LOG.warning('nothing is looked after: %s', exc)
             return
@@ -63,13 +63,13 @@ class Janitor:
         for host in hosts:
             mine = [one for one in active if one.host == host.name]
             self._each(f'host {host.name}', self._host, host, mine)
-        now = self._world.clock.now()
+        now = self._context.clock.now()
         if now - self._swept >= _SELDOM:
             self._swept = now
             self._each('superpositions', self._superpositions, active)
         if now - self._pruned >= _PRUNING:
             self._pruned = now
-            self._each('old recoveries', self._world.store.prune, now - self._keep)
+            self._each('old recoveries', self._context.store.prune, now - self._keep)
 
     @staticmethod
     def _each(what: str, look: Callable[..., object], *arguments: object) -> None:
@@ -82,7 +82,7 @@ class Janitor:
 
     def _jobs(self, active: list[model.Recovery]) -> None:
         """Post the recoveries again of which there is no job."""
-        now = self._world.clock.now()
+        now = self._context.clock.now()
         old = [one for one in active if now - one.updated > _GRACE]
         if not old:
             return
@@ -100,32 +100,32 @@ class Janitor:
         if host.word == model.CLEAR:
             for one in mine:
                 if one.state in model.BEFORE_COMMIT and not one.abort:
-                    self._world.store.request_abort(one.id)
+                    self._context.store.request_abort(one.id)
         if host.state == model.TRUSTED:
             self._settle(host)
-        elif self._world.clock.now() - host.since >= _GRACE:
+        elif self._context.clock.now() - host.since >= _GRACE:
             self._suspected(host, mine)
 
     def _settle(self, host: model.Host) -> None:
         """Take back what was written down of a host and is over."""
-        beats = self._world.suspects.beats(host.name)
+        beats = self._context.suspects.is_well(host.name)
         over: dict[str, Any] = {}
         if host.word == model.CLEAR and beats:
             # It has had its effect.
             over.update(word=None, word_reason=None)
         if host.held and beats:
             over['held'] = ()
-        since = self._world.clock.now() - host.since
-        if host.flaps and since >= self._world.options.flap_period:
+        since = self._context.clock.now() - host.since
+        if host.flaps and since >= self._context.options.flap_period:
             over['flaps'] = 0
         if over:
-            self._world.store.change_host(host, **over)
+            self._context.store.change_host(host, **over)
 
     def _suspected(self, host: model.Host, mine: list[model.Recovery]) -> None:
         before_end = [one for one in mine if one.state != model.MERGING]
-        back = (self._world.suspects.beats(host.name)
-                or not self._world.suspects.suspected(host.name))
-        now = self._world.clock.now()
+        back = (self._context.suspects.is_well(host.name)
+                or not self._context.suspects.suspected(host.name))
+        now = self._context.clock.now()
         if back:
             self._due.pop(host.name, None)
             if not before_end:
@@ -140,22 +140,22 @@ class Janitor:
             return
         # What an operator says begins one suspicion, not one after the other.
         word = {} if host.word is None else {'word': None, 'word_reason': None}
-        changed = self._world.store.change_host(
-            host, state=model.TRUSTED, why=(), flaps=self._world.suspects.flaps(host.name),
+        changed = self._context.store.change_host(
+            host, state=model.TRUSTED, why=(), flaps=self._context.suspects.flaps(host.name),
             **word)
         if changed is not None:
             LOG.info('host %s is trusted again', host.name)
-            self._world.observer.host('clear', changed)
+            self._context.observer.host('clear', changed)
 
     def _clean(self, host: model.Host) -> bool:
         """Have a host removed what is left there of servers that are elsewhere."""
-        found = self._world.backups.returned(host.name)
+        found = self._context.backups.returned(host.name)
         if not found.get('clean'):
             LOG.info('host %s is not clean yet: %s', host.name, found.get('left'))
             return False
-        if not self._world.compute.service(host.name).get('forced_down'):
+        if not self._context.compute.service(host.name).get('forced_down'):
             return True
-        if not self._world.compute.force_down(host.name, False):
+        if not self._context.compute.force_down(host.name, False):
             LOG.info('Nova does not take host %s back yet', host.name)
             return False
         return True
@@ -165,11 +165,11 @@ class Janitor:
     def _superpositions(self, active: list[model.Recovery]) -> None:
         """Drop those of recoveries that have ended: an engine that died may have asked for one."""
         at_work = {one.id for one in active}
-        for superposition, recovery_id in self._world.volumes.ours().items():
+        for superposition, recovery_id in self._context.volumes.ours().items():
             if recovery_id in at_work:
                 continue
-            found = self._world.store.get(recovery_id)
+            found = self._context.store.get(recovery_id)
             if found is None or found.state == model.ENDED:
                 LOG.info('superposition %s is dropped: recovery %s has ended', superposition,
                          recovery_id)
-                self._world.volumes.drop(superposition)
+                self._context.volumes.drop(superposition)

@@ -10,16 +10,18 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from specreds_nova.engine import conductor as conductors
+from specreds_nova.engine import events
 from specreds_nova.engine import exception
-from specreds_nova.engine import flows
 from specreds_nova.engine import holding
 from specreds_nova.engine import janitor as janitors
 from specreds_nova.engine import jobs
 from specreds_nova.engine import metrics as counted
 from specreds_nova.engine import model
 from specreds_nova.engine import notify
-from specreds_nova.engine import telling
 from specreds_nova.engine import threads
+from specreds_nova.engine.clients import clock as clocks
+from specreds_nova.engine.clients import compute
+from specreds_nova.engine.clients import connect
 from specreds_nova.engine.db import store as stores
 from specreds_nova.engine.detection import conf as detection_conf
 from specreds_nova.engine.detection import echo
@@ -27,15 +29,13 @@ from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.detection import listener
 from specreds_nova.engine.detection import masakari
 from specreds_nova.engine.detection import monitor as monitors
-from specreds_nova.engine.recovery import ahead
-from specreds_nova.engine.recovery import choices
+from specreds_nova.engine.detection import suspects
+from specreds_nova.engine.flows import runner
+from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import crashes
+from specreds_nova.engine.recovery import destination_limits
 from specreds_nova.engine.recovery import dispatch
-from specreds_nova.engine.recovery import run as runs
-from specreds_nova.engine.world import clock as clocks
-from specreds_nova.engine.world import compute
-from specreds_nova.engine.world import connect
-from specreds_nova.engine.world import suspects
+from specreds_nova.engine.recovery import nova_prefetch
 
 LOG = logging.getLogger(__name__)
 
@@ -50,8 +50,8 @@ _ASK_NOVA = 10.0
 # Seconds in which everything has to have ended after it was asked to.
 _PATIENCE = 5.0
 
-# Threads for what recoveries have done beside their steps.
-_BESIDE = 4
+# Threads for what recoveries have done in the background of their steps.
+_BACKGROUND = 4
 
 _STOP = object()
 
@@ -69,38 +69,40 @@ class Engine:
         self._stopping = threading.Event()
         self._clock = clocks.Clock(self._stopping)
         self._metrics = counted.Metrics()
-        self._watcher = telling.Watcher(self._metrics)
-        self._observer = telling.Observer(self._metrics, notify.from_conf(conf, options.name))
+        self._watcher = events.Watcher(self._metrics)
+        self._observer = events.Observer(self._metrics, notify.from_conf(conf, options.name))
         self._monitor = monitors.Monitor(self._clock, self._watcher,
                                          detection_conf.monitor_settings(options))
         self._listener = listener.of(conf, options.name, self._monitor)
         self._masakari = masakari.Listener(conf, options.name, self._monitor, self._clock)
         self._echo = echo.Echo(conf, options.name, self._clock)
-        self._cloud = connect.Cloud(conf)
+        self._cloud = connect.Clients(conf)
         self._store = stores.from_conf(conf)
-        self._flows = flows.from_conf(conf)
+        self._flows = runner.from_conf(conf)
         self._board = jobs.from_conf(conf)
-        self._beside = futures.ThreadPoolExecutor(_BESIDE, 'beside')
-        world = runs.World(
+        self._background = futures.ThreadPoolExecutor(_BACKGROUND, 'background')
+        context = contexts.Context(
             clock=self._clock, compute=self._cloud.compute, backups=self._cloud.backups,
             volumes=self._cloud.volumes, suspects=suspects.Suspects(self._monitor, self._clock),
             store=self._store, options=options,
-            choices=choices.Choices(self._clock, self._store, detection_conf.limits(options)),
-            beside=self._beside.submit, stopping=self._stopping.is_set, observer=self._observer)
-        self._ahead = ahead.Ahead(self._cloud.compute, self._clock)
+            destinations=destination_limits.DestinationLimits(
+                self._clock, self._store, detection_conf.limits(options)),
+            in_background=self._background.submit, stopping=self._stopping.is_set,
+            observer=self._observer)
+        self._ahead = nova_prefetch.NovaPrefetch(self._cloud.compute, self._clock)
         self._watcher.doubt = self._ahead.doubt
         self._conductor = conductors.Conductor(
-            world, self._board, self._flows, options.name, options.slots, options.job_lease,
+            context, self._board, self._flows, options.name, options.slots, options.job_lease,
             options.job_interval)
         self._observer.freed = self._conductor.serves
         self._dispatcher = dispatch.Dispatcher(
-            world, self._monitor.facts, detection_conf.host_gates(options),
+            context, self._monitor.facts, detection_conf.host_gates(options),
             detection_conf.server_gates(options), self._conductor, options.name,
             detection_conf.crash_gates(options), self._ahead)
         self._crashes = crashes.Crashes(self._dispatcher.crashed, self._clock)
         self._watcher.crash = self._crashes.tell
         self._janitor = janitors.Janitor(
-            world, self._dispatcher, self._board.known, self._conductor.post,
+            context, self._dispatcher, self._board.known, self._conductor.post,
             self._monitor.word,
             options.keep_recoveries)
         self._options = options
@@ -141,7 +143,7 @@ class Engine:
         self._masakari.stop(_PATIENCE)
         self._threads.join(_PATIENCE)
         self._ahead.close()
-        self._beside.shutdown(wait=False, cancel_futures=True)
+        self._background.shutdown(wait=False, cancel_futures=True)
         self._flows.close()
         self._cloud.close()
         return calm
@@ -181,10 +183,10 @@ class Engine:
                 news = None
             if news is _STOP:
                 return
-            if isinstance(news, telling.Appeared):
+            if isinstance(news, events.Appeared):
                 self._write_down(news.host)
                 continue
-            if isinstance(news, telling.Left):
+            if isinstance(news, events.Left):
                 self._leave(news)
                 continue
             for name in [news] if news else held.names():
@@ -199,7 +201,7 @@ class Engine:
         except exception.EngineError as exc:
             LOG.warning('host %s is not written down: %s', name, exc)
 
-    def _leave(self, news: telling.Left) -> None:
+    def _leave(self, news: events.Left) -> None:
         """Have engines know a goodbye that are started after it."""
         try:
             self._store.leave(news.host, news.goodbye, news.at)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the API asks of whoever knows whether a server is protected.
 
-That is ``specreds_nova.engine.world.protection``, whose ``from_conf(conf)`` gives a
+That is ``specreds_nova.engine.protection``, whose ``from_conf(conf)`` gives a
 :class:`Protection`.
 """
 

@@ -16,10 +16,10 @@ from oslo_log import log as logging
 
 from specreds_nova.engine import conf as engine_conf
 from specreds_nova.engine import exception
+from specreds_nova.engine import protection as protections
 from specreds_nova.engine.api import deploy
 from specreds_nova.engine.api import protection
 from specreds_nova.engine.db import store
-from specreds_nova.engine.world import protection as world
 
 _FILES = 'OS_SPECREDS_CONFIG_FILE'
 
@@ -34,7 +34,7 @@ class _Protection:
     def _met(self) -> protection.Protection:
         try:
             # Its answers are plain dictionaries.
-            found: Any = world.from_conf(self._conf)
+            found: Any = protections.from_conf(self._conf)
         except exception.Invalid as error:
             # It is not the caller who has to do something about it.
             raise RuntimeError(f'the configuration is not complete: {error}') from error

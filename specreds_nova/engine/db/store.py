@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all engines share, in a database: :class:`specreds_nova.engine.ports.Store`."""
+"""What all engines share, in a database: :class:`specreds_nova.engine.interfaces.Store`."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 import dataclasses

@@ -5,7 +5,7 @@ from typing import Any
 
 from oslo_log import log as logging
 
-from specreds_nova.engine import ports
+from specreds_nova.engine import interfaces
 from specreds_nova.heartbeat import pulse
 from specreds_nova.heartbeat import sender
 
@@ -19,7 +19,7 @@ class Echo(pulse.Pulse):
     :param engine: the name of this engine, another one than that of all others
     """
 
-    def __init__(self, conf: Any, engine: str, clock: ports.Clock) -> None:
+    def __init__(self, conf: Any, engine: str, clock: interfaces.Clock) -> None:
         super().__init__('specreds-echo', conf.engine.echo_interval)
         self._engine = engine
         self._clock = clock

@@ -23,8 +23,8 @@ class Facts:
     :ivar silent: which of them are suspected, or about to be
     :ivar word: an operator said that the host has failed
     :ivar flaps: how often it was wrongly suspected lately
-    :ivar service: of nova-compute, as :meth:`ports.Compute.service` gives it; empty if Nova does
-        not answer
+    :ivar service: of nova-compute, as :meth:`.interfaces.Compute.service` returns it; empty if
+        Nova does not answer
     :ivar maintenance: why an operator works on the host; None if nobody does
     :ivar silence: seconds for which the engine has listened and not heard the host
     """

@@ -14,9 +14,9 @@ from oslo_log import log as logging
 import oslo_messaging as messaging
 
 from specreds_nova.engine import exception
-from specreds_nova.engine import ports
+from specreds_nova.engine import interfaces
+from specreds_nova.engine.clients import rest
 from specreds_nova.engine.detection import evidence
-from specreds_nova.engine.world import rest
 
 LOG = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class Names:
     :param masakari: the service
     """
 
-    def __init__(self, masakari: rest.Service, clock: ports.Clock) -> None:
+    def __init__(self, masakari: rest.Service, clock: interfaces.Clock) -> None:
         self._masakari = masakari
         self._clock = clock
         self._lock = threading.Lock()
@@ -97,8 +97,8 @@ class Endpoint:
 
     filter_rule = messaging.NotificationFilter(event_type=r'^notification\.create\.(start|end)$')
 
-    def __init__(self, monitor: Monitor, clock: ports.Clock, name: Callable[[str], str | None],
-                 lifetime: float) -> None:
+    def __init__(self, monitor: Monitor, clock: interfaces.Clock,
+                 name: Callable[[str], str | None], lifetime: float) -> None:
         self._monitor = monitor
         self._clock = clock
         self._name = name
@@ -143,7 +143,7 @@ class Listener:
     :param engine: the name of this engine, which has a queue of its own
     """
 
-    def __init__(self, conf: Any, engine: str, monitor: Monitor, clock: ports.Clock) -> None:
+    def __init__(self, conf: Any, engine: str, monitor: Monitor, clock: interfaces.Clock) -> None:
         options = conf.engine
         self._server: Any = None
         if not options.masakari_topics:

@@ -18,8 +18,8 @@ from typing import Any, Protocol
 
 from oslo_log import log as logging
 
+from specreds_nova.engine import interfaces
 from specreds_nova.engine import model
-from specreds_nova.engine import ports
 from specreds_nova.engine.detection import accrual
 from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.detection import gates
@@ -82,14 +82,14 @@ class Settings:
 
 
 class Monitor:
-    """Implements :class:`ports.Suspects`. Every method may be called by any thread.
+    """Implements :class:`interfaces.Suspects`. Every method may be called by any thread.
 
     :param clock: time; all of it
     :param watcher: who is told of what changes
     :raises ValueError: of the settings' weights, one is of no kind there is
     """
 
-    def __init__(self, clock: ports.Clock, watcher: Watcher,
+    def __init__(self, clock: interfaces.Clock, watcher: Watcher,
                  settings: Settings | None = None) -> None:
         self._clock = clock
         self._watcher = watcher
@@ -280,7 +280,7 @@ class Monitor:
     def facts(self, host: str, service: Mapping[str, Any] | None = None) -> gates.Facts:
         """Give what the gates look at.
 
-        :param service: as :meth:`ports.Compute.service` gives it; None if Nova does not answer
+        :param service: as :meth:`.interfaces.Compute.service` returns it; None without an answer
         """
         now = self._clock.now()
         horizon = self._listening.horizon()

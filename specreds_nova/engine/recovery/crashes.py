@@ -10,7 +10,7 @@ from typing import Any
 from oslo_log import log as logging
 
 from specreds_nova.engine import exception
-from specreds_nova.engine import ports
+from specreds_nova.engine import interfaces
 
 LOG = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class Crashes:
     :param again: seconds between two tries
     """
 
-    def __init__(self, act: Act, clock: ports.Clock, again: float = 1.0) -> None:
+    def __init__(self, act: Act, clock: interfaces.Clock, again: float = 1.0) -> None:
         self._act = act
         self._clock = clock
         self._again = again

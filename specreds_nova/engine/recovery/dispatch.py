@@ -12,12 +12,12 @@ from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.detection import gates
 from specreds_nova.engine.detection import servers
-from specreds_nova.engine.recovery import ahead
+from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import fairness
 from specreds_nova.engine.recovery import kinds
+from specreds_nova.engine.recovery import nova_prefetch
 from specreds_nova.engine.recovery import policies
-from specreds_nova.engine.recovery import restarting
-from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery.steps import restart
 
 LOG = logging.getLogger(__name__)
 
@@ -67,18 +67,19 @@ class Dispatcher:
     :param nova: who is asked of hosts that are suspected
     """
 
-    def __init__(self, world: runs.World, facts: FactsOf, host_gates: gates.Gates,
+    def __init__(self, context: contexts.Context, facts: FactsOf, host_gates: gates.Gates,
                  server_gates: servers.Gates, work: Work, engine: str,
                  crash_gates: gates.Gates | None = None,
-                 nova: ahead.Nova | None = None) -> None:
-        self._world = world
+                 nova: nova_prefetch.HostQueries | None = None) -> None:
+        self._context = context
         self._facts = facts
         self._host_gates = host_gates
         self._server_gates = server_gates
         self._work = work
         self._engine = engine
         self._crash_gates = crash_gates or gates.Gates(())
-        self._nova: ahead.Nova = nova or ahead.Now(world.compute)
+        self._nova: nova_prefetch.HostQueries = (
+            nova or nova_prefetch.DirectQueries(context.compute))
         # Until when Nova is not asked again of which hosts, and what it has against them.
         self._held: dict[str, tuple[float, list[str]]] = {}
 
@@ -91,7 +92,7 @@ class Dispatcher:
         :param well: the same while it was not suspected
         :raises exception.Unreachable: Nova or the database does not answer: ask again
         """
-        store, now = self._world.store, self._world.clock.now()
+        store, now = self._context.store, self._context.clock.now()
         host = store.host(name)
         anew = host.state == model.TRUSTED
         if not anew and (well is None or well <= host.since + _APART):
@@ -110,7 +111,7 @@ class Dispatcher:
             return ['another engine was faster']
         LOG.warning('host %s is suspected%s: %s', name, '' if anew else ' once more',
                     '; '.join(str(one.get('words', one)) for one in why))
-        self._world.observer.host('suspect', changed)
+        self._context.observer.host('suspect', changed)
         self._dispatch(changed, since, again=not anew)
         return []
 
@@ -119,12 +120,12 @@ class Dispatcher:
 
         :raises exception.Unreachable: the database does not answer
         """
-        host, held = self._world.store.host(name), tuple(reasons)
+        host, held = self._context.store.host(name), tuple(reasons)
         if host.state != model.TRUSTED or host.held == held:
             return
-        changed = self._world.store.change_host(host, held=held)
+        changed = self._context.store.change_host(host, held=held)
         if changed is not None and not host.held:
-            self._world.observer.host('hold', changed)
+            self._context.observer.host('hold', changed)
 
     def again(self, host: model.Host) -> int:
         """Look after the servers that are still on a host that is still suspected.
@@ -134,7 +135,7 @@ class Dispatcher:
 
         :raises exception.Unreachable: Nova or the database does not answer
         """
-        now = self._world.clock.now()
+        now = self._context.clock.now()
         if self._reasons(host, now, ours=True):
             return 0
         return self._dispatch(host, now, again=True)
@@ -145,16 +146,16 @@ class Dispatcher:
         :returns: why that is not done yet; None if it is, or is not to be
         :raises exception.Unreachable: Nova or the database does not answer: ask again
         """
-        world = self._world
-        if not world.suspects.beats(name):
+        context = self._context
+        if not context.suspects.is_well(name):
             return f'{name} is not known to be well'
-        host = world.store.host(name)
+        host = context.store.host(name)
         if host.state != model.TRUSTED:
             return f'{name} is {host.state}'
-        server = world.compute.server(server_id)
-        before = [one for one in world.store.recoveries({'server': server_id}, _MANY)
-                  if restarting.concerns(one)]
-        heard = min((float(one['at']) for one in why if 'at' in one), default=world.clock.now())
+        server = context.compute.server(server_id)
+        before = [one for one in context.store.recoveries({'server': server_id}, _MANY)
+                  if restart.concerns(one)]
+        heard = min((float(one['at']) for one in why if 'at' in one), default=context.clock.now())
         if any(one.created >= heard - _TOLD for one in before):
             # Another engine has heard of it, too.
             return None
@@ -163,7 +164,7 @@ class Dispatcher:
             LOG.warning('nothing is done about the crash of server %s on %s: %s', server_id,
                         name, '; '.join(reasons))
             return None
-        crash = dataclasses.replace(host, since=world.clock.now(), why=tuple(why))
+        crash = dataclasses.replace(host, since=context.clock.now(), why=tuple(why))
         return None if self._begin([self._new(crash, server, None, crash.since)]) else \
             'another recovery of it is under way'
 
@@ -177,12 +178,12 @@ class Dispatcher:
             return ['it is deleted']
         if server.host != host.name:
             return [f'it is on {server.host} now']
-        options = self._world.options
-        since = self._world.clock.now() - options.flap_period
+        options = self._context.options
+        since = self._context.clock.now() - options.flap_period
         times = sum(one.created >= since for one in before)
         often = [f'it has crashed {times} times before in {options.flap_period:g} s'] \
             if 0 < options.flap_count <= times else []
-        facts = gates.Facts(host.name, service=self._world.compute.service(host.name),
+        facts = gates.Facts(host.name, service=self._context.compute.service(host.name),
                             maintenance=host.maintenance)
         return self._crash_gates.reasons(facts) + self._server_gates.reasons(server) + often
 
@@ -192,17 +193,17 @@ class Dispatcher:
         :param since: the host has done nothing since then
         :param again: there may have been some in this suspicion
         """
-        world = self._world
-        active = {one.server for one in world.store.active()}
+        context = self._context
+        active = {one.server for one in context.store.active()}
         found = [server for server in self._nova.servers(host.name, since)
                  if self._protected(server)]
         due = [server for server in found if server.id not in active
                and (not again or self._due(host, server))]
-        expected, now = kinds.expected(world.store, due), world.clock.now()
+        expected, now = kinds.expected(context.store, due), context.clock.now()
         wanted = policies.ordered(
-            world.options.dispatch_policy,
+            context.options.dispatch_policy,
             [self._new(host, server, expected.get(server.id), now) for server in due],
-            world.options.tenant_priority_max, now)
+            context.options.tenant_priority_max, now)
         self._work.expect(wanted)
         return self._begin(wanted)
 
@@ -212,7 +213,7 @@ class Dispatcher:
         :param since: the host has done nothing since then
         :param ours: something is done already: that it is forced down says nothing
         """
-        name, now = host.name, self._world.clock.now()
+        name, now = host.name, self._context.clock.now()
         if reasons := self._shut(host, None):
             # Then Nova need not be asked.
             return reasons
@@ -248,16 +249,16 @@ class Dispatcher:
 
     def _due(self, host: model.Host, server: model.Server) -> bool:
         """Tell whether it is time for a recovery: each takes twice as long as the one before."""
-        before = [one for one in self._world.store.recoveries({'server': server.id}, _MANY)
+        before = [one for one in self._context.store.recoveries({'server': server.id}, _MANY)
                   if one.host == host.name and one.created >= host.since]
         if not before:
             return True
-        wait = min(float(self._world.options.again_after) * 2 ** (len(before) - 1), _SELDOM)
+        wait = min(float(self._context.options.again_after) * 2 ** (len(before) - 1), _SELDOM)
         ended = max(one.ended or 0.0 for one in before)
-        return bool(self._world.clock.now() >= ended + wait)
+        return bool(self._context.clock.now() >= ended + wait)
 
     def _priority(self, server: model.Server) -> int:
-        return fairness.priority(server, self._world.options.tenant_priority_max)
+        return fairness.priority(server, self._context.options.tenant_priority_max)
 
     def _new(self, host: model.Host, server: model.Server, expected: float | None, now: float
              ) -> model.Recovery:
@@ -281,7 +282,7 @@ class Dispatcher:
         wanted = [self._reserved(recovery) for recovery in ordered]
         made: set[str] = set()
         try:
-            made = self._world.store.create(wanted)
+            made = self._context.store.create(wanted)
         finally:
             for recovery in wanted:
                 if recovery.epoch and recovery.id not in made:
@@ -295,5 +296,5 @@ class Dispatcher:
             except exception.Unreachable as exc:
                 LOG.warning('recovery %s is posted later: %s', recovery.id, exc)
         for recovery in begun:
-            self._world.observer.recovery('start', recovery)
+            self._context.observer.recovery('start', recovery)
         return len(begun)

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import json
 import uuid
 
+from specreds_nova.engine import interfaces
 from specreds_nova.engine import model
-from specreds_nova.engine import ports
 
 _NAMESPACE = uuid.UUID('5d3b8f0e-6a57-5c1d-9f42-7c0e2b94a1d6')
 _READY = 'specreds:ready'
@@ -25,7 +25,7 @@ def kind(server: model.Server) -> str:
     return str(uuid.uuid5(_NAMESPACE, json.dumps(parts)))
 
 
-def expected(store: ports.Store, servers: Sequence[model.Server]) -> dict[str, float]:
+def expected(store: interfaces.Store, servers: Sequence[model.Server]) -> dict[str, float]:
     """Return the expected seconds until a backup is ready, by the id of each known server.
 
     :raises exception.Unreachable: the database does not answer
@@ -36,7 +36,7 @@ def expected(store: ports.Store, servers: Sequence[model.Server]) -> dict[str, f
             for server, its in by_kind.items() if server in learned or its in learned}
 
 
-def learn(store: ports.Store, server: model.Server, seconds: float) -> None:
+def learn(store: interfaces.Store, server: model.Server, seconds: float) -> None:
     """Remember how long a server's backup took, for the server and for its kind.
 
     :raises exception.Unreachable: the database does not answer

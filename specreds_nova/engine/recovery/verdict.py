@@ -30,7 +30,7 @@ FAILED = 'failed'
 ADOPTED = 'adopted'
 
 
-class Verdict(NamedTuple):
+class StepVerdict(NamedTuple):
     """How far a recovery is.
 
     :ivar kind: one of the above

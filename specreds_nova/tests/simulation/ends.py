@@ -126,7 +126,7 @@ class Suspects:
             return self._hub.now()
         return host.silent if host.silent >= self._since else None
 
-    def beats(self, name: str) -> bool:
+    def is_well(self, name: str) -> bool:
         """Return whether a host is heard and has been for long enough."""
         host = self._cloud.hosts[name]
         return ('broker' not in self._cloud.unreachable and host.beats
@@ -149,7 +149,7 @@ class Suspects:
     def healthy(self) -> list[str]:
         """Return the hosts that are well."""
         return [name for name in self._cloud.hosts
-                if self.beats(name) and not self.suspected(name)]
+                if self.is_well(name) and not self.suspected(name)]
 
     def await_ready(self, name: str, backup_id: str, seconds: float) -> bool:
         """Wait for a host's report that a backup is ready, which now and then does not arrive."""
@@ -159,7 +159,7 @@ class Suspects:
             left = max(0.0, backup.began + server.boot - self._hub.now()) + _BEAT
             if left < seconds and self._hub.random.random() < 0.9:
                 self._hub.sleep(left)
-                return self.beats(name)
+                return self.is_well(name)
         self._hub.sleep(seconds)
         return False
 

@@ -12,11 +12,12 @@ from specreds_nova.engine import janitor
 from specreds_nova.engine import model
 from specreds_nova.engine.detection import conf as detection_conf
 from specreds_nova.engine.detection import gates
-from specreds_nova.engine.recovery import choices
+from specreds_nova.engine.flows import tasks
+from specreds_nova.engine.recovery import context as contexts
+from specreds_nova.engine.recovery import destination_limits
 from specreds_nova.engine.recovery import dispatch
-from specreds_nova.engine.recovery import flow
 from specreds_nova.engine.recovery import run as runs
-from specreds_nova.engine.recovery import working
+from specreds_nova.engine.recovery import worker as workers
 from specreds_nova.tests.simulation import cloud as clouds
 from specreds_nova.tests.simulation import ends
 from specreds_nova.tests.simulation import hub as hubs
@@ -114,21 +115,22 @@ class Engine:
         self.suspects = ends.Suspects(hub, cloud)
         clock = ends.Clock(hub)
         database: Any = ends.Store(self.line, store)
-        world = runs.World(
+        context = contexts.Context(
             clock=clock, compute=ends.Compute(self.line, cloud),
             backups=ends.Backups(self.line, hub, cloud),
             volumes=ends.Volumes(self.line, hub, cloud, watch(self)), suspects=self.suspects,
             store=database, options=settings,
-            choices=choices.Choices(clock, database, detection_conf.limits(settings)),
-            beside=lambda act: hub.spawn(name, act))
-        self._world = world
-        self._worker = working.Worker(world, attempt, name)
+            destinations=destination_limits.DestinationLimits(
+                clock, database, detection_conf.limits(settings)),
+            in_background=lambda act: hub.spawn(name, act))
+        self._context = context
+        self._worker = workers.RecoveryWorker(context, attempt, name)
         self._dispatcher = dispatch.Dispatcher(
-            world, lambda host, service: gates.Facts(host, known=9, service=service or {}),
+            context, lambda host, service: gates.Facts(host, known=9, service=service or {}),
             detection_conf.host_gates(settings), detection_conf.server_gates(settings),
             self, name, detection_conf.crash_gates(settings))
         self._janitor = janitor.Janitor(
-            world, self._dispatcher, board.known, board.post,
+            context, self._dispatcher, board.known, board.post,
             self._heed, 1e9)
         for act in (self._dispatch, self._crashes, self._conduct, self._look_after, self._keep):
             hub.spawn(name, act, hub.random.uniform(0.0, 0.2))
@@ -215,16 +217,16 @@ class Engine:
             try:
                 self._worker.bring_to_end(recovery_id, begun)
                 done = True
-            except (exception.Superseded, flow.Left):
+            except (exception.Superseded, tasks.Handover):
                 done = False
-            self._world.choices.leave(recovery_id)
+            self._context.destinations.leave(recovery_id)
             self._board.let_go(recovery_id, self.name, done=done)
-        self._world.choices.enter(recovery_id)
+        self._context.destinations.enter(recovery_id)
         self._hub.spawn(self.name, work)
 
     def _look_after(self) -> None:
         while True:
-            self._hub.sleep(self._world.options.janitor_interval)
+            self._hub.sleep(self._context.options.janitor_interval)
             self._janitor.look()
 
     def _keep(self) -> None:

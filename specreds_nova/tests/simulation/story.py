@@ -9,7 +9,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from specreds_nova.engine import model
-from specreds_nova.engine.recovery import flow
+from specreds_nova.engine.flows import tasks
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.tests.simulation import cloud as clouds
 from specreds_nova.tests.simulation import ends
@@ -58,7 +58,7 @@ class Story:
     """
 
     def __init__(self, script: Mapping[str, Any], seed: int, faults: ends.Faults | None = None,
-                 attempt: Callable[[runs.Run], object] = flow.attempt) -> None:
+                 attempt: Callable[[runs.Run], object] = tasks.attempt) -> None:
         self._script = script
         self._attempt = attempt
         self._hub = hubs.Hub(seed)
@@ -146,7 +146,7 @@ class Story:
             gone = any(step.detail.get('outcome') == 'gone' for step in recovery.steps)
             host = self._cloud.hosts[recovery.host]
             runs = engine.suspects.running(recovery.host, recovery.server)
-            if runs and engine.suspects.beats(recovery.host) and not gone and (
+            if runs and engine.suspects.is_well(recovery.host) and not gone and (
                     self._hub.now() - host.since > _GRACE):
                 self._decided_early.append(
                     f'{recovery.server} was decided against though {host.name} is back')

@@ -10,8 +10,8 @@ from typing import Any
 import ddt
 from taskflow.persistence import backends
 
-from specreds_nova.engine import flows
-from specreds_nova.engine import notebook
+from specreds_nova.engine.flows import persistence
+from specreds_nova.engine.flows import runner
 from specreds_nova.tests.simulation import base
 from specreds_nova.tests.simulation import ends
 
@@ -23,7 +23,7 @@ _SEEDS = {'host_dies': 3, 'silent_and_idle': 4, 'stalled_primary': 5, 'late_dirt
             'primary_returns_late': 3, 'crashed': 2, 'host_reboots': 7, 'never_ready_evacuate': 4}
 
 
-class _Lagging(notebook.Notebook):
+class _Lagging(persistence.LogbookCache):
     """A notebook that writes its notes at once or not at all."""
 
     def __init__(self, backend: Any, seed: int) -> None:
@@ -75,7 +75,7 @@ class CrashesTest(base.StoryTest):
             self.play('host_dies', 3, ends.Faults(kill_at=number, after=bool(number % 2)),
                       kept.run)
 
-    def _flows(self) -> Iterator[tuple[int, flows.Flows]]:
+    def _flows(self) -> Iterator[tuple[int, runner.FlowRunner]]:
         """Yield calls at which to kill an engine, each with a database of its own."""
         calls = self.play('host_dies', 3).calls
         numbers = [number for number, call in enumerate(calls, 1) if call not in _REPEATED_CALLS]
@@ -84,7 +84,7 @@ class CrashesTest(base.StoryTest):
                 path = pathlib.Path(directory) / f'{number}.sqlite'
                 backend = backends.fetch({'connection': f'sqlite:///{path}',
                                           'checkin_yield': False})
-                flows.prepare(backend)
-                kept = flows.Flows(_Lagging(backend, number), 0)
+                runner.prepare(backend)
+                kept = runner.FlowRunner(_Lagging(backend, number), 0)
                 yield number, kept
                 kept.close()

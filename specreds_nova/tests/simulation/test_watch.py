@@ -7,22 +7,22 @@ from unittest import mock
 
 import ddt
 
-from specreds_nova.engine.recovery import moving
+from specreds_nova.engine.recovery import evacuation
 from specreds_nova.engine.recovery import run as runs
-from specreds_nova.engine.recovery import starting
 from specreds_nova.engine.recovery import verdict as verdicts
+from specreds_nova.engine.recovery.steps import start
 from specreds_nova.tests.simulation import base
 from specreds_nova.tests.simulation import ends
 from specreds_nova.tests.simulation import story
 
-_on = starting._on
+_on = start._on
 
 
-def _same_disks(run: runs.Run, host: str, superposition: str) -> verdicts.Verdict | None:
+def _same_disks(run: runs.Run, host: str, superposition: str) -> verdicts.StepVerdict | None:
     """Treat a host that does not answer as one on which no backup was begun."""
     verdict = _on(run, host, superposition)
     if verdict is not None and verdict.kind == verdicts.AGAIN:
-        return verdicts.Verdict(starting._ELSEWHERE, verdict.why)
+        return verdicts.StepVerdict(start._ELSEWHERE, verdict.why)
     return verdict
 
 
@@ -33,13 +33,13 @@ class WatchTest(base.StoryTest):
     @ddt.data(
         ('the last question before the decision', runs.Run, 'spared', lambda self: None,
          'operator_suspects', range(5)),
-        ('disks may be open on another host', starting, '_on', _same_disks,
+        ('disks may be open on another host', start, '_on', _same_disks,
          'destination_cut', range(50, 300)),
         ('whether the server runs', ends.Compute, 'runs', lambda self, server: False,
          'crashed', range(3)),
         ('who has stopped the server', ends.Compute, 'stopped_by_itself',
          lambda self, server: True, 'crashed_and_stopped', range(10)),
-        ('an evacuation to a host that has died', moving._Move, '_stuck',
+        ('an evacuation to a host that has died', evacuation._Evacuation, '_stuck',
          lambda self, server: False, 'two_hosts', range(20)))
     @ddt.unpack
     def test_missing_precaution_is_detected(

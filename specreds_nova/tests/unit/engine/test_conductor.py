@@ -9,7 +9,7 @@ from specreds_nova.engine import conductor as conductors
 from specreds_nova.engine import exception
 from specreds_nova.engine import jobs
 from specreds_nova.engine import model
-from specreds_nova.engine.recovery import flow
+from specreds_nova.engine.flows import tasks
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.tests.unit.engine import etcd as etcds
 from specreds_nova.tests.unit.engine.recovery import base
@@ -24,7 +24,7 @@ def _made(recovery_id: str, expected: float | None = None) -> model.Recovery:
                           suspected=1.0, expected=expected)
 
 
-class ConductorTest(base.WorldTest):
+class ConductorTest(base.RecoveryTest):
     """Jobs are taken in order, and brought to an end."""
 
     def setUp(self) -> None:
@@ -48,7 +48,7 @@ class ConductorTest(base.WorldTest):
         run.change(state=model.ENDED, outcome=model.RECOVERED)
 
     def _conductor(self, slots: int = 10) -> conductors.Conductor:
-        found = conductors.Conductor(self.world, self.board, self.flows, 'e1', slots, 4.0, 0.02)
+        found = conductors.Conductor(self.context, self.board, self.flows, 'e1', slots, 4.0, 0.02)
         self.addCleanup(found.stop, _TIMEOUT)
         return found
 
@@ -96,7 +96,7 @@ class ConductorTest(base.WorldTest):
         self._wait(lambda: not self.board.known())
 
     def test_a_slot_is_kept_for_a_short_one_under_darc(self) -> None:
-        self.world = self.make_world(dispatch_policy='darc')
+        self.context = self.make_context(dispatch_policy='darc')
         conductor = self._conductor(slots=2)
         short, first, second = _made('short', 5.0), _made('first', 60.0), _made('second')
         conductor.expect([short, first, second])
@@ -149,7 +149,7 @@ class ConductorTest(base.WorldTest):
 
     def test_what_another_engine_has_taken_over_is_left(self) -> None:
         recovery = self._posted('a')
-        self.flows.run.side_effect = flow.Left
+        self.flows.run.side_effect = tasks.Handover
         self._conductor().start()
         self._wait(lambda: self.flows.leave.called)
         self.assertEqual({recovery.id}, self.board.known())
@@ -157,7 +157,8 @@ class ConductorTest(base.WorldTest):
 
     def test_another_attempt(self) -> None:
         self._posted('a')
-        self.flows.run.side_effect = [runs.Again('lost'), exception.Unreachable('no database'),
+        self.flows.run.side_effect = [exception.RetryAttempt('lost'),
+                                      exception.Unreachable('no database'),
                                       ValueError('unforeseen'), mock.DEFAULT]
         self.flows.run.return_value = None
         conductor = self._conductor()

@@ -9,7 +9,7 @@ from specreds_nova.engine import model
 from specreds_nova.tests.unit.engine.recovery import base
 
 
-class JanitorTest(base.WorldTest):
+class JanitorTest(base.RecoveryTest):
     """Whatever is left over is brought in order."""
 
     def setUp(self) -> None:
@@ -20,13 +20,13 @@ class JanitorTest(base.WorldTest):
         self.heeded: list[tuple[str, str | None, str]] = []
         self.volumes.ours.return_value = {}
         self.janitor = janitor.Janitor(
-            self.world, self.dispatcher, lambda: self.known,
+            self.context, self.dispatcher, lambda: self.known,
             lambda recovery: self.posted.append(recovery.id),
             lambda *told: self.heeded.append(told), 1e6)
 
     def _back(self) -> None:
         self.suspects.suspected.return_value = False
-        self.suspects.beats.return_value = True
+        self.suspects.is_well.return_value = True
 
     def _state(self) -> str:
         return self.store.host('h1').state
@@ -61,7 +61,7 @@ class JanitorTest(base.WorldTest):
         self.suspects.flaps.return_value = 2
         self.janitor.look()
         self.assertEqual(2, self.store.host('h1').flaps)
-        self.clock.sleep(self.world.options.flap_period - 1.0)
+        self.clock.sleep(self.context.options.flap_period - 1.0)
         self.janitor.look()
         self.assertEqual(2, self.store.host('h1').flaps)
         self.clock.sleep(2.0)
@@ -125,7 +125,7 @@ class JanitorTest(base.WorldTest):
     def test_the_word_that_a_host_has_failed_is_good_for_once(self) -> None:
         host = self.suspect()
         self.store.change_host(host, word=model.SUSPECT, word_reason='a drill')
-        self.suspects.beats.return_value = True
+        self.suspects.is_well.return_value = True
         self.janitor.look()
         self.assertEqual([('h1', model.SUSPECT, 'a drill')], self.heeded)
         self.assertEqual((model.TRUSTED, None), (self._state(), self.store.host('h1').word))

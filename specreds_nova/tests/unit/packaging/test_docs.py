@@ -18,8 +18,8 @@ from specreds_nova import opts as nova_opts
 from specreds_nova.engine import metrics
 from specreds_nova.engine import model
 from specreds_nova.engine import opts as engine_opts
+from specreds_nova.engine.clients import conf as clients_conf
 from specreds_nova.engine.detection import evidence
-from specreds_nova.engine.world import conf as world_conf
 from specreds_nova.status import main as status
 from specreds_nova.tests.unit.packaging import base
 from specreds_nova.tests.unit.packaging import commands
@@ -79,7 +79,7 @@ class BlocksTest(testtools.TestCase):
         for group, options in [*cinder_conf.list_opts(), *nova_opts.list_opts(),
                                *engine_opts.list_opts()]:
             known.setdefault(str(group), set()).update(option.dest for option in options)
-        known['service_auth'] |= {option.dest for option in world_conf.list_opts()}
+        known['service_auth'] |= {option.dest for option in clients_conf.list_opts()}
         # Of tempest.conf.
         known['specreds'] |= {option.dest for option in tempest_conf.OPTIONS}
         for page, text in blocks('ini'):

@@ -12,11 +12,11 @@ from oslo_messaging import conffixture
 from oslo_utils import timeutils
 
 from specreds_nova.engine import exception
+from specreds_nova.engine.clients import clock as clocks
+from specreds_nova.engine.clients import rest
 from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.detection import masakari
-from specreds_nova.engine.world import clock as clocks
-from specreds_nova.engine.world import rest
-from specreds_nova.tests.unit.engine.world import base
+from specreds_nova.tests.unit.engine.clients import base
 
 _HOST = '11111111-1111-4111-8111-111111111111'
 _OTHER = '22222222-2222-4222-8222-222222222222'

@@ -8,9 +8,9 @@ import testtools
 
 from specreds_nova.engine import model
 from specreds_nova.engine.detection import servers
-from specreds_nova.engine.recovery import choices
+from specreds_nova.engine.recovery import context as contexts
+from specreds_nova.engine.recovery import destination_limits
 from specreds_nova.engine.recovery import observer
-from specreds_nova.engine.recovery import run as runs
 from specreds_nova.tests.simulation import engines
 from specreds_nova.tests.simulation import store as stores
 from specreds_nova.tests.unit.engine import clock as clocks
@@ -24,7 +24,7 @@ def make_server(name: str, **values: Any) -> model.Server:
         **values})
 
 
-class WorldTest(testtools.TestCase):
+class RecoveryTest(testtools.TestCase):
     """Has a world whose services are mocks, and a store in memory."""
 
     def setUp(self) -> None:
@@ -36,27 +36,29 @@ class WorldTest(testtools.TestCase):
         self.backups.promote.return_value = {'timings_ms': {'box_open': 40, 'box_settled': 940}}
         self.suspects = mock.Mock()
         self.suspects.suspected.return_value = True
-        self.suspects.beats.return_value = False
+        self.suspects.is_well.return_value = False
         self.suspects.running.return_value = True
         self.suspects.flaps.return_value = 0
         self.suspects.healthy.return_value = ['h2', 'h3']
         self.suspects.await_ready.side_effect = self._never_told
         self.observer = mock.Mock(spec=observer.Observer)
         self.limits = servers.Limits(0, 0)
-        self.world = self.make_world()
+        self.context = self.make_context()
 
     def _never_told(self, host: str, backup: str, seconds: float) -> bool:
         del host, backup
         self.clock.sleep(seconds)
         return False
 
-    def make_world(self, limits: servers.Limits | None = None, **options: Any) -> runs.World:
+    def make_context(self, limits: servers.Limits | None = None,
+                     **options: Any) -> contexts.Context:
         """Give a world."""
         store: Any = self.store
-        return runs.World(
+        return contexts.Context(
             clock=self.clock, compute=self.compute, backups=self.backups, volumes=self.volumes,
             suspects=self.suspects, store=store, options=engines.options(**options),
-            choices=choices.Choices(self.clock, store, limits or self.limits),
+            destinations=destination_limits.DestinationLimits(
+                self.clock, store, limits or self.limits),
             observer=self.observer)
 
     def make_recovery(self, server: str = 'a', **values: Any) -> model.Recovery:

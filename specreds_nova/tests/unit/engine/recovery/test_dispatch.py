@@ -12,13 +12,13 @@ from specreds_nova.engine import model
 from specreds_nova.engine.detection import conf as detection_conf
 from specreds_nova.engine.detection import gates
 from specreds_nova.engine.recovery import dispatch
-from specreds_nova.engine.recovery import restarting
+from specreds_nova.engine.recovery.steps import restart
 from specreds_nova.tests.unit.engine.recovery import base
 
 _WHY = ({'kind': 'silence', 'words': 'no beat for 0.8 s', 'at': 1000.0},)
 
 
-class _DispatcherTest(base.WorldTest):
+class _DispatcherTest(base.RecoveryTest):
     """With a dispatcher, of three hosts."""
 
     def setUp(self) -> None:
@@ -26,9 +26,9 @@ class _DispatcherTest(base.WorldTest):
         self.work = mock.Mock()
         self.work.reserve.return_value = False
         self.silent: frozenset[str] = frozenset({'h1'})
-        options = self.world.options
+        options = self.context.options
         self.dispatcher = dispatch.Dispatcher(
-            self.world, lambda host, service: gates.Facts(
+            self.context, lambda host, service: gates.Facts(
                 host, known=9, silent=self.silent, service=service or {}),
             detection_conf.host_gates(options), detection_conf.server_gates(options), self.work,
             'e1', detection_conf.crash_gates(options))
@@ -208,14 +208,14 @@ class CrashedTest(_DispatcherTest):
     def setUp(self) -> None:
         super().setUp()
         self.suspects.suspected.return_value = False
-        self.suspects.beats.return_value = True
+        self.suspects.is_well.return_value = True
         self.compute.server.return_value = base.make_server('a')
 
     def test_a_recovery_of_that_server_alone(self) -> None:
         self.assertIsNone(self.dispatcher.crashed('h1', 'a', _CRASH))
         [made] = self.store.history.values()
         self.assertEqual(('a', 'h1', _CRASH), (made.server, made.host, made.why))
-        self.assertTrue(restarting.concerns(made))
+        self.assertTrue(restart.concerns(made))
         self.assertEqual(model.TRUSTED, self.store.host('h1').state)
 
     def test_two_engines_have_heard_of_it(self) -> None:
@@ -245,9 +245,9 @@ class CrashedTest(_DispatcherTest):
         self.assertEqual([], self._made())
 
     def test_what_waits(self) -> None:
-        self.suspects.beats.return_value = False
+        self.suspects.is_well.return_value = False
         self.assertIn('not known to be well', self.dispatcher.crashed('h1', 'a', _CRASH) or '')
-        self.suspects.beats.return_value = True
+        self.suspects.is_well.return_value = True
         self.suspect()
         self.assertIn('suspected', self.dispatcher.crashed('h1', 'a', _CRASH) or '')
         self.assertEqual([], self._made())

@@ -16,22 +16,22 @@ def _server(name: str, ready: str = 'tcp:80', **values: Any) -> model.Server:
 
 
 @ddt.ddt
-class KindsTest(base.WorldTest):
+class KindsTest(base.RecoveryTest):
     """A server that never failed takes as long as others like it."""
 
     def _expected(self, *servers: model.Server) -> dict[str, float]:
-        return kinds.expected(self.world.store, servers)
+        return kinds.expected(self.context.store, servers)
 
     def test_its_own_history_counts_more_than_that_of_others(self) -> None:
-        kinds.learn(self.world.store, _server('a'), 5.0)
-        kinds.learn(self.world.store, _server('b'), 9.0)
+        kinds.learn(self.context.store, _server('a'), 5.0)
+        kinds.learn(self.context.store, _server('b'), 9.0)
         self.assertEqual({'a': 5.0, 'b': 9.0, 'c': 9.0},
                          self._expected(_server('a'), _server('b'), _server('c')))
 
     @ddt.data(_server('b', 'console:UP'), _server('b', flavor={'vcpus': 2, 'ram': 1}),
               _server('b', flavor={'original_name': 'm1.tiny', 'vcpus': 1, 'ram': 1}))
     def test_others_are_unknown(self, other: model.Server) -> None:
-        kinds.learn(self.world.store, _server('a'), 5.0)
+        kinds.learn(self.context.store, _server('a'), 5.0)
         self.assertEqual({}, self._expected(other))
 
     def test_an_id_fits_where_those_of_servers_are(self) -> None:

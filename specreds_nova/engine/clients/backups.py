@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hosts' backups: :class:`specreds_nova.engine.interfaces.Backups`."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import oslo_messaging as messaging
+
+from specreds_nova import exception as backup_errors
+from specreds_nova.engine import exception
+from specreds_nova.virt import rpcapi
+
+# What a nova-compute without the plug-in, or with an older one, answers.
+_UNKNOWN = ('NoSuchMethod', 'UnsupportedVersion', 'UnsupportedNamespace')
+
+
+class Backups:
+    """The hosts, by RPC. May be used by several threads.
+
+    :param transport: made with ``rpcapi.ALLOWED_EXMODS``
+    :param timeout: seconds that a host may take to answer
+    """
+
+    def __init__(self, transport: messaging.Transport, timeout: float) -> None:
+        self._hosts: Any = rpcapi.BackupsAPI(transport, timeout=timeout)
+
+    def check(self, host: str, server_id: str) -> Mapping[str, Any]:
+        """Tell whether a host could run a server's backup."""
+        return self._ask(host, self._hosts.check, server_id)
+
+    def start(self, host: str, recovery_id: str, server_id: str,
+              superposition_id: str) -> Mapping[str, Any]:
+        """Start a backup; it runs when this returns."""
+        return self._ask(host, self._hosts.start, recovery_id, server_id, superposition_id)
+
+    def status(self, host: str, recovery_id: str) -> Mapping[str, Any]:
+        """Tell how far a recovery is."""
+        return self._ask(host, self._hosts.status, recovery_id)
+
+    def harden(self, host: str, recovery_id: str) -> Mapping[str, Any]:
+        """Make what a backup has written durable."""
+        return self._ask(host, self._hosts.harden, recovery_id)
+
+    def promote(self, host: str, recovery_id: str) -> Mapping[str, Any]:
+        """Let a backup out."""
+        return self._ask(host, self._hosts.promote, recovery_id)
+
+    def abort(self, host: str, recovery_id: str) -> Mapping[str, Any]:
+        """Remove a backup."""
+        return self._ask(host, self._hosts.abort, recovery_id)
+
+    def returned(self, host: str) -> Mapping[str, Any]:
+        """Have a host that is back remove what was evacuated from it meanwhile."""
+        return self._ask(host, self._hosts.returned)
+
+    @staticmethod
+    def _ask(host: str, method: Callable[..., Mapping[str, Any]],
+             *arguments: Any) -> Mapping[str, Any]:
+        try:
+            return method({}, host, *arguments)
+        except backup_errors.BackupError:
+            raise
+        except messaging.MessagingTimeout as exc:
+            raise exception.Unreachable(f'host {host} does not answer: {exc}') from exc
+        except messaging.UnsupportedVersion as exc:
+            raise backup_errors.ServerNotEligible(
+                reason=f'host {host} runs no backups: {exc}') from exc
+        except messaging.RemoteError as exc:
+            if exc.exc_type in _UNKNOWN:
+                raise backup_errors.ServerNotEligible(
+                    reason=f'host {host} runs no backups: {exc}') from exc
+            raise backup_errors.BackupError(reason=f'host {host}: {exc.value}') from exc
+        except (messaging.MessagingException, OSError) as exc:
+            raise exception.Unreachable(
+                f'host {host} cannot be asked, because of the broker: {exc}') from exc
+        except Exception as exc:
+            # Nova's own errors come as they are; anything else is the transport's.
+            if type(exc).__module__.startswith('nova.'):
+                raise backup_errors.BackupError(reason=f'host {host}: {exc}') from exc
+            raise exception.Unreachable(f'host {host} cannot be asked: {exc!r}') from exc

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nova: :class:`specreds_nova.engine.interfaces.Compute`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from keystoneauth1 import session as sessions
+from oslo_config import cfg
+from oslo_utils import timeutils
+
+from specreds_nova.engine import exception
+from specreds_nova.engine import model
+from specreds_nova.engine.clients import facts as cloud_facts
+from specreds_nova.engine.clients import placement
+from specreds_nova.engine.clients import rest
+
+# The newest at which an evacuated server is started again.
+_VERSION = '2.94'
+# The newest at which Nova can be told not to doubt the host.
+_FORCING = {'OpenStack-API-Version': 'compute 2.67', 'X-OpenStack-Nova-API-Version': '2.67'}
+# States of evacuations that have neither ended nor failed.
+_UNDER_WAY = ('accepted', 'pre-migrating', 'queued', 'preparing', 'running')
+_PLACEMENT_VERSION = '1.36'
+_CONFLICT = 409
+# What the reason begins with for which Nova has disabled a service by itself.
+_BY_NOVA = 'AUTO:'
+
+
+class Compute:
+    """Nova and Placement. May be used by several threads."""
+
+    def __init__(self, session: sessions.Session, conf: cfg.ConfigOpts) -> None:
+        self._nova = rest.Service(session, conf, 'Nova', 'compute', _VERSION)
+        self._facts = cloud_facts.Facts(self._nova)
+        self._candidates = placement.Candidates(
+            rest.Service(session, conf, 'Placement', 'placement', _PLACEMENT_VERSION),
+            self._facts, self._where)
+
+    def warm_up(self) -> None:
+        """Get a token, find the services and read what all recoveries need."""
+        self._facts.warm_up()
+        self._nova.get('/servers/detail', all_tenants='true', host='none', limit=1)
+        self._candidates.warm_up()
+
+    def servers(self, host: str) -> list[model.Server]:
+        """Give the servers of a host."""
+        found: list[model.Server] = []
+        marker: dict[str, str] = {}
+        groups = self._facts.groups()
+        while True:
+            page = self._nova.get('/servers/detail', all_tenants='true', host=host, **marker)
+            found += [_server(one, groups) for one in page['servers']]
+            if not page.get('servers_links'):
+                return found
+            marker = {'marker': page['servers'][-1]['id']}
+
+    def server(self, server_id: str) -> model.Server | None:
+        """Give one server; None if it is deleted."""
+        try:
+            shown = self._nova.get(f'/servers/{server_id}')['server']
+        except exception.NotFound:
+            return None
+        if shown['status'] in ('DELETED', 'SOFT_DELETED'):
+            return None
+        return _server(shown, self._facts.groups())
+
+    def candidates(self, server: model.Server) -> list[str]:
+        """Give the hosts that have room for a server and are allowed for it, the best first."""
+        return self._candidates.hosts(server)
+
+    def force_down(self, host: str, down: bool) -> bool:
+        """Tell Nova that a host is down for certain, or take it back; False if Nova refuses."""
+        service = self._facts.services().get(host)
+        if service is None:
+            self._facts.changed()
+            service = self._facts.services().get(host)
+        if service is None:
+            return False
+        try:
+            self._nova.ask('PUT', f'/os-services/{service["id"]}', json={'forced_down': down})
+        except (exception.Refused, exception.NotFound):
+            return False
+        self._facts.changed()
+        return True
+
+    def service(self, host: str) -> Mapping[str, Any]:
+        """Give what Nova says of a host's nova-compute; nothing if it knows none."""
+        found = self._nova.get('/os-services', host=host, binary='nova-compute')['services']
+        if not found:
+            return {}
+        [one] = found
+        return {'up': one['state'] == 'up', 'enabled': enabled(one),
+                'forced_down': bool(one.get('forced_down')), 'updated': updated(one)}
+
+    def services(self) -> Mapping[str, Mapping[str, Any]]:
+        """Give what Nova says of all hosts' nova-compute, as its API has it."""
+        return self._facts.services()
+
+    def evacuate(self, server_id: str, host: str | None, force: bool = False) -> None:
+        """Ask Nova to evacuate a server.
+
+        :param force: to a host that is not asked whether it suits, since the server is there
+        """
+        body: dict[str, Any] = {} if host is None else {'host': host}
+        if force and host is not None:
+            self._act(server_id, {'evacuate': body | {'force': True}}, headers=_FORCING)
+        else:
+            self._act(server_id, {'evacuate': body})
+
+    def evacuating_to(self, server_id: str) -> str | None:
+        """Give the host that Nova is evacuating a server to; None if to none."""
+        found = self._nova.get('/os-migrations', instance_uuid=server_id,
+                               migration_type='evacuation')['migrations']
+        under_way = [one for one in found if one['status'] in _UNDER_WAY]
+        newest = max(under_way, key=lambda one: str(one['created_at']), default=None)
+        return None if newest is None else newest['dest_compute']
+
+    def reset(self, server_id: str) -> None:
+        """Let Nova take a server for active that it has marked as stopped meanwhile."""
+        self._act(server_id, {'os-resetState': {'state': 'active'}})
+
+    def reboot(self, server_id: str) -> None:
+        """Ask Nova to start a server again where it is, hard."""
+        self._act(server_id, {'reboot': {'type': 'HARD'}})
+
+    def runs(self, server_id: str) -> bool:
+        """Tell whether the domain of a server runs, as its host says now."""
+        try:
+            self._nova.get(f'/servers/{server_id}/diagnostics')
+        except exception.Refused as exc:
+            # Whatever else is refused says nothing of the domain.
+            if getattr(exc.__cause__, 'http_status', None) != _CONFLICT:
+                raise
+            return False
+        return True
+
+    def stopped_by_itself(self, server_id: str) -> bool:
+        """Tell whether the last that was done to a server was that Nova noticed its end.
+
+        Then nobody has asked for it.
+        """
+        found = self._nova.get(f'/servers/{server_id}/os-instance-actions',
+                               limit=1)['instanceActions']
+        return bool(found) and found[0]['action'] == 'stop' and not found[0]['user_id']
+
+    def _act(self, server_id: str, action: Mapping[str, Any],
+             headers: Mapping[str, str] | None = None) -> None:
+        try:
+            self._nova.ask('POST', f'/servers/{server_id}/action', json=action,
+                           headers=dict(headers or {}))
+        except exception.NotFound as exc:
+            raise exception.Refused(str(exc)) from exc
+
+    def _where(self, server_id: str) -> str | None:
+        found = self.server(server_id)
+        return None if found is None else found.host
+
+
+def enabled(service: Mapping[str, Any]) -> bool:
+    """Return whether no operator has disabled a service.
+
+    Nova disables it by itself when libvirt is lost there, which often precedes the host's death.
+    """
+    return service['status'] == 'enabled' or str(
+        service.get('disabled_reason') or '').startswith(_BY_NOVA)
+
+
+def updated(service: Mapping[str, Any]) -> float:
+    """Return when a service has reported to Nova last, in seconds since the epoch; 0 for never."""
+    told = service.get('updated_at')
+    return timeutils.parse_isotime(told + 'Z').timestamp() if told else 0.0
+
+
+def _server(shown: Mapping[str, Any], groups: Mapping[str, Mapping[str, Any]]) -> model.Server:
+    return model.Server(
+        id=shown['id'], name=shown['name'], project=shown['tenant_id'],
+        host=shown['OS-EXT-SRV-ATTR:host'] or '', status=shown['status'],
+        task=shown['OS-EXT-STS:task_state'], locked=bool(shown.get('locked')),
+        zone=shown.get('OS-EXT-AZ:availability_zone') or None, flavor=shown['flavor'],
+        volumes=tuple(one['id'] for one in shown['os-extended-volumes:volumes_attached']),
+        metadata=shown.get('metadata') or {}, group=groups.get(shown['id']),
+        boots_from_volume=not shown['image'])

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cloud of a configuration, with everything warmed up before there is a hurry."""
+
+from collections.abc import Callable
+
+from oslo_config import cfg
+from oslo_log import log as logging
+import oslo_messaging as messaging
+
+from specreds_nova.engine import exception
+from specreds_nova.engine.clients import backups
+from specreds_nova.engine.clients import compute
+from specreds_nova.engine.clients import rest
+from specreds_nova.engine.clients import volumes
+from specreds_nova.virt import rpcapi
+
+LOG = logging.getLogger(__name__)
+
+
+class Clients:
+    """Nova, Placement, Cinder and the hosts.
+
+    :raises exception.Invalid: the configuration has no credentials
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        session = rest.session(conf)
+        self.transport = messaging.get_rpc_transport(
+            conf, allowed_remote_exmods=rpcapi.ALLOWED_EXMODS)
+        self.compute = compute.Compute(session, conf)
+        self.volumes = volumes.Volumes(session, conf)
+        self.backups = backups.Backups(self.transport, conf.engine.rpc_timeout)
+
+    def warm_up(self) -> None:
+        """Connect to what answers; what does not is asked when it is needed."""
+        warm: tuple[Callable[[], None], ...] = (self.compute.warm_up, self.volumes.warm_up)
+        for one in warm:
+            try:
+                one()
+            except exception.EngineError as exc:
+                LOG.warning('not everything is warmed up: %s', exc)
+
+    def close(self) -> None:
+        """Disconnect."""
+        self.transport.cleanup()

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts that have room for a server, and that it may be on."""
+
+from collections.abc import Callable, Mapping
+import hashlib
+import json
+import threading
+import time
+from typing import Any
+
+from specreds_nova.engine import model
+from specreds_nova.engine.clients import facts as cloud_facts
+from specreds_nova.engine.clients import flavors
+from specreds_nova.engine.clients import rest
+
+# Seconds for which an answer is good for all servers that ask for the same: who has no room left
+# says so itself when a backup claims it.
+_GOOD = 1.5
+_TENANT = 'filter_tenant_id'
+_SPECS = 'aggregate_instance_extra_specs:'
+
+
+class Candidates:
+    """Placement's allocation candidates, as far as Nova's policies let them be.
+
+    :param where: gives the host that a server is on; None if it is deleted
+    """
+
+    def __init__(self, placement: rest.Service, facts: cloud_facts.Facts,
+                 where: Callable[[str], str | None]) -> None:
+        self._placement = placement
+        self._facts = facts
+        self._where = where
+        self._lock = threading.Lock()
+        self._kept: dict[str, tuple[float, list[str]]] = {}
+
+    def warm_up(self) -> None:
+        """Get a token, and find Placement, before there is a hurry."""
+        self._placement.get('/resource_providers', name='none')
+
+    def hosts(self, server: model.Server) -> list[str]:
+        """Give the hosts, the best first."""
+        services = self._facts.services()
+        found = [
+            host for host in self._with_room(server)
+            if host != server.host and _serves(services.get(host))
+            and server.zone in (None, services[host].get('zone'))
+            and self._allowed(server, host)]
+        return self._by_group(server, found)
+
+    def _with_room(self, server: model.Server) -> list[str]:
+        asked = flavors.query(server.flavor, boots_from_volume=server.boots_from_volume)
+        key = json.dumps(asked, sort_keys=True)
+        with self._lock:
+            # Only one thread asks for the same.
+            until, found = self._kept.get(key, (0.0, []))
+            if time.monotonic() >= until:
+                found = self._ask(asked)
+                self._kept = {one: kept for one, kept in self._kept.items()
+                              if kept[0] > time.monotonic()}
+                self._kept[key] = (time.monotonic() + _GOOD, found)
+            return found
+
+    def _ask(self, asked: Mapping[str, str]) -> list[str]:
+        answer = self._placement.get('/allocation_candidates', **asked)
+        summaries = answer['provider_summaries']
+        best: dict[str, float] = {}
+        for request in answer['allocation_requests']:
+            for provider in request['allocations']:
+                root = summaries[provider].get('root_provider_uuid') or provider
+                host = self._facts.host(root)
+                if host is not None:
+                    best[host] = max(best.get(host, 0.0),
+                                     _free(summaries.get(root) or summaries[provider]))
+        return sorted(best, key=lambda host: (-best[host], host))
+
+    def _allowed(self, server: model.Server, host: str) -> bool:
+        """Tell whether the aggregates of a host let a server be on it."""
+        mine = [one for one in self._facts.aggregates() if host in one['hosts']]
+        for aggregate in mine:
+            tenants = [tenant.strip() for key, value in aggregate['metadata'].items()
+                       if key.startswith(_TENANT) for tenant in value.split(',')]
+            if tenants and server.project not in tenants:
+                return False
+        specs: Mapping[str, str] = server.flavor.get('extra_specs') or {}
+        return all(any(one['metadata'].get(key.removeprefix(_SPECS)) == value for one in mine)
+                   for key, value in specs.items() if key.startswith(_SPECS))
+
+    def _by_group(self, server: model.Server, hosts: list[str]) -> list[str]:
+        """Leave out, or put behind, those that the server's group has something against."""
+        group = server.group
+        if group is None or not hosts:
+            return hosts
+        policy = str(group.get('policy') or '')
+        others = [self._where(member) for member in group['members'] if member != server.id]
+        count = {host: others.count(host) for host in hosts}
+        if policy.endswith('anti-affinity'):
+            most = int((group.get('rules') or {}).get('max_server_per_host', 1))
+            near = [host for host in hosts if count[host] < most]
+            if policy == 'anti-affinity':
+                return near
+            return near + [host for host in hosts if host not in near]
+        if not policy.endswith('affinity'):
+            return hosts
+        together = [host for host in hosts if count[host]]
+        if not together:
+            # All of them are on the host that is suspected: they meet again on the same one.
+            together = [max(hosts, key=lambda host: _draw(str(group['id']), host))]
+        if policy == 'affinity':
+            return together
+        return together + [host for host in hosts if host not in together]
+
+
+def _serves(service: Mapping[str, Any] | None) -> bool:
+    return (service is not None and service['state'] == 'up' and service['status'] == 'enabled'
+            and not service.get('forced_down'))
+
+
+def _free(summary: Mapping[str, Any]) -> float:
+    """Give the share of its memory that a provider has free."""
+    memory = summary['resources'].get('MEMORY_MB')
+    if not memory or not memory['capacity']:
+        return 0.0
+    return 1.0 - float(memory['used']) / float(memory['capacity'])
+
+
+def _draw(group: str, host: str) -> bytes:
+    """Give what lets all engines choose the same host for a group."""
+    return hashlib.sha256(f'{group} {host}'.encode()).digest()

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One REST service, asked with the engine's own credentials."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from keystoneauth1 import adapter
+from keystoneauth1 import exceptions
+from keystoneauth1 import loading
+from keystoneauth1 import session as sessions
+from oslo_config import cfg
+import requests
+from requests import adapters
+
+from specreds_nova.engine import exception
+from specreds_nova.engine.clients import conf as clients_conf
+
+# As many connections as there are threads that may ask at once.
+_CONNECTIONS = 128
+_TOO_BUSY = 429
+_TIMED_OUT = 408
+_UNKNOWN = 401
+
+
+def session(conf: cfg.ConfigOpts) -> sessions.Session:
+    """Give the session that all services share.
+
+    :raises exception.Invalid: the configuration has no credentials
+    """
+    clients_conf.register(conf)
+    try:
+        auth = loading.load_auth_from_conf_options(conf, clients_conf.GROUP)
+    except exceptions.AuthPluginException as exc:
+        raise exception.Invalid(f'[{clients_conf.GROUP}]: {exc}') from exc
+    if auth is None:
+        raise exception.Invalid(f'[{clients_conf.GROUP}] has no credentials: set auth_type')
+    connections = requests.Session()
+    for scheme in ('http://', 'https://'):
+        connections.mount(scheme, adapters.HTTPAdapter(
+            pool_connections=_CONNECTIONS, pool_maxsize=_CONNECTIONS))
+    found: sessions.Session = loading.load_session_from_conf_options(
+        conf, clients_conf.GROUP, auth=auth, session=connections,
+        timeout=conf.service_auth.timeout or conf.engine.rest_timeout)
+    return found
+
+
+class Service:
+    """A service.
+
+    Every method raises
+
+    :raises exception.Unreachable: it does not answer, or cannot at the moment
+    :raises exception.NotFound: it knows nothing of that name
+    :raises exception.Refused: it does not do it, and says why
+
+    :param name: in what is told of it
+    :param kind: in the catalogue
+    :param microversion: of its API
+    :param headers: of every request
+    """
+
+    def __init__(self, session: sessions.Session, conf: cfg.ConfigOpts, name: str, kind: str,
+                 microversion: str | None = None,
+                 headers: Mapping[str, str] | None = None) -> None:
+        self.name = name
+        self._headers = dict(headers or {})
+        self._adapter = adapter.Adapter(
+            session, service_type=kind, interface=list(conf.service_auth.valid_interfaces),
+            region_name=conf.service_auth.region_name, default_microversion=microversion)
+
+    def get(self, path: str, **params: Any) -> dict[str, Any]:
+        """Read something."""
+        return _body(self.ask('GET', path, params=params or None))
+
+    def post(self, path: str, body: Mapping[str, Any] | None = None,
+             **more: Any) -> dict[str, Any]:
+        """Have something done."""
+        return _body(self.ask('POST', path, json=body, **more))
+
+    def ask(self, method: str, path: str, **request: Any) -> Any:
+        """Make any request; gives the response.
+
+        :param request: as for ``requests``
+        """
+        headers = self._headers | request.pop('headers', {})
+        try:
+            return self._adapter.request(path, method, headers=headers, **request)
+        except exceptions.HttpError as exc:
+            status = exc.http_status or 0
+            words = f'{self.name} answers {method} {path} with {status}: {_words(exc)}'
+            if status == 404:
+                raise exception.NotFound(words) from exc
+            if status >= 500 or status in (0, _TOO_BUSY, _TIMED_OUT, _UNKNOWN):
+                raise exception.Unreachable(words) from exc
+            raise exception.Refused(words) from exc
+        except exceptions.ClientException as exc:
+            raise exception.Unreachable(
+                f'{self.name} does not answer {method} {path}: {exc}') from exc
+
+
+def _body(response: Any) -> dict[str, Any]:
+    found: dict[str, Any] = response.json() if response.text else {}
+    return found
+
+
+def _words(exc: exceptions.HttpError) -> str:
+    """Give what the service itself says."""
+    response: Any = exc.response
+    try:
+        fault = next(iter(response.json().values()))
+        return str(fault['message'])
+    except (AttributeError, KeyError, TypeError, ValueError, StopIteration):
+        return str(exc.message or exc)

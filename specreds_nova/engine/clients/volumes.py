@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cinder's superpositions: :class:`specreds_nova.engine.interfaces.Volumes`."""
+
+from collections.abc import Mapping, Sequence
+import re
+from typing import Any
+
+from keystoneauth1 import session as sessions
+from oslo_config import cfg
+
+from specreds_nova.engine import exception
+from specreds_nova.engine import model
+from specreds_nova.engine.clients import rest
+
+_VERSION = '3.70'
+_HEADERS = {'OpenStack-API-Version': f'superposition 1.0, volume {_VERSION}'}
+_BASE = '/os-superpositions'
+_REASON = re.compile(r'recovery ([0-9a-f-]{36})\b')
+_DECIDED = ('promoted', 'merging', 'merged')
+# What a web server surely takes in one URL.
+_VOLUMES_PER_QUERY = 50
+_LONGEST_REASON = 255
+
+
+class Volumes:
+    """Cinder. May be used by several threads."""
+
+    def __init__(self, session: sessions.Session, conf: cfg.ConfigOpts) -> None:
+        self._cinder = rest.Service(session, conf, 'Cinder', 'block-storage', headers=_HEADERS)
+        self._patience = conf.engine.collapse_timeout
+
+    def warm_up(self) -> None:
+        """Get a token, and find Cinder, before there is a hurry."""
+        self._cinder.get(_BASE, limit=1)
+
+    def superpose(self, server: model.Server, recovery_id: str, reason: str) -> str:
+        """Put all volumes of a server into superposition; gives its id."""
+        if not server.volumes:
+            raise exception.Refused(f'server {server.id} has no volumes')
+        asked = {'server_id': server.id, 'volume_ids': list(server.volumes),
+                 'reason': f'recovery {recovery_id}: {reason}'[:_LONGEST_REASON]}
+        try:
+            made = self._cinder.post(_BASE, {'superposition': asked}, timeout=self._patience)
+        except (exception.Refused, exception.Unreachable) as exc:
+            # It may be there already, or have been made nevertheless.
+            return self._found(server, recovery_id, exc)
+        except exception.NotFound as exc:
+            raise exception.Refused(str(exc)) from exc
+        return str(made['superposition']['id'])
+
+    def _found(self, server: model.Server, recovery_id: str, failure: Exception) -> str:
+        """Find what a recovery has made; what nobody needs any more is dropped.
+
+        :raises Exception: the failure, if there is nothing
+        """
+        found = self._cinder.get(_BASE + '/detail', all_tenants='1', server_id=server.id)
+        for one in found['superpositions']:
+            mine = _recovery(one) == recovery_id
+            if one['state'] in _DECIDED:
+                raise exception.Merging(
+                    f'superposition {one["id"]} of server {server.id} is {one["state"]}: it has '
+                    f'to be merged before there can be another one') from failure
+            if mine and one['state'] == 'superposed':
+                return str(one['id'])
+            if mine or one['state'] == 'aborting':
+                raise exception.Unreachable(
+                    f'superposition {one["id"]} is {one["state"]}') from failure
+            if _recovery(one) is not None:
+                # Of a recovery that has ended, since there is one at a time for each server.
+                self.drop(str(one['id']))
+                raise exception.Unreachable(
+                    f'superposition {one["id"]} is being dropped') from failure
+        raise failure
+
+    def state(self, superposition_id: str) -> str | None:
+        """Give its state; None when there is none (any more)."""
+        shown = self._show(superposition_id)
+        if shown is None:
+            return None
+        if shown['state'] == 'unknown':
+            raise exception.Unreachable(
+                f'the volume service of superposition {superposition_id} does not answer')
+        return str(shown['state'])
+
+    def dirty(self, superposition_id: str) -> bool:
+        """Tell whether the primary has written since."""
+        try:
+            return bool(self._cinder.post(f'{_BASE}/{superposition_id}/check')['check']['dirty'])
+        except exception.NotFound as exc:
+            raise exception.Refused(str(exc)) from exc
+
+    def collapse(self, superposition_id: str) -> str:
+        """Let Cinder decide for a durable backup; gives the outcome."""
+        asked = {'collapse': {'decision': 'promote', 'backup_durable': True}}
+        try:
+            told = self._cinder.post(f'{_BASE}/{superposition_id}/collapse', asked,
+                                     timeout=self._patience)['collapse']
+        except exception.NotFound:
+            return 'gone'
+        if told['outcome'] is not None:
+            return str(told['outcome'])
+        shown = self._show(superposition_id)
+        if shown is None:
+            return 'gone'
+        if shown['outcome'] is not None:
+            return str(shown['outcome'])
+        raise exception.Unreachable(f'superposition {superposition_id} is {shown["state"]}: '
+                                    f'Cinder has not decided yet')
+
+    def drop(self, superposition_id: str) -> None:
+        """Drop the backup's version; nothing happens if there is none."""
+        try:
+            self._cinder.ask('DELETE', f'{_BASE}/{superposition_id}', timeout=self._patience)
+        except exception.NotFound:
+            return
+
+    def written(self, superposition_id: str) -> int | None:
+        """Give how many bytes the backup has written; None if that is not known (any more)."""
+        shown = self._show(superposition_id)
+        if shown is None or shown['overlay_bytes'] is None:
+            return None
+        return int(shown['overlay_bytes'])
+
+    def ours(self) -> Mapping[str, str]:
+        """Give the superpositions of recoveries that nobody has decided: recovery by id."""
+        found = self._cinder.get(_BASE + '/detail', all_tenants='1', state='superposed')
+        return {str(one['id']): recovery for one in found['superpositions']
+                if (recovery := _recovery(one)) is not None}
+
+    def eligibility(self, volumes: Sequence[str]) -> dict[str, list[str]]:
+        """Give why volumes cannot be superposed, by id; empty lists for those that can."""
+        found: dict[str, list[str]] = {}
+        for first in range(0, len(volumes), _VOLUMES_PER_QUERY):
+            some = volumes[first:first + _VOLUMES_PER_QUERY]
+            try:
+                answer = self._cinder.get(f'{_BASE}/eligibility', volume_id=list(some))
+            except exception.NotFound as exc:
+                raise exception.Refused(str(exc)) from exc
+            found |= {one['volume_id']: list(one['reasons']) for one in answer['eligibility']}
+        return found
+
+    def _show(self, superposition_id: str) -> dict[str, Any] | None:
+        try:
+            shown: dict[str, Any] = self._cinder.get(
+                f'{_BASE}/{superposition_id}')['superposition']
+        except exception.NotFound:
+            return None
+        return shown
+
+
+def _recovery(shown: Mapping[str, Any]) -> str | None:
+    found = _REASON.match(shown.get('reason') or '')
+    return found and found[1]

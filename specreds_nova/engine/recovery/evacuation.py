@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nova moves a server away from a host that is lost, however often it takes to ask."""
+
+from collections.abc import Callable
+from typing import Any
+
+from oslo_log import log as logging
+
+from specreds_nova.engine import exception
+from specreds_nova.engine import model
+from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import verdict as verdicts
+from specreds_nova.engine.recovery.steps import destination
+
+LOG = logging.getLogger(__name__)
+
+# Seconds between two looks: each costs Nova and Neutron some, while other servers may race.
+_PAUSE = 1.0
+# Seconds until Nova is asked once more for what came to nothing: at first, and at last.
+_ASK_AGAIN = 2.0
+_ASK_AT_LAST = 60.0
+# After so many times that came to nothing Nova is told not to doubt the host.
+_BEFORE_FORCE = 2
+
+LetOut = Callable[[str], bool]
+
+
+def evacuate(run: runs.Run, source: str, detail: dict[str, Any],
+         let_out: LetOut | None = None) -> verdicts.StepVerdict | None:
+    """Have Nova move a server; None when it has, or the server is deleted.
+
+    :param let_out: lets the backup out on a host, and tells whether it is; None if there is none
+    """
+    return _Evacuation(run, source, detail, let_out).wait()
+
+
+class _Evacuation:
+    """What is known of the move while it lasts."""
+
+    def __init__(self, run: runs.Run, source: str, detail: dict[str, Any],
+                 let_out: LetOut | None) -> None:
+        self._run = run
+        self._source = source
+        self._detail = detail
+        self._let_out = let_out
+        self._asked: float | None = None
+        self._times = 0
+        self._looked = run.now
+        # Since when hosts are silent.
+        self._silent: dict[str, float] = {}
+
+    def wait(self) -> verdicts.StepVerdict | None:
+        """Ask until it is done."""
+        run = self._run
+        until = run.now + run.options.adopt_timeout
+        while True:
+            server = run.insist(run.context.compute.server, run.recovery.server)
+            if server is None:
+                self._detail['deleted'] = True
+                return None
+            if server.host != self._source and server.task is None:
+                self._detail['host'] = server.host
+                return None
+            if run.now >= until:
+                return verdicts.StepVerdict(
+                    verdicts.FAILED,
+                    f'Nova has not evacuated it in {run.options.adopt_timeout:g} s: it is '
+                    f'{server.status}, {server.task or "and nothing is being done to it"}')
+            if self._stuck(server) if server.task is not None else self._due():
+                self._ask(server)
+            run.pause(_PAUSE)
+
+    def _due(self) -> bool:
+        """Tell whether to ask (again)."""
+        wait = min(_ASK_AGAIN * 2.0 ** (self._times - 1), _ASK_AT_LAST)
+        return self._asked is None or self._run.now - self._asked >= wait
+
+    def _target(self) -> str | None:
+        """Give the host of the backup, if there is one and the host is not lost."""
+        host = self._run.recovery.destination
+        if self._let_out is None or host is None or self._lost(host):
+            return None
+        return host
+
+    def _lost(self, host: str) -> bool:
+        if not self._run.context.suspects.suspected(host):
+            self._silent.pop(host, None)
+            return False
+        return self._run.lost(host, self._silent.setdefault(host, self._run.now))
+
+    def _stuck(self, server: model.Server) -> bool:
+        """Tell whether Nova waits for a host that will never answer."""
+        run = self._run
+        if run.now - self._looked < _ASK_AGAIN:
+            return False
+        self._looked = run.now
+        host = run.insist(run.context.compute.evacuating_to, server.id)
+        if host is None or not self._lost(host):
+            return False
+        if self._let_out is not None and host == run.recovery.destination:
+            # Whoever else is to run it waits until Cinder has fenced and merged what ran there.
+            return True
+        # Should the host be back while Nova is at it elsewhere, it would run twice.
+        return bool(run.options.evacuate_unfenced
+                    and run.now - self._silent[host] >= run.options.evacuate_after)
+
+    def _ask(self, server: model.Server) -> None:
+        run, compute = self._run, self._run.context.compute
+        self._times += 1
+        self._asked = run.now
+        self._detail['asked'] = self._times
+        target = self._target()
+        if target is not None and self._times > 1 and self._let_out is not None:
+            # It was silent, or Nova would have adopted it: it may be shut yet.
+            self._let_out(target)
+            target = self._target()
+        try:
+            if not self._force_down():
+                self._detail['refused'] = f'{self._source} may not be forced down'
+                return
+            if server.status != 'ACTIVE' or server.task is not None:
+                compute.reset(server.id)
+            force = target is not None and self._times > _BEFORE_FORCE
+            compute.evacuate(server.id, target or self._other(server), force)
+        except (exception.Refused, exception.Unreachable) as exc:
+            LOG.warning('recovery %s: %s', run.id, exc)
+            self._detail['refused'] = str(exc)
+
+    def _force_down(self) -> bool:
+        """Have Nova take the host for down; False if Nova does not, or the host is trusted again.
+
+        Whoever trusts it lifts that only if it was done before: so the host is looked at before
+        and after, and an engine that was superseded meanwhile takes back what it did.
+
+        :raises exception.Superseded: the recovery is another engine's
+        """
+        run, compute = self._run, self._run.context.compute
+        run.fresh()
+        if self._trusted():
+            return False
+        if not compute.force_down(self._source, True):
+            return False
+        if not self._trusted():
+            return True
+        run.insist(compute.force_down, self._source, False)
+        return False
+
+    def _trusted(self) -> bool:
+        """Return whether the host is trusted of which this recovery is: then it is over."""
+        run = self._run
+        return (self._source == run.recovery.host
+                and run.insist(run.context.store.host, self._source).state == model.TRUSTED)
+
+    def _other(self, server: model.Server) -> str | None:
+        """Give a host that may run it and is heard; None to let Nova choose."""
+        found = destination.heard(self._run, self._run.context.compute.candidates(server))
+        return next(iter(found), None)

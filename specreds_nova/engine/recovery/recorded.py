@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A recovery as its engine reads, changes and waits for it."""
+
+from collections.abc import Callable, Iterator
+import contextlib
+import dataclasses
+import threading
+from typing import Any, TypeVar
+
+from oslo_log import log as logging
+
+from specreds_nova.engine import exception
+from specreds_nova.engine import model
+from specreds_nova.engine.recovery import context as contexts
+
+LOG = logging.getLogger(__name__)
+
+_T = TypeVar('_T')
+
+# Seconds between two calls of a service that does not answer: at first, and at last.
+_PAUSE = 0.1
+_PAUSE_AT_LAST = 2.0
+# Seconds for which a recovery that was read counts as up to date.
+_MOMENT = 1.0
+
+
+class RecordedRun:
+    """One engine's work on one recovery: its record, its steps and its patience.
+
+    :param recovery: as it was taken over
+    """
+
+    def __init__(self, context: contexts.Context, recovery: model.Recovery) -> None:
+        self.context = context
+        self.options = context.options
+        self._recovery = recovery
+        self._lock = threading.Lock()
+        self._read = context.clock.now()
+
+    @property
+    def recovery(self) -> model.Recovery:
+        """As it was read or changed last."""
+        with self._lock:
+            return self._recovery
+
+    @property
+    def id(self) -> str:
+        """The recovery's."""
+        return self._recovery.id
+
+    @property
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        return self.context.clock.now()
+
+    def fresh(self) -> model.Recovery:
+        """Read the recovery, with its steps.
+
+        :raises exception.Superseded: it is another engine's, or has ended
+        """
+        found = self.insist(self.context.store.get, self.id)
+        if found is None or found.state == model.ENDED:
+            raise exception.Ended(f'recovery {self.id} has ended')
+        if found.epoch != self._recovery.epoch:
+            raise exception.Superseded(
+                f'recovery {self.id} was taken over by engine {found.engine}')
+        with self._lock:
+            self._recovery = found
+            self._read = self.now
+        return found
+
+    def glance(self) -> model.Recovery:
+        """Read it unless that was done a moment ago.
+
+        :raises exception.Superseded: it is another engine's, or has ended
+        """
+        return self.fresh() if self.now - self._read >= _MOMENT else self.recovery
+
+    def change(self, **values: Any) -> model.Recovery:
+        """Change the recovery.
+
+        :raises exception.Superseded: it is another engine's
+        """
+        changed = self.insist(lambda: self.context.store.change(self._recovery, **values))
+        with self._lock:
+            self._recovery = dataclasses.replace(changed, steps=self._recovery.steps)
+            return self._recovery
+
+    @contextlib.contextmanager
+    def step(self, name: str) -> Iterator[dict[str, Any]]:
+        """Note that a step begins and ends, with what is put into the dictionary that this gives.
+
+        :raises exception.Superseded: the recovery is another engine's
+        """
+        attempt = self.insist(self.context.store.begin_step, self._recovery, name)
+        began = model.Step(name, attempt, self._recovery.engine or '', self.now)
+        self._note(began)
+        detail: dict[str, Any] = {}
+        try:
+            yield detail
+        except (exception.Superseded, exception.Interrupted):
+            raise
+        except Exception as exc:
+            detail.setdefault('error', str(exc))
+            self._end(began, detail)
+            raise
+        self._end(began, detail)
+        self.context.observer.step(name, self.now - began.began)
+
+    def _end(self, began: model.Step, detail: dict[str, Any]) -> None:
+        self.insist(self.context.store.end_step, self._recovery, began.name, began.attempt, detail)
+        self._note(dataclasses.replace(began, ended=self.now, detail=dict(detail)))
+
+    def _note(self, step: model.Step) -> None:
+        """Have a step among those that are known, as it is in the store by now."""
+        with self._lock:
+            others = tuple(one for one in self._recovery.steps
+                           if (one.name, one.attempt) != (step.name, step.attempt))
+            self._recovery = dataclasses.replace(self._recovery, steps=(*others, step))
+
+    def silent(self, host: str) -> bool:
+        """Tell whether a backup's host is not heard, while others are.
+
+        It is not asked then: whoever waits for its answer does nothing else meanwhile.
+        """
+        suspects = self.context.suspects
+        return suspects.suspected(host) and bool(suspects.healthy())
+
+    def lost(self, host: str, since: float) -> bool:
+        """Tell whether a backup's host is to be given up.
+
+        :param since: when it ceased to answer, in seconds since the epoch
+        """
+        return self.now - since >= self.options.destination_timeout and self.silent(host)
+
+    def pause(self, seconds: float) -> None:
+        """Let time pass.
+
+        :raises exception.Interrupted: the engine is being stopped
+        """
+        self.context.preparations.leave(self.id)
+        self.wait(self.context.clock.sleep, seconds)
+
+    def wait(self, wait: Callable[..., _T], *arguments: Any) -> _T:
+        """Wait for something, by calling what waits for it.
+
+        :raises exception.Interrupted: the engine is being stopped
+        """
+        if self.context.stopping():
+            raise exception.Interrupted
+        found = wait(*arguments)
+        if self.context.stopping():
+            raise exception.Interrupted
+        return found
+
+    def insist(self, call: Callable[..., _T], *arguments: Any,
+               until: float | None = None) -> _T:
+        """Call until it is answered.
+
+        :param until: seconds since the epoch after which to give up
+        :raises exception.Unreachable: it was not, in time
+        :raises exception.Interrupted: the engine is being stopped
+        """
+        pause = _PAUSE
+        while True:
+            try:
+                return call(*arguments)
+            except exception.Unreachable as exc:
+                if until is not None and self.now >= until:
+                    raise
+                if pause == _PAUSE:
+                    LOG.warning('recovery %s waits: %s', self.id, exc)
+            self.pause(pause)
+            pause = min(pause * 2, _PAUSE_AT_LAST)

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where there can be no backup: the primary is fenced, so that Nova can evacuate it as ever."""
+
+from specreds_nova.engine import exception
+from specreds_nova.engine.detection import evidence
+from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import timeline
+from specreds_nova.engine.recovery import verdict as verdicts
+from specreds_nova.engine.recovery.steps import decide
+from specreds_nova.engine.recovery.steps import super as super_step
+
+_PAUSE = 1.0
+
+
+def fence(run: runs.Run, decided: verdicts.StepVerdict) -> verdicts.StepVerdict:
+    """Fence the primary, once its host has been suspected for long enough.
+
+    :raises Again: somebody decided meanwhile, and nobody knows how
+    """
+    if decided.kind not in (verdicts.EVACUATE, verdicts.MERGING):
+        return decided
+    if found := run.standing():
+        return decide.decide(run, found)
+    with run.step(timeline.FENCE) as detail:
+        detail['why'] = decided.why
+        found = _wait(run) or _room(run) or _fence(run)
+        detail['outcome'] = found.kind
+        if found.why:
+            detail['reason'] = found.why
+    return found
+
+
+def _wait(run: runs.Run) -> verdicts.StepVerdict | None:
+    """Wait until nobody can say that it was too early."""
+    while True:
+        run.fresh()
+        if found := run.spared():
+            return found
+        # A host that has failed once more meanwhile is waited for anew.
+        host = run.insist(run.context.store.host, run.recovery.host)
+        until = max(run.recovery.suspected, host.since) + run.options.evacuate_after
+        if run.now >= until:
+            return None
+        run.pause(min(_PAUSE, max(until - run.now, 0.0)))
+
+
+def _room(run: runs.Run) -> verdicts.StepVerdict | None:
+    """Wait until there is a host to evacuate to: nobody is fenced for nothing."""
+    until = run.now + run.options.evacuate_timeout
+    while True:
+        server = run.insist(run.context.compute.server, run.recovery.server)
+        if server is None:
+            return verdicts.StepVerdict(verdicts.ABORTED, 'the server is deleted')
+        if run.insist(run.context.compute.candidates, server):
+            return None
+        run.fresh()
+        if found := run.spared():
+            return found
+        if run.now >= until:
+            return verdicts.StepVerdict(
+                verdicts.FAILED, f'no host had room for it in {run.options.evacuate_timeout:g} s')
+        run.pause(_PAUSE)
+
+
+def _fence(run: runs.Run) -> verdicts.StepVerdict:
+    while True:
+        superposed = super_step.superpose(run)
+        if superposed.kind == verdicts.MERGING:
+            # Cinder fences whoever has the disks open before it merges them, and Nova waits.
+            decide.commit(run)
+            return verdicts.StepVerdict(verdicts.PROMOTED, superposed.why)
+        if superposed.kind == verdicts.EVACUATE:
+            return _unfenced(run, superposed.why)
+        if superposed.kind != verdicts.STARTED:
+            return superposed
+        if run.recovery.superposition != superposed.why:
+            run.change(superposition=superposed.why)
+        run.fresh()
+        spared = run.spared()
+        found = decide.decide(run, spared or verdicts.StepVerdict(verdicts.DECIDING))
+        if found.kind != verdicts.EVACUATE:
+            return found
+        run.pause(_PAUSE)
+
+
+def _unfenced(run: runs.Run, why: str) -> verdicts.StepVerdict:
+    """It cannot be fenced: whether that is somebody else's affair is for the operator to say."""
+    if not run.options.evacuate_unfenced:
+        return verdicts.StepVerdict(verdicts.FAILED, f'it could not be fenced: {why}')
+    run.fresh()
+    if found := run.spared():
+        return found
+    if run.context.suspects.is_well(run.recovery.host):
+        _restart_there(run)
+    decide.commit(run)
+    return verdicts.StepVerdict(verdicts.PROMOTED, f'evacuated without a fence: {why}')
+
+
+def _restart_there(run: runs.Run) -> None:
+    """Have the server started where it was, as after its crash: its host is back without it.
+
+    Without a fence Nova might start it there while it is evacuated, and it would run twice.
+
+    :raises Again: always; the next attempt is that of a crashed server
+    """
+    crash = evidence.of(evidence.CRASH, run.recovery.server, run.now)
+    run.change(why=(*run.recovery.why, crash.told()))
+    raise exception.RetryAttempt(f'{run.recovery.host} is back without it')

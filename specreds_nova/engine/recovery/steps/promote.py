@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Step ``promote``: the backup's host opens its box."""
+
+from typing import Any
+
+from oslo_log import log as logging
+
+from specreds_nova import exception as backup_errors
+from specreds_nova.engine import exception
+from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import timeline
+from specreds_nova.engine.recovery import unanswered
+from specreds_nova.engine.recovery import verdict as verdicts
+
+LOG = logging.getLogger(__name__)
+
+_PAUSE = 0.2
+_LASTING = (backup_errors.BackupLost, backup_errors.RecoveryNotFound,
+            backup_errors.RecoveryConflict)
+
+
+def promote(run: runs.Run, decided: verdicts.StepVerdict) -> verdicts.StepVerdict:
+    """Let the backup out."""
+    if decided.kind != verdicts.PROMOTED or run.recovery.destination is None:
+        return decided
+    with run.step(timeline.PROMOTE) as detail:
+        host = run.recovery.destination
+        silence = unanswered.UnansweredSince(run, host)
+        while True:
+            failure = let_out(run, host, detail)
+            if failure is None:
+                run.context.observer.recovery('promote', run.recovery)
+                break
+            detail['failure'] = failure
+            # It may still run there, and be let out later.
+            if run.recovery.destination is None or silence.lasts():
+                break
+            run.pause(_PAUSE)
+    return decided
+
+
+def let_out(run: runs.Run, host: str, detail: dict[str, Any]) -> str | None:
+    """Ask once; why it is not out, if it is not. If it never will be it is forgotten."""
+    try:
+        status = run.context.backups.promote(host, run.backup_id)
+        took = status.get('timings_ms', {})
+        if 'box_open' in took and 'box_settled' in took:
+            # Users reach the guest from there on; Neutron is told, and DHCP stopped, after it.
+            detail['after_opening_s'] = (took['box_settled'] - took['box_open']) / 1e3
+        return None
+    except _LASTING as exc:
+        # What it had written is not lost: whoever runs the server now goes on from there.
+        run.change(destination=None)
+        failure = str(exc.format_message())
+    except backup_errors.BackupError as exc:
+        failure = str(exc.format_message())
+    except exception.Unreachable as exc:
+        failure = str(exc)
+    LOG.warning('recovery %s: %s', run.id, failure)
+    return failure

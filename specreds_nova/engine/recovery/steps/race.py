@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The race: until the backup is ready, or the primary is found to live."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from oslo_log import log as logging
+
+from specreds_nova import exception as backup_errors
+from specreds_nova.engine import exception
+from specreds_nova.engine.recovery import conf
+from specreds_nova.engine.recovery import kinds
+from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import timeline
+from specreds_nova.engine.recovery import unanswered
+from specreds_nova.engine.recovery import verdict as verdicts
+
+LOG = logging.getLogger(__name__)
+
+# Seconds between two looks at what operators say.
+_LOOK = 1.0
+# A question to Cinder whether the primary has written reads all of a volume's objects: it waits
+# for so many times as long as the one before took, but not for longer than these seconds.
+_REST, _LONGEST_REST = 10.0, 30.0
+# Seconds between two looks whether Nova still knows the server where it was.
+_SELDOM = 10.0
+# Seconds by which status_interval grows with each recovery that races.
+_SHARE = 0.005
+# Phases of a backup, as its host tells them.
+_RUNS = ('running', 'hardened')
+_DECIDED = ('promoted', 'adopted', 'merging', 'merged')
+_ALIVE = ('running', 'paused')
+# Looks in a row at which the domain is not there before it is lost.
+_MISSING = 3
+
+
+def race(run: runs.Run, started: verdicts.StepVerdict) -> verdicts.StepVerdict:
+    """Wait until it is clear who wins."""
+    if started.kind != verdicts.STARTED:
+        return started
+    if run.recovery.destination is None or run.recovery.superposition is None:
+        return verdicts.StepVerdict(verdicts.AGAIN, 'nothing is left of its backup')
+    with run.step(timeline.RACE) as detail:
+        found = _Race(run).wait()
+        detail.update(won=found.kind, why=found.why)
+    return found
+
+
+class _Race:
+    """What is looked at again and again, each at its own pace."""
+
+    def __init__(self, run: runs.Run) -> None:
+        self._run = run
+        self._host = str(run.recovery.destination)
+        self._backup = run.backup_id
+        self._began = _began(run)
+        self._looked = run.now
+        self._sweep = run.now + run.options.dirty_interval
+        self._asked = run.now
+        self._silence = unanswered.UnansweredSince(run, self._host)
+        self._missing = 0
+        # Whether the host has said by itself that the backup is ready.
+        self._told = False
+        server = run.server()
+        self._timeout = _metadata_seconds(
+            server.metadata if server else {}, 'specreds:ready_timeout',
+            run.options.ready_timeout)
+        self._longest = float(run.options.ready_timeout_max)
+
+    def wait(self) -> verdicts.StepVerdict:
+        """Look until there is something to tell."""
+        run = self._run
+        interval = run.options.status_interval + _SHARE * run.context.destinations.count()
+        while True:
+            found = self._primary() or self._status() or self._late() or self._elsewhere()
+            if found is not None:
+                return found
+            self._pause(interval)
+
+    def _pause(self, seconds: float) -> None:
+        """Let time pass, but for what the backup's host has to say."""
+        if self._told:
+            # Once is enough: what it says then is asked for.
+            self._run.pause(seconds)
+        else:
+            self._told = self._run.wait(self._run.context.suspects.await_ready, self._host,
+                                        self._backup, seconds)
+
+    def _primary(self) -> verdicts.StepVerdict | None:
+        run = self._run
+        if run.now - self._looked >= _LOOK:
+            self._looked = run.now
+            run.fresh()
+        if found := run.over():
+            return found
+        began = run.now
+        if began < self._sweep:
+            return None
+        try:
+            return self._dirty()
+        finally:
+            rest = min(_REST * (run.now - began), _LONGEST_REST)
+            self._sweep = run.now + max(run.options.dirty_interval, rest)
+
+    def _dirty(self) -> verdicts.StepVerdict | None:
+        run = self._run
+        superposition = str(run.recovery.superposition)
+        try:
+            if run.context.volumes.dirty(superposition):
+                return verdicts.StepVerdict(verdicts.PRIMARY, 'it has written')
+        except exception.Unreachable:
+            return None
+        except exception.Refused as exc:
+            state = run.insist(run.context.volumes.state, superposition)
+            if state is None:
+                return verdicts.StepVerdict(verdicts.AGAIN, f'its superposition is gone: {exc}')
+            if state in runs.DECIDED:
+                return verdicts.StepVerdict(verdicts.DECIDING, f'its superposition is {state}')
+        return None
+
+    def _status(self) -> verdicts.StepVerdict | None:
+        run = self._run
+        why = f'{self._host} is silent'
+        if not run.silent(self._host):
+            try:
+                status = run.context.backups.status(self._host, self._backup)
+            except exception.Unreachable as exc:
+                why = str(exc)
+            except backup_errors.BackupError as exc:
+                return verdicts.StepVerdict(verdicts.AGAIN, exc.format_message())
+            else:
+                self._silence.ends()
+                return self._judge(status)
+        return verdicts.StepVerdict(verdicts.AGAIN, why) if self._silence.lasts() else None
+
+    def _judge(self, status: Mapping[str, Any]) -> verdicts.StepVerdict | None:
+        phase = status['phase']
+        # Its host knows the image's word, too.
+        self._timeout = status.get('ready_timeout') or self._timeout
+        if phase in _DECIDED:
+            return verdicts.StepVerdict(verdicts.DECIDING, f'its backup is {phase}')
+        if phase not in _RUNS:
+            return verdicts.StepVerdict(verdicts.AGAIN,
+                                    f'its backup is {phase}: {status.get("error")}')
+        domain = status.get('domain') or {}
+        self._missing = 0 if domain.get('state') in _ALIVE else self._missing + 1
+        if self._missing >= _MISSING:
+            return verdicts.StepVerdict(verdicts.AGAIN, 'its backup does not run any more')
+        if not status['ready']:
+            return None
+        run = self._run
+        if self._missing == 0:
+            self._learn(run.now - self._began)
+            return verdicts.StepVerdict(verdicts.READY, str(status.get('ready_detail') or ''))
+        return None
+
+    def _learn(self, seconds: float) -> None:
+        run = self._run
+        server = run.server()
+        if server is not None:
+            run.insist(kinds.learn, run.context.store, server, seconds)
+
+    def _elsewhere(self) -> verdicts.StepVerdict | None:
+        """Tell whether somebody has deleted or moved the server meanwhile."""
+        run = self._run
+        if run.now - self._asked < _SELDOM:
+            return None
+        self._asked = run.now
+        try:
+            server = run.context.compute.server(run.recovery.server)
+        except exception.Unreachable:
+            return None
+        if server is None:
+            return verdicts.StepVerdict(verdicts.ABORTED, 'the server is deleted')
+        if server.host != run.recovery.host:
+            return verdicts.StepVerdict(verdicts.ABORTED, f'the server is on {server.host} now')
+        return None
+
+    def _late(self) -> verdicts.StepVerdict | None:
+        timeout = min(self._timeout, self._longest)
+        if self._run.now - self._began < timeout:
+            return None
+        why = f'its backup was not ready in {timeout:g} s'
+        LOG.warning('recovery %s: %s', self._run.id, why)
+        if self._run.options.late_backup == conf.PROMOTE:
+            return verdicts.StepVerdict(verdicts.READY, why)
+        return verdicts.StepVerdict(verdicts.EVACUATE, why)
+
+
+def _began(run: runs.Run) -> float:
+    """Since when the backup runs."""
+    ended = [step.ended for step in run.recovery.steps
+             if step.name == timeline.START and step.ended is not None]
+    return ended[-1] if ended else run.now
+
+
+def _metadata_seconds(metadata: Mapping[str, str], key: str, default: float) -> float:
+    """Give a number of seconds from a server's metadata; the default if there is none in it."""
+    try:
+        return max(0.0, float(metadata[key]))
+    except (KeyError, ValueError):
+        return default

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The names of the steps on the timeline of a recovery, in the order in which they are taken."""
+
+DESTINATION = 'destination'
+SUPER = 'super'
+START = 'start'
+RACE = 'race'
+# Parts of the decision: the backup becomes durable, Cinder decides, or the backup is dropped.
+HARDEN = 'harden'
+COLLAPSE = 'collapse'
+WITHDRAW = 'withdraw'
+FENCE = 'fence'
+PROMOTE = 'promote'
+ADOPT = 'adopt'
+MERGE = 'merge'
+# The only step of a recovery of a server that crashed on a healthy host.
+RESTART = 'restart'

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""The cloud as the engine asks it: :mod:`specreds_nova.engine.ports` by REST and RPC."""

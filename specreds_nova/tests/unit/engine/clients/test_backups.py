@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hosts, by RPC."""
+
+from typing import Any
+from unittest import mock
+
+import ddt
+from nova import exception as nova_exception
+import oslo_messaging as messaging
+import testtools
+
+from specreds_nova import exception as backup_errors
+from specreds_nova.engine import exception
+from specreds_nova.engine.clients import backups
+from specreds_nova.virt import rpcapi
+
+
+@ddt.ddt
+class BackupsTest(testtools.TestCase):
+    """Errors are what they mean to a recovery."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        patched = mock.patch.object(rpcapi, 'BackupsAPI')
+        self.api: Any = patched.start().return_value
+        self.addCleanup(patched.stop)
+        self.backups = backups.Backups(mock.Mock(), 10.0)
+
+    def test_what_is_asked(self) -> None:
+        self.api.start.return_value = {'phase': 'running'}
+        self.assertEqual({'phase': 'running'}, self.backups.start('h2', 'r', 'a', 's1'))
+        self.api.start.assert_called_once_with({}, 'h2', 'r', 'a', 's1')
+        for name in ('status', 'harden', 'promote', 'abort', 'check'):
+            getattr(self.backups, name)('h2', 'r')
+            getattr(self.api, name).assert_called_once_with({}, 'h2', 'r')
+        self.backups.returned('h2')
+        self.api.returned.assert_called_once_with({}, 'h2')
+
+    @ddt.data(
+        (messaging.MessagingTimeout('late'), exception.Unreachable),
+        (messaging.MessageDeliveryFailure('no broker'), exception.Unreachable),
+        (OSError('no route'), exception.Unreachable),
+        (ValueError('out of the depths of the transport'), exception.Unreachable),
+        (backup_errors.BackupLost(reason='gone'), backup_errors.BackupLost),
+        (nova_exception.InstanceNotFound(instance_id='a'), backup_errors.BackupError),
+        (messaging.RemoteError('KeyError', 'x'), backup_errors.BackupError),
+        (messaging.RemoteError('NoSuchMethod', 'start'), backup_errors.ServerNotEligible),
+        (messaging.UnsupportedVersion('1.0'), backup_errors.ServerNotEligible))
+    @ddt.unpack
+    def test_an_error(self, failure: Exception, kind: type[Exception]) -> None:
+        self.api.status.side_effect = failure
+        self.assertRaises(kind, self.backups.status, 'h2', 'r')

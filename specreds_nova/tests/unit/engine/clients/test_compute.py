@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nova and Placement."""
+
+from typing import Any
+
+import ddt
+
+from specreds_nova.engine import exception
+from specreds_nova.engine import model
+from specreds_nova.engine.clients import compute
+from specreds_nova.tests.unit.engine.clients import base
+
+_FLAVOR: dict[str, Any] = {'vcpus': 1, 'ram': 64, 'disk': 1, 'extra_specs': {}}
+
+
+def _shown(name: str, host: str = 'h1', **values: Any) -> dict[str, Any]:
+    return {'id': name, 'name': name, 'tenant_id': 'p', 'OS-EXT-SRV-ATTR:host': host,
+            'status': 'ACTIVE', 'OS-EXT-STS:task_state': None, 'locked': False, 'image': '',
+            'OS-EXT-AZ:availability_zone': 'nova', 'flavor': _FLAVOR, 'metadata': {},
+            'os-extended-volumes:volumes_attached': [{'id': 'v1'}, {'id': 'v2'}], **values}
+
+
+def _service(host: str, **values: Any) -> dict[str, Any]:
+    return {'id': f'service-{host}', 'host': host, 'state': 'up', 'status': 'enabled',
+            'zone': 'nova', 'forced_down': False, 'updated_at': '2026-01-02T03:04:05.000000',
+            **values}
+
+
+@ddt.ddt
+class ComputeTest(base.ServiceTest):
+    """What a recovery needs of them."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.groups: list[dict[str, Any]] = []
+        self.aggregates: list[dict[str, Any]] = []
+        self.services = [_service(host) for host in ('h1', 'h2', 'h3', 'h4')]
+        self.used = {'h1': 0, 'h2': 50, 'h3': 10, 'h4': 30}
+        self.compute = compute.Compute(self.session, self.conf)
+        self._answers()
+
+    def _answers(self) -> None:
+        answer = self.session.answer
+        answer('GET', '/os-server-groups', {'server_groups': self.groups})
+        answer('GET', '/os-aggregates', {'aggregates': self.aggregates})
+        answer('GET', '/os-services', {'services': self.services})
+        answer('GET', '/os-hypervisors/detail', {'hypervisors': [
+            {'id': f'provider-{host}', 'service': {'host': host}} for host in self.used]})
+        answer('GET', '/allocation_candidates', {
+            'allocation_requests': [{'allocations': {f'provider-{host}': {}}}
+                                    for host in self.used],
+            'provider_summaries': {f'provider-{host}': {
+                'root_provider_uuid': f'provider-{host}',
+                'resources': {'MEMORY_MB': {'capacity': 100, 'used': used}}}
+                for host, used in self.used.items()}})
+
+    def _server(self, **values: Any) -> model.Server:
+        self.session.answer('GET', '/servers/a', {'server': _shown('a', **values)})
+        found = self.compute.server('a')
+        assert found is not None, 'it is there'
+        return found
+
+    def _hosts(self, **values: Any) -> list[str]:
+        self._answers()
+        return self.compute.candidates(self._server(**values))
+
+    def test_servers_of_a_host_page_by_page(self) -> None:
+        self.session.answer(
+            'GET', '/servers/detail',
+            {'servers': [_shown('a')], 'servers_links': [{'rel': 'next'}]},
+            {'servers': [_shown('b', status='SHUTOFF', image={'id': 'i'}, locked=True)]})
+        first, second = self.compute.servers('h1')
+        self.assertEqual(('a', ('v1', 'v2'), True), (first.id, first.volumes,
+                                                     first.boots_from_volume))
+        self.assertEqual(('SHUTOFF', False, True), (second.status, second.boots_from_volume,
+                                                    second.locked))
+        self.assertEqual('a', self.session.requests[-1]['params']['marker'])
+
+    def test_a_server_that_is_deleted(self) -> None:
+        self.session.fail('GET', '/servers/a', 404)
+        self.assertIsNone(self.compute.server('a'))
+        self.session.answer('GET', '/servers/a', {'server': _shown('a', status='SOFT_DELETED')})
+        self.assertIsNone(self.compute.server('a'))
+
+    def test_the_host_with_the_most_room_first(self) -> None:
+        self.assertEqual(['h3', 'h4', 'h2'], self._hosts())
+
+    @ddt.data({'state': 'down'}, {'status': 'disabled'}, {'forced_down': True}, {'zone': 'other'})
+    def test_hosts_that_do_not_serve(self, values: dict[str, Any]) -> None:
+        self.services[2].update(values)
+        self.assertEqual(['h4', 'h2'], self._hosts())
+
+    def test_hosts_of_other_tenants(self) -> None:
+        self.aggregates.append({'hosts': ['h3'], 'metadata': {'filter_tenant_id': 'q, r'}})
+        self.assertEqual(['h4', 'h2'], self._hosts())
+
+    def test_hosts_of_this_tenant_and_others(self) -> None:
+        self.aggregates.append({'hosts': ['h3'], 'metadata': {'filter_tenant_id_2': 'q, p'}})
+        self.assertEqual(['h3', 'h4', 'h2'], self._hosts())
+
+    def test_hosts_that_a_flavour_asks_for(self) -> None:
+        self.aggregates.append({'hosts': ['h2', 'h4'], 'metadata': {'ssd': 'true'}})
+        specs = {'aggregate_instance_extra_specs:ssd': 'true'}
+        self.assertEqual(['h4', 'h2'], self._hosts(flavor={**_FLAVOR, 'extra_specs': specs}))
+
+    def _group(self, policy: str, **rules: int) -> None:
+        self.groups.append({'id': 'g', 'policy': policy, 'rules': rules,
+                            'members': ['a', 'b', 'c']})
+        for name, host in (('b', 'h3'), ('c', 'h3')):
+            self.session.answer('GET', f'/servers/{name}', {'server': _shown(name, host)})
+
+    def test_anti_affinity(self) -> None:
+        self._group('anti-affinity')
+        self.assertEqual(['h4', 'h2'], self._hosts())
+
+    def test_anti_affinity_that_allows_some(self) -> None:
+        self._group('anti-affinity', max_server_per_host=3)
+        self.assertEqual(['h3', 'h4', 'h2'], self._hosts())
+
+    def test_soft_anti_affinity(self) -> None:
+        self._group('soft-anti-affinity')
+        self.assertEqual(['h4', 'h2', 'h3'], self._hosts())
+
+    def test_affinity(self) -> None:
+        self._group('affinity')
+        self.assertEqual(['h3'], self._hosts())
+
+    def test_affinity_of_servers_that_are_all_on_the_failed_host(self) -> None:
+        self._group('affinity')
+        for name in ('b', 'c'):
+            self.session.answer('GET', f'/servers/{name}', {'server': _shown(name, 'h1')})
+        [chosen] = self._hosts()
+        self.assertIn(chosen, ('h2', 'h3', 'h4'))
+        self.assertEqual([chosen], self._hosts())
+
+    def test_many_servers_ask_once(self) -> None:
+        server = self._server()
+        for _ in range(5):
+            self.compute.candidates(server)
+        paths = [path for _, path, _ in self.session.asked]
+        self.assertEqual(1, paths.count('/allocation_candidates'))
+
+    def test_force_down(self) -> None:
+        self.session.answer('PUT', '/os-services/service-h1', None)
+        self.assertTrue(self.compute.force_down('h1', True))
+        self.assertEqual(('PUT', '/os-services/service-h1', {'forced_down': True}),
+                         self.session.asked[-1])
+        self.session.fail('PUT', '/os-services/service-h1', 409)
+        self.assertFalse(self.compute.force_down('h1', False))
+        self.assertFalse(self.compute.force_down('unknown', True))
+
+    def test_service(self) -> None:
+        self.session.answer('GET', '/os-services', {'services': [
+            _service('h1', state='down', forced_down=True)]})
+        self.assertEqual({'up': False, 'enabled': True, 'forced_down': True,
+                          'updated': 1767323045.0}, self.compute.service('h1'))
+        self.session.answer('GET', '/os-services', {'services': []})
+        self.assertEqual({}, self.compute.service('h1'))
+
+    @ddt.data((None, False), ('a new disk', False), ('AUTO: Connection to libvirt lost', True))
+    @ddt.unpack
+    def test_who_has_disabled_a_service(self, reason: str | None, enabled: bool) -> None:
+        self.session.answer('GET', '/os-services', {'services': [
+            _service('h1', status='disabled', disabled_reason=reason)]})
+        self.assertEqual(enabled, self.compute.service('h1')['enabled'])
+
+    @ddt.data((None, False, {}), ('h2', False, {'host': 'h2'}),
+              ('h2', True, {'host': 'h2', 'force': True}))
+    @ddt.unpack
+    def test_evacuate(self, host: str | None, force: bool, body: dict[str, Any]) -> None:
+        self.session.answer('POST', '/servers/a/action', None)
+        self.compute.evacuate('a', host, force)
+        self.assertEqual(('POST', '/servers/a/action', {'evacuate': body}),
+                         self.session.asked[-1])
+        headers = self.session.requests[-1]['headers']
+        self.assertEqual(force, headers.get('X-OpenStack-Nova-API-Version') == '2.67')
+
+    def test_evacuate_is_refused(self) -> None:
+        for status in (400, 404, 409):
+            self.session.fail('POST', '/servers/a/action', status)
+            self.raised(exception.Refused, self.compute.evacuate, 'a', 'h2')
+
+    def test_whether_it_runs(self) -> None:
+        self.session.answer('GET', '/servers/a/diagnostics', {'state': 'running'})
+        self.assertTrue(self.compute.runs('a'))
+        self.session.fail('GET', '/servers/a/diagnostics', 409)
+        self.assertFalse(self.compute.runs('a'))
+
+    @ddt.data((400, exception.Refused), (403, exception.Refused), (404, exception.NotFound),
+              (500, exception.Unreachable), (501, exception.Unreachable))
+    @ddt.unpack
+    def test_nobody_says_whether_it_runs(self, status: int, kind: type[Exception]) -> None:
+        self.session.fail('GET', '/servers/a/diagnostics', status)
+        self.raised(kind, self.compute.runs, 'a')
+
+    @ddt.data(([], False), ([{'action': 'stop', 'user_id': None}], True),
+              ([{'action': 'stop', 'user_id': 'u'}], False),
+              ([{'action': 'reboot', 'user_id': None}], False))
+    @ddt.unpack
+    def test_who_stopped_it(self, actions: list[dict[str, Any]], itself: bool) -> None:
+        self.session.answer('GET', '/servers/a/os-instance-actions',
+                            {'instanceActions': actions})
+        self.assertEqual(itself, self.compute.stopped_by_itself('a'))
+
+    def test_reset_and_reboot(self) -> None:
+        self.session.answer('POST', '/servers/a/action', None)
+        self.compute.reset('a')
+        self.compute.reboot('a')
+        self.assertEqual([{'os-resetState': {'state': 'active'}}, {'reboot': {'type': 'HARD'}}],
+                         [body for _, _, body in self.session.asked])
+
+    def test_where_nova_evacuates_to(self) -> None:
+        self.session.answer('GET', '/os-migrations', {'migrations': [
+            {'status': 'accepted', 'created_at': '2026-01-01', 'dest_compute': 'h2'},
+            {'status': 'pre-migrating', 'created_at': '2026-01-02', 'dest_compute': 'h3'},
+            {'status': 'failed', 'created_at': '2026-01-03', 'dest_compute': 'h4'}]})
+        self.assertEqual('h3', self.compute.evacuating_to('a'))
+        self.session.answer('GET', '/os-migrations', {'migrations': []})
+        self.assertIsNone(self.compute.evacuating_to('a'))

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cinder's superpositions."""
+
+from typing import Any
+
+import ddt
+
+from specreds_nova.engine import exception
+from specreds_nova.engine.clients import volumes
+from specreds_nova.tests.unit.engine.clients import base
+from specreds_nova.tests.unit.engine.recovery import base as recovery_base
+
+_BASE = '/os-superpositions'
+_MINE = '11111111-1111-4111-8111-111111111111'
+_OTHER = '22222222-2222-4222-8222-222222222222'
+
+
+def _shown(state: str, recovery: str | None = _MINE, **values: Any) -> dict[str, Any]:
+    reason = 'by hand' if recovery is None else f'recovery {recovery}: host h1 is suspected'
+    return {'id': 's1', 'state': state, 'reason': reason, 'outcome': None, 'overlay_bytes': None,
+            **values}
+
+
+@ddt.ddt
+class VolumesTest(base.ServiceTest):
+    """Whatever may be repeated is, and what is decided stays so."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.volumes = volumes.Volumes(self.session, self.conf)
+        self.server = recovery_base.make_server('a', volumes=('v1', 'v2'))
+
+    def _superpose(self) -> str:
+        return self.volumes.superpose(self.server, _MINE, 'host h1 is suspected')
+
+    def _there(self, *shown: dict[str, Any]) -> None:
+        self.session.answer('GET', f'{_BASE}/detail', {'superpositions': list(shown)})
+
+    def test_superpose(self) -> None:
+        self.session.answer('POST', _BASE, {'superposition': {'id': 's1'}}, status=201)
+        self.assertEqual('s1', self._superpose())
+        [(_, _, body)] = self.session.asked
+        self.assertEqual(['v1', 'v2'], body['superposition']['volume_ids'])
+        self.assertIn(_MINE, body['superposition']['reason'])
+
+    @ddt.data(409, 503)
+    def test_superpose_what_is_superposed_already(self, status: int) -> None:
+        self.session.fail('POST', _BASE, status)
+        self._there(_shown('superposed'))
+        self.assertEqual('s1', self._superpose())
+
+    @ddt.data((409, exception.Refused), (400, exception.Refused), (503, exception.Unreachable))
+    @ddt.unpack
+    def test_superpose_fails(self, status: int, kind: type[Exception]) -> None:
+        self.session.fail('POST', _BASE, status, 'it is encrypted')
+        self._there()
+        self.assertIn('encrypted', self.raised(kind, self._superpose))
+
+    def test_superpose_a_server_without_volumes(self) -> None:
+        self.server = recovery_base.make_server('a', volumes=())
+        self.raised(exception.Refused, self._superpose)
+        self.assertEqual([], self.session.asked)
+
+    @ddt.data('promoted', 'merging', 'merged')
+    def test_superpose_what_is_being_merged(self, state: str) -> None:
+        self.session.fail('POST', _BASE, 409)
+        self._there(_shown(state, _OTHER))
+        self.raised(exception.Merging, self._superpose)
+
+    @ddt.data('creating', 'aborting', 'collapsing')
+    def test_superpose_what_somebody_is_at(self, state: str) -> None:
+        self.session.fail('POST', _BASE, 409)
+        self._there(_shown(state))
+        self.raised(exception.Unreachable, self._superpose)
+
+    def test_superpose_what_a_recovery_has_left_that_has_ended(self) -> None:
+        self.session.fail('POST', _BASE, 409)
+        self._there(_shown('superposed', _OTHER))
+        self.session.answer('DELETE', f'{_BASE}/s1', None, status=204)
+        self.raised(exception.Unreachable, self._superpose)
+        self.assertEqual(('DELETE', f'{_BASE}/s1', None), self.session.asked[-1])
+
+    def test_superpose_what_an_operator_has_superposed(self) -> None:
+        self.session.fail('POST', _BASE, 409)
+        self._there(_shown('superposed', None))
+        self.raised(exception.Refused, self._superpose)
+
+    def test_state(self) -> None:
+        self.session.answer('GET', f'{_BASE}/s1', {'superposition': _shown('superposed')})
+        self.assertEqual('superposed', self.volumes.state('s1'))
+        self.session.fail('GET', f'{_BASE}/s1', 404)
+        self.assertIsNone(self.volumes.state('s1'))
+        self.session.answer('GET', f'{_BASE}/s1', {'superposition': _shown('unknown')})
+        self.raised(exception.Unreachable, self.volumes.state, 's1')
+
+    def test_dirty(self) -> None:
+        self.session.answer('POST', f'{_BASE}/s1/check', {'check': {'dirty': True}})
+        self.assertTrue(self.volumes.dirty('s1'))
+        for status in (404, 409):
+            self.session.fail('POST', f'{_BASE}/s1/check', status)
+            self.raised(exception.Refused, self.volumes.dirty, 's1')
+
+    @ddt.data('promoted', 'dirty', 'late-dirty')
+    def test_collapse(self, outcome: str) -> None:
+        self.session.answer('POST', f'{_BASE}/s1/collapse', {'collapse': {'outcome': outcome}})
+        self.assertEqual(outcome, self.volumes.collapse('s1'))
+        [(_, _, body)] = self.session.asked
+        self.assertEqual({'decision': 'promote', 'backup_durable': True}, body['collapse'])
+
+    def test_collapse_of_what_is_gone(self) -> None:
+        self.session.fail('POST', f'{_BASE}/s1/collapse', 404)
+        self.assertEqual('gone', self.volumes.collapse('s1'))
+
+    def test_a_collapse_that_takes_longer(self) -> None:
+        self.session.answer('POST', f'{_BASE}/s1/collapse',
+                            {'collapse': {'outcome': None, 'state': 'collapsing'}}, status=202)
+        self.session.answer('GET', f'{_BASE}/s1', {'superposition': _shown('collapsing')})
+        self.raised(exception.Unreachable, self.volumes.collapse, 's1')
+        self.session.answer('GET', f'{_BASE}/s1', {
+            'superposition': _shown('aborting', outcome='late-dirty')})
+        self.assertEqual('late-dirty', self.volumes.collapse('s1'))
+        self.session.fail('GET', f'{_BASE}/s1', 404)
+        self.assertEqual('gone', self.volumes.collapse('s1'))
+
+    def test_drop(self) -> None:
+        self.session.answer('DELETE', f'{_BASE}/s1', None, status=204)
+        self.volumes.drop('s1')
+        self.session.fail('DELETE', f'{_BASE}/s1', 404)
+        self.volumes.drop('s1')
+        self.session.fail('DELETE', f'{_BASE}/s1', 409)
+        self.raised(exception.Refused, self.volumes.drop, 's1')
+
+    def test_written(self) -> None:
+        self.session.answer('GET', f'{_BASE}/s1', {
+            'superposition': _shown('merging', overlay_bytes=4096)})
+        self.assertEqual(4096, self.volumes.written('s1'))
+        self.session.fail('GET', f'{_BASE}/s1', 404)
+        self.assertIsNone(self.volumes.written('s1'))
+
+    def test_ours(self) -> None:
+        self._there(_shown('superposed'), _shown('superposed', None, id='s2'))
+        self.assertEqual({'s1': _MINE}, self.volumes.ours())
+
+    def test_eligibility(self) -> None:
+        self.session.answer('GET', f'{_BASE}/eligibility', {'eligibility': [
+            {'volume_id': 'v1', 'eligible': True, 'reasons': []},
+            {'volume_id': 'v2', 'eligible': False, 'reasons': ['it is encrypted']}]})
+        self.assertEqual({'v1': [], 'v2': ['it is encrypted']},
+                         self.volumes.eligibility(['v1', 'v2']))
+        self.session.fail('GET', f'{_BASE}/eligibility', 404)
+        self.raised(exception.Refused, self.volumes.eligibility, ['v1'])

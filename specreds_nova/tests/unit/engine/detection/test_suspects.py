@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the engine hears."""
+
+import dataclasses
+import threading
+from typing import Any
+from unittest import mock
+
+import ddt
+import testtools
+
+from specreds_nova.engine.clients import clock as clocks
+from specreds_nova.engine.detection import suspects
+from specreds_nova.engine.detection import watched
+
+_WELL = watched.View(
+    host='h1', heard=1000.0, silence=0.1, phi=0.1, patience=0.7, suspected=False, since=None,
+    why=(), leaving=False, word=None, flaps=0, libvirt_age=0.1, storage_age=0.2)
+_SILENT = ({'kind': 'silence'},)
+_SAID = ({'kind': 'operator'},)
+
+
+@ddt.ddt
+class SuspectsTest(testtools.TestCase):
+    """A host that is well is, whatever an operator says."""
+
+    @ddt.data(
+        ({}, True), ({'suspected': True, 'why': _SAID}, True),
+        ({'suspected': True, 'why': _SILENT}, False),
+        ({'suspected': True, 'why': _SAID + _SILENT}, False),
+        ({'suspected': True, 'why': _SAID, 'silence': 2.0}, False),
+        ({'silence': 0.8}, False), ({'heard': None}, False), ({'leaving': True}, False),
+        ({'storage_age': 4.0}, False), ({'libvirt_age': 4.0}, False),
+        ({'libvirt_age': None, 'storage_age': None}, True))
+    @ddt.unpack
+    def test_beats(self, values: dict[str, Any], well: bool) -> None:
+        monitor: Any = mock.Mock()
+        monitor.look.return_value = dataclasses.replace(_WELL, **values)
+        self.assertEqual(well, suspects.Suspects(monitor, mock.Mock()).is_well('h1'))
+
+    def test_a_host_that_nobody_knows(self) -> None:
+        monitor: Any = mock.Mock()
+        monitor.look.return_value = None
+        self.assertFalse(suspects.Suspects(monitor, mock.Mock()).is_well('h1'))
+
+
+class ReadyTest(testtools.TestCase):
+    """A host says that a backup on it is ready."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.monitor: Any = mock.Mock()
+        self.stopping = threading.Event()
+        self.suspects = suspects.Suspects(self.monitor, clocks.Clock(self.stopping))
+
+    def test_says_so(self) -> None:
+        self.monitor.ready.side_effect = [False, False, True]
+        self.assertTrue(self.suspects.await_ready('h2', 'r1', 60.0))
+        self.monitor.ready.assert_called_with('h2', 'r1')
+        self.assertEqual(3, self.monitor.ready.call_count)
+
+    def test_says_nothing(self) -> None:
+        self.monitor.ready.return_value = False
+        self.assertFalse(self.suspects.await_ready('h2', 'r1', 0.01))
+
+    def test_the_engine_is_being_stopped(self) -> None:
+        self.monitor.ready.return_value = False
+        self.stopping.set()
+        self.assertFalse(self.suspects.await_ready('h2', 'r1', 60.0))

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The race: who is asked how often, and what the backup's host says by itself."""
+
+from specreds_nova.engine import model
+from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import verdict
+from specreds_nova.engine.recovery.steps import race
+from specreds_nova.tests.unit.engine.recovery import base
+
+_INTERVAL = 5.0
+_NOT_YET = {'phase': 'running', 'ready': False, 'domain': {'state': 'running'}}
+_READY = {'phase': 'running', 'ready': True, 'domain': {'state': 'running'}}
+
+
+class RacingTest(base.RecoveryTest):
+    """A backup on a host that is seldom asked."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.suspect()
+        self.context = self.make_context(status_interval=_INTERVAL, dirty_interval=1000.0)
+        self.compute.server.side_effect = lambda name: base.make_server(name)
+        self.recovery = self.make_recovery(
+            state=model.RACING, destination='h2', superposition='sp')
+        self.suspects.suspected.side_effect = lambda host: host == 'h1'
+        self.began = self.clock.now()
+
+    def race(self) -> verdict.StepVerdict:
+        """Run it."""
+        run = runs.Run(self.context, self.recovery)
+        return race.race(run, verdict.StepVerdict(verdict.STARTED))
+
+    def test_is_asked(self) -> None:
+        self.backups.status.side_effect = [_NOT_YET, _NOT_YET, _READY]
+        self.assertEqual(verdict.READY, self.race().kind)
+        self.assertGreaterEqual(self.clock.now() - self.began, 2 * _INTERVAL)
+
+    def test_owner_who_would_wait_for_ever(self) -> None:
+        self.context = self.make_context(ready_timeout_max=600, dirty_interval=1000.0)
+        self.compute.server.side_effect = lambda name: base.make_server(
+            name, metadata={'specreds:ready_timeout': '1e9'})
+        for told in (None, 1e9):
+            began = self.clock.now()
+            self.backups.status.return_value = {**_NOT_YET, 'ready_timeout': told}
+            self.assertEqual(verdict.READY, self.race().kind)
+            self.assertTrue(600.0 <= self.clock.now() - began < 602.0)
+
+    def test_says_so(self) -> None:
+        def told(host: str, backup: str, seconds: float) -> bool:
+            self.assertEqual(('h2', _INTERVAL), (host, round(seconds, 1)))
+            self.assertEqual(self.backups.status.call_args.args, (host, backup))
+            self.clock.sleep(0.2)
+            return True
+        self.suspects.await_ready.side_effect = told
+        self.backups.status.side_effect = [_NOT_YET, _READY]
+        self.assertEqual(verdict.READY, self.race().kind)
+        self.assertLess(self.clock.now() - self.began, 1.0)
+
+    def test_says_so_once(self) -> None:
+        # What it says at once is not what it answers: it is asked no more often for that.
+        self.suspects.await_ready.side_effect = None
+        self.suspects.await_ready.return_value = True
+        self.backups.status.side_effect = [_NOT_YET, _NOT_YET, _NOT_YET, _READY]
+        self.assertEqual(verdict.READY, self.race().kind)
+        self.suspects.await_ready.assert_called_once()
+        self.assertGreaterEqual(self.clock.now() - self.began, 2 * _INTERVAL)
+
+    def test_the_images_patience(self) -> None:
+        # The engine does not see images' properties: the host tells.
+        self.backups.status.return_value = {**_NOT_YET, 'ready_timeout': 12.0}
+        found = self.race()
+        self.assertEqual(verdict.READY, found.kind)
+        self.assertIn('12 s', found.why)
+        self.assertLess(self.clock.now() - self.began, 20.0)
+
+    def test_a_question_that_takes_long_is_asked_seldom(self) -> None:
+        def slow(superposition: str) -> bool:
+            self.clock.sleep(1.0)
+            return False
+        self.context = self.make_context(status_interval=1.0, dirty_interval=2.0)
+        self.volumes.dirty.side_effect = slow
+        self.backups.status.side_effect = lambda *_: (
+            _READY if self.clock.now() > self.began + 60.0 else _NOT_YET)
+        self.assertEqual(verdict.READY, self.race().kind)
+        self.assertIn(self.volumes.dirty.call_count, range(4, 8))
+
+    def test_it_is_asked_again_even_so(self) -> None:
+        def very_slow(superposition: str) -> bool:
+            self.clock.sleep(20.0)
+            return False
+        self.context = self.make_context(status_interval=1.0, dirty_interval=2.0)
+        self.volumes.dirty.side_effect = very_slow
+        self.backups.status.side_effect = lambda *_: (
+            _READY if self.clock.now() > self.began + 95.0 else _NOT_YET)
+        self.assertEqual(verdict.READY, self.race().kind)
+        self.assertEqual(2, self.volumes.dirty.call_count)

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is done about a server that has crashed, and what waits for it."""
+
+from collections.abc import Callable
+import threading
+from typing import Any
+
+import ddt
+
+from specreds_nova.engine import exception
+from specreds_nova.engine import model
+from specreds_nova.engine.recovery import crashes
+from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery.steps import restart
+from specreds_nova.tests.unit.engine.recovery import base
+
+_CRASH = ({'kind': 'crash', 'words': 'it has crashed', 'at': 1000.0},)
+
+
+@ddt.ddt
+class RestartingTest(base.RecoveryTest):
+    """Nova is asked to start it, but never if it runs, or is not to."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.suspects.suspected.return_value = False
+        self.suspects.is_well.return_value = True
+        self.server: model.Server | None = base.make_server('a')
+        self.compute.server.side_effect = lambda server_id: self.server
+        self.compute.runs.return_value = False
+        self.compute.stopped_by_itself.return_value = False
+        self.compute.reboot.side_effect = self._rebooted
+        self.made = self.make_recovery('a', why=_CRASH)
+
+    def _rebooted(self, server_id: str) -> None:
+        del server_id
+        self.server = base.make_server('a')
+        self.compute.runs.return_value = True
+
+    def _attempt(self) -> model.Recovery:
+        taken = self.store.take_over(self.made.id, 'e1')
+        restart.attempt(runs.Run(self.context, taken))
+        found = self.store.get(self.made.id)
+        assert found is not None, 'it was made'
+        self.assertEqual(model.ENDED, found.state)
+        return found
+
+    def test_it_is_started_again_where_it_is(self) -> None:
+        self.assertEqual(model.RESTARTED, self._attempt().outcome)
+        self.compute.reboot.assert_called_once_with('a')
+        for other in (self.compute.evacuate, self.compute.force_down, self.compute.reset,
+                      self.volumes.superpose, self.backups.start):
+            other.assert_not_called()
+
+    def test_nova_has_noticed_already(self) -> None:
+        self.server = base.make_server('a', status='SHUTOFF')
+        self.compute.stopped_by_itself.return_value = True
+        self.assertEqual(model.RESTARTED, self._attempt().outcome)
+
+    def test_it_runs(self) -> None:
+        self.compute.runs.return_value = True
+        self.assertEqual(model.PRIMARY, self._attempt().outcome)
+        self.compute.reboot.assert_not_called()
+
+    @ddt.data({'status': 'SHUTOFF'}, {'status': 'PAUSED'}, {'status': 'ERROR'}, {'host': 'h2'},
+              None)
+    def test_it_is_not_to_be_started(self, values: dict[str, Any] | None) -> None:
+        self.server = None if values is None else base.make_server('a', **values)
+        self.assertEqual(model.ABORTED, self._attempt().outcome)
+        self.compute.reboot.assert_not_called()
+
+    def test_an_operator_ends_it(self) -> None:
+        self.store.request_abort(self.made.id)
+        self.assertEqual(model.ABORTED, self._attempt().outcome)
+
+    @ddt.data(exception.Unreachable('away'), exception.Refused('not yours'))
+    def test_nobody_says_whether_it_runs(self, answer: Exception) -> None:
+        self.compute.runs.side_effect = answer
+        self.assertEqual(model.FAILED, self._attempt().outcome)
+        self.compute.reboot.assert_not_called()
+
+    def test_nova_does_not_come_to_it(self) -> None:
+        self.compute.reboot.side_effect = None
+        found = self._attempt()
+        self.assertEqual((model.FAILED, 3), (found.outcome, self.compute.reboot.call_count))
+        self.assertIn('asked 3 times', found.error or '')
+
+    def test_an_engine_that_asked_has_died(self) -> None:
+        self.made = self.store.change(self.store.take_over(self.made.id, 'e0'),
+                                      state=model.COMMITTED)
+        self.compute.runs.return_value = True
+        self.assertEqual(model.RESTARTED, self._attempt().outcome)
+        self.compute.reboot.assert_not_called()
+
+    @ddt.data(('rebooting_hard', 1), ('migrating', 0), (None, 0))
+    @ddt.unpack
+    def test_its_host_has_failed_meanwhile(self, task: str | None, resets: int) -> None:
+        self.made = self.store.change(self.store.take_over(self.made.id, 'e0'),
+                                      state=model.COMMITTED)
+        self.server = base.make_server('a', task=task)
+        self.suspect()
+        self.assertEqual(model.FAILED, self._attempt().outcome)
+        self.assertEqual(resets, self.compute.reset.call_count)
+        self.compute.reboot.assert_not_called()
+
+
+class CrashesTest(base.RecoveryTest):
+    """What cannot be done yet is tried again, for a while."""
+
+    def _told(self, answers: Callable[[], str | None], times: int) -> list[str]:
+        """Give what was tried until it was tried for the last time.
+
+        :param times: so often is expected
+        """
+        tried: list[str] = []
+        enough = threading.Event()
+
+        def act(host: str, server: str, why: crashes.Why) -> str | None:
+            tried.append(f'{server} on {host}, {len(why)}')
+            self.clock.sleep(10.0)
+            if len(tried) == times:
+                enough.set()
+            return answers()
+
+        told = crashes.Crashes(act, self.clock, again=0.001)
+        told.start()
+        told.tell('h1', 'a', _CRASH)
+        self.assertTrue(enough.wait(60.0), tried)
+        told.tell('h1', 'b', ())
+        told.stop(60.0)
+        return [one for one in tried if one == 'a on h1, 1']
+
+    def test_what_is_done_is_done(self) -> None:
+        self.assertEqual(1, len(self._told(lambda: None, 1)))
+
+    def test_what_waits_is_given_up(self) -> None:
+        self.assertEqual(6, len(self._told(lambda: 'h1 is suspected', 6)))
+
+    def test_what_cannot_be_asked_waits(self) -> None:
+        answers = iter([exception.Unreachable('away')])
+
+        def answer() -> str | None:
+            for one in answers:
+                raise one
+            return None
+        self.assertEqual(2, len(self._told(answer, 2)))
+
+    def test_what_goes_wrong_is_left(self) -> None:
+        def answer() -> str | None:
+            raise ValueError('played')
+        self.assertEqual(1, len(self._told(answer, 1)))

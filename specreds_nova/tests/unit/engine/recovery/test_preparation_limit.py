@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Turns are limited, come back, and keep nobody for long."""
+
+import threading
+
+import testtools
+
+from specreds_nova.engine.recovery import preparation_limit
+
+_EVER = 60.0
+
+
+class TurnsTest(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.taken: list[str] = []
+
+    def _take(self, turns: preparation_limit.PreparationLimit, name: str) -> threading.Thread:
+        def take() -> None:
+            turns.take(name)
+            self.taken.append(name)
+        thread = threading.Thread(target=take, daemon=True)
+        thread.start()
+        return thread
+
+    def test_who_leaves_lets_another_one_in(self) -> None:
+        turns = preparation_limit.PreparationLimit(1, _EVER)
+        turns.take('a')
+        waiting = self._take(turns, 'b')
+        waiting.join(0.05)
+        self.assertEqual([], self.taken)
+        turns.leave('a')
+        waiting.join(_EVER)
+        self.assertEqual(['b'], self.taken)
+
+    def test_a_turn_is_given_back_once(self) -> None:
+        turns = preparation_limit.PreparationLimit(1, _EVER)
+        turns.take('a')
+        for _ in range(3):
+            turns.leave('a')
+            turns.leave('stranger')
+        self._take(turns, 'b').join(_EVER)
+        waiting = self._take(turns, 'c')
+        waiting.join(0.05)
+        self.assertEqual(['b'], self.taken)
+        turns.leave('b')
+        waiting.join(_EVER)
+        self.assertEqual(['b', 'c'], self.taken)
+
+    def test_nobody_waits_for_ever(self) -> None:
+        turns = preparation_limit.PreparationLimit(1, 0.01)
+        turns.take('a')
+        turns.take('b')
+        # It had none to give back.
+        turns.leave('b')
+        waiting = self._take(turns, 'c')
+        waiting.join(_EVER)
+        self.assertEqual(['c'], self.taken)

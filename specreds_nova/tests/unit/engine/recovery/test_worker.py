@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recoveries to which something unforeseen happens."""
+
+from typing import Any
+
+from specreds_nova.engine import model
+from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import worker as workers
+from specreds_nova.tests.unit.engine.recovery import base
+
+
+class WorkingTest(base.RecoveryTest):
+    """Each attempt fails, until it does not."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.times = 0
+        self.context = self.make_context(max_errors=4)
+        self.worker = workers.RecoveryWorker(self.context, self._attempt, 'e1')
+        self.fails = 1000
+        self.recovery = self.make_recovery('a')
+
+    def _attempt(self, run: runs.Run) -> None:
+        self.times += 1
+        if self.times <= self.fails:
+            raise ValueError('played')
+        run.change(state=model.ENDED, outcome=model.RECOVERED)
+
+    def ended(self) -> Any:
+        """Bring it to its end, and return what is known of it."""
+        self.worker.bring_to_end(self.recovery.id)
+        return self.store.history[self.recovery.id]
+
+    def test_ends_after_too_many(self) -> None:
+        began = self.clock.now()
+        found = self.ended()
+        self.assertEqual((model.ENDED, model.FAILED, 4),
+                         (found.state, found.outcome, self.times))
+        self.assertEqual('4 times something unforeseen: played', found.error)
+        self.assertEqual(1.0 + 2.0 + 4.0, self.clock.now() - began)
+        self.observer.serves.assert_called_once_with(self.recovery.id)
+
+    def test_goes_on_without_its_slot_after_the_decision(self) -> None:
+        self.recovery = self.store.change(self.recovery, state=model.COMMITTED)
+        self.fails = 20
+        began = self.clock.now()
+        found = self.ended()
+        self.assertEqual((model.RECOVERED, 21), (found.outcome, self.times))
+        self.assertIn('times something unforeseen: played', found.error)
+        self.observer.serves.assert_called_with(self.recovery.id)
+        # 1, 2, 4, 8, 16, 32 and then 60 s each.
+        self.assertEqual(63.0 + 14 * 60.0, self.clock.now() - began)
+
+    def test_few_do_not_matter(self) -> None:
+        self.fails = 3
+        self.assertEqual(model.RECOVERED, self.ended().outcome)
+        self.observer.serves.assert_not_called()
