@@ -19,7 +19,7 @@ LOG = logging.getLogger(__name__)
 NAMESPACE = 'specreds'
 VERSION = '1.0'
 
-# Methods of lifecycle.Superpositions: those for the API, and those for other back ends of a set.
+# Methods of service.BackendSuperpositions: for the API, and for the leader of a set.
 METHODS = frozenset({
     'create', 'get', 'list', 'check', 'collapse', 'abort', 'merge', 'connection',
     'current_connection', 'eligibility',
@@ -28,7 +28,7 @@ METHODS = frozenset({
 
 
 class Endpoint:
-    """Passes each call on to a back end's :class:`lifecycle.Superpositions`.
+    """Passes each call on to a back end's :class:`service.BackendSuperpositions`.
 
     :param superpositions: returns the back end's instance
     """

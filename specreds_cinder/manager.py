@@ -13,7 +13,7 @@ from specreds_cinder import conf
 from specreds_cinder import driver as drivers
 from specreds_cinder import endpoint
 from specreds_cinder import exception
-from specreds_cinder import lifecycle
+from specreds_cinder.volume import service
 
 CONF = cfg.CONF
 conf.register(CONF)
@@ -27,11 +27,11 @@ class SuperVolumeManager(manager.VolumeManager):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._superpositions: lifecycle.Superpositions | None = None
+        self._superpositions: service.BackendSuperpositions | None = None
         self.additional_endpoints.append(endpoint.Endpoint(lambda: self.superpositions))
 
     @property
-    def superpositions(self) -> lifecycle.Superpositions:
+    def superpositions(self) -> service.BackendSuperpositions:
         """Return the superpositions of this back end.
 
         :raises SuperpositionInvalid: the driver does not support superpositions
@@ -51,7 +51,7 @@ class SuperVolumeManager(manager.VolumeManager):
         super().init_host_with_rpc()
         if not isinstance(self.driver, drivers.SuperRBDDriver) or not self.driver.initialized:
             return
-        self._superpositions = lifecycle.Superpositions(self.driver, self.service_topic_queue)
+        self._superpositions = service.BackendSuperpositions(self.driver, self.service_topic_queue)
         # No other service works on this back end, unless a cluster of services shares it.
         self._add_to_threadpool(self._superpositions.look_after, cut_off=not self.cluster)
         loopingcall.FixedIntervalLoopingCall(self._superpositions.look_after).start(

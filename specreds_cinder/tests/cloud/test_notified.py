@@ -93,6 +93,6 @@ class NotificationsTest(base.CloudTestCase):
         log = self.cloud.log_of('cinder-volume-rbd').read_text()
         lines = [line for line in log.splitlines() if request in line]
         # The volume service's line, and its worker's.
-        for logger in ('specreds_cinder.lifecycle', 'specreds_cinder.superposition.protocol'):
+        for logger in ('specreds_cinder.volume', 'specreds_cinder.superposition.protocol'):
             self.assertTrue([line for line in lines if logger in line and made['id'] in line],
                             f'{logger} says nothing of {request}')

@@ -17,9 +17,10 @@ import fixtures
 from specreds_cinder import eligibility
 from specreds_cinder import exception
 from specreds_cinder import hints
-from specreds_cinder import lifecycle
 from specreds_cinder import notifications
 from specreds_cinder import rpcapi
+from specreds_cinder.volume import base
+from specreds_cinder.volume import service
 
 CLEAN = {'dirty': False, 'first': None, 'swept': 5, 'seconds': 0.5}
 DIRTY = {'dirty': True, 'first': 'object 7', 'swept': 3, 'seconds': 0.25}
@@ -187,7 +188,7 @@ class Backends(fixtures.Fixture):
                 (hints, 'lock', self._lock), (hints, 'of', self.notes.get),
                 (hints, 'put', self._put), (hints, 'remove', self._remove),
                 (hints, 'on', self._on), (hints, 'volumes', self._volumes),
-                (lifecycle, '_volume', lambda volume_id: self.volumes[volume_id]),
+                (base, 'read_volume', lambda volume_id: self.volumes[volume_id]),
                 (coordination.COORDINATOR, 'get_lock', self.locks.__getitem__),
                 (eligibility, 'volumes', self._read),
                 (eligibility, '_under_way', lambda _: self.under_way),
@@ -197,7 +198,7 @@ class Backends(fixtures.Fixture):
         self.workers = {host: Worker(functools.partial(self._note, host))
                         for host in self.hosts}
         self.drivers = {host: mock.Mock(worker=worker) for host, worker in self.workers.items()}
-        self.services = {host: lifecycle.Superpositions(driver, host)
+        self.services = {host: service.BackendSuperpositions(driver, host)
                          for host, driver in self.drivers.items()}
 
     def _note(self, host: str, what: str) -> None:

@@ -10,8 +10,8 @@ import testtools
 
 from specreds_cinder import endpoint
 from specreds_cinder import exception
-from specreds_cinder import lifecycle
 from specreds_cinder import rpcapi
+from specreds_cinder.volume import service
 
 
 @ddt.ddt
@@ -20,7 +20,7 @@ class EndpointTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.logged = self.useFixture(fixtures.FakeLogger())
-        self.superpositions = mock.create_autospec(lifecycle.Superpositions, instance=True)
+        self.superpositions = mock.create_autospec(service.BackendSuperpositions, instance=True)
         self.endpoint = endpoint.Endpoint(lambda: self.superpositions)
 
     def error(self, raised: Exception) -> dict[str, Any]:
@@ -40,7 +40,7 @@ class EndpointTest(testtools.TestCase):
     @ddt.data(*sorted(endpoint.METHODS))
     def test_every_method_is_there(self, method: str) -> None:
         self.assertTrue(callable(getattr(self.endpoint, method)))
-        self.assertTrue(callable(getattr(lifecycle.Superpositions, method)))
+        self.assertTrue(callable(getattr(service.BackendSuperpositions, method)))
 
     @ddt.data('look_after', 'announce_dirty', '_ask', '_answering', 'no_such_method')
     def test_nothing_else_is(self, method: str) -> None:

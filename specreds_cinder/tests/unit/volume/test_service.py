@@ -14,14 +14,14 @@ import testtools
 
 from specreds_cinder import eligibility
 from specreds_cinder import exception
-from specreds_cinder import lifecycle
 from specreds_cinder.tests.unit import backends
+from specreds_cinder.volume import service
 
 HOST = 'node@rbd'
 _SECONDS = 30
 
 
-class LifecycleTestCase(testtools.TestCase):
+class ServiceTestCase(testtools.TestCase):
 
     hosts: tuple[str, ...] = (HOST,)
 
@@ -43,19 +43,19 @@ class LifecycleTestCase(testtools.TestCase):
             'expires_at': time.time() + 60, **changes})
         return view
 
-    def merged(self, service: lifecycle.Superpositions | None = None) -> None:
+    def merged(self, other: service.BackendSuperpositions | None = None) -> None:
         """Wait until no merge runs."""
-        service = service or self.service
+        merging = (other or self.service)._merging
         waiting = threading.Event()
         for _ in range(_SECONDS * 100):
-            if not service._merging:
+            if not merging:
                 return
             waiting.wait(0.01)
         self.fail('a merge does not end')
 
 
 @ddt.ddt
-class CreateTest(LifecycleTestCase):
+class CreateTest(ServiceTestCase):
 
     def test_view(self) -> None:
         view = self.create()
@@ -149,7 +149,7 @@ class CreateTest(LifecycleTestCase):
 
 
 @ddt.ddt
-class DecideTest(LifecycleTestCase):
+class DecideTest(ServiceTestCase):
 
     def setUp(self) -> None:
         super().setUp()
@@ -211,7 +211,7 @@ class DecideTest(LifecycleTestCase):
 
 
 @ddt.ddt
-class ReadTest(LifecycleTestCase):
+class ReadTest(ServiceTestCase):
 
     def test_list(self) -> None:
         self.create()
@@ -264,7 +264,7 @@ class ReadTest(LifecycleTestCase):
 
 
 @ddt.ddt
-class MergeTest(LifecycleTestCase):
+class MergeTest(ServiceTestCase):
 
     def setUp(self) -> None:
         super().setUp()
@@ -335,7 +335,7 @@ class MergeTest(LifecycleTestCase):
         self.assertIn('merge', self.worker.methods())
 
 
-class MergesTest(LifecycleTestCase):
+class MergesTest(ServiceTestCase):
 
     def setUp(self) -> None:
         self.useFixture(config_fixture.Config(cfg.CONF)).config(group='specreds', merges=2)
@@ -369,7 +369,7 @@ class MergesTest(LifecycleTestCase):
 
 
 @ddt.ddt
-class LookAfterTest(LifecycleTestCase):
+class LookAfterTest(ServiceTestCase):
 
     def setUp(self) -> None:
         super().setUp()
@@ -461,7 +461,7 @@ class LookAfterTest(LifecycleTestCase):
         self.assertEqual({}, self.back.notes)
 
 
-class DirtyTest(LifecycleTestCase):
+class DirtyTest(ServiceTestCase):
 
     def test_announced(self) -> None:
         self.create()

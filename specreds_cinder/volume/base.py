@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every part of a volume service's superpositions needs: the worker, views, events."""
+
+from collections.abc import Iterator, Mapping
+import contextlib
+import threading
+from typing import Any
+
+from cinder import context
+from cinder import objects
+from oslo_config import cfg
+
+from specreds_cinder import conf
+from specreds_cinder import driver as drivers
+from specreds_cinder import exception
+from specreds_cinder import notifications
+from specreds_cinder import rpcapi
+
+CONF = cfg.CONF
+conf.register(CONF)
+
+View = dict[str, Any]
+
+# Fields that a view copies from the worker's description, and from the record's labels.
+_COPIED = ('id', 'state', 'outcome', 'created_at', 'changed_at', 'age_s', 'reason', 'server_id',
+           'dirty', 'dirty_object', 'fenced')
+_LABELS = ('project_id', 'user_id', 'request_id')
+
+
+class Base:
+    """The superpositions of one back end.
+
+    :param host: the back end's ``host@backend``, or its cluster's name
+    """
+
+    def __init__(self, driver: drivers.SuperRBDDriver, host: str) -> None:
+        self._driver = driver
+        self._host = host
+        self._peers = rpcapi.SuperAPI()
+        self._merging: set[str] = set()
+        self._deciding: set[str] = set()
+        self._merges = threading.BoundedSemaphore(CONF.specreds.merges)
+        self._lock = threading.Lock()
+
+    def _worker(self, ctxt: Any, method: str, **arguments: Any) -> Any:
+        """Call a method of the back end's worker."""
+        return self._driver.worker.call(ctxt, method, **arguments)
+
+    def _show(self, ctxt: Any, superposition_id: str) -> View:
+        """Return the worker's description of a superposition, with the sizes of its overlays."""
+        shown: View = self._worker(ctxt, 'show', superposition=superposition_id)
+        return shown
+
+    def _view(self, shown: Mapping[str, Any]) -> View:
+        """Return a superposition in Cinder's terms, from the worker's description."""
+        labels = shown['labels']
+        ids = labels.get('volumes', {})
+        volumes = [{'id': ids.get(volume['image'], volume['image']), 'size': volume['size'],
+                    'overlay_bytes': volume['overlay_bytes']} for volume in shown['volumes']]
+        members = labels.get('members', [self._host])
+        return {
+            **{field: shown[field] for field in _COPIED},
+            **{label: labels.get(label) for label in _LABELS},
+            'members': members, 'lead': members[0], 'host': self._host,
+            'volumes': volumes,
+            'overlay_bytes': sum(volume['overlay_bytes'] or 0 for volume in volumes),
+        }
+
+    @contextlib.contextmanager
+    def _notified(self, ctxt: Any, event: str, view: View,
+                  decision: str | None = None) -> Iterator[dict[str, Any]]:
+        """Send a notification at the start of an operation, and another one at its end or error.
+
+        The context yields ``view`` and ``durations`` of the notification at the end, which may be
+        replaced until then.
+        """
+        name = f'superposition.{event}'
+        end: dict[str, Any] = {'view': view, 'durations': None}
+        notifications.emit(ctxt, self._host, f'{name}.start', view, decision=decision)
+        try:
+            yield end
+        except Exception as exc:
+            notifications.emit(ctxt, self._host, f'{name}.error', view, decision=decision,
+                               error=str(exc))
+            raise
+        notifications.emit(ctxt, self._host, f'{name}.end', end['view'], decision=decision,
+                           durations=end['durations'])
+
+
+def read_volume(volume_id: str) -> objects.Volume:
+    """Read a volume from Cinder's database.
+
+    :raises VolumeNotFound: it does not exist
+    """
+    return objects.Volume.get_by_id(context.get_admin_context(), volume_id)
+
+
+def conflict(shown: Mapping[str, Any], reason: str) -> exception.SuperpositionConflict:
+    """Return the error of a request that the state of a superposition does not permit."""
+    return exception.SuperpositionConflict(
+        f'superposition {shown["id"]} is {shown["state"]}: {reason}', state=shown['state'])

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decisions between the versions of a superposition, on the back end that leads it."""
+
+from collections.abc import Iterator
+import contextlib
+from typing import Any
+
+from oslo_log import log as logging
+
+from specreds_cinder.superposition import states
+from specreds_cinder.volume import base
+from specreds_cinder.volume import merging
+from specreds_cinder.volume import reports
+
+LOG = logging.getLogger(__name__)
+
+
+class Decisions(merging.Merging):
+    """Decides superpositions that this back end leads."""
+
+    def collapse(self, ctxt: Any, superposition_id: str, durable: bool) -> base.View:
+        """Decide for the backup, unless the primary has written.
+
+        :param durable: the backup's disks have been flushed, and are flushed from now on
+        """
+        shown = self._show(ctxt, superposition_id)
+        with self._deciding_on(superposition_id), self._notified(
+                ctxt, 'collapse', self._view(shown), decision='promote') as end:
+            if len(shown['labels']['members']) == 1:
+                report = reports.collapse(self._worker(
+                    ctxt, 'collapse', superposition=superposition_id, durable=durable))
+            else:
+                report = self._collapse_set(ctxt, shown, durable)
+            end['view'] = {**end['view'], 'outcome': report['outcome']}
+            end['durations'] = report['durations']
+        LOG.info('superposition %s of server %s ended %s in %.0f ms', superposition_id,
+                 shown['server_id'], report['outcome'], report['durations']['total'] * 1e3)
+        if report['outcome'] != states.PROMOTED:
+            self._remove_hints(shown)
+        return report
+
+    def abort(self, ctxt: Any, superposition_id: str) -> None:
+        """Decide for the primary."""
+        shown = self._show(ctxt, superposition_id)
+        if shown['state'] in states.DECIDED:
+            raise base.conflict(shown, 'the version of the backup is the real one: it can only '
+                                       'be merged')
+        with self._notified(ctxt, 'collapse', self._view(shown), decision='abort') as end:
+            self._drop_all(ctxt, superposition_id, shown['labels']['members'])
+            end['view'] = {**end['view'], 'outcome': states.ABORTED}
+        LOG.info('superposition %s of server %s is aborted', superposition_id,
+                 shown['server_id'])
+
+    @contextlib.contextmanager
+    def _deciding_on(self, superposition_id: str) -> Iterator[None]:
+        """Keep the housekeeping from taking a slow decision for an interrupted one."""
+        self._deciding.add(superposition_id)
+        try:
+            yield
+        finally:
+            self._deciding.discard(superposition_id)

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Merges by the volume service, in threads, of promoted versions that no server has open."""
+
+from collections.abc import Iterator
+import contextlib
+import threading
+import time
+from typing import Any
+
+from cinder import coordination
+from oslo_log import log as logging
+
+from specreds_cinder import exception
+from specreds_cinder import hints
+from specreds_cinder.superposition import states
+from specreds_cinder.volume import base
+from specreds_cinder.volume import sets
+
+LOG = logging.getLogger(__name__)
+
+
+class Merging(sets.Sets):
+    """Merges promoted superpositions of this back end."""
+
+    def _start_merge(self, ctxt: Any, shown: base.View) -> None:
+        """Merge in a thread, unless this service is merging the superposition already."""
+        with self._lock:
+            if shown['id'] in self._merging:
+                return
+            self._merging.add(shown['id'])
+        threading.Thread(target=self._merge, args=(ctxt, shown), daemon=True).start()
+
+    def _merge(self, ctxt: Any, shown: base.View) -> None:
+        try:
+            with self._merges, _merge_lock(self._host, shown['id']):
+                # A superposition that is gone has been merged.
+                with contextlib.suppress(exception.SuperpositionNotFound):
+                    self._merge_locked(ctxt, shown)
+                self._remove_hints(shown)
+        except exception.SuperpositionConflict as exc:
+            LOG.info('superposition %s cannot be merged yet, trying again later: %s',
+                     shown['id'], exc.msg)
+        except exception.SuperpositionError as exc:
+            LOG.warning('superposition %s could not be merged, trying again later: %s',
+                        shown['id'], exc.msg)
+        except Exception:
+            LOG.exception('superposition %s could not be merged, trying again later', shown['id'])
+        finally:
+            with self._lock:
+                self._merging.discard(shown['id'])
+
+    def _merge_locked(self, ctxt: Any, shown: base.View) -> None:
+        members = shown['labels']['members']
+        if members[0] == self._host:
+            # The others read the leader's record until they are committed, too.
+            for host in members[1:]:
+                self._on(ctxt, host, 'commit', superposition_id=shown['id'])
+        # A server that runs on its overlays is no failure, so no notification is sent for it.
+        self._worker(ctxt, 'unused', superposition=shown['id'])
+        began = time.monotonic()
+        with self._notified(ctxt, 'merge', self._view(shown)) as end:
+            self._worker(ctxt, 'merge', superposition=shown['id'])
+            end['durations'] = {'total': time.monotonic() - began}
+        LOG.info('superposition %s of server %s is merged', shown['id'], shown['server_id'])
+
+    def _remove_hints(self, shown: base.View) -> None:
+        """Remove Cinder's notes that volumes are in a superposition, which has ended."""
+        hints.remove(shown['labels'].get('volumes', {}).values(), shown['id'])
+
+
+@contextlib.contextmanager
+def _merge_lock(host: str, superposition_id: str) -> Iterator[None]:
+    """Keep other services of a cluster from merging the same on its back end.
+
+    A service that still read an overlay after another one had merged it would write old data into
+    a volume that is in use again.
+
+    :raises SuperpositionConflict: another service merges it
+    """
+    name = f'superposition-merge-{host}-{superposition_id}'
+    lock = coordination.COORDINATOR.get_lock(name)
+    if not lock.acquire(blocking=False):
+        raise exception.SuperpositionConflict(
+            f'another volume service merges superposition {superposition_id}',
+            state=states.MERGING)
+    try:
+        yield
+        # Nothing is left to merge, so the lock's file may go.
+        coordination.synchronized_remove(name)
+    finally:
+        lock.release()

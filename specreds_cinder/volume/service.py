@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests of the API to a volume service about the superpositions of its back end."""
+
+import builtins
+from collections.abc import Mapping, Sequence
+import time
+from typing import Any
+
+from oslo_log import log as logging
+
+from specreds_cinder import eligibility
+from specreds_cinder import exception
+from specreds_cinder.superposition import states
+from specreds_cinder.volume import base
+from specreds_cinder.volume import housekeeping
+from specreds_cinder.volume import reports
+
+LOG = logging.getLogger(__name__)
+
+
+class BackendSuperpositions(housekeeping.Housekeeping):
+    """The superpositions of one back end; serves every method that ``endpoint.METHODS`` names."""
+
+    def get(self, ctxt: Any, superposition_id: str) -> base.View:
+        """Return the part of a superposition that is on this back end.
+
+        :raises SuperpositionNotFound: no part of it is
+        """
+        return self._view(self._show(ctxt, superposition_id))
+
+    def list(self, ctxt: Any, brief: bool) -> builtins.list[base.View]:
+        """Return all superpositions that have a part on this back end.
+
+        :param brief: leave out the sizes of overlays, each of which takes a sweep
+        """
+        return [self._view(shown) if brief else self.get(ctxt, shown['id'])
+                for shown in self._worker(ctxt, 'list')]
+
+    def eligibility(self, ctxt: Any, volume_ids: Sequence[str]) -> builtins.list[dict[str, Any]]:
+        """Report for each volume whether it can be superposed, and why not."""
+        volumes = eligibility.volumes(volume_ids)
+        stored = self._worker(ctxt, 'eligibility', images=[volume.name for volume in volumes])
+        reasons = [eligibility.reasons(volume) + more
+                   for volume, more in zip(volumes, stored, strict=True)]
+        return [{'volume_id': volume.id, 'eligible': not against, 'reasons': against}
+                for volume, against in zip(volumes, reasons, strict=True)]
+
+    def connection(self, ctxt: Any, superposition_id: str,
+                   connector: Mapping[str, Any]) -> builtins.list[dict[str, Any]]:
+        """Return the connections to the second versions of the volumes on this back end."""
+        shown = self._show(ctxt, superposition_id)
+        if shown['state'] in states.DECIDED:
+            raise base.conflict(shown, 'the second version is the real one: attach the volumes')
+        if shown['state'] != states.SUPERPOSED:
+            raise base.conflict(shown, 'its second version can be opened only while it is '
+                                       'superposed')
+        volumes = eligibility.volumes(builtins.list(shown['labels']['volumes'].values()))
+        return [{'volume_id': volume.id,
+                 **self._driver.child_connection(volume, connector, shown)}
+                for volume in volumes]
+
+    def current_connection(self, ctxt: Any, volume_id: str, connector: Mapping[str, Any],
+                           hand_out: bool) -> dict[str, Any]:
+        """Return the connection that ``initialize_connection`` would return.
+
+        :param hand_out: the caller may open the volume, so its merge is put off
+        """
+        del ctxt
+        return self._driver.current_connection(base.read_volume(volume_id), connector,
+                                               hand_out=hand_out)
+
+    def create(self, ctxt: Any, superposition_id: str, volumes: Sequence[Mapping[str, str]],
+               server_id: str | None, reason: str, expires_at: float) -> base.View:
+        """Put volumes into superposition, on all of their back ends: all of them, or none.
+
+        :param volumes: each with its id and its back end's host; the first one is here
+        :param expires_at: seconds since the epoch after which no caller waits for the answer
+        """
+        if time.time() > expires_at:
+            raise exception.SuperpositionUnavailable(
+                f'the request for superposition {superposition_id} is too old: repeat it')
+        began = time.monotonic()
+        by_host: dict[str, builtins.list[str]] = {}
+        for volume in volumes:
+            by_host.setdefault(volume['host'], []).append(volume['id'])
+        hosts = builtins.list(by_host)
+        request = {'superposition_id': superposition_id, 'members': hosts,
+                   'server_id': server_id, 'reason': reason}
+        requested = {'id': superposition_id, 'server_id': server_id, 'reason': reason,
+                     'volumes': [{'id': volume['id']} for volume in volumes],
+                     'user_id': ctxt.user_id, 'project_id': ctxt.project_id}
+        with self._notified(ctxt, 'create', requested) as end:
+            try:
+                views = self._on_each(ctxt, hosts, 'create', lambda host: {
+                    **request, 'volume_ids': by_host[host]})
+            except Exception:
+                with self._tolerate_absence(self._host, superposition_id):
+                    self._drop_all(ctxt, superposition_id, hosts)
+                raise
+            view = reports.join(views)
+            view['durations'] = {'storage': views[0]['storage_s'],
+                                 'total': time.monotonic() - began}
+            end.update(view=view, durations=view['durations'])
+        LOG.info('superposition %s of volumes %s for server %s took %.0f ms', superposition_id,
+                 ', '.join(volume['id'] for volume in volumes), server_id,
+                 view['durations']['total'] * 1e3)
+        return view
+
+    def check(self, ctxt: Any, superposition_id: str) -> base.View:
+        """Sweep the volumes of this back end."""
+        return self.member_check(ctxt, superposition_id)
+
+    def merge(self, ctxt: Any, superposition_id: str, step: str) -> None:
+        """Record a step of a hypervisor's merge, or start a merge by this service.
+
+        :param step: begin, end or offline
+        """
+        shown = self._show(ctxt, superposition_id)
+        if shown['state'] not in states.DECIDED:
+            raise base.conflict(shown, 'only a promoted version can be merged')
+        if step == 'offline':
+            self._start_merge(ctxt, shown)
+        else:
+            self._worker(ctxt, f'{step}_merge', superposition=superposition_id)
