@@ -150,7 +150,7 @@ def run(cloud: openstack_cloud.Cloud, tell: progress.Progress, rounds: int,
         refs = [sp.VolumeRef(backend.pool, '', f'volume-{volume_id}') for volume_id in ids]
         for number in range(single):
             tell.step(f'one volume, round {number + 1} of {single}')
-            # A promotion fences the primary: the next round has another.
+            # A promotion fences the primary, so each round has a primary of its own.
             with primary.attached(cluster, refs[:1]):
                 superposition_id, took = api.create(ids[:1])
                 supers.append(took)

@@ -43,7 +43,7 @@ _RATE = HOSTS / INTERVAL
 _ECHO = 0.1
 _TICK = 0.05
 _DAY = 86400.0
-# Seconds that the engine settles at its start, and some in which hosts are learned.
+# Seconds that the engine settles at its start, and in which it learns the rhythm of its hosts.
 _SETTLE = 6.0
 # Of measuring with a broker.
 _WARM_UP = 8.0
@@ -73,7 +73,7 @@ class Profile:
         rate = self.pauses * INTERVAL / _DAY
         pauses = numpy.where(chance.random(count) < rate, self._pause(chance, count), 0.0)
         due = numpy.arange(count) * INTERVAL
-        # What was due meanwhile is left out, as the sender does.
+        # The sender skips the beats that were due meanwhile.
         awake = numpy.maximum.accumulate(due + pauses)
         sent = awake[(awake == due + pauses) | (due >= awake)]
         heard = sent + self.delay * chance.lognormal(0.0, self.spread, sent.size)

@@ -25,7 +25,7 @@ _COLOURS = dict(zip(_POLICIES, ('#8c8c8c', '#4c72b0', '#55a868', '#c44e52'), str
 _SLOTS, _LOAD, _HOSTS = 14, 0.85, 7
 _COUNT, _QUICK_COUNT = 40_000, 8_000
 _SEED = 1
-# What has come by then found an engine with too little to do.
+# Recoveries that arrived by then met an engine with idle slots.
 _WARM_UP = 0.1
 _PERCENTILES = {'p50': 500, 'p99': 990, 'p99_9': 999}
 _TENANT_MAX = 100

@@ -34,7 +34,7 @@ from cloud.demo import stage as stages
 from cloud.openstack import cloud as openstack_cloud
 
 HOSTS, ENGINES = 3, 2
-# What its keys begin with beside its own name.
+# Further prefixes of its keys.
 MORE = ('false_suspicion', 'faults', 'detector', 'scale')
 _QUICK_ROUNDS, _FULL_ROUNDS = 2, 5
 # Seconds that a database is used before its host dies, and before it is only suspected.
@@ -55,7 +55,7 @@ def run(cloud: openstack_cloud.Cloud, tell: progress.Progress, quick: bool) -> d
         stage.trusted()
         tell.section('failover', 3 * rounds + 5)
         measured = _deaths(stage, tell, rounds) | _suspicions(stage, tell) | _faults(stage, tell)
-        # A thousand hosts that are not there are not for these engines to hear of.
+        # The engines of the cloud must not hear the thousand simulated hosts.
         stage.engines(False)
         return measured | detector.run(tell, cloud.rabbit_url, quick)
 

@@ -32,9 +32,9 @@ from cloud.openstack import services
 # Seconds between two writes of the guest, and between two looks at a recovery.
 _HEARTBEAT = '0.5'
 _POLL = 0.005
-# Seconds until a recovery has ended, whatever happens.
+# Longest time until a recovery has ended, in seconds.
 _TIMEOUT = 300.0
-# Seconds without a broker, and after that until everything is as it was.
+# Seconds without a broker, and seconds until the cloud has settled after it.
 _OUTAGE, _AFTER = 60.0, 20.0
 # What is killed and started again in the middle of the race.
 _SERVICES = (services.BROKER, services.DATABASE, services.ETCD)
@@ -120,7 +120,7 @@ class _Injector:
         return engine
 
     def _engine(self, step: str) -> str:
-        # Not through the API: the shortest of the steps would be over before it has answered.
+        # The API is too slow for this: the shortest step would end before the answer.
         found = database.rows(
             self._cloud.files, accounts.ENGINE,
             'SELECT s.engine, s.recovery FROM recovery_steps s JOIN recoveries r '
@@ -164,7 +164,7 @@ def run(stage: stages.Stage) -> Faults:
     found = Faults()
     todo: list[tuple[str, _Harm]] = [('nothing fails', lambda injector: None)]
     while todo:
-        # A server of which a recovery has failed is of no more use.
+        # A server with a failed recovery cannot be recovered again.
         with _server(stage) as injector:
             while todo:
                 what, harm = todo.pop(0)

@@ -57,7 +57,7 @@ def run(env: environment.Environment, plain: sp.VolumeRef, base: sp.VolumeRef,
     written: Bins = {variant: [] for variant in VARIANTS}
     read: Bins = {variant: [] for variant in VARIANTS}
     for number in range(env.rounds):
-        # Whoever comes first in a round is another one each time.
+        # The order of the variants rotates from round to round.
         turn = number % len(VARIANTS)
         for variant in VARIANTS[turn:] + VARIANTS[:turn]:
             env.progress.step(f'first touch, round {number + 1} of {env.rounds}: {variant}')

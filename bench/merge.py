@@ -45,7 +45,7 @@ class Course:
 def run(env: environment.Environment) -> dict[str, float]:
     """Measure, and return the figures by their keys."""
     sizes = _QUICK_SIZES if env.quick else _FULL_SIZES
-    # The time does not spread much, and the largest take long.
+    # Few rounds do: the times hardly vary, and large merges take long.
     rounds = 1 if env.quick else 3
     env.progress.section('merge', 1 + env.rounds + rounds * len(sizes) * 2)
     env.progress.step(f'filling an image of {_BASE // images.GIB} GiB')
@@ -80,7 +80,7 @@ def run(env: environment.Environment) -> dict[str, float]:
 def _course(env: environment.Environment, ref: sp.VolumeRef) -> Course:
     with variants.superposed(env, ref) as record, \
             variants.overlay_export(env, record) as export:
-        # The writer works on a file that it had before, so that it does the same all the time.
+        # The writer overwrites an existing file, so that its load is the same all the time.
         _prepare(env, export.uri, _WRITTEN + _FILE)
         backup = sp.QmpBackup(env.cluster, str(export.monitor), [variants.PREFIX],
                                    quiesce=lambda quiet: busy.quiesce(quiet))

@@ -38,9 +38,9 @@ _PRIMARY, _BACKUP = 'cn1', 'cn2'
 # Seconds that the database is used before the merge begins.
 _BEFORE = 15.0
 _PAYLOAD = '4000'
-# Seconds after which nobody has anything to do any more about a primary that has been booted.
+# Seconds after which all services have finished with a primary that was booted.
 _SETTLED = 5.0
-# So that there is more to be merged than it takes a moment for.
+# Enough data for a merge that takes more than a moment.
 _MERGED_PAYLOAD = '100000'
 # Seconds between two questions who has an address, and for which answers are awaited: of guests
 # without KVM on two processors.

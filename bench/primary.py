@@ -66,7 +66,7 @@ def main() -> None:
     print(_READY, flush=True)
     sys.stdin.read()
     for image in images:
-        # A fenced client cannot close in good order, and need not.
+        # A fenced client cannot close its images, and need not.
         with contextlib.suppress(rbd.Error):
             image.close()
     os._exit(0)

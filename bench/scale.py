@@ -53,7 +53,7 @@ HOSTS = 6
 _TIMEOUT = 60.0
 _PAUSE = 0.1
 
-# Seconds, at least and at most, that calls take.
+# Shortest and longest duration of the calls, in seconds.
 _LIST = (0.15, 0.3)
 _NOVA = (0.03, 0.08)
 _SUPER = (0.08, 0.25)
@@ -250,7 +250,7 @@ class _Cloud:
         return {'phase': 'running', 'ready': False, 'domain': {'state': 'running'}}
 
     def __getattr__(self, name: str) -> Any:
-        # Engines go on after anything unforeseen: the figure would be that of something else.
+        # Engines survive unforeseen errors, and the figure would be wrong.
         self._unforeseen.add(name)
         raise AttributeError(f'nobody asks for {name} before the backups have started')
 

@@ -18,7 +18,7 @@ _OBJECTS = (1024, 6400, 25600)
 _GROUPS = (8, 32, 128, 256)
 _VOLUMES = 60
 _COLOUR = '#c44e52'
-# One takes a tenth of a second: there may be more rounds than elsewhere.
+# A superposition takes a tenth of a second, so more rounds than elsewhere fit.
 _MORE_ROUNDS = 2
 Times = dict[int, list[float]]
 

@@ -90,7 +90,7 @@ def superposed(env: environment.Environment, ref: sp.VolumeRef) -> Iterator[sp.R
     try:
         yield record
     finally:
-        # One that was promoted can only be merged: it goes with the cluster.
+        # A promoted superposition can only be merged; it is removed with the cluster.
         with contextlib.suppress(sp.NotSuperposed, sp.Conflict):
             env.protocol.abort(record)
 

@@ -44,7 +44,7 @@ class Host:
         self._writer = writer
         self._machine = namespaces.Machine(f'{fabric.namespace}-{self.name}')
 
-    # What it does
+    # State
 
     @property
     def pid(self) -> int:
@@ -53,7 +53,7 @@ class Host:
             record: dict[str, Any] = json.loads(self.files.record.read_text())
         except FileNotFoundError:
             return 0
-        # Another process may have got the number since.
+        # The number may have been given to another process since.
         pid = int(record['pid'])
         return pid if namespaces.started(pid) == record['started'] else 0
 
@@ -105,7 +105,7 @@ class Host:
         """The URI of its libvirtd for programs of the machine."""
         return f'qemu:///system?socket={self.path(services.LIBVIRT_SOCKET)}'
 
-    # What can be done in it
+    # Programs
 
     def argv(self, argv: Sequence[str]) -> list[str]:
         """Return a command that runs in the host.
@@ -161,11 +161,11 @@ class Host:
         """
         self._supervisor.signal_daemon(name, number)
         if number == signal.SIGKILL:
-            # Until supervisord has noticed, a start would find it running.
+            # Until supervisord has noticed the death, a start would find the service running.
             self._wait(name, lambda: all(service.state != 'RUNNING' for service in self.services
                                          if service.name == name))
 
-    # What may happen to it
+    # Faults
 
     def boot(self, progress: commands.Progress = commands.silent) -> list[str]:
         """Start the host if it is off, and the services that do not run.
@@ -237,7 +237,7 @@ class Host:
             self._fabric.heal(self.name,
                               _chosen(control, storage, tenant) or hosts_layout.NETWORKS)
 
-    # How it is done
+    # Details
 
     @property
     def _supervisor(self) -> processes.Supervisor:
@@ -292,7 +292,7 @@ class Host:
         self._vsctl('--no-wait', 'init', '--', 'set', 'Open_vSwitch', '.',
                     f'external_ids:hostname={self.name}',
                     f'external_ids:system-id={self.files.uuid}',
-                    # The machine has few cores, and many of these daemons.
+                    # The machine has few cores and runs many of these daemons.
                     'other_config:n-handler-threads=1', 'other_config:n-revalidator-threads=1')
         return True
 

@@ -21,7 +21,7 @@ from cloud.openstack import files as private
 from cloud.openstack import layout
 from cloud.openstack import probes
 
-# What Nova calls it.
+# Its name in Nova.
 _VIRT_TYPES = {'kvm': 'kvm', 'tcg': 'qemu'}
 
 
@@ -36,7 +36,7 @@ class Hosts:
 
     def __init__(self, files: layout.Layout, settings: layout.Settings,
                  passwords: Mapping[str, str], backends: Sequence[layout.Backend]) -> None:
-        # What guests run on, found out when the hosts start for the first time.
+        # The guests' accelerator, found when the hosts start for the first time.
         self._virt_type = files.hosts / 'virt-type'
         self._passwords = passwords
         self._backends = backends

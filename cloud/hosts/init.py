@@ -15,9 +15,9 @@ from typing import Any
 from cloud import shares
 
 _RUN = pathlib.Path('/run')
-# What programs expect below /run; the rest they make themselves.
+# Directories that programs expect below /run; they make the rest themselves.
 _DIRECTORIES = ('lock', 'libvirt', 'openvswitch', 'netns')
-# Sockets and the like of the host's programs: nothing of them outlives it.
+# For sockets and the like of the host's programs, which end with the host.
 _TEMPORARY = _RUN / 'tmp'
 
 
@@ -27,7 +27,7 @@ def _call(*argv: str) -> None:
 
 def _mount(conf: dict[str, Any]) -> None:
     """Hide directories of the machine behind those of the host."""
-    # That of this network namespace.
+    # The one of this network namespace.
     _call('mount', '-t', 'sysfs', 'sysfs', '/sys')
     _call('mount', '-t', 'tmpfs', '-o', 'mode=755,size=64m', 'tmpfs', str(_RUN))
     _TEMPORARY.mkdir(mode=0o1777)

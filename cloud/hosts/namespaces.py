@@ -72,7 +72,7 @@ class Machine:
             _wait('some of its processes do not stop',
                   lambda: 'frozen 1' in self._events() and not self._gather(pid))
         else:
-            # One that was started meanwhile is found the next time.
+            # A process that was started meanwhile is found in the next round.
             _wait('some of its processes do not stop', lambda: not _signal(
                 [one for one in members(pid) if _state(one) != 'T'], signal.SIGSTOP))
 

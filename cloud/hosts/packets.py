@@ -31,7 +31,7 @@ def capture(argv: Sequence[str], file: pathlib.Path) -> Iterator[None]:
             _await_listening(process)
             yield
         finally:
-            # The program may be the child of one that brought it into its namespaces.
+            # The program may be the child of one that entered the namespaces for it.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGINT)
             process.stderr.read()

@@ -21,9 +21,9 @@ DATABASE_FILE = 'conf.db'
 DATABASE_SOCKET = pathlib.Path('/run/openvswitch/db.sock')
 LIBVIRT_SOCKET = pathlib.Path('/run/libvirt/libvirt-sock')
 
-# To a file that supervisord keeps, and nowhere else.
+# Log to the file that supervisord keeps, and nowhere else.
 _OVS_LOG = ['-vconsole:info', '-vsyslog:off', '-vfile:off']
-# Seconds from TERM to KILL: some take their time, and nothing here needs it.
+# Seconds from TERM to KILL: some services end slowly without a need.
 _STOP = 8
 
 

@@ -30,7 +30,7 @@ def main() -> None:
     before: set[str] = set()
     while True:
         down = _down()
-        # Twice: the sentinel takes a device down right before it ends its guest.
+        # Require two looks: the sentinel takes a device down right before it ends its guest.
         for name in down & before:
             subprocess.run(['ip', 'link', 'set', name, 'up'], check=False)
             print(f'{name} was down', flush=True)

@@ -42,7 +42,7 @@ def prepare(files: layout.Layout, settings: layout.Settings,
     files.broker.mkdir(exist_ok=True)
     private.write(files.broker_conf, _CONF.format(
         host=settings.host, port=settings.broker_port, definitions=files.broker_definitions))
-    # The hash is salted, so it is another one each time: the first is kept.
+    # The hash is salted and differs each time: keep the first one.
     if not files.broker_definitions.exists():
         private.write(files.broker_definitions,
                       json.dumps(_definitions(passwords['rabbitmq']), indent=1))
@@ -58,7 +58,7 @@ def _definitions(password: str) -> dict[str, object]:
         'vhosts': [{'name': '/'}],
         'permissions': [{'user': _USER, 'vhost': '/', 'configure': '.*', 'write': '.*',
                          'read': '.*'}],
-        # Nobody may be there to read them, and memory is limited.
+        # A queue may have no consumer, and memory is limited.
         'policies': [{'vhost': '/', 'name': 'notifications', 'apply-to': 'queues', 'priority': 0,
                       'pattern': r'^(versioned_)?notifications\.',
                       'definition': {'max-length': _MAX_NOTIFICATIONS}}],

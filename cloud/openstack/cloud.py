@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """An OpenStack on one machine: real services that are out of reach of other machines."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent import futures
 import contextlib
 import dataclasses
 import functools
-from importlib import metadata
 import itertools
 import pathlib
 from typing import Any
@@ -21,17 +20,13 @@ from cloud import hosts as compute_hosts
 from cloud import processes
 from cloud import shares
 from cloud.hosts import services as hosts_services
-from cloud.openstack import accounts
 from cloud.openstack import broker
 from cloud.openstack import cinder
 from cloud.openstack import compute
 from cloud.openstack import contents
 from cloud.openstack import credentials
-from cloud.openstack import database
 from cloud.openstack import engine
-from cloud.openstack import etcd
 from cloud.openstack import files as private
-from cloud.openstack import glance
 from cloud.openstack import keystone
 from cloud.openstack import layout
 from cloud.openstack import nova
@@ -39,11 +34,9 @@ from cloud.openstack import probes
 from cloud.openstack import readiness
 from cloud.openstack import reported
 from cloud.openstack import services
-from cloud.openstack import storage
+from cloud.openstack import start
 
 _READY_TIMEOUT = 240.0
-# The distributions whose names differ from those of the services in them.
-_DISTRIBUTIONS = {'placement': 'openstack-placement'}
 
 
 class Cloud:
@@ -152,28 +145,30 @@ class Cloud:
         self.files.root.mkdir(parents=True, exist_ok=True)
         with directory.locked(self.files.lock):
             self._prepare()
+            starts = start.Start(self.files, self.settings, self._passwords, self.ceph,
+                                 self._own, self._supervisor, self.session)
             with futures.ThreadPoolExecutor(max_workers=16) as pool:
                 tasks = functools.partial(self._submit, pool, progress)
-                store = tasks(self._start_storage)
-                queues = tasks(self._start_broker)
-                board = tasks(self._start_etcd)
-                self._start_database(progress)
-                tables = tasks(self._prepare_cinder)
-                identity = tasks(self._start_keystone)
-                others = [tasks(functools.partial(self._start_compute, name, [queues, identity]))
+                store = tasks(starts.storage)
+                queues = tasks(starts.broker)
+                board = tasks(starts.etcd)
+                starts.database(progress)
+                tables = tasks(starts.cinder_tables)
+                identity = tasks(starts.keystone)
+                others = [tasks(functools.partial(starts.compute, name, [queues, identity]))
                           for name in compute.TABLES if self.settings.hosts]
                 if self.settings.engine_numbers:
-                    others.append(tasks(functools.partial(self._start_engines,
+                    others.append(tasks(functools.partial(starts.engines,
                                                           [queues, identity, board])))
-                _all([tables, queues])
+                start.wait([tables, queues])
                 progress('starting Cinder')
-                self._start(services.CINDER_API, services.CINDER_SCHEDULER)
+                starts.programs(services.CINDER_API, services.CINDER_SCHEDULER)
                 store.result()
-                self._start(*self._volume_services)
-                _all([identity, *others])
+                starts.programs(*self._volume_services)
+                start.wait([identity, *others])
                 if self.settings.hosts:
                     readiness.wait(self._readiness.silent, _READY_TIMEOUT)
-                    seeds = tasks(self._seed)
+                    seeds = tasks(starts.seed)
                     self.hosts.up(progress)
                     seeds.result()
             progress('waiting for all services')
@@ -298,7 +293,7 @@ class Cloud:
     def _prepare(self) -> None:
         """Save the settings, and make supervisord read its configuration."""
         if not self.files.settings.exists():
-            # Also where the services listen elsewhere: a wildcard is found here, too.
+            # Check the loopback even if the services listen elsewhere: this finds a wildcard, too.
             directory.check_ports(
                 layout.LOOPBACK, self.settings.ports, 'choose another base port '
                 f'({layout.PORTS} ports from it on, and as many of Ceph, are used)')
@@ -332,95 +327,6 @@ class Cloud:
                 task: Callable[[commands.Progress], None]) -> 'futures.Future[None]':
         return pool.submit(task, progress)
 
-    def _start(self, *names: str) -> None:
-        for name in names:
-            self._supervisor.start_daemon(name, wait=False)
-
-    def _start_storage(self, progress: commands.Progress) -> None:
-        self.ceph.up(lambda line: progress(f'ceph: {line}'))
-        storage.provision(self.ceph, self._own)
-        if self.settings.hosts:
-            storage.provision_images(self.ceph, self._own, glance.ceph_conf(self.files))
-        progress('ceph is up')
-
-    def _start_broker(self, progress: commands.Progress) -> None:
-        progress('starting RabbitMQ')
-        self._start(services.PORT_MAPPER, services.BROKER)
-        broker.wait(self.settings, self._passwords, self._supervisor.log_of(services.BROKER))
-        progress('RabbitMQ is up')
-
-    def _start_etcd(self, progress: commands.Progress) -> None:
-        if self.settings.engine_numbers:
-            progress('starting etcd')
-            self._start(services.ETCD)
-            etcd.wait(self.settings, self._supervisor.log_of(services.ETCD))
-
-    def _start_database(self, progress: commands.Progress) -> None:
-        progress('starting MariaDB')
-        database.prepare(self.files, self.settings)
-        self._start(services.DATABASE)
-        database.wait(self.files, self._supervisor.log_of(services.DATABASE))
-        database.create(self.files, self.settings, self._passwords, [
-            name for name in database.services(self.settings)
-            if not self.files.done(name).exists()])
-
-    def _prepare_cinder(self, progress: commands.Progress) -> None:
-        if self._new('cinder'):
-            progress("making Cinder's tables")
-            cinder.prepare(self.files)
-            self._note('cinder')
-
-    def _start_compute(self, name: str, needed: Sequence['futures.Future[None]'],
-                       progress: commands.Progress) -> None:
-        """Make the tables of one of the services around compute hosts, and start it.
-
-        :param needed: services to wait for, the catalogue among them: Nova caches what it lacks
-        """
-        prepare, programs = compute.TABLES[name]
-        if self._new(name):
-            progress(f"making {name.capitalize()}'s tables")
-            prepare(self.files)
-            self._note(name)
-        _all(needed)
-        progress(f'starting {name.capitalize()}')
-        self._start(*programs)
-
-    def _start_engines(self, needed: Sequence['futures.Future[None]'],
-                       progress: commands.Progress) -> None:
-        """Make the engines' tables, or bring them up to date, and start them.
-
-        :param needed: what they need
-        """
-        progress("making the engine's tables")
-        engine.prepare(self.files)
-        self._note(accounts.ENGINE)
-        _all(needed)
-        progress('starting the engine')
-        self._start(*services.engines(self.settings))
-
-    def _seed(self, progress: commands.Progress) -> None:
-        compute.seed(self.session(), progress)
-
-    def _start_keystone(self, progress: commands.Progress) -> None:
-        if self._new('keystone'):
-            progress("making Keystone's tables and keys")
-            keystone.prepare(self.files)
-            keystone.bootstrap(self.files, self.settings, self._passwords)
-            self._note('keystone')
-        progress('starting Keystone')
-        self._start(services.KEYSTONE)
-        keystone.wait(self.session(), self._supervisor.log_of(services.KEYSTONE))
-        keystone.Seed(self.session(), self.settings, self._passwords).run()
-        progress('Keystone is up')
-
-    def _new(self, service: str) -> bool:
-        """Whether a service's tables are missing, or are those of another release."""
-        marker = self.files.done(service)
-        return not marker.exists() or marker.read_text() != _version(service)
-
-    def _note(self, service: str) -> None:
-        private.write(self.files.done(service), _version(service))
-
     def _ceph_check(self) -> probes.Check:
         log = self.ceph.files.log
         try:
@@ -434,7 +340,7 @@ class Cloud:
     def _stop(self, progress: commands.Progress) -> None:
         names = self.programs
         clients = names.index(services.KEYSTONE)
-        # Without passwords nothing has ever been started.
+        # Without passwords, no service was ever started.
         hosts = self.hosts if self.settings.hosts and self.files.passwords.exists() else None
         if hosts:
             hosts.down(progress)
@@ -448,12 +354,3 @@ class Cloud:
             store.result()
         if hosts:
             hosts.networks_down()
-
-
-def _version(service: str) -> str:
-    return metadata.version(_DISTRIBUTIONS.get(service, service))
-
-
-def _all(tasks: Iterable['futures.Future[None]']) -> None:
-    for task in tasks:
-        task.result()

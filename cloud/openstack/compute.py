@@ -17,7 +17,7 @@ from cloud.openstack import placement
 from cloud.openstack import reported
 from cloud.openstack import services
 
-# How the tables of each service are made, and what runs with them.
+# For each service, the function that makes its tables and the programs that use them.
 TABLES: Mapping[str, tuple[Callable[[layout.Layout], None], tuple[str, ...]]] = {
     'neutron': (neutron.prepare, services.NEUTRON),
     'nova': (nova.prepare, services.NOVA),

@@ -109,7 +109,7 @@ def create(files: layout.Layout, settings: layout.Settings, passwords: Mapping[s
     known = services(settings)
     with _connect(files) as connection, connection.cursor() as cursor:
         for service in unfinished:
-            # The program that makes the tables may have outlived who started it.
+            # The program that makes the tables may have outlived its parent.
             cursor.execute('SELECT id FROM information_schema.processlist WHERE user = %s',
                            (service,))
             for (session,) in cursor.fetchall():

@@ -23,7 +23,7 @@ CEPH_USER = 'glance'
 _STORE = 'rbd'
 _TIMEOUT = 20.0
 _UPLOAD_TIMEOUT = 600.0
-# A property of an image: what it was made from.
+# Property of an image that names its source.
 _VERSION = 'specreds_version'
 
 
@@ -53,7 +53,7 @@ def conf(files: layout.Layout, settings: layout.Settings,
         'glance_store': {'default_backend': _STORE},
         _STORE: {'rbd_store_pool': POOL, 'rbd_store_user': CEPH_USER,
                  'rbd_store_ceph_conf': ceph_conf(files),
-                 # A hole in the file becomes one in the image.
+                 # A hole in the file becomes a hole in the image.
                  'rbd_thin_provisioning': 'true'},
         'os_glance_staging_store': {'filesystem_store_datadir': state / 'staging'},
         'os_glance_tasks_store': {'filesystem_store_datadir': state / 'tasks'},
