@@ -7,7 +7,7 @@ from typing import Any
 from oslo_log import log as logging
 import testtools
 
-from specreds_nova.engine.flows import tasks
+from specreds_nova.engine.recovery import sequence
 from specreds_nova.tests.simulation import ends
 from specreds_nova.tests.simulation import story
 
@@ -25,7 +25,7 @@ class StoryTest(testtools.TestCase):
             logger.setLevel(100)
 
     def play(self, name: str, seed: int, faults: ends.Faults | None = None,
-             attempt: Callable[..., Any] = tasks.attempt, *,
+             attempt: Callable[..., Any] = sequence.attempt, *,
              any_outcome: bool = False) -> story.Ending:
         """Play a story, and assert that nothing is wrong at its end.
 

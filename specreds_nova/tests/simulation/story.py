@@ -9,8 +9,8 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from specreds_nova.engine import model
-from specreds_nova.engine.flows import tasks
 from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import sequence
 from specreds_nova.tests.simulation import cloud as clouds
 from specreds_nova.tests.simulation import ends
 from specreds_nova.tests.simulation import engines
@@ -58,7 +58,7 @@ class Story:
     """
 
     def __init__(self, script: Mapping[str, Any], seed: int, faults: ends.Faults | None = None,
-                 attempt: Callable[[runs.Run], object] = tasks.attempt) -> None:
+                 attempt: Callable[[runs.Run], object] = sequence.attempt) -> None:
         self._script = script
         self._attempt = attempt
         self._hub = hubs.Hub(seed)
