@@ -3,14 +3,14 @@
 
 from collections.abc import Iterable
 
-from specreds_nova import deployment
+from specreds_cinder import capabilities
 
 ADMIN = {'mon': 'allow *', 'mgr': 'allow *', 'osd': 'allow *'}
 MON = {'mon': 'allow *'}
 MGR = {'mon': 'allow profile mgr', 'osd': 'allow *'}
 OSD = {'mon': 'allow profile osd', 'mgr': 'allow profile osd', 'osd': 'allow *'}
 
-CINDER_MON = deployment.CEPH_MON_CAPS
+CINDER_MON = capabilities.MON
 
 
 def cinder(pools: Iterable[str], images: Iterable[str] = ()) -> dict[str, str]:

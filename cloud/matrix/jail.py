@@ -10,9 +10,9 @@ from cloud import commands
 
 _ENTER = pathlib.Path(__file__).with_name('enter.sh')
 # What of this process's environment is about how registries are reached, or is for ./run.
-_PASSED_ON = ('http_proxy', 'https_proxy', 'no_proxy', 'PIP_CERT', 'PIP_DEFAULT_TIMEOUT',
-              'PIP_EXTRA_INDEX_URL', 'PIP_INDEX_URL', 'REQUESTS_CA_BUNDLE', 'SSL_CERT_FILE',
-              'SPECREDS_TEST_PORT', 'TERM')
+_REGISTRIES = ('http_proxy', 'https_proxy', 'no_proxy', 'PIP_CERT', 'PIP_DEFAULT_TIMEOUT',
+               'PIP_EXTRA_INDEX_URL', 'PIP_INDEX_URL', 'REQUESTS_CA_BUNDLE', 'SSL_CERT_FILE')
+_PASSED_ON = (*_REGISTRIES, 'SPECREDS_TEST_PORT', 'TERM')
 
 
 def _command(root: pathlib.Path, argv: Sequence[str]) -> list[str]:
@@ -20,6 +20,14 @@ def _command(root: pathlib.Path, argv: Sequence[str]) -> list[str]:
     # with which all others die.
     return ['setpriv', '--pdeathsig', 'KILL', 'unshare', '--mount', '--ipc', '--pid', '--fork',
             '--kill-child', '--mount-proc', str(_ENTER), str(root), *argv]
+
+
+def registries(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the part of an environment by which registries are reached.
+
+    :param given: this process's
+    """
+    return {name: given[name] for name in _REGISTRIES if name in given}
 
 
 def environment(given: Mapping[str, str]) -> dict[str, str]:

@@ -21,13 +21,15 @@ class Root:
     """The root of one platform.
 
     :param directory: of all platforms
+    :param cache: directory of the tarballs, by default one in that directory
     """
 
-    def __init__(self, directory: pathlib.Path, platform: platforms.Platform) -> None:
+    def __init__(self, directory: pathlib.Path, platform: platforms.Platform,
+                 cache: pathlib.Path | None = None) -> None:
         self.platform = platform
         base = directory.absolute()
         self.path = base / 'roots' / platform.name
-        self.tarball = base / 'cache' / f'{platform.name}.tar.gz'
+        self.tarball = (cache or base / 'cache').absolute() / f'{platform.name}.tar.gz'
         self.logs = base / 'logs' / platform.name
         self.result = base / 'results' / f'{platform.name}.json'
         self._unfinished = self.path.with_suffix('.new')
@@ -49,7 +51,7 @@ class Root:
         :raises CloudError: this is not root, or the packages cannot be had
         """
         if os.geteuid():
-            raise commands.CloudError('./run matrix needs root: it changes roots and mounts')
+            raise commands.CloudError('this needs root: it changes roots and mounts')
         for directory in (self.path.parent, self.tarball.parent, self.logs, self.result.parent):
             directory.mkdir(parents=True, exist_ok=True)
         if self.exists:

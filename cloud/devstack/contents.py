@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The container's root: packages, configuration, and stand-ins."""
+
+import os
+import pathlib
+import shutil
+
+from cloud import commands
+from cloud.devstack import layout
+from cloud.matrix import jail
+
+# Of a machine that DevStack expects; uuidgen is called by devstack-plugin-ceph's settings.
+PACKAGES = (
+    'acl', 'curl', 'dbus', 'iptables', 'iputils-ping', 'kmod', 'less', 'locales', 'lsb-release',
+    'netbase', 'python3-dev', 'sudo', 'systemd', 'systemd-sysv', 'uuid-runtime', 'wget')
+_STAND_INS = pathlib.Path(__file__).with_name('files')
+# Programs of which the container has stand-ins: devstack-plugin-ceph runs Ceph from a container
+# image, and that cannot be done in this container.
+_LINKS = {'usr/local/bin/curl': 'curl', 'usr/sbin/podman': 'podman'}
+_FILES = {
+    # libvirt makes no cgroups, device nodes or profiles in a container.
+    'etc/libvirt/qemu.conf':
+        'security_driver = "none"\ncgroup_controllers = [ ]\nnamespaces = [ ]\n',
+    # DevStack restarts the daemon, which does not start without iSCSI in the kernel.
+    'etc/systemd/system/iscsid.service.d/no-kernel.conf':
+        '[Service]\nType=oneshot\nRemainAfterExit=yes\nPIDFile=\nExecStart=\n'
+        'ExecStart=/bin/true\n',
+    # Open vSwitch's userspace datapath and QEMU need it.
+    'etc/tmpfiles.d/specreds-devstack.conf':
+        'd /dev/net 0755 root root\nc /dev/net/tun 0666 root root - 10:200\n',
+    'etc/hostname': 'devstack\n',
+    # The repositories are root's, and DevStack's user clones them.
+    'etc/gitconfig': '[safe]\n\tdirectory = *\n',
+}
+
+
+def fill(files: layout.Layout, host: str, progress: commands.Progress) -> None:
+    """Install and write all that the container needs before its first start.
+
+    :param host: its address
+    :raises CloudError: packages cannot be had
+    """
+    root = files.root.path
+    if not (root / 'sbin/init').exists():
+        progress('installing systemd and other packages in the root')
+        log = files.logs / 'packages.log'
+        for argv in (['apt-get', '-q', 'update'],
+                     ['apt-get', '-q', '-y', 'install', '--no-install-recommends', *PACKAGES]):
+            if jail.run(root, argv, log):
+                raise commands.CloudError(f'{" ".join(argv[:4])} failed: see {log}')
+    for name, text in _FILES.items():
+        write(root / name, text)
+    write(root / 'etc/hosts', hosts(pathlib.Path('/etc/hosts').read_text(), host))
+    write(root / 'etc/environment', environment())
+    shutil.copytree(_STAND_INS, files.inside(layout.STAND_INS), dirs_exist_ok=True)
+    for name, stand_in in _LINKS.items():
+        path = root / name
+        path.unlink(missing_ok=True)
+        path.symlink_to(layout.STAND_INS / stand_in)
+
+
+def hosts(machine: str, host: str) -> str:
+    """Return the container's ``/etc/hosts``: this machine's, and the container itself."""
+    return f'{machine.rstrip()}\n{host} devstack\n'
+
+
+def environment() -> str:
+    """Return ``/etc/environment``, by which DevStack's user reaches registries as this one."""
+    return ''.join(f'{name}={value}\n' for name, value in sorted(
+        jail.registries(os.environ).items()))
+
+
+def write(path: pathlib.Path, text: str) -> None:
+    """Write a file, and make its directory."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
