@@ -85,7 +85,7 @@ class Stack:
                        if name in os.environ}
         # DevStack's functions are not meant for a path that begins with a virtual environment.
         done = subprocess.run(
-            ['bash', str(HERE / 'stack.sh'), str(self.root), _devstack(), *phases],
+            ['bash', str(self._script(phases)), str(self.root), _devstack(), *phases],
             env={**environment, 'PATH': '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:'
                  '/sbin:/bin'},
             cwd=self.root, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -93,6 +93,13 @@ class Stack:
         if done.returncode:
             raise Failed(done.stdout)
         return done.stdout
+
+    def _script(self, phases: Sequence[str]) -> pathlib.Path:
+        """Return the script, by the name that DevStack's own script for the phases has."""
+        script = self.root / ('stack.sh' if phases[0] in STACK else f'{phases[0]}.sh')
+        if not script.exists():
+            script.symlink_to(HERE / 'stack.sh')
+        return script
 
     @property
     def calls(self) -> list[list[str]]:

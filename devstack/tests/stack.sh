@@ -60,6 +60,7 @@ NOVA_CPU_CONF=$ROOT/etc/nova/nova-cpu.conf
 NOVA_STATE_PATH=$DATA_DIR/nova
 NOVA_BIN_DIR=/opt/stack/data/venv/bin
 TEMPEST_CONFIG=$ROOT/etc/tempest.conf
+echo "phase: source" >>"$ROOT/record"
 run_phase source
 
 # configure_others - What DevStack, and its plug-in for Ceph, have written before

@@ -93,6 +93,23 @@ class AllInOneTest(_Base):
 
 class UnstackTest(_Base):
 
+    def stops(self, node: stack.Stack, phase: str) -> list[str]:
+        return [call[-1] for call in self.between(node, phase)
+                if call[:2] == ['systemctl', 'stop']]
+
+    def test_engine_and_sentinel_stop_before_any_plug_in_is_unstacked(self) -> None:
+        node = self.make()
+        node.run(*stack.STACK)
+        self.assertEqual([], self.stops(node, 'source'))
+        node.run('unstack')
+        self.assertEqual(['devstack@specreds-engine.service',
+                          'devstack@specreds-sentinel.service'], self.stops(node, 'source'))
+
+    def test_compute_node_has_only_a_sentinel_to_stop(self) -> None:
+        node = self.make(ENABLED_SERVICES=_COMPUTE, REMOTE_CEPH='True')
+        node.run('unstack')
+        self.assertEqual(['devstack@specreds-sentinel.service'], self.stops(node, 'source'))
+
     def test_only_boxes_are_removed(self) -> None:
         node = self.make()
         node.run('unstack')
