@@ -3,12 +3,14 @@
 
 The development cloud imports it. Others, such as the DevStack plug-in, read what ``python -m
 specreds_nova.deployment KIND [NAME=VALUE…]`` prints: a line for each option, with its section,
-its name and its values, and tabs between them. It needs no other package.
+its name and its values, and tabs between them. It needs no package but those of this project.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 import inspect
 import sys
+
+from specreds_cinder import capabilities
 
 # A list is an option that is given several times.
 Value = str | Sequence[str]
@@ -24,14 +26,6 @@ ROLES = ('admin', 'service')
 # What a back end has before, and with SpecREDS.
 PLAIN_VOLUME_DRIVER = 'cinder.volume.drivers.rbd.RBDDriver'
 VOLUME_DRIVER = 'specreds_cinder.driver.SuperRBDDriver'
-
-# `profile rbd` lets a client read the maps (so the list of the blocklist, and the pools' settings)
-# and add entries of the form address/nonce to the blocklist. It does not let it take an entry
-# away, which ending a superposition without a promotion needs: the second grant allows that.
-# Nonce 0 is left out, because `address:0/0` is how Ceph spells a whole host: a host that an
-# administrator fenced stays fenced.
-CEPH_MON_CAPS = ('profile rbd, allow command "osd blocklist" with blocklistop=rm '
-                 'addr regex "^[^/]+/[1-9][0-9]*$"')
 
 _CINDER: Conf = {
     'DEFAULT': {
@@ -96,7 +90,7 @@ def facts() -> Conf:
     """Give what is in no file: of Keystone, of Ceph, and how Cinder is told apart without it."""
     return {'facts': {'service_type': SERVICE_TYPE, 'service_name': SERVICE_NAME, 'user': USER,
                       'roles': ROLES, 'plain_volume_driver': PLAIN_VOLUME_DRIVER,
-                      'ceph_mon_caps': CEPH_MON_CAPS}}
+                      'ceph_mon_caps': capabilities.MON}}
 
 
 _KINDS: Mapping[str, Callable[..., Conf]] = {

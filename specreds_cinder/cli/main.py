@@ -12,6 +12,7 @@ from cliff import app
 from cliff import commandmanager
 
 from specreds_cinder import superposition as sp
+from specreds_cinder.cli import capabilities
 from specreds_cinder.cli import collapsing
 from specreds_cinder.cli import reading
 from specreds_cinder.cli import superposing
@@ -35,6 +36,7 @@ _COMMANDS: dict[str, Any] = {
     'merge': collapsing.Merge,
     'resume': collapsing.Resume,
     'renew': collapsing.Renew,
+    'caps': capabilities.Caps,
 }
 
 

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``caps``: print the command that completes a user's capabilities."""
+
+import argparse
+from typing import Any
+
+from specreds_cinder import capabilities
+from specreds_cinder import superposition as sp
+from specreds_cinder.cli import base
+
+
+class Caps(base.SuperCommand):
+    """Print the "ceph auth caps" command that gives a user what superpositions need.
+
+    "ceph auth caps" replaces all capabilities of a user. The command that is printed repeats those
+    that the user has, and adds those that are missing; nothing is changed in Ceph. Reading
+    capabilities takes those of an administrator: --user admin.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the user and the pools."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument('entity', metavar='USER', nargs='?', default='client.cinder',
+                            help='user with its type (default: %(default)s)')
+        parser.add_argument('--pool', action='append', default=[], dest='pools',
+                            help='pool of volumes that the user has to reach; may be repeated '
+                                 '(default: the pools that the user reaches)')
+        return parser
+
+    def take_action(self, parsed_args: Any) -> None:
+        """Print the command."""
+        entity = parsed_args.entity
+        # The answer has the user's key as well, which is not shown.
+        answer = self.cluster.mon({'prefix': 'auth get', 'entity': entity})
+        if not answer:
+            raise sp.ClusterError(f'auth get: Ceph has no user {entity}')
+        caps = answer[0]['caps']
+        completed = capabilities.complete(caps, parsed_args.pools)
+        if not completed.get('osd'):
+            raise sp.InvalidInput(f'{entity} has no capabilities for osd: name a pool with --pool')
+        if completed == caps:
+            self.app.stderr.write(f'{entity} has all capabilities that superpositions need\n')
+            return
+        self.app.stdout.write(f'{capabilities.command(entity, completed)}\n')
