@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests on a cloud with compute hosts, which ``./run test`` brings up.
 
-Whatever imports Nova would patch the whole process for eventlet, unless it is told not to, which
-has to be before anything else is imported.
+Nova patches the whole process for eventlet when it is imported, unless the environment forbids it,
+which has to happen before any other import.
 """
 
 import os

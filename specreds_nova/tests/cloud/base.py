@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests on a cloud with compute hosts share: servers, recoveries, and who uses them."""
+"""Base class of the tests on a cloud with compute hosts: its servers, recoveries and clients."""
 
 from collections.abc import Callable, Mapping
 import functools
@@ -20,7 +20,7 @@ from cloud.hosts import services
 from cloud.openstack import cloud as clouds
 
 _ENVIRONMENT = 'SPECREDS_TEST_CLOUD'
-# The hosts of a cloud by the parts that they play.
+# The hosts of the cloud by their roles.
 PRIMARY = 'cn1'
 BACKUP = 'cn2'
 OTHER = 'cn3'
@@ -29,8 +29,7 @@ OTHER = 'cn3'
 class NovaTestCase(testtools.TestCase):
     """A test on the cloud that `./run test` has brought up.
 
-    What a test makes with the methods below is taken away when it ends, and every host is made
-    to run again as it should.
+    The end of a test removes whatever its methods have created, and brings every host up again.
     """
 
     def setUp(self) -> None:
@@ -47,25 +46,25 @@ class NovaTestCase(testtools.TestCase):
     # Hosts
 
     def host(self, name: str) -> one_host.Host:
-        """A host of the cloud."""
+        """Return a host of the cloud."""
         return self.cloud.host(name)
 
     def mend(self) -> None:
-        """Let every host run, connected, with all its services, and known to be up."""
-        astray = set()
+        """Bring every host up: running, connected, with all its services, and up for Nova."""
+        disconnected = set()
         for host in self.cloud.hosts:
             if host.state == one_host.HUNG:
                 host.resume()
-            # It takes a minute or more to find out by itself that its broker is back.
+            # A nova-compute takes a minute or more to notice that its broker is reachable again.
             if host.cuts or self.drill.forced_down(host.name):
-                astray.add(host.name)
+                disconnected.add(host.name)
             host.heal()
         for host in self.cloud.hosts:
-            if services.COMPUTE not in host.boot() and host.name in astray:
+            if services.COMPUTE not in host.boot() and host.name in disconnected:
                 host.restart(services.COMPUTE)
         for host in self.cloud.hosts:
             self.drill.bring_up(host.name)
-            # Without it no server gets its network there, whoever has booted the host.
+            # No server gets its network on a host without this agent.
             self.wait(f'the network agent of {host.name} to be up',
                       functools.partial(self.drill.networked, host.name))
 
@@ -78,7 +77,8 @@ class NovaTestCase(testtools.TestCase):
         server_id = self.drill.boot_later(f'test-{uuid.uuid4().hex[:8]}', host, image=image,
                                           metadata=ready, **more)
         self.addCleanup(self.drill.delete, server_id)
-        # First, or else Nova deletes a server of a host that is down without its host.
+        # Runs before the deletion: Nova would delete a server of a host that is down in its
+        # database only.
         self.addCleanup(self.mend)
         server = self.drill.active(server_id)
         self.wait_answer(server)
@@ -88,18 +88,18 @@ class NovaTestCase(testtools.TestCase):
         """Wait until a server's guest is on the network."""
         self.wait(f'{server.name} to answer', lambda: self.cloud.tenant.answers(server.address))
 
-    def who(self, server: drills.Server) -> str:
-        """Which boot of a server's guest answers: each has a name of its own."""
+    def guest_name(self, server: drills.Server) -> str:
+        """Return the name of the guest that answers; each boot of a guest has a new one."""
         self.wait_answer(server)
         return self.get(server, '/who')
 
     def heartbeat(self, server: drills.Server, seconds: float) -> dict[str, Any]:
-        """Let a server's guest write to its disk every so many seconds, 0 for never."""
+        """Let a server's guest write to its disk at an interval; 0 stops that."""
         answer: dict[str, Any] = json.loads(self.get(server, f'/cgi-bin/heartbeat?{seconds:g}'))
         return answer
 
     def get(self, server: drills.Server, path: str) -> str:
-        """Ask a server's guest over HTTP, as a tenant."""
+        """Return what a server's guest answers to a tenant over HTTP."""
         return self.cloud.tenant.run(
             ['curl', '-sS', '--max-time', '10', f'http://{server.address}{path}']).strip()
 
@@ -116,13 +116,13 @@ class NovaTestCase(testtools.TestCase):
         return recovery
 
     def end(self, recovery: drills.Recovery) -> None:
-        """Drop a recovery that has not been decided for; nothing happens to another."""
+        """Drop a recovery, unless it has been decided."""
         if self.drill.state(recovery) in ('superposed', 'collapsing'):
             self.mend()
             self.drill.abort(recovery)
 
     def assertNothingLeft(self, recovery: drills.Recovery) -> None:
-        """See that a backup that was removed has left nothing on its host, and nowhere else."""
+        """Assert that a removed backup has left nothing on its host or in a service."""
         server = recovery.server
         host = self.host(recovery.host)
         self.assertIsNone(self.drill.pid(server, recovery.host))
@@ -134,7 +134,7 @@ class NovaTestCase(testtools.TestCase):
         self.assertEqual([server.host], self.drill.bindings(server))
 
     def leftovers(self, recovery: drills.Recovery) -> list[str]:
-        """What there is of a recovery's box, devices and files on its host."""
+        """Return the devices, bridges, namespaces and files of a recovery on its host."""
         host = self.host(recovery.host)
         ports = [port[:11] for port in self.drill.ports(recovery.server)]
         devices = host.run(['ip', '-o', 'link']).splitlines()
@@ -147,15 +147,15 @@ class NovaTestCase(testtools.TestCase):
 
     # Others
 
-    def wait(self, what: str, found: Callable[[], Any], seconds: float = 120.0) -> Any:
-        """Wait until something is found, and give it."""
+    def wait(self, what: str, probe: Callable[[], Any], seconds: float = 120.0) -> Any:
+        """Wait until a function returns a true value, and return the value."""
         try:
-            return self.drill.wait(what, found, seconds)
-        except commands.CloudError as error:
-            self.fail(str(error))
+            return self.drill.wait(what, probe, seconds)
+        except commands.CloudError as exc:
+            self.fail(str(exc))
 
     def scratch(self) -> pathlib.Path:
-        """A directory of the test's own."""
+        """Return a directory that is removed after the test."""
         scratch = tempfile.TemporaryDirectory(prefix='specreds-')
         self.addCleanup(scratch.cleanup)
         return pathlib.Path(scratch.name)
@@ -164,8 +164,8 @@ class NovaTestCase(testtools.TestCase):
 class Client(users.Postgres):
     """A tenant's client of a PostgreSQL server, which writes and reads all the time.
 
-    :param case: the test that it belongs to
-    :param server: one of image g2
+    :param case: the test that uses the client
+    :param server: a server of image g2
     """
 
     def __init__(self, case: NovaTestCase, server: drills.Server) -> None:
@@ -173,7 +173,7 @@ class Client(users.Postgres):
         self._case = case
 
     def start(self, *options: str) -> None:
-        """Begin; it ends with the test."""
+        """Start the client, which ends with the test."""
         super().start(*options)
         self._case.addCleanup(self.stop)
 
@@ -183,6 +183,6 @@ class Client(users.Postgres):
         self._case.wait('acknowledged transactions', lambda: self.acknowledged() >= wanted)
 
     def assert_nothing_lost(self) -> None:
-        """See that everything that was ever acknowledged is there, as it was written."""
-        found = self.verify()
-        self._case.assertEqual(([], []), (found['missing'], found['wrong']))
+        """Assert that every acknowledged transaction is there, as it was written."""
+        result = self.verify()
+        self._case.assertEqual(([], []), (result['missing'], result['wrong']))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers that run on what was promoted, and how far the merge of one is."""
+"""Base class of the tests of promoted, adopted and merged servers."""
 
 from collections.abc import Iterator
 import contextlib
@@ -20,22 +20,22 @@ from specreds_nova.virt import durable
 from specreds_nova.virt import switching
 
 _MIB = 1 << 20
-# Beyond what the guests' file systems use.
+# Beyond the part of the disk that the guests' file systems use.
 _OFFSET = 1536 * _MIB
 _PATTERN = '0x5a'
 
 
 class LifeTestCase(base.NovaTestCase):
-    """A server whose backup was promoted."""
+    """A test with servers whose backup was promoted."""
 
     def promoted(self, *, fill: int = 0, server: drills.Server | None = None
                  ) -> drills.Recovery:
-        """Let a server's backup be promoted, and not adopted yet.
+        """Promote the backup of a server, without an adoption.
 
-        :param fill: MiB that its backup writes, beside what the guest does
+        :param fill: MiB to write to the backup's disk beside the writes of the guest
         """
         server = server or self.boot(metadata={'specreds:ready': 'delay:1'})
-        # What becomes of its host is not what counts here, only that the primary does not write.
+        # Instead of an accident of its host: the primary only must not write.
         self.host(server.host).virsh('suspend', server.id)
         recovery = self.begin(server)
         if fill:
@@ -45,31 +45,31 @@ class LifeTestCase(base.NovaTestCase):
 
     def adopted(self, *, fill: int = 0, server: drills.Server | None = None
                 ) -> drills.Recovery:
-        """Let a server's backup become the server. The rest of its life is the test's."""
+        """Promote the backup of a server and let Nova adopt it."""
         recovery = self.promoted(fill=fill, server=server)
         self.drill.adopt(recovery)
         return recovery
 
-    def see_abort(self) -> None:
-        """See that of a backup that is dropped nothing remains, and its primary goes on."""
+    def check_abort(self) -> None:
+        """Assert that a dropped backup leaves nothing behind, and that its primary still runs."""
         server = self.boot()
-        name = self.who(server)
+        name = self.guest_name(server)
         recovery = self.begin(server)
         self.drill.abort(recovery)
         self.assertNothingLeft(recovery)
-        self.assertEqual(name, self.who(server))
+        self.assertEqual(name, self.guest_name(server))
 
-    def see_promotion(self) -> None:
-        """See that the backup of a server whose host has died becomes the server, to the end."""
+    def check_promotion(self) -> None:
+        """Assert that a backup is promoted, adopted and merged after the death of the host."""
         server = self.boot()
-        name = self.who(server)
+        name = self.guest_name(server)
         self.host(base.PRIMARY).kill()
         recovery = self.begin(server)
         self.drill.promote(recovery)
         adopted = self.drill.adopt(recovery)
         pid = self.drill.pid(adopted, base.BACKUP)
         self.assertIsNotNone(pid)
-        self.assertNotEqual(name, self.who(adopted))
+        self.assertNotEqual(name, self.guest_name(adopted))
         self.drill.merged(recovery)
         self.assertEqual(pid, self.drill.pid(adopted, base.BACKUP))
         self.wait_answer(adopted)
@@ -77,28 +77,28 @@ class LifeTestCase(base.NovaTestCase):
 
     def wait_port(self, server: drills.Server, port: int) -> None:
         """Wait until something listens on a port of a server."""
-        def open_now() -> bool:
+        def is_open() -> bool:
             probe = f'import socket; socket.create_connection(("{server.address}", {port}), 2)'
             done = subprocess.run(self.cloud.tenant.argv([sys.executable, '-c', probe]),
                                   check=False, capture_output=True)
             return done.returncode == 0
-        self.wait(f'port {port} of {server.name}', open_now)
+        self.wait(f'port {port} of {server.name}', is_open)
 
     def fill(self, recovery: drills.Recovery, mib: int) -> None:
-        """Write to the end of a server's first disk, as if its guest did."""
+        """Write to the end of a server's first disk through its device, as its guest would."""
         for done in range(0, mib, 64):
-            said = self._io(recovery, f'write -P {_PATTERN} {_OFFSET + done * _MIB} '
+            output = self._io(recovery, f'write -P {_PATTERN} {_OFFSET + done * _MIB} '
                                       f'{min(64, mib - done)}M')
-            self.assertIn('wrote', said)
+            self.assertIn('wrote', output)
 
     def assert_filled(self, recovery: drills.Recovery, mib: int, host: str | None = None
                       ) -> None:
-        """See that what was written is there."""
+        """Assert that the first disk of a server has what fill has written."""
         for done in range(0, mib, 64):
-            said = self._io(recovery, f'read -P {_PATTERN} {_OFFSET + done * _MIB} '
+            output = self._io(recovery, f'read -P {_PATTERN} {_OFFSET + done * _MIB} '
                                       f'{min(64, mib - done)}M', host)
-            self.assertIn('read', said)
-            self.assertNotIn('verification failed', said)
+            self.assertIn('read', output)
+            self.assertNotIn('verification failed', output)
 
     def _io(self, recovery: drills.Recovery, command: str, host: str | None = None) -> str:
         where = self.host(host or recovery.host)
@@ -108,7 +108,7 @@ class LifeTestCase(base.NovaTestCase):
                        if disk.findtext('serial') == recovery.server.volumes[0]]
             assert alias is not None
             device = f'/machine/peripheral/{alias.get("name")}/virtio-backend'
-            # What qemu-io says goes to QEMU's standard output, which is the domain's log.
+            # qemu-io prints to QEMU's standard output, which is the log of the domain.
             log = where.path(f'/var/log/libvirt/qemu/{domain.name()}.log')
             before = log.stat().st_size
             refused: str = libvirt_qemu.qemuMonitorCommand(
@@ -120,7 +120,7 @@ class LifeTestCase(base.NovaTestCase):
 
     @contextlib.contextmanager
     def domain(self, recovery: drills.Recovery, host: str | None = None) -> Iterator[Any]:
-        """The domain of a server, in its host's libvirt."""
+        """Yield the domain of a server from the libvirt of its host."""
         connection = libvirt.open(self.host(host or recovery.host).libvirt_uri)
         try:
             yield connection.lookupByUUIDString(recovery.server.id)
@@ -128,13 +128,13 @@ class LifeTestCase(base.NovaTestCase):
             connection.close()
 
     def overlays(self, recovery: drills.Recovery, host: str | None = None) -> list[str]:
-        """The devices of a server that go through overlays."""
+        """Return the devices of a server that use an overlay."""
         with self.domain(recovery, host) as domain:
             return [disk.target for disk in chain_nodes.chained(domain)]
 
     def assert_plain_and_durable(self, recovery: drills.Recovery, host: str | None = None
                                  ) -> None:
-        """See that a server runs on its volumes, and its flushes get to them."""
+        """Assert that a server runs on its volumes only, and that its flushes reach them."""
         with self.domain(recovery, host) as domain:
             self.assertEqual([], chain_nodes.chained(domain))
             self.assertEqual([], durable.loose(domain))
@@ -149,32 +149,32 @@ class LifeTestCase(base.NovaTestCase):
     # Nova's operations
 
     def operate(self, server_id: str, action: str, body: Any = None) -> None:
-        """Have Nova do something with a server that has been adopted."""
+        """Request an action on a server from Nova."""
         self.drill.act(server_id, action, body)
 
     def reboot(self, server: drills.Server, port: int) -> None:
-        """Have a server started anew, and wait until something listens on a port of it."""
+        """Reboot a server hard, and wait until it listens on a port."""
         self.operate(server.id, 'reboot', {'type': 'HARD'})
         self.wait_status(server.id, 'ACTIVE')
         self.wait_port(server, port)
 
     def wait_status(self, server_id: str, status: str) -> dict[str, Any]:
-        """Wait until a server has a status, and no task is under way."""
-        def found() -> dict[str, Any] | None:
+        """Wait until a server has a status and no task."""
+        def reached() -> dict[str, Any] | None:
             shown = self.drill.show(server_id)
             if shown['status'] == 'ERROR' and status != 'ERROR':
                 self.fail(json.dumps(shown.get('fault')))
             ready = shown['status'] == status and shown['OS-EXT-STS:task_state'] is None
             return shown if ready else None
-        shown: dict[str, Any] = self.wait(f'server {server_id} to be {status}', found)
+        shown: dict[str, Any] = self.wait(f'server {server_id} to be {status}', reached)
         return shown
 
     def assert_refused(self, server_id: str, action: str, why: str = 'is being merged') -> None:
-        """See that the last action of a kind on a server was refused, and says why."""
-        def found() -> dict[str, Any] | None:
+        """Assert that the last action of a kind on a server was refused for a reason."""
+        def refused() -> dict[str, Any] | None:
             actions = self.drill.compute.get(
                 f'/servers/{server_id}/os-instance-actions').json()['instanceActions']
-            last = next((one for one in actions if one['action'] == action), None)
+            last = next((entry for entry in actions if entry['action'] == action), None)
             if last is None:
                 return None
             shown: dict[str, Any] = self.drill.compute.get(
@@ -182,24 +182,24 @@ class LifeTestCase(base.NovaTestCase):
             ).json()['instanceAction']
             return shown if any(event['finish_time'] and event['result'] == 'Error'
                                 for event in shown['events']) else None
-        shown = self.wait(f'{action} of server {server_id} to be refused', found)
-        said = json.dumps([event.get('details') for event in shown['events']])
-        self.assertIn(why, said)
+        shown = self.wait(f'{action} of server {server_id} to be refused', refused)
+        details = json.dumps([event.get('details') for event in shown['events']])
+        self.assertIn(why, details)
 
     # Merges
 
     def wait_copying(self, recovery: drills.Recovery) -> None:
-        """Wait until the merge of a server copies, and has much left to copy."""
+        """Wait until the merge of a server has begun to copy."""
         self.wait('a merge to be under way', lambda: (
             (self.drill.status(recovery)['merge'] or {}).get('done', 0) > 0))
 
     def wait_merged(self, recovery: drills.Recovery) -> None:
-        """Wait until a server runs on its volumes; Cinder tidies up a while later."""
+        """Wait until the host has merged a server; Cinder removes the overlays later."""
         self.wait(f'the merge of {recovery.server.name}',
                   lambda: self.drill.status(recovery)['phase'] == 'merged')
 
-    def at_the_switch(self, recovery: drills.Recovery) -> None:
-        """Wait until a server's guest stands still for the end of its merge."""
+    def wait_switch(self, recovery: drills.Recovery) -> None:
+        """Wait until a server's guest is paused for the end of its merge."""
         with self.domain(recovery) as domain:
             deadline = time.monotonic() + 120
             while switching.note_of(domain.XMLDesc(0)) is None:

@@ -6,18 +6,18 @@ from typing import Any
 from specreds_nova.tests.cloud import base
 from specreds_nova.tests.cloud import life
 
-# So many MiB take so long to be merged that something can be tried meanwhile.
+# MiB whose merge takes long enough for the operations of a test.
 MUCH = 256
 
 
 class TestBeforeTheMerge(life.LifeTestCase):
     """Between the adoption and the end of the merge."""
 
-    def test_refused(self) -> None:
+    def test_refused_operations_are_allowed_after_the_merge(self) -> None:
         recovery = self.adopted(server=self.boot(sizes=(2, 1),
                                                metadata={'specreds:ready': 'delay:1'}), fill=MUCH)
         server = recovery.server
-        name = self.who(server)
+        name = self.guest_name(server)
 
         self.operate(server.id, 'suspend')
         self.assert_refused(server.id, 'suspend')
@@ -31,17 +31,17 @@ class TestBeforeTheMerge(life.LifeTestCase):
 
         self.assertEqual(['vda', 'vdb'], self.overlays(recovery))
         self.assertEqual('ACTIVE', self.wait_status(server.id, 'ACTIVE')['status'])
-        self.assertEqual(name, self.who(server))
+        self.assertEqual(name, self.guest_name(server))
         self.wait_merged(recovery)
-        self.assertEqual(name, self.who(server))
+        self.assertEqual(name, self.guest_name(server))
         self.assert_filled(recovery, MUCH)
-        # Now it is allowed.
+        # After the merge it is allowed.
         self.drill.compute.delete(
             f'/servers/{server.id}/os-volume_attachments/{server.volumes[1]}')
         self.wait('the volume to be detached', lambda: self._detached(server.volumes[1]))
         self.addCleanup(self.drill.volume.delete, f'/volumes/{server.volumes[1]}')
 
-    def test_allowed(self) -> None:
+    def test_allowed_operations_keep_the_overlay(self) -> None:
         recovery = self.adopted(fill=MUCH)
         server = recovery.server
         self.operate(server.id, 'pause')
@@ -57,11 +57,11 @@ class TestBeforeTheMerge(life.LifeTestCase):
         self.wait('the volume to be detached', lambda: self._detached(volume))
 
         for action, body in (('reboot', {'type': 'HARD'}), ('reboot', {'type': 'SOFT'})):
-            name = self.who(server)
+            name = self.guest_name(server)
             self.operate(server.id, action, body)
             self.wait_status(server.id, 'ACTIVE')
             self.wait_answer(server)
-            self.wait('another boot', lambda old=name: self.who(server) != old)  # type: ignore
+            self.wait('another boot', lambda old=name: self.guest_name(server) != old)  # type: ignore
         self.operate(server.id, 'os-stop')
         self.wait_status(server.id, 'SHUTOFF')
         self.operate(server.id, 'os-start')
@@ -73,8 +73,8 @@ class TestBeforeTheMerge(life.LifeTestCase):
         self.assert_filled(recovery, MUCH)
         self.assert_plain_and_durable(recovery)
 
-    def test_host_that_was_wrongly_suspected(self) -> None:
-        # It is alive, and does not know yet that its server's backup was promoted.
+    def test_host_that_was_wrongly_suspected_refuses_a_reboot(self) -> None:
+        # The host is alive, and does not know yet that its server's backup was promoted.
         recovery = self.promoted()
         server = recovery.server
         self.operate(server.id, 'reboot', {'type': 'HARD'})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The box: nothing leaves it before promotion, and all that the guest needs is in it."""
+"""The box: no frame leaves it before the promotion, and the guest has DHCP and metadata in it."""
 
 from collections.abc import Iterator
 import contextlib
@@ -15,21 +15,21 @@ _TENANT = 'tenant'
 
 
 class _TestCase(base.NovaTestCase):
-    """Looks at the box of a recovery from the outside."""
+    """A test that observes the box of a recovery."""
 
     def port(self, server: drills.Server) -> str:
         [port] = self.drill.ports(server)
         return port
 
     def mac(self, server: drills.Server) -> str:
-        found = self.drill.network.get(f'/v2.0/ports/{self.port(server)}').json()['port']
-        return str(found['mac_address'])
+        port = self.drill.network.get(f'/v2.0/ports/{self.port(server)}').json()['port']
+        return str(port['mac_address'])
 
     def on_backup(self, *argv: str) -> str:
         return self.host(base.BACKUP).run(argv)
 
     def inside(self, server: drills.Server, path: str) -> str:
-        """Ask the backup over HTTP from where its DHCP server is."""
+        """Return the backup's answer over HTTP from the namespace of its DHCP server."""
         try:
             return self.on_backup('ip', 'netns', 'exec', f'specreds-{self.port(server)}', 'curl',
                                   '-sS', '--max-time', '3',
@@ -38,7 +38,7 @@ class _TestCase(base.NovaTestCase):
             return ''
 
     def passed(self, server: drills.Server) -> int:
-        """How many frames have come out of the box since its switch was started."""
+        """Return how many frames have left the box since the start of its switch."""
         counters = self.on_backup('ovs-ofctl', 'dump-ports', 'br-int',
                                   f'sbi-{self.port(server)[:11]}')
         [frames] = re.findall(r'rx pkts=(\d+)', counters)
@@ -60,19 +60,19 @@ class TestShut(_TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.server = self.boot()
-        self.primary = self.who(self.server)
+        self.primary = self.guest_name(self.server)
         self.packets = self.scratch() / 'packets'
 
     @contextlib.contextmanager
     def assertNothingPasses(self) -> Iterator[None]:
-        # The primary's own frames come in.
+        # The primary's own frames arrive on this host.
         expression = f'outbound and ether src {self.mac(self.server)}'
         with self.host(base.BACKUP).capture(_TENANT, self.packets, expression):
             yield
         self.assertEqual([], packets.read(self.packets))
-        self.assertEqual(self.primary, self.who(self.server))
+        self.assertEqual(self.primary, self.guest_name(self.server))
 
-    def test_the_guest_finds_its_network_and_nobody_sees_it(self) -> None:
+    def test_sealed_guest_has_its_network_and_passes_no_frame(self) -> None:
         with self.assertNothingPasses():
             recovery = self.begin(self.server)
             backup = self.inside(self.server, '/who')
@@ -91,7 +91,7 @@ class TestShut(_TestCase):
         [frames] = re.findall(rf'n_packets=(\d+)[^\n]*in_port=2[^\n]*{wanted}', flows)
         return int(frames)
 
-    def test_nothing_passes_when_services_restart(self) -> None:
+    def test_no_frame_passes_while_services_restart(self) -> None:
         with self.assertNothingPasses():
             recovery = self.begin(self.server)
             backup = self.inside(self.server, '/who')

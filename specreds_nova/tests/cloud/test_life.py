@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of a backup, as the engine leads it: it wins, or it loses and nobody noticed."""
+"""The life of a backup: it is promoted, or it is dropped and no client notices."""
 
 from cloud import users
 from specreds_nova.tests.cloud import base
 
 
 class TestWin(base.NovaTestCase):
-    """The host has died, so the backup becomes the server."""
+    """The primary's host has died, so the backup becomes the server."""
 
-    def test_everything_acknowledged_is_there(self) -> None:
+    def test_acknowledged_transactions_survive(self) -> None:
         server = self.boot(image='g2', sizes=(2,))
         client = base.Client(self, server)
         client.start()
@@ -28,7 +28,7 @@ class TestWin(base.NovaTestCase):
         self.assertEqual(base.BACKUP, adopted.host)
         self.assertEqual(pid, self.drill.pid(server, base.BACKUP))
 
-    def test_nova_has_it_as_after_any_evacuation(self) -> None:
+    def test_nova_shows_the_server_as_after_any_evacuation(self) -> None:
         server = self.boot(sizes=(2, 1))
         before = self.drill.show(server.id)
         attached = self._attachments(server.id)
@@ -53,12 +53,12 @@ class TestWin(base.NovaTestCase):
         now = self._attachments(server.id)
         self.assertEqual(attached.keys(), now.keys())
         self.assertEqual({(base.BACKUP, 'attached')},
-                         {(one['host_name'], 'attached') for one in now.values()})
+                         {(entry['host_name'], 'attached') for entry in now.values()})
         self.assertEqual({}, self.drill.claim(recovery))
         self.assertIn(self.drill.providers()[base.BACKUP], self.drill.allocations(server.id))
         self.assertIn(base.BACKUP, self.drill.bindings(server))
 
-        # The host comes back, and nothing of the server is left there.
+        # The host returns, and nothing of the server is left there.
         self.mend()
         self.assertEqual([], self.host(base.PRIMARY).domains())
         self.assertEqual([base.BACKUP], self.drill.bindings(server))
@@ -66,21 +66,22 @@ class TestWin(base.NovaTestCase):
                          list(self.drill.allocations(server.id)))
 
     def _attachments(self, server_id: str) -> dict[str, dict[str, str]]:
-        """How Cinder has the volumes of a server attached, by volume."""
-        found = {}
+        """Return Cinder's attachment of each volume of a server."""
+        attachments = {}
         volumes = self.drill.volume.get('/volumes/detail').json()['volumes']
         for volume in volumes:
-            mine = [one for one in volume['attachments'] if one['server_id'] == server_id]
-            if mine:
-                self.assertEqual(1, len(mine), volume)
-                found[volume['id']] = mine[0]
-        return found
+            own = [attachment for attachment in volume['attachments']
+                   if attachment['server_id'] == server_id]
+            if own:
+                self.assertEqual(1, len(own), volume)
+                attachments[volume['id']] = own[0]
+        return attachments
 
 
 class TestLose(base.NovaTestCase):
-    """The primary is alive, so nobody notices that there was a backup."""
+    """The primary is alive, so its backup is dropped and no client notices."""
 
-    def test_primary_never_noticed(self) -> None:
+    def test_primary_serves_without_errors_during_the_race(self) -> None:
         server = self.boot(image='g2')
         pid = self.drill.pid(server, base.PRIMARY)
         client = base.Client(self, server)
@@ -98,25 +99,25 @@ class TestLose(base.NovaTestCase):
         self.assertEqual(pid, self.drill.pid(server, base.PRIMARY))
         self.assertNothingLeft(recovery)
 
-    def test_a_writing_primary_wins_the_collapse(self) -> None:
+    def test_collapse_is_won_by_a_primary_that_writes(self) -> None:
         server = self.boot()
-        name = self.who(server)
+        name = self.guest_name(server)
         recovery = self.begin(server)
         self.assertFalse(self.drill.check(recovery))
         self.heartbeat(server, 0.2)
         self.wait('the primary to have written', lambda: self.drill.check(recovery))
         self.assertEqual('dirty', self.drill.collapse(recovery))
         self.drill.backups.abort({}, recovery.host, recovery.id)
-        self.assertEqual(name, self.who(server))
+        self.assertEqual(name, self.guest_name(server))
         self.assertNothingLeft(recovery)
 
-    def test_an_idle_primary_never_meets_its_backup(self) -> None:
+    def test_idle_primary_is_the_only_guest_that_answers(self) -> None:
         server = self.boot()
-        name = self.who(server)
+        name = self.guest_name(server)
         recovery = self.begin(server)
         self.assertIsNotNone(self.drill.pid(server, base.BACKUP))
-        self.assertEqual({name}, {self.who(server) for _ in range(5)})
+        self.assertEqual({name}, {self.guest_name(server) for _ in range(5)})
         self.drill.abort(recovery)
         self.drill.abort(recovery)
-        self.assertEqual(name, self.who(server))
+        self.assertEqual(name, self.guest_name(server))
         self.assertNothingLeft(recovery)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Second failures: something dies while there is a backup, or when it is what counts."""
+"""Second failures: a host, a network or a monitor fails before or after the promotion."""
 
 from concurrent import futures
 import signal
@@ -10,22 +10,22 @@ from specreds_cinder import superposition as sp
 from specreds_nova.tests.cloud import base
 from specreds_nova.tests.cloud import life
 
-# More than the look at a primary takes with which a collapse begins.
+# Longer than the sweep with which a collapse begins.
 _LOOK_S = 3.0
 
 
 class TestSecondHost(life.LifeTestCase):
-    """The host of the backup dies, too."""
+    """The host of the backup dies too."""
 
-    def _lost(self, recovery: drills.Recovery) -> drills.Server:
-        """Kill the backup's host, and evacuate the server as ever to the one that is left."""
+    def _lose_backup_host(self, recovery: drills.Recovery) -> drills.Server:
+        """Kill the backup's host, and evacuate the server to the remaining host."""
         self.host(base.BACKUP).kill()
-        # Not adopted yet, the server is the first host's for Nova, which has to know of that, too:
-        # by itself it believes for a minute that a dead host is up, and evacuates nothing.
+        # Before the adoption, the first host owns the server for Nova, which considers a dead
+        # host up for a minute and evacuates nothing until then.
         self.drill.force_down(base.PRIMARY)
         self.drill.force_down(base.BACKUP)
         self.drill.act(recovery.server.id, 'evacuate', {'host': base.OTHER})
-        # Ceph knows of the host's end half a minute later, and then Cinder merges.
+        # Ceph notices the end of the host half a minute later; then Cinder merges.
         server: drills.Server = self.wait(
             'the server on the third host', lambda: self._active(recovery.server), 300)
         self.wait_answer(server)
@@ -39,18 +39,18 @@ class TestSecondHost(life.LifeTestCase):
             return None
         return self.drill.active(server.id, base.OTHER)
 
-    def test_while_speculating(self) -> None:
+    def test_backup_host_dies_during_the_race(self) -> None:
         server = self.boot()
-        name = self.who(server)
+        name = self.guest_name(server)
         recovery = self.begin(server)
         self.host(base.BACKUP).kill()
-        # The engine drops what cannot win any more, without that host.
+        # The engine can drop the backup without that host.
         self.drill.drop(recovery)
-        self.assertEqual(name, self.who(server))
+        self.assertEqual(name, self.guest_name(server))
         second = self.begin(server, base.OTHER)
         self.drill.abort(second)
-        self.assertEqual(name, self.who(server))
-        # The host comes back, and removes what was left of the backup.
+        self.assertEqual(name, self.guest_name(server))
+        # The host returns, and removes what was left of the backup.
         self.mend()
         self.wait('the backup to be gone', lambda: self._clean(recovery))
         self.assertNothingLeft(recovery)
@@ -58,7 +58,7 @@ class TestSecondHost(life.LifeTestCase):
     def _clean(self, recovery: drills.Recovery) -> bool:
         return self.drill.status(recovery)['phase'] in ('failed', 'aborted')
 
-    def test_promoted_and_not_merged(self) -> None:
+    def test_backup_host_dies_after_the_promotion(self) -> None:
         server = self.boot(image='g2')
         client = base.Client(self, server)
         client.start()
@@ -67,15 +67,15 @@ class TestSecondHost(life.LifeTestCase):
         recovery = self.begin(server)
         self.drill.promote(recovery)
         client.wait_more(100)
-        server = self._lost(recovery)
+        server = self._lose_backup_host(recovery)
         client.wait_more(50)
         client.stop()
         client.assert_nothing_lost()
 
-    def test_while_merging(self) -> None:
+    def test_backup_host_dies_during_the_merge(self) -> None:
         recovery = self.adopted(fill=192)
         self.wait_copying(recovery)
-        self._lost(recovery)
+        self._lose_backup_host(recovery)
         self.assert_filled(recovery, 192, base.OTHER)
 
 
@@ -86,19 +86,19 @@ class TestCutOff(life.LifeTestCase):
         super().setUp()
         self.server = self.boot()
         self.heartbeat(self.server, 0.2)
-        self.name = self.who(self.server)
+        self.name = self.guest_name(self.server)
 
-    def test_control_only(self) -> None:
-        # The guest lives and writes, so its version is the one that counts.
+    def test_control_network_cut_lets_the_primary_win(self) -> None:
+        # The guest runs and writes, so its version counts.
         self.host(base.PRIMARY).cut(control=True)
         recovery = self.begin(self.server)
         self.assertEqual('dirty', self.drill.collapse(recovery))
         self.drill.backups.abort({}, recovery.host, recovery.id)
-        self.assertEqual(self.name, self.who(self.server))
+        self.assertEqual(self.name, self.guest_name(self.server))
         self.host(base.PRIMARY).heal()
 
-    def test_storage_only(self) -> None:
-        # The guest lives and cannot write: the backup wins, and what comes late is refused.
+    def test_storage_network_cut_lets_the_backup_win(self) -> None:
+        # The guest runs and cannot write: the backup wins, and late writes are refused.
         self.host(base.PRIMARY).cut(storage=True)
         recovery = self.begin(self.server)
         self.drill.promote(recovery)
@@ -108,15 +108,15 @@ class TestCutOff(life.LifeTestCase):
         self.wait('the stale guest to be ended',
                   lambda: self.drill.pid(self.server, base.PRIMARY) is None)
         self.wait_answer(adopted)
-        self.assertNotEqual(self.name, self.who(adopted))
+        self.assertNotEqual(self.name, self.guest_name(adopted))
         self.assertEqual(pid, self.drill.pid(adopted, base.BACKUP))
         self.drill.merged(recovery)
 
 
 class TestLateDirty(life.LifeTestCase):
-    """The primary writes between the last look at it and the fence."""
+    """The primary writes between the sweep and the fence."""
 
-    def test_nothing_is_lost(self) -> None:
+    def test_acknowledged_transactions_survive(self) -> None:
         server = self.boot(image='g2')
         client = base.Client(self, server)
         client.start()
@@ -125,14 +125,14 @@ class TestLateDirty(life.LifeTestCase):
         primary.virsh('suspend', server.id)
         recovery = self.begin(server, ready=False)
         self.drill.backups.harden({}, recovery.host, recovery.id)
-        # Without the monitor it is looked at, but not fenced.
+        # Without the monitor, the primary can be swept but not fenced.
         volume = sp.VolumeRef('volumes', '', f'volume-{server.volumes[0]}')
         with sp.Cluster(str(self.cloud.ceph.conf), 'cinder') as cluster, \
                 futures.ThreadPoolExecutor() as pool:
             protocol = sp.Protocol(cluster)
             self.assertEqual('superposed', protocol.find(volume).state)
             collapse = pool.submit(self.drill.decide, recovery)
-            # At once: within a tenth of a second it would be fenced.
+            # Without a pause: the primary would be fenced within a tenth of a second.
             while protocol.find(volume).state == 'superposed':
                 self.assertFalse(collapse.done())
             self._monitor(signal.SIGSTOP)
@@ -145,7 +145,7 @@ class TestLateDirty(life.LifeTestCase):
             self.assertEqual('late-dirty', collapse.result())
         self.drill.backups.abort({}, recovery.host, recovery.id)
         self.assertNothingLeft(recovery)
-        # It is fenced, and its version is the one that counts: it has to be started again.
+        # The primary's version counts, but the primary is fenced: it has to be rebooted.
         self.reboot(server, 5432)
         client.wait_more(20)
         client.stop()

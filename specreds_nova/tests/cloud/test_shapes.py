@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers that are more than a disk and a port."""
+"""Servers with more than one disk and one port."""
 
 import xml.etree.ElementTree as ElementTree
 
@@ -8,9 +8,9 @@ from specreds_nova.tests.cloud import life
 
 
 class TestShapes(life.LifeTestCase):
-    """Their backups are as they are."""
+    """A backup has the same devices as its primary."""
 
-    def test_two_ports_a_scsi_disk_and_a_config_drive(self) -> None:
+    def test_backup_with_two_ports_a_scsi_disk_and_a_config_drive(self) -> None:
         network = {'uuid': self.drill.network_id()}
         devices = self.drill.devices('g1', (2, 1))
         devices[1]['disk_bus'] = 'scsi'
@@ -18,29 +18,29 @@ class TestShapes(life.LifeTestCase):
                            config_drive=True)
         ports = self.drill.ports(server)
         self.assertEqual(2, len(ports))
-        name = self.who(server)
+        name = self.guest_name(server)
         primary = self._shape(server.id, base.PRIMARY)
 
         dropped = self.begin(server)
         self.assertEqual(primary, self._shape(server.id, base.BACKUP))
         self.drill.abort(dropped)
         self.assertNothingLeft(dropped)
-        self.assertEqual(name, self.who(server))
+        self.assertEqual(name, self.guest_name(server))
 
         recovery = self.adopted(server=server)
         self.wait_answer(server)
-        self.assertNotEqual(name, self.who(server))
+        self.assertNotEqual(name, self.guest_name(server))
         self.drill.merged(recovery)
         self.assertEqual(primary, self._shape(server.id, base.BACKUP))
         self.assert_plain_and_durable(recovery)
-        # Bound to this host, each of them.
+        # Each port is bound to this host.
         for port in ports:
             found = self.drill.neutron.get(f'/v2.0/ports/{port}').json()['port']
             self.assertEqual((base.BACKUP, 'ACTIVE'),
                              (found['binding:host_id'], found['status']))
 
     def _shape(self, server_id: str, host: str) -> dict[str, list[str | None]]:
-        """What the guest sees of itself: disks in their order, and addresses."""
+        """Return the hardware that the guest sees: disks in order, addresses, machine type."""
         xml = self.host(host).virsh('dumpxml', server_id)
         domain = ElementTree.fromstring(xml)
         disks = domain.findall('./devices/disk')

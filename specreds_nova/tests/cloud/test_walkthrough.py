@@ -9,7 +9,7 @@ from specreds_nova.tests.cloud import base
 
 
 class WalkThroughTest(base.NovaTestCase):
-    """Runs the page's own text against the tests' cloud."""
+    """The commands of the page run on the tests' cloud."""
 
     def test_backup_of_a_server(self) -> None:
         data = str(self.cloud.files.root)
@@ -24,7 +24,7 @@ class WalkThroughTest(base.NovaTestCase):
             self.assertIn(word, output)
 
     def _remove(self) -> None:
-        # A server that an early end left behind; its volume has to outlive it.
+        # A failed run leaves the server behind; its volume has to outlive it.
         for server in self.drill.compute.get('/servers', params={
                 'name': '^vm1$'}).json()['servers']:
             self.mend()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the engines share."""
+"""Base class of the tests of engines."""
 
 import functools
 import json
@@ -14,12 +14,12 @@ from cloud.openstack import layout
 from specreds_nova.tests.cloud import base
 
 _TIMEOUT = 240.0
-# A backup that is not ready before this can be met on its way.
+# Metadata of a server whose backup is ready late enough to observe the race.
 SLOW = {'specreds:ready': 'delay:10'}
 
 
 class EngineTestCase(base.NovaTestCase):
-    """Nobody but the engines does anything about the hosts' accidents."""
+    """A test on a cloud whose engines handle the accidents of its hosts."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -29,31 +29,32 @@ class EngineTestCase(base.NovaTestCase):
         self.trusted()
 
     def trusted(self) -> None:
-        """Wait until the engines trust all hosts, and Nova takes all of them for up."""
+        """Wait until the engines trust all hosts, and all are up for Nova."""
         self.wait('all hosts to be trusted', self._all_trusted, _TIMEOUT)
         for host in self.cloud.hosts:
             self.wait(f'{host.name} to be up', functools.partial(self._up, host.name))
 
     def begun(self, server: drills.Server, step: str = 'race') -> recoveries.Recovery:
         """Wait until a step of a server's recovery has begun."""
-        def found() -> recoveries.Recovery | None:
+        def begun_recovery() -> recoveries.Recovery | None:
             recovery = self.engine.latest(server.id)
             return recovery if recovery is not None and recovery.begun(step) else None
-        begun: recoveries.Recovery = self.wait(f'{step} of {server.name}', found, _TIMEOUT)
-        return begun
+        recovery: recoveries.Recovery = self.wait(
+            f'{step} of {server.name}', begun_recovery, _TIMEOUT)
+        return recovery
 
     def ended(self, server: drills.Server, outcome: str) -> recoveries.Recovery:
-        """Wait until a server's recovery has ended, as it should."""
-        def found() -> recoveries.Recovery | None:
+        """Wait until a server's recovery has ended, and assert its outcome."""
+        def ended_recovery() -> recoveries.Recovery | None:
             recovery = self.engine.latest(server.id)
             return recovery if recovery is not None and recovery.over else None
         recovery: recoveries.Recovery = self.wait(
-            f'the recovery of {server.name} to end', found, _TIMEOUT)
+            f'the recovery of {server.name} to end', ended_recovery, _TIMEOUT)
         self.assertEqual(outcome, recovery.outcome, recovery.error or '')
         return recovery
 
     def assertRecovered(self, server: drills.Server) -> drills.Server:
-        """See that a server serves on another host, once, and that nobody believes otherwise."""
+        """Assert that a server runs on one other host, and that Nova and Neutron agree."""
         recovery = self.ended(server, recoveries.RECOVERED)
         self.assertEqual([recovery.id], self.engine.ids(server.id))
         here = self.drill.active(server.id, recovery.destination)
@@ -66,9 +67,9 @@ class EngineTestCase(base.NovaTestCase):
         self.assertEqual([here.host], self.drill.bindings(server))
         return here
 
-    def assertUnnoticed(self, server: drills.Server, who: str) -> None:
-        """See that a server is the guest that it was, and that nothing of a backup is left."""
-        self.assertEqual(who, self.who(server))
+    def assertUnnoticed(self, server: drills.Server, name: str) -> None:
+        """Assert that a server has the same guest, and that no backup is left."""
+        self.assertEqual(name, self.guest_name(server))
         shown = self.drill.show(server.id)
         self.assertEqual(('ACTIVE', server.host),
                          (shown['status'], shown['OS-EXT-SRV-ATTR:host']))
@@ -77,9 +78,9 @@ class EngineTestCase(base.NovaTestCase):
         self.assertEqual([server.host], self.drill.bindings(server))
 
     def openstack(self, *words: str, code: int = 0) -> Any:
-        """What `openstack speculative …` says, as the administrator.
+        """Run `openstack speculative …` as the administrator, and return its parsed output.
 
-        :param code: the exit status that it has to have
+        :param code: the expected exit status
         """
         done = subprocess.run(
             [str(layout.BIN / 'openstack'), 'speculative', *words, '-f', 'json'], check=False,

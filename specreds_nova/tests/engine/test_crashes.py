@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server whose QEMU dies on a host that is well."""
+"""A server whose QEMU dies on a healthy host."""
 
 import os
 import signal
@@ -11,12 +11,12 @@ from specreds_nova.tests.engine import base
 
 
 class TestCrashes(base.EngineTestCase):
-    """It is started again where it was, and nobody else is."""
+    """The server is restarted on its host, and no other server is."""
 
-    def test_started_again(self) -> None:
+    def test_crashed_server_is_restarted_on_its_host(self) -> None:
         stopped, crashed, other = self.boot(), self.boot(), self.boot()
-        before, bystander = self.who(crashed), self.who(other)
-        # Somebody who stops a server does not want it back.
+        before, bystander = self.guest_name(crashed), self.guest_name(other)
+        # A server that its owner has stopped stays stopped.
         self.drill.act(stopped.id, 'os-stop')
         self.wait('the server to be stopped', lambda: self._stopped(stopped))
         self._kill(crashed)
@@ -24,9 +24,9 @@ class TestCrashes(base.EngineTestCase):
         self.assertEqual([recovery.id], self.engine.ids(crashed.id))
         here = self.drill.active(crashed.id, cloud_base.PRIMARY)
         self.wait_answer(here)
-        self.assertNotEqual(before, self.who(here))
+        self.assertNotEqual(before, self.guest_name(here))
         self.assertEqual([cloud_base.PRIMARY], self.drill.running(here))
-        self.assertEqual(bystander, self.who(other))
+        self.assertEqual(bystander, self.guest_name(other))
         self.assertEqual([], self.engine.ids(other.id))
         self.assertEqual([], self.engine.ids(stopped.id))
         self.assertTrue(self._stopped(stopped))

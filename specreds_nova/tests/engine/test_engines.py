@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What recovers servers dies itself."""
+"""An engine, etcd or the broker dies during a recovery."""
 
 from cloud.openstack import services
 from specreds_nova.tests.cloud import base as cloud_base
@@ -7,7 +7,7 @@ from specreds_nova.tests.engine import base
 
 
 class TestEngines(base.EngineTestCase):
-    """In the middle of a recovery."""
+    """The recovery ends as it should."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -17,7 +17,7 @@ class TestEngines(base.EngineTestCase):
         self.addCleanup(self.cloud.start_daemon, name)
         self.cloud.kill_daemon(name)
 
-    def test_an_engine_dies(self) -> None:
+    def test_dead_engine_is_replaced_by_another(self) -> None:
         names = [services.engine(number) for number in self.cloud.settings.engine_numbers]
         if len(names) < 2:
             self.skipTest('there is no other engine; bring the cloud up with --engines 2')
@@ -30,7 +30,7 @@ class TestEngines(base.EngineTestCase):
             self.engine.ids(self.server.id)[0]).steps}
         self.assertEqual(set(names), engines)
 
-    def test_what_the_engines_need_dies(self) -> None:
+    def test_death_of_etcd_and_the_broker_does_not_end_the_recovery(self) -> None:
         self.host(cloud_base.PRIMARY).kill()
         self.begun(self.server)
         for name in (services.ETCD, services.BROKER):

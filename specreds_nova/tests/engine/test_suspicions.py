@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts that are suspected, and alive."""
+"""Hosts that are suspected and alive."""
 
 from cloud.demo import recoveries
 from specreds_nova.tests.cloud import base as cloud_base
@@ -7,14 +7,14 @@ from specreds_nova.tests.engine import base
 
 
 class TestSuspicions(base.EngineTestCase):
-    """Nobody may notice, unless the primary has nothing to say for itself."""
+    """The primary stays unless it is idle and out of reach."""
 
     def setUp(self) -> None:
         super().setUp()
         self.server = self.boot()
-        self.name = self.who(self.server)
+        self.name = self.guest_name(self.server)
 
-    def test_a_primary_that_writes(self) -> None:
+    def test_primary_that_writes_stays(self) -> None:
         self.heartbeat(self.server, 0.1)
         self.host(cloud_base.PRIMARY).cut(control=True)
         self.ended(self.server, recoveries.PRIMARY)
@@ -22,17 +22,17 @@ class TestSuspicions(base.EngineTestCase):
         self.trusted()
         self.assertUnnoticed(self.server, self.name)
 
-    def test_a_primary_that_nobody_hears_of(self) -> None:
-        # It does not write: its backup is as good, and is what the cloud can reach.
+    def test_idle_primary_without_heartbeats_is_recovered(self) -> None:
+        # The primary does not write: its backup is as good, and reachable.
         host = self.host(cloud_base.PRIMARY)
         host.cut(control=True)
         self.assertRecovered(self.server)
         host.heal()
         self.trusted()
         self.assertEqual([], host.domains())
-        self.assertNotEqual(self.name, self.who(self.server))
+        self.assertNotEqual(self.name, self.guest_name(self.server))
 
-    def test_an_operators_word(self) -> None:
+    def test_suspicion_by_an_operator_goes_unnoticed(self) -> None:
         self.openstack('host', 'suspect', cloud_base.PRIMARY, '--reason', 'a drill')
         recovery = self.ended(self.server, recoveries.PRIMARY)
         self.openstack('host', 'clear', cloud_base.PRIMARY)
@@ -41,7 +41,7 @@ class TestSuspicions(base.EngineTestCase):
         [listed] = self.openstack('recovery', 'list', '--server', self.server.id)
         self.assertIn(recovery.id, listed.values())
 
-    def test_a_host_that_hangs_and_goes_on(self) -> None:
+    def test_hung_host_that_resumes_keeps_its_server(self) -> None:
         self.heartbeat(self.server, 0.1)
         host = self.host(cloud_base.PRIMARY)
         host.hang()

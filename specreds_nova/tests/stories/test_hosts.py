@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The accidents that the cloud's hosts can have are what they are said to be."""
+"""The accidents of the cloud's hosts: kill, hang, cut, and the death of services."""
 
 import json
 import pathlib
@@ -15,22 +15,22 @@ from cloud.hosts import packets
 from cloud.hosts import services
 from specreds_nova.tests.cloud import base
 
-# The host to which it happens, and one beside it.
+# The host that has the accident, and one beside it.
 VICTIM = base.OTHER
 NEIGHBOUR = base.BACKUP
 
 # Seconds between two heartbeats of a guest.
 _INTERVAL = 0.3
 
-# A network namespace, which plays another machine, the device to it, and addresses that are for
-# examples (RFC 5737).
+# A network namespace in the role of another machine, its device, and addresses for examples
+# (RFC 5737).
 _SPACE = 'specreds-next'
 _MACHINE = '198.51.100.1'
-_NEXT_DOOR = '198.51.100.2'
+_NEIGHBOUR_ADDRESS = '198.51.100.2'
 
 
 class HostsTestCase(base.NovaTestCase):
-    """A test with a host that has accidents."""
+    """A test with a host that has an accident."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -38,7 +38,7 @@ class HostsTestCase(base.NovaTestCase):
         self.neighbour = self.host(NEIGHBOUR)
 
     def answers(self, network: str) -> bool:
-        """Whether the host answers its neighbour on a network."""
+        """Return whether the host answers its neighbour on a network."""
         address = self.victim.files.addresses[network].ip
         try:
             self.neighbour.run(['ping', '-n', '-q', '-c', '1', '-W', '1', str(address)])
@@ -47,11 +47,11 @@ class HostsTestCase(base.NovaTestCase):
         return True
 
     def silent(self, server: drills.Server) -> bool:
-        """Whether a server's guest does not answer any more."""
+        """Return whether a server's guest does not answer."""
         return not self.cloud.tenant.answers(server.address)
 
     def qemu(self, server: drills.Server) -> int:
-        """The process that runs a server's guest."""
+        """Return the process that runs a server's guest."""
         pid = self.drill.pid(server, VICTIM)
         assert pid is not None
         return pid
@@ -60,7 +60,7 @@ class HostsTestCase(base.NovaTestCase):
 class TestKill(HostsTestCase):
     """A power failure."""
 
-    def test_nothing_is_left_and_it_comes_back(self) -> None:
+    def test_killed_host_leaves_no_process_and_boots_again(self) -> None:
         server = self.boot(VICTIM)
         members = self.victim.members()
         self.assertIn(self.qemu(server), members)
@@ -75,7 +75,7 @@ class TestKill(HostsTestCase):
         self.assertRaisesRegex(commands.CloudError, 'is off', self.victim.run, ['true'])
         self.assertNotIn(VICTIM, self.cloud.hosts.running())
 
-        # The disk is as it was; nothing that ran runs.
+        # The disk is unchanged, and none of the earlier processes runs.
         self.assertIn(services.COMPUTE, self.victim.boot())
         self.assertEqual(one_host.RUNNING, self.victim.state)
         self.assertEqual(VICTIM, self.victim.run(['hostname']).strip())
@@ -85,7 +85,7 @@ class TestKill(HostsTestCase):
         self.assertTrue(self.answers(hosts_layout.CONTROL))
         self.drill.bring_up(VICTIM)
 
-    def test_a_hung_host_can_be_killed(self) -> None:
+    def test_hung_host_can_be_killed(self) -> None:
         members = self.victim.members()
         self.victim.hang()
         self.victim.kill()
@@ -93,13 +93,13 @@ class TestKill(HostsTestCase):
 
 
 class TestHang(HostsTestCase):
-    """Nothing runs, and nothing has ended."""
+    """All processes are stopped, and none has ended."""
 
-    def test_everything_stands_still_until_it_goes_on(self) -> None:
+    def test_hung_host_stands_still_until_it_resumes(self) -> None:
         server = self.boot(VICTIM)
-        who = self.who(server)
+        name = self.guest_name(server)
         members = set(self.victim.members())
-        # Something that entered the host from outside stands still, too.
+        # A process that entered the host from outside stops too.
         guest = self.victim.popen(['sleep', '1000'])
         self.addCleanup(guest.wait)
         self.addCleanup(guest.kill)
@@ -119,14 +119,14 @@ class TestHang(HostsTestCase):
         self.victim.resume()
         self.assertEqual(one_host.RUNNING, self.victim.state)
         self.wait_answer(server)
-        self.assertEqual(who, self.who(server))
+        self.assertEqual(name, self.guest_name(server))
         self.assertLessEqual(members, set(self.victim.members()))
 
 
 class TestCut(HostsTestCase):
-    """A cable is out."""
+    """A network is disconnected."""
 
-    def test_one_network_after_the_other(self) -> None:
+    def test_each_network_is_cut_by_itself(self) -> None:
         server = self.boot(VICTIM)
 
         self.victim.cut(tenant=True)
@@ -145,7 +145,7 @@ class TestCut(HostsTestCase):
         self.assertTrue(self.answers(hosts_layout.CONTROL))
         self.wait('the guest to be stuck', lambda: not self._writes(server))
         self.victim.heal(storage=True)
-        self.wait('the guest to go on', lambda: self._writes(server))
+        self.wait('the guest to write again', lambda: self._writes(server))
 
         self.victim.cut(control=True)
         self.assertFalse(self.answers(hosts_layout.CONTROL))
@@ -159,20 +159,20 @@ class TestCut(HostsTestCase):
         self.drill.bring_up(VICTIM)
 
     def _count(self, server: drills.Server) -> int:
-        """How many heartbeats a guest has written."""
+        """Return how many heartbeats a guest has written."""
         return int(json.loads(self.get(server, '/cgi-bin/heartbeat'))['count'])
 
     def _writes(self, server: drills.Server) -> bool:
-        """Whether a guest writes, at its interval or ten times as slowly."""
+        """Return whether a guest writes, at its interval or up to ten times slower."""
         before = self._count(server)
         time.sleep(10 * _INTERVAL)
         return self._count(server) > before
 
 
 class TestServices(HostsTestCase):
-    """The daemons of a host one by one."""
+    """The services of a host die or are restarted one by one."""
 
-    def test_guests_outlive_what_runs_them(self) -> None:
+    def test_guest_outlives_libvirt_and_nova_compute(self) -> None:
         server = self.boot(VICTIM)
         pid = self.qemu(server)
         for service in (services.LIBVIRT, services.COMPUTE, services.AGENT):
@@ -184,14 +184,14 @@ class TestServices(HostsTestCase):
         self.assertEqual(pid, self.drill.pid(server, VICTIM))
         self.assertTrue(self.cloud.tenant.answers(server.address))
 
-        # Nobody has started them again, except for who is asked to.
+        # Only a boot of the host starts them again.
         self.assertLessEqual({services.LIBVIRT, services.COMPUTE}, set(self.victim.boot()))
         self._wait_state(services.LIBVIRT, running=True)
         self._wait_state(services.COMPUTE, running=True)
         self.assertEqual(pid, self.drill.pid(server, VICTIM))
         self.drill.bring_up(VICTIM)
 
-    def test_a_service_that_is_killed_is_named(self) -> None:
+    def test_killed_service_is_named_by_the_status(self) -> None:
         self.victim.kill_program(services.AGENT, signal.SIGKILL)
         self._wait_state(services.AGENT, running=False)
         [check] = [check for check in self.cloud.hosts.status() if check.name == VICTIM]
@@ -207,16 +207,16 @@ class TestServices(HostsTestCase):
 
 
 class TestNetworks(HostsTestCase):
-    """The networks connect whom they should, and nobody else."""
+    """The networks connect the hosts with each other, and with nothing else."""
 
-    def test_a_guest_moves_between_hosts(self) -> None:
+    def test_guest_migrates_between_hosts(self) -> None:
         server = self.boot(VICTIM)
-        who = self.who(server)
+        name = self.guest_name(server)
         self.drill.act(server.id, 'os-migrateLive', {'host': NEIGHBOUR,
                                                      'block_migration': 'auto'})
         self.drill.active(server.id, NEIGHBOUR)
         self.wait_answer(server)
-        self.assertEqual(who, self.who(server))
+        self.assertEqual(name, self.guest_name(server))
 
         file = self.scratch() / 'packets'
         with self.cloud.hosts.capture(hosts_layout.TENANT, file, 'icmp'):
@@ -224,33 +224,33 @@ class TestNetworks(HostsTestCase):
         self.assertIn(f'{self.cloud.tenant.address} > {server.address}: ICMP echo request',
                       '\n'.join(packets.read(file)))
 
-    def test_hosts_reach_nothing_else(self) -> None:
+    def test_hosts_have_no_default_route(self) -> None:
         self.assertEqual('', self.victim.run(['ip', 'route', 'show', 'default']))
         self.assertEqual('', self.cloud.tenant.run(['ip', 'route', 'show', 'default']))
 
-    def test_a_neighbour_of_the_machine_reaches_nothing(self) -> None:
+    def test_neighbour_of_the_machine_reaches_no_service(self) -> None:
         for words in (('netns', 'add', _SPACE),
                       ('link', 'add', _SPACE, 'type', 'veth', 'peer', 'name', 'door',
                        'netns', _SPACE),
                       ('address', 'add', f'{_MACHINE}/30', 'dev', _SPACE),
                       ('link', 'set', _SPACE, 'up'),
-                      ('-n', _SPACE, 'address', 'add', f'{_NEXT_DOOR}/30', 'dev', 'door'),
+                      ('-n', _SPACE, 'address', 'add', f'{_NEIGHBOUR_ADDRESS}/30', 'dev', 'door'),
                       ('-n', _SPACE, 'link', 'set', 'door', 'up'),
                       ('-n', _SPACE, 'route', 'add', 'default', 'via', _MACHINE)):
             commands.run(['ip', *words])
             if words[:2] == ('netns', 'add'):
-                # The devices go with it.
+                # This removes the devices as well.
                 self.addCleanup(commands.run, ['ip', 'netns', 'delete', _SPACE])
         reach = ['ip', 'netns', 'exec', _SPACE, 'ping', '-n', '-q', '-c', '1', '-W', '2']
         commands.run([*reach, _MACHINE])
         for address in (self.cloud.settings.host, self.cloud.settings.storage_host):
             self.assertRaises(commands.CloudError, commands.run, [*reach, address])
 
-    def test_services_listen_on_the_clouds_own_networks_only(self) -> None:
-        mine = {'127.0.0.1', self.cloud.settings.host, self.cloud.settings.storage_host}
+    def test_services_listen_on_networks_of_the_cloud_only(self) -> None:
+        own = {'127.0.0.1', self.cloud.settings.host, self.cloud.settings.storage_host}
         ports = range(self.cloud.settings.port, self.cloud.settings.port + 200)
         self.assertEqual(set(), {address for address, port in _listening()
-                                 if port in ports} - mine)
+                                 if port in ports} - own)
 
 
 def _alive(pid: int) -> bool:
@@ -262,17 +262,17 @@ def _alive(pid: int) -> bool:
 
 
 def _ticks(pid: int) -> tuple[str, ...]:
-    """How long a process has run."""
+    """Return the processor time of a process, in ticks."""
     fields = pathlib.Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()
     return tuple(fields[11:13])
 
 
 def _listening() -> list[tuple[str, int]]:
-    """The addresses and ports on which something listens for IPv4 on this machine."""
-    found = []
+    """Return the IPv4 addresses and ports of this machine on which a program listens."""
+    listening = []
     for line in pathlib.Path('/proc/net/tcp').read_text().splitlines()[1:]:
         _, local, _, state, *_ = line.split()
         if state == '0A':
             address, port = local.split(':')
-            found.append((socket.inet_ntoa(bytes.fromhex(address)[::-1]), int(port, 16)))
-    return found
+            listening.append((socket.inet_ntoa(bytes.fromhex(address)[::-1]), int(port, 16)))
+    return listening

@@ -20,7 +20,7 @@ class TestKilled(life.LifeTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.server = self.boot()
-        self.name = self.who(self.server)
+        self.name = self.guest_name(self.server)
 
     def _kill(self, host: str) -> None:
         """Kill the QEMU that runs the server, or its backup, on a host."""
@@ -29,57 +29,57 @@ class TestKilled(life.LifeTestCase):
         os.kill(pid, signal.SIGKILL)
         self.wait('the guest to be gone', lambda: self.drill.pid(self.server, host) is None)
 
-    def test_qemu_of_the_primary(self) -> None:
+    def test_backup_is_promoted_after_the_death_of_the_primary(self) -> None:
         recovery = self.begin(self.server)
         self._kill(base.PRIMARY)
         self.drill.promote(recovery)
         adopted = self.drill.adopt(recovery)
         self.wait_answer(adopted)
-        self.assertNotEqual(self.name, self.who(adopted))
+        self.assertNotEqual(self.name, self.guest_name(adopted))
         self.drill.merged(recovery)
 
-    def test_qemu_of_the_backup(self) -> None:
+    def test_primary_stays_after_the_death_of_its_backup(self) -> None:
         recovery = self.begin(self.server)
         self._kill(base.BACKUP)
         self.wait('the backup to have failed', lambda: (
             self.drill.status(recovery)['phase'] == 'failed'))
         self.drill.drop(recovery)
-        self.assertEqual(self.name, self.who(self.server))
+        self.assertEqual(self.name, self.guest_name(self.server))
         self.assertNothingLeft(recovery)
 
-    def test_qemu_of_the_promoted_backup(self) -> None:
-        # What it had made durable is there, and an evacuation starts from it.
+    def test_promoted_backup_that_dies_is_evacuated(self) -> None:
+        # An evacuation starts from the durable writes of the backup.
         recovery = self.promoted(server=self.server)
         self._kill(base.BACKUP)
         adopted = self.drill.adopt(recovery)
         self.wait_answer(adopted)
         self.wait('the merge', lambda: self.drill.state(recovery) is None)
 
-    def test_services_of_the_backups_host(self) -> None:
+    def test_backup_outlives_the_services_of_its_host(self) -> None:
         host = self.host(base.BACKUP)
         recovery = self.begin(self.server)
         pid = self.drill.pid(self.server, base.BACKUP)
         for service in (services.COMPUTE, services.LIBVIRT):
             host.kill_program(service)
-            self.assertEqual(self.name, self.who(self.server))
+            self.assertEqual(self.name, self.guest_name(self.server))
             host.boot()
             self.wait(f'{service} to answer', lambda: self._answers(recovery))
             self.assertEqual(pid, self.drill.pid(self.server, base.BACKUP))
-        # Between the commit point and the word to the host.
+        # Between the commit point and the promotion on the host.
         self.assertEqual('promoted', self.drill.collapse(recovery))
         host.kill_program(services.COMPUTE)
         host.boot()
         self.wait('nova-compute to answer', lambda: self._answers(recovery))
         self.drill.backups.promote({}, recovery.host, recovery.id)
         self.wait_answer(self.server)
-        self.assertNotEqual(self.name, self.who(self.server))
+        self.assertNotEqual(self.name, self.guest_name(self.server))
         host.kill_program(services.LIBVIRT)
         host.boot()
         self.drill.adopt(recovery)
         self.assertEqual(pid, self.drill.pid(self.server, base.BACKUP))
         self.drill.merged(recovery)
 
-    def test_nova_compute_while_it_starts_a_backup(self) -> None:
+    def test_backup_fails_if_nova_compute_dies_while_it_starts(self) -> None:
         host = self.host(base.BACKUP)
         recovery = self.drill.recovery(self.server, base.BACKUP)
         self.addCleanup(self.end, recovery)
@@ -89,15 +89,15 @@ class TestKilled(life.LifeTestCase):
         self.wait('the QEMU of the backup', lambda: self.drill.pid(self.server, base.BACKUP))
         host.kill_program(services.COMPUTE)
         host.boot()
-        # Its guest was never let out, and nobody was told that it runs.
+        # Its box was never opened, and no call reported that it runs.
         self.wait('the backup to have failed', lambda: (
             self.drill.status(recovery)['phase'] == 'failed'))
         self.drill.drop(recovery)
         self.assertNothingLeft(recovery)
-        self.assertEqual(self.name, self.who(self.server))
+        self.assertEqual(self.name, self.guest_name(self.server))
         self.begin(self.server)
 
-    def test_nova_compute_while_it_adopts(self) -> None:
+    def test_adopted_backup_outlives_nova_compute(self) -> None:
         host = self.host(base.BACKUP)
         recovery = self.promoted(server=self.server)
         pid = self.drill.pid(self.server, base.BACKUP)
@@ -108,14 +108,14 @@ class TestKilled(life.LifeTestCase):
         host.boot()
         self.drill.bring_up(base.BACKUP)
         self.wait('the evacuation to have ended', lambda: self._task() is None)
-        # Nova may have written down that it had ended, right before; or else it is given back.
+        # Either Nova recorded the end of the evacuation right before, or it returned the server.
         if self.drill.show(self.server.id)['OS-EXT-SRV-ATTR:host'] != base.BACKUP:
             self.drill.evacuate(self.server, base.BACKUP)
         self.assertEqual(pid, self.drill.pid(self.server, base.BACKUP))
-        self.assertNotEqual(self.name, self.who(self.server))
+        self.assertNotEqual(self.name, self.guest_name(self.server))
         self.drill.merged(recovery)
 
-    def test_services_of_the_primarys_host(self) -> None:
+    def test_primary_outlives_the_services_of_its_host(self) -> None:
         host = self.host(base.PRIMARY)
         pid = self.drill.pid(self.server, base.PRIMARY)
         recovery = self.begin(self.server)
@@ -124,16 +124,16 @@ class TestKilled(life.LifeTestCase):
         self.drill.abort(recovery)
         host.boot()
         self.assertEqual(pid, self.drill.pid(self.server, base.PRIMARY))
-        self.assertEqual(self.name, self.who(self.server))
+        self.assertEqual(self.name, self.guest_name(self.server))
         self.assertNothingLeft(recovery)
 
     def _begin(self, recovery: drills.Recovery) -> None:
-        # Whoever asked hears nothing of a nova-compute that was killed.
+        # The caller of a nova-compute that was killed gets no answer.
         with contextlib.suppress(messaging.MessagingTimeout):
             self.drill.begin(recovery)
 
     def _adopting(self, recovery: drills.Recovery) -> bool:
-        # Over too soon to be asked for.
+        # Too short for a call to observe it.
         journal = self.host(base.BACKUP).files.state / 'nova' / 'specreds'
         return '"adopting": true' in (journal / f'{recovery.id}.json').read_text()
 
@@ -142,5 +142,5 @@ class TestKilled(life.LifeTestCase):
         return task
 
     def _answers(self, recovery: drills.Recovery) -> bool:
-        # What is asked of a nova-compute that is down waits for it.
+        # A call to a nova-compute that is down waits for it.
         return bool(self.drill.status(recovery)['domain'])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The merge of an adopted server: under load, and cut off by whatever may die."""
+"""The live merge of an adopted server: under load, and interrupted by the death of a process."""
 
 from specreds_nova.tests.cloud import base
 from specreds_nova.tests.cloud import life
@@ -9,9 +9,9 @@ _MIB = 1 << 20
 
 
 class TestMerge(life.LifeTestCase):
-    """Nothing dies."""
+    """The merge is not interrupted."""
 
-    def test_two_disks_under_load(self) -> None:
+    def test_two_disks_are_merged_under_load(self) -> None:
         server = self.boot(image='g2', sizes=(2, 1))
         client = base.Client(self, server)
         recovery = self.adopted(server=server, fill=64)
@@ -21,10 +21,10 @@ class TestMerge(life.LifeTestCase):
         client.wait_more(20)
         self.assert_plain_and_durable(recovery)
         self.assert_filled(recovery, 64)
-        told = self.drill.status(recovery)['merge']
-        self.assertEqual('merged', told['state'])
-        self.assertGreaterEqual(told['total'], 64 * _MIB)
-        # Whatever was written through the overlays is in the volumes.
+        merge = self.drill.status(recovery)['merge']
+        self.assertEqual('merged', merge['state'])
+        self.assertGreaterEqual(merge['total'], 64 * _MIB)
+        # The volumes have everything that was written through the overlays.
         self.reboot(server, 5432)
         client.wait_more(20)
         client.stop()
@@ -33,23 +33,23 @@ class TestMerge(life.LifeTestCase):
 
 
 class TestCutOff(life.LifeTestCase):
-    """Something dies while a server is merged."""
+    """A process dies during the merge."""
 
-    def test_nova_compute(self) -> None:
+    def test_merge_continues_after_the_death_of_nova_compute(self) -> None:
         recovery = self.adopted(fill=192)
         self.wait_copying(recovery)
         host = self.host(base.BACKUP)
         host.kill_program('nova-compute')
-        name = self.who(recovery.server)
+        name = self.guest_name(recovery.server)
         host.start('nova-compute')
         self.wait_merged(recovery)
-        self.assertEqual(name, self.who(recovery.server))
+        self.assertEqual(name, self.guest_name(recovery.server))
         self.assert_filled(recovery, 192)
         self.assert_plain_and_durable(recovery)
 
-    def test_nova_compute_while_the_guest_stands_still(self) -> None:
+    def test_guest_resumes_after_the_death_of_nova_compute_at_the_switch(self) -> None:
         recovery = self.adopted(fill=32)
-        self.at_the_switch(recovery)
+        self.wait_switch(recovery)
         self.host(base.BACKUP).kill_program('nova-compute')
         self.host(base.BACKUP).start('nova-compute')
         self.wait_merged(recovery)
@@ -59,19 +59,19 @@ class TestCutOff(life.LifeTestCase):
         with self.domain(recovery) as domain:
             self.assertIsNone(switching.note_of(domain.XMLDesc(0)))
 
-    def test_libvirtd(self) -> None:
+    def test_merge_continues_after_the_death_of_libvirtd(self) -> None:
         recovery = self.adopted(fill=192)
         self.wait_copying(recovery)
         host = self.host(base.BACKUP)
-        name = self.who(recovery.server)
+        name = self.guest_name(recovery.server)
         host.kill_program('libvirtd')
         host.start('libvirtd')
         self.wait_merged(recovery)
-        self.assertEqual(name, self.who(recovery.server))
+        self.assertEqual(name, self.guest_name(recovery.server))
         self.assert_filled(recovery, 192)
         self.assert_plain_and_durable(recovery)
 
-    def test_qemu(self) -> None:
+    def test_merge_begins_again_after_the_death_of_qemu(self) -> None:
         recovery = self.adopted(fill=192)
         self.wait_copying(recovery)
         server = recovery.server
@@ -86,24 +86,24 @@ class TestCutOff(life.LifeTestCase):
         self.assert_filled(recovery, 192)
         self.assert_plain_and_durable(recovery)
 
-    def test_cinder_is_down_at_the_end(self) -> None:
+    def test_guest_runs_on_while_cinder_is_down_at_the_switch(self) -> None:
         recovery = self.adopted(fill=96)
         self.wait_copying(recovery)
         service = 'cinder-api'
         self.addCleanup(self.cloud.start_daemon, service)
         self.cloud.stop_daemon(service)
-        name = self.who(recovery.server)
-        self.wait('the merge to find out', lambda: (
+        name = self.guest_name(recovery.server)
+        self.wait('the merge to fail', lambda: (
             self.drill.status(recovery)['merge'] or {}).get('state') == 'failed')
-        # It has not stood still for that.
+        # The guest is not paused for that.
         with self.domain(recovery) as domain:
             self.assertEqual(1, domain.state()[0])
-        self.assertEqual(name, self.who(recovery.server))
+        self.assertEqual(name, self.guest_name(recovery.server))
         self.assertNotEqual([], self.overlays(recovery))
         self.cloud.start_daemon(service)
         self.wait('Cinder to answer', lambda: self._cinder_answers())
         self.wait_merged(recovery)
-        self.assertEqual(name, self.who(recovery.server))
+        self.assertEqual(name, self.guest_name(recovery.server))
         self.assert_plain_and_durable(recovery)
 
     def _cinder_answers(self) -> bool:

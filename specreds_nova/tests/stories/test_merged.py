@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server that was adopted and merged is one like any other, and as durable."""
+"""A merged server is like any other server, and as durable."""
 
 import libvirt
 
@@ -10,35 +10,35 @@ from specreds_nova.virt import durable
 
 
 class TestAfterTheMerge(life.LifeTestCase):
-    """The server is one like any other, and as durable."""
+    """The server is like any other server, and as durable."""
 
     def merged(self) -> drills.Recovery:
-        """A server that was merged a moment ago."""
+        """Return the recovery of a server that has just been merged."""
         recovery = self.adopted(fill=16)
         self.wait_merged(recovery)
         self.assert_plain_and_durable(recovery)
         return recovery
 
-    def test_suspended_and_migrated(self) -> None:
+    def test_merged_server_is_suspended_and_migrated(self) -> None:
         recovery = self.merged()
         server = recovery.server
-        name = self.who(server)
+        name = self.guest_name(server)
         self.operate(server.id, 'suspend')
         self.wait_status(server.id, 'SUSPENDED')
         self.operate(server.id, 'resume')
         self.wait_status(server.id, 'ACTIVE')
         self.assert_plain_and_durable(recovery)
-        self.wait('the guest', lambda: self.who(server) == name)
+        self.wait('the guest', lambda: self.guest_name(server) == name)
 
         self.operate(server.id, 'os-migrateLive', {'host': base.OTHER,
                                                    'block_migration': 'auto'})
         self.drill.active(server.id, base.OTHER)
         self.assert_plain_and_durable(recovery, base.OTHER)
-        self.wait('the guest', lambda: self.who(server) == name)
+        self.wait('the guest', lambda: self.guest_name(server) == name)
         self.assert_filled(recovery, 16, base.OTHER)
 
-    def test_live_migration_while_it_says_unsafe(self) -> None:
-        # The running domain's definition keeps what the backup began with.
+    def test_live_migration_in_spite_of_cache_mode_unsafe(self) -> None:
+        # The live definition of the domain keeps the cache mode with which the backup was started.
         recovery = self.merged()
         with self.domain(recovery) as domain:
             self.assertTrue(durable.speculative(

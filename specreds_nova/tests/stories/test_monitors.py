@@ -12,13 +12,14 @@ from specreds_nova.tests.cloud import base
 from specreds_nova.tests.cloud import life
 
 _FIRST = 'mon.a'
-# By their names, with the first port of each, counted from the cluster's: nothing else uses them.
+# The first port of each additional monitor, as an offset to that of the cluster; the ports are
+# unused.
 _MORE = {'b': 2, 'c': 4}
 _STOP = 10.0
 
 
 class TestMonitors(life.LifeTestCase):
-    """Backups are told of all monitors, and need none of them in particular."""
+    """A backup knows all monitors, and depends on none of them."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -27,34 +28,34 @@ class TestMonitors(life.LifeTestCase):
         for name in _MORE:
             self._add(name)
         self._await_quorum(1 + len(_MORE))
-        self._name_all()
-        # For a minute it may answer what it knew before.
+        self._configure_all()
+        # It may use the monitors that it knew before for a minute.
         self.cloud.restart_daemon(services.cinder_volume('rbd'))
 
-    def test_the_first_monitor_dies(self) -> None:
+    def test_backups_survive_the_death_of_the_first_monitor(self) -> None:
         server = self.boot()
-        name = self.who(server)
+        name = self.guest_name(server)
         dropped = self.begin(server)
         monitors = self._monitors(server.id)
         self.assertEqual(1 + len(_MORE), len(set(monitors)), str(monitors))
         self.ceph.kill_daemon(_FIRST)
         self.drill.abort(dropped)
         self.assertNothingLeft(dropped)
-        self.assertEqual(name, self.who(server))
+        self.assertEqual(name, self.guest_name(server))
 
         recovery = self.adopted(server=server)
-        self.assertNotEqual(name, self.who(server))
+        self.assertNotEqual(name, self.guest_name(server))
         self.drill.merged(recovery)
         self.assert_plain_and_durable(recovery)
 
     def _monitors(self, server_id: str) -> list[tuple[str | None, str | None]]:
-        """The monitors that the backup's disk is to be reached by."""
+        """Return the monitors in the backup's disk."""
         domain = ElementTree.fromstring(self.host(base.BACKUP).virsh('dumpxml', server_id))
         return [(host.get('name'), host.get('port'))
                 for host in domain.iterfind('./devices/disk[1]/source/host')]
 
-    def _name_all(self) -> None:
-        """Name all monitors wherever the first one is, as whoever has several does."""
+    def _configure_all(self) -> None:
+        """Add the additional monitors to every configuration that has the first one."""
         first = f'mon host = {self.ceph.settings.monitor}'
         every = ','.join([first, *(self._addresses(name) for name in _MORE)])
         for conf in (*self.ceph.files.root.glob('*.conf'),
@@ -69,7 +70,7 @@ class TestMonitors(life.LifeTestCase):
         return f'[v2:{host}:{port},v1:{host}:{port + 1}]'
 
     def _add(self, name: str) -> None:
-        """Start another monitor, and let it join those that there are."""
+        """Start another monitor, which joins the others."""
         files, scratch = self.ceph.files, self.scratch()
         monmap, keyring = scratch / 'monmap', scratch / 'keyring'
         self.ceph.admin(['mon', 'getmap', '-o', str(monmap)])
@@ -83,11 +84,11 @@ class TestMonitors(life.LifeTestCase):
         self.addCleanup(self._remove, name, process)
 
     def _remove(self, name: str, process: 'subprocess.Popen[bytes]') -> None:
-        """Go on without a monitor, and with the first one."""
+        """Remove a monitor, and start the first one again."""
         try:
             with contextlib.suppress(commands.CloudError):
                 self.ceph.start_daemon(_FIRST)
-            self.wait(f'{_FIRST} to be among those that decide',
+            self.wait(f'{_FIRST} to be in the quorum',
                       lambda: 'a' in self._quorum())
             self.ceph.admin(['mon', 'rm', name])
         finally:
@@ -95,7 +96,7 @@ class TestMonitors(life.LifeTestCase):
             process.wait(_STOP)
 
     def _forget(self) -> None:
-        """Have the first monitor forget whom it has removed: it would not let them in again."""
+        """Restart the first monitor, which would not admit the monitors that it has removed."""
         self.ceph.kill_daemon(_FIRST)
         self.ceph.start_daemon(_FIRST)
         self._await_quorum(1)

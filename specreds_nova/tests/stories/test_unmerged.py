@@ -9,9 +9,9 @@ MUCH = test_afterwards.MUCH
 
 
 class TestUnmerged(life.LifeTestCase):
-    """What has to wait for the merge, or to leave it where it is."""
+    """Operations that wait for the merge, or leave it on its host."""
 
-    def test_resized(self) -> None:
+    def test_resize_keeps_the_overlay_on_its_host(self) -> None:
         recovery = self.adopted(fill=MUCH)
         server = recovery.server
         self.drill.enable(base.OTHER, False)
@@ -26,19 +26,19 @@ class TestUnmerged(life.LifeTestCase):
         self.assert_filled(recovery, MUCH)
         self.assert_plain_and_durable(recovery)
 
-    def test_deleted(self) -> None:
+    def test_delete_ends_the_superposition(self) -> None:
         recovery = self.adopted(fill=MUCH)
-        # With its volumes, which Cinder keeps as long as they are not merged.
+        # Deletes its volumes too, which Cinder keeps until they are merged.
         self.drill.delete(recovery.server.id)
         self.assertIsNone(self.drill.pid(recovery.server, base.BACKUP))
         self.assertIsNone(self.drill.state(recovery))
 
-    def test_shelved(self) -> None:
+    def test_unshelved_server_runs_on_merged_volumes(self) -> None:
         recovery = self.adopted(fill=MUCH)
         server = recovery.server
         self.operate(server.id, 'shelve')
         self.wait_status(server.id, 'SHELVED_OFFLOADED')
-        # With no host in mind: where it starts, its volumes have to be merged.
+        # Nova chooses the host; a server starts elsewhere only on merged volumes.
         self.operate(server.id, 'unshelve')
         self.wait_status(server.id, 'ACTIVE')
         self.wait_answer(server)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A host whose nova-compute is no root, as where it comes from a distribution's package."""
+"""A backup's host whose nova-compute is not root, as that of a distribution's package."""
 
 import pathlib
 import subprocess
@@ -9,33 +9,34 @@ from cloud.openstack import layout
 from specreds_nova.tests.cloud import base
 from specreds_nova.tests.cloud import life
 
-# Somebody who is nobody else here, and may do nothing.
+# A user without privileges that no other service uses.
 _USER = 'nobody'
 _HELPER = 'helper_command = '
-# Of the host: nothing of it outlives it.
+# A directory of the host, which ends with the host.
 _PLACE = pathlib.Path('/run/nova-user')
 _SUDOERS = '/etc/sudoers.d'
 
 
 class TestUser(life.LifeTestCase):
-    """The host of the backups: what its nova-compute needs of root it has from privsep."""
+    """The nova-compute of the backup's host uses privsep for whatever needs root."""
 
     _process: 'subprocess.Popen[bytes] | None' = None
 
     def setUp(self) -> None:
         super().setUp()
         host = self.host(base.BACKUP)
-        self._theirs = [host.files.state / 'nova', host.files.instances,
+        self._owned = [host.files.state / 'nova', host.files.instances,
                         host.files.etc / 'ceph']
         root = host.files.cloud.root
         self.addCleanup(root.chmod, root.stat().st_mode & 0o777)
         root.chmod(0o711)
         host.stop(services.COMPUTE)
         before = self.drill.service(base.BACKUP)['updated_at']
-        self._furnish()
-        for path in self._theirs:
+        self._allow_privsep()
+        for path in self._owned:
             host.run(['chown', '-R', _USER, str(path)])
-        # Elsewhere it is in libvirt's group, and Open vSwitch's database listens on TCP.
+        # A package puts the user into libvirt's group, and lets Open vSwitch's database listen
+        # on TCP.
         for socket in (services.LIBVIRT_SOCKET, services.DATABASE_SOCKET):
             host.run(['chmod', '0777', str(socket)])
         self._log = self.scratch() / 'nova-compute.out'
@@ -48,8 +49,8 @@ class TestUser(life.LifeTestCase):
             self.drill.service(base.BACKUP)['updated_at'] != before
             and self.drill.compute_up(base.BACKUP)))
 
-    def _furnish(self) -> None:
-        """Let the user start privileged helpers, and nothing else."""
+    def _allow_privsep(self) -> None:
+        """Let the user start the helper of privsep as root, and nothing else."""
         host = self.host(base.BACKUP)
         helper = layout.BIN / 'privsep-helper'
         conf = host.files.nova_conf.read_text().replace(_HELPER, f'{_HELPER}sudo ')
@@ -68,25 +69,25 @@ class TestUser(life.LifeTestCase):
         self.addCleanup(host.run, ['umount', _SUDOERS])
 
     def mend(self) -> None:
-        """The same, after nova-compute's end; the host starts it as it always does."""
+        """End the user's nova-compute, so that the host starts its usual one."""
         if self._process is not None:
             host = self.host(base.BACKUP)
             host.run(['pkill', '-u', _USER, 'nova-compute'])
             self._process.wait()
             self._process = None
-            for path in self._theirs:
+            for path in self._owned:
                 host.run(['chown', '-R', 'root', str(path)])
         super().mend()
 
-    def _who(self) -> str:
+    def _user(self) -> str:
         return self.host(base.BACKUP).run(['ps', '-C', 'nova-compute', '-o', 'user=']).split()[0]
 
-    def test_abort(self) -> None:
-        self.assertEqual(_USER, self._who())
-        self.see_abort()
-        # Neither libvirt nor Ceph lets it in less than root.
+    def test_backup_is_aborted(self) -> None:
+        self.assertEqual(_USER, self._user())
+        self.check_abort()
+        # libvirt and Ceph admit the user like root.
         self.assertNotIn('does not answer', self._log.read_text())
 
-    def test_promote_adopt_and_merge(self) -> None:
-        self.see_promotion()
-        self.assertEqual(_USER, self._who())
+    def test_backup_is_promoted_adopted_and_merged(self) -> None:
+        self.check_promotion()
+        self.assertEqual(_USER, self._user())
