@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Unit tests: no hypervisor, no network.
 
-Nova's own test fixtures patch the whole process for eventlet when they are imported, unless they
-are told not to, which has to be before anything else is imported. Nova 2025.2 (version 32) needs
-that: some of its code runs in eventlet's threads.
+Nova's test fixtures patch the whole process for eventlet when they are imported, unless the
+environment forbids it, which has to happen before any other import. Nova 2025.2 (version 32) needs
+the patch: some of its code runs in eventlet's threads.
 """
 
 from importlib import metadata

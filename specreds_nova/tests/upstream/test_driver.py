@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's own tests of its libvirt driver, run with ours in its place.
+"""Nova's own tests of its libvirt driver, with this project's driver in its place.
 
-A suite of their own, as Nova's tests change mock for every test of the process. They are those of
-the Nova that is installed: 1,200, which take two minutes of processor time. With
-``SPECREDS_UPSTREAM_TESTS=overridden`` in the environment only those run that name a method that
-our driver overrides: every fourth.
+They are a suite of their own because Nova's tests change mock for every test of the process. The
+installed Nova has 1,200 of them, which take two minutes of processor time. With
+``SPECREDS_UPSTREAM_TESTS=overridden`` in the environment, only the tests run that name a method
+that this project's driver overrides, which is every fourth.
 """
 
 import inspect
@@ -20,7 +20,7 @@ from specreds_nova.virt import guarded
 try:
     from nova.tests.unit.virt.libvirt import test_driver as upstream
 except ModuleNotFoundError as exc:
-    # Nova does not bring along what only its tests need.
+    # Nova does not require what only its tests need.
     raise unittest.SkipTest(f'{exc.name} is not installed: see test-requirements.txt') from exc
 
 _ALL = os.environ.get('SPECREDS_UPSTREAM_TESTS', 'all') != 'overridden'
@@ -30,14 +30,14 @@ _OVERRIDDEN = sorted(
     name for ours in (driver.SpeculativeLibvirtDriver, guarded.GuardedLibvirtDriver)
     for name in vars(ours)
     if not name.startswith('__') and hasattr(_THEIRS, name))
-# Called, or replaced by a name in quotes.
+# A call, or a replacement by a name in quotes.
 _NAMED = re.compile(r'[.\'"](?:{})\b'.format('|'.join(_OVERRIDDEN)))
-# Not of the driver, and with threads of eventlet until 2026.1: they wait forever for others.
+# Not tests of the driver; until 2026.1 their threads of eventlet wait for others without end.
 _OTHERS = ('CacheConcurrencyTestCase',)
 
 
 class _Constructed:
-    """Constructs a driver while Nova's has its own name, which it calls itself by in 2025.2."""
+    """A driver that is constructed under Nova's own name, which Nova 2025.2 refers to."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         with mock.patch.object(upstream.libvirt_driver, 'LibvirtDriver', _THEIRS):
@@ -45,12 +45,12 @@ class _Constructed:
 
 
 class Substituted:
-    """Puts our driver into the place of Nova's."""
+    """A test with this project's driver in the place of Nova's."""
 
     def setUp(self) -> None:
-        """Before the test makes a driver."""
-        # A class for each test, as some leave traces on it; with copies of what they replace by a
-        # fixture that does not know how to replace static methods that are inherited.
+        """Replace the driver before the test constructs one."""
+        # Each test has a class of its own, because some tests change it. The class has copies of
+        # the static methods that a fixture replaces, because it cannot replace inherited ones.
         ours = type('LibvirtDriver', (_Constructed, driver.SpeculativeLibvirtDriver), {
             name: inspect.getattr_static(driver.SpeculativeLibvirtDriver, name)
             for name in _REPLACED})
@@ -61,13 +61,13 @@ class Substituted:
 
 
 def _runs(theirs: type[unittest.TestCase], name: str) -> bool:
-    """Return whether a test is one of those to run."""
+    """Return whether a test is selected."""
     return _ALL or (theirs.__name__ not in _OTHERS and _NAMED.search(
         inspect.getsource(inspect.unwrap(getattr(theirs, name)))) is not None)
 
 
 def _ours(theirs: type[unittest.TestCase]) -> type[unittest.TestCase]:
-    # A name that is no test hides theirs.
+    # None as an attribute hides the test of that name.
     members: dict[str, Any] = {
         name: None for name in dir(theirs)
         if name.startswith('test') and not _runs(theirs, name)}

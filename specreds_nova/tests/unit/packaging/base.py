@@ -8,7 +8,7 @@ ROOT = pathlib.Path(__file__).parents[4]
 
 
 def read_ini(name: str, *, strict: bool = True) -> configparser.ConfigParser:
-    """Read a file with sections; names are as they are written."""
+    """Return a file with sections; the case of names is kept."""
     parser = configparser.ConfigParser(interpolation=None, strict=strict)
     parser.optionxform = str  # type: ignore[assignment,method-assign]
     parser.read_string((ROOT / name).read_text())
@@ -16,12 +16,12 @@ def read_ini(name: str, *, strict: bool = True) -> configparser.ConfigParser:
 
 
 def lines(text: str) -> list[str]:
-    """Give the lines of a value that has several."""
+    """Return the lines of a value, without empty ones."""
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def scripts() -> dict[str, str]:
-    """Give the commands that the package brings, and what they run."""
-    found = read_ini('setup.cfg')['entry_points']['console_scripts']
+    """Return the commands of the package, and the function that each one runs."""
+    section = read_ini('setup.cfg')['entry_points']['console_scripts']
     return {name.strip(): target.strip() for name, _, target in
-            (line.partition('=') for line in lines(found))}
+            (line.partition('=') for line in lines(section))}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the help of each command of this project says."""
+"""The help of each command of this project."""
 
 import contextlib
 import functools
@@ -16,21 +16,21 @@ from specreds_cinder.cli import main as super_main
 from specreds_nova.cli import main as backup_main
 from specreds_nova.tests.unit.packaging import base
 
-# Programs that are no cliff application; what they are asked to do comes first.
+# Programs that are not cliff applications; their first words select the action.
 _PLAIN = ('specreds-engine-manage', 'specreds-status', 'specreds-engine', 'specreds-sentinel')
 _CLIENT = {'volume': 'openstack.volume.v3', 'speculative': 'openstack.speculative.v1'}
 _OWN = ('volume super', 'speculative')
 
 
 def ours(words: list[str]) -> bool:
-    """Tell whether a command line is one of this project's commands."""
+    """Return whether a command line is one of this project's commands."""
     if words[:1] == ['openstack']:
         return ' '.join(words[1:]).startswith(_OWN)
     return bool(words) and words[0] in base.scripts()
 
 
 def help_of(words: list[str]) -> str:
-    """Give what the help of a command line's command says.
+    """Return the help of a command line's command.
 
     :raises KeyError: there is no such command
     """
@@ -39,17 +39,17 @@ def help_of(words: list[str]) -> str:
     if words[0] in _PLAIN:
         return _plain_help(words[0], tuple(word for word in words[1:3]
                                            if word.isalpha() and '-' not in word))
-    found: app.App = (super_main.SuperApp() if words[0] == 'specreds-super'
+    shell: app.App = (super_main.SuperApp() if words[0] == 'specreds-super'
                       else backup_main.BackupApp())
-    said: str = found.parser.format_help()
-    names = [name for name, _ in found.command_manager]
+    text: str = shell.parser.format_help()
+    names = [name for name, _ in shell.command_manager]
     wanted = next((word for word in words[1:] if word in names), None)
     if wanted is None:
         if any(word.isalpha() and not before.startswith('-')
                for before, word in itertools.pairwise(words)):
             raise KeyError(' '.join(words))
-        return said
-    return said + _help(found, found.command_manager.find_command([wanted])[0], wanted)
+        return text
+    return text + _help(shell, shell.command_manager.find_command([wanted])[0], wanted)
 
 
 @functools.cache
@@ -64,15 +64,15 @@ def _cliff_help(group: str, words: tuple[str, ...]) -> str:
 
 
 def _help(shell: app.App, factory: type[cliff_command.Command], name: str) -> str:
-    said: str = factory(shell, None).get_parser(name).format_help()
-    return said
+    text: str = factory(shell, None).get_parser(name).format_help()
+    return text
 
 
 @functools.cache
 def _plain_help(program: str, words: tuple[str, ...]) -> str:
     module, _, name = base.scripts()[program].partition(':')
     main = getattr(importlib.import_module(module), name)
-    said = ''
+    text = ''
     # Options may stand before and after the words.
     for arguments in (('--help',), (*words, '--help')):
         printed = io.StringIO()
@@ -80,8 +80,8 @@ def _plain_help(program: str, words: tuple[str, ...]) -> str:
                 mock.patch('sys.argv', [program, *arguments]):
             try:
                 main(list(arguments))
-            except SystemExit as end:
-                if end.code:
+            except SystemExit as exc:
+                if exc.code:
                     raise KeyError(f'{program} {" ".join(words)}') from None
-        said += printed.getvalue()
-    return said
+        text += printed.getvalue()
+    return text

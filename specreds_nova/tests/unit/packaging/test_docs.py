@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The documentation: what its blocks say can be typed, and nothing of importance is left out."""
+"""The documentation: its blocks can be typed, and it covers all states, options and programs."""
 
 from collections.abc import Iterator
 import configparser
@@ -29,27 +29,27 @@ _DOC = base.ROOT / 'doc/source'
 _BLOCK = re.compile(
     r'^(?P<indent> *)\.\. code-block:: (?P<language>\S+)\n(?P<options>(?:(?P=indent) +:.*\n)*)\n'
     r'(?P<body>(?:(?:(?P=indent) +.*)?\n)+)', re.M)
-# What ends the part of a line that belongs to one command.
+# The end of the part of a line that belongs to one command.
 _SHELL = re.compile(r'\s(?:\||&&|\|\||;|>|<|#)(?:\s|$)')
 
 
 def blocks(*languages: str) -> Iterator[tuple[pathlib.Path, str]]:
     """Return all blocks in some languages, without their indentation."""
     for page in sorted(_DOC.rglob('*.rst')):
-        for found in _BLOCK.finditer(page.read_text()):
-            if found['language'] in languages:
-                lines = found['body'].rstrip().splitlines()
+        for block in _BLOCK.finditer(page.read_text()):
+            if block['language'] in languages:
+                lines = block['body'].rstrip().splitlines()
                 least = min(len(line) - len(line.lstrip()) for line in lines if line.strip())
                 yield page, '\n'.join(line[least:] for line in lines)
 
 
 class BlocksTest(testtools.TestCase):
 
-    def test_there_are_some(self) -> None:
+    def test_documentation_has_blocks(self) -> None:
         self.assertGreater(len(list(blocks('console', 'shell', 'bash'))), 10)
         self.assertGreater(len(list(blocks('ini'))), 2)
 
-    def test_commands(self) -> None:
+    def test_commands_and_their_options_exist(self) -> None:
         usage = (base.ROOT / 'run').read_text()
         checked = 0
         typed = [(page, line) for page, text in blocks('console', 'shell')
@@ -67,23 +67,23 @@ class BlocksTest(testtools.TestCase):
                 continue
             checked += 1
             try:
-                said = commands.help_of(words)
+                text = commands.help_of(words)
             except KeyError:
                 self.fail(f'{page}: there is no such command: {line}')
             for option in re.findall(r'--[a-z][a-z-]*', line):
-                self.assertIn(option, said, f'{page}: {line}')
+                self.assertIn(option, text, f'{page}: {line}')
         self.assertGreater(checked, 20)
 
-    def test_configuration(self) -> None:
+    def test_configuration_options_exist(self) -> None:
         known: dict[str, set[str]] = {}
         for group, options in [*cinder_conf.list_opts(), *nova_opts.list_opts(),
                                *engine_opts.list_opts()]:
             known.setdefault(str(group), set()).update(option.dest for option in options)
         known['service_auth'] |= {option.dest for option in clients_conf.list_opts()}
-        # Of tempest.conf.
+        # The options of tempest.conf.
         known['specreds'] |= {option.dest for option in tempest_conf.OPTIONS}
         for page, text in blocks('ini'):
-            # [DEFAULT] is a section like any other.
+            # [DEFAULT] needs the same checks as any other section.
             parser = configparser.ConfigParser(
                 strict=False, interpolation=None, default_section='',
                 inline_comment_prefixes='#', allow_no_value=True)
@@ -93,7 +93,7 @@ class BlocksTest(testtools.TestCase):
                     if section in known and name != '…':
                         self.assertIn(name, known[section], f'{page}: [{section}]')
                     if value and value.startswith(('specreds_cinder.', 'specreds_nova.')):
-                        # Not imported: Nova and Cinder do not get along in one process.
+                        # Read, not imported: Nova and Cinder cannot be imported into one process.
                         module, _, attribute = value.rpartition('.')
                         place = base.ROOT.joinpath(*module.split('.'))
                         sources = ([*place.glob('*.py')] if place.is_dir()
@@ -101,16 +101,16 @@ class BlocksTest(testtools.TestCase):
                         self.assertTrue(any(f'\nclass {attribute}(' in source.read_text()
                                             for source in sources), f'{page}: {value}')
 
-    def test_json(self) -> None:
-        found = [json.loads(text) for _, text in blocks('json')]
-        self.assertNotEqual([], found)
-        self.assertNotIn(None, found)
+    def test_json_is_valid(self) -> None:
+        values = [json.loads(text) for _, text in blocks('json')]
+        self.assertNotEqual([], values)
+        self.assertNotIn(None, values)
 
-    def test_every_language_is_looked_at(self) -> None:
+    def test_every_language_is_checked(self) -> None:
         languages = {match['language'] for page in _DOC.rglob('*.rst')
                      for match in _BLOCK.finditer(page.read_text())}
         self.assertIn('console', languages)
-        # There is nothing to be checked in plain text.
+        # Plain text has nothing to check.
         self.assertEqual(set(), languages - {'bash', 'console', 'ini', 'json', 'shell', 'text'})
 
     def test_yaml_is_not_indented_by_tabs(self) -> None:
@@ -124,28 +124,29 @@ class HandbookTest(testtools.TestCase):
         super().setUp()
         self.page = (_DOC / 'handbook.rst').read_text()
 
-    def assert_told(self, *words: str) -> None:
+    def assert_documented(self, *words: str) -> None:
         self.assertEqual([], [word for word in words if f'``{word}``' not in self.page])
 
-    def test_states_of_hosts_and_recoveries(self) -> None:
-        self.assert_told(*model.HOST_STATES, *model.STATES, *model.OUTCOMES)
+    def test_states_of_hosts_and_recoveries_are_documented(self) -> None:
+        self.assert_documented(*model.HOST_STATES, *model.STATES, *model.OUTCOMES)
 
-    def test_states_of_superpositions(self) -> None:
-        self.assert_told(states.CREATING, states.SUPERPOSED, states.COLLAPSING, states.PROMOTED,
-                         states.MERGING, states.MERGED, states.ABORTING, states.ABORTED,
-                         states.DIRTY, states.LATE_DIRTY)
+    def test_states_of_superpositions_are_documented(self) -> None:
+        self.assert_documented(
+            states.CREATING, states.SUPERPOSED, states.COLLAPSING, states.PROMOTED,
+            states.MERGING, states.MERGED, states.ABORTING, states.ABORTED, states.DIRTY,
+            states.LATE_DIRTY)
 
-    def test_evidence(self) -> None:
-        self.assert_told(evidence.SILENCE, evidence.LIBVIRT, evidence.STORAGE, evidence.NOVA,
-                         evidence.MASAKARI, evidence.OPERATOR, evidence.CRASH)
+    def test_kinds_of_evidence_are_documented(self) -> None:
+        self.assert_documented(evidence.SILENCE, evidence.LIBVIRT, evidence.STORAGE, evidence.NOVA,
+                               evidence.MASAKARI, evidence.OPERATOR, evidence.CRASH)
 
-    def test_metrics(self) -> None:
+    def test_metrics_are_documented(self) -> None:
         registry = prometheus_client.CollectorRegistry()
         metrics.Metrics(registry)
         for family in registry.collect():
             self.assertIn(f'``{family.name}', self.page)
 
-    def test_upgrade_checks(self) -> None:
+    def test_upgrade_checks_are_documented(self) -> None:
         page = (_DOC / 'upgrades.rst').read_text()
         for name, _ in status.Checks._upgrade_checks:
             self.assertRegex(page, rf'(?m)^{re.escape(name)} ')
@@ -153,15 +154,15 @@ class HandbookTest(testtools.TestCase):
 
 class PagesTest(testtools.TestCase):
 
-    def test_picture(self) -> None:
+    def test_picture_is_svg(self) -> None:
         root = ElementTree.parse(_DOC / 'images/race.svg').getroot()
         self.assertEqual('{http://www.w3.org/2000/svg}svg', root.tag)
 
-    def test_programs(self) -> None:
+    def test_programs_are_documented(self) -> None:
         page = (_DOC / 'cli/programs.rst').read_text()
         self.assertEqual([], [name for name in base.scripts() if f'``{name}``' not in page])
 
-    def test_files_that_pages_name(self) -> None:
+    def test_files_that_pages_name_exist(self) -> None:
         for page in _DOC.rglob('*.rst'):
             for name in re.findall(r'``((?:etc|tools|releasenotes|bench)/[\w./-]+)``',
                                    page.read_text()):
@@ -180,7 +181,7 @@ def _typed(text: str) -> Iterator[str]:
 def _script(text: str) -> Iterator[str]:
     """Return the commands of a script, which has comments and no prompts."""
     joined = re.sub(r'\\\n\s*', ' ', text)
-    # A command within a command counts, too.
+    # A command within a command counts too.
     yield from _commands(re.sub(r'"?\$\(([^()]*)\)"?', r'\n\1\n', joined).splitlines())
 
 

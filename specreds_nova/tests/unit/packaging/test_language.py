@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The language of what has been rewritten by the rules of HACKING.rst."""
+"""The language of the sources and pages follows HACKING.rst."""
 
 from collections.abc import Iterator
 import pathlib
@@ -83,13 +83,13 @@ PAGES = (
 
 class RewrittenTest(testtools.TestCase):
 
-    def test_sources(self) -> None:
+    def test_sources_have_no_faults(self) -> None:
         for name in REWRITTEN:
             for path in _sources(name):
                 faults = list(language.faults_of_source(path.read_text()))
                 self.assertEqual([], faults, str(path))
 
-    def test_pages(self) -> None:
+    def test_pages_have_no_faults(self) -> None:
         for name in PAGES:
             faults = list(language.faults_of_page((base.ROOT / name).read_text()))
             self.assertEqual([], faults, name)
@@ -100,7 +100,7 @@ class RewrittenTest(testtools.TestCase):
 
 
 class FaultsTest(testtools.TestCase):
-    """The checks find what they are for."""
+    """Each check finds its fault."""
 
     def faults(self, source: str) -> list[str]:
         return list(language.faults_of_source(source))
@@ -113,28 +113,28 @@ class FaultsTest(testtools.TestCase):
             '    # The heel of the shell, this and help.\n'
             '    try:\n        pass\n    except KeyError as exc:\n        raise exc\n'))
 
-    def test_first_word_of_a_docstring(self) -> None:
+    def test_bad_first_word_of_a_docstring_is_found(self) -> None:
         for word in ('Give', 'Gives', 'Tell', 'Tells', 'Who', 'Whoever'):
             [fault] = self.faults(f'def one():\n    """{word} something."""\n')
             self.assertIn(f'2: the docstring begins with {word!r}', fault)
             [_] = self.faults(f'"""{word} something."""\n')
             [_] = self.faults(f'class One:\n    """{word} something."""\n')
 
-    def test_docstring_without_a_period(self) -> None:
+    def test_docstring_without_a_period_is_found(self) -> None:
         [fault] = self.faults('def one():\n    """Return something"""\n')
         self.assertIn('period', fault)
 
-    def test_program_as_a_person(self) -> None:
+    def test_pronoun_of_a_person_is_found(self) -> None:
         [fault] = self.faults('one = 1\nLOG.info("He hears it")\n')
         self.assertEqual("2: 'He' is for people", fault)
         [fault] = self.faults('one = 1  # what is told him\n')
         self.assertEqual("1: 'him' is for people", fault)
 
-    def test_name_of_an_exception(self) -> None:
+    def test_exception_not_named_exc_is_found(self) -> None:
         [fault] = self.faults('try:\n    pass\nexcept KeyError as error:\n    pass\n')
         self.assertIn('error, not exc', fault)
 
-    def test_pages(self) -> None:
+    def test_fault_of_a_page_is_found(self) -> None:
         long = 'word ' * 21
         self.assertEqual(["2: 'his' is for people", '3: 105 characters'], list(
             language.faults_of_page(f'``he`` and `him`\nhis\n{long}\n')))

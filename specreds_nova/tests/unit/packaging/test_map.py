@@ -38,7 +38,7 @@ def _names(statement: ast.stmt) -> list[str]:
 
 class MapTest(testtools.TestCase):
 
-    def test_places_exist(self) -> None:
+    def test_files_and_names_exist(self) -> None:
         places = _PLACE.findall(_PAGE.read_text())
         self.assertGreaterEqual(len(places), _LEAST)
         for file, name in places:
@@ -46,14 +46,14 @@ class MapTest(testtools.TestCase):
             self.assertTrue(path.exists(), f'{file} does not exist')
             self.assertTrue(defines(path.read_text(), name), f'{file} does not define {name}')
 
-    def test_every_row_has_a_place(self) -> None:
+    def test_every_row_names_a_file(self) -> None:
         page = _PAGE.read_text()
         self.assertEqual(page.count('\n   * - '), len(_PLACE.findall(page)))
 
 
 class DefinesTest(testtools.TestCase):
 
-    def test_names_of_a_module(self) -> None:
+    def test_names_that_a_module_defines_are_found(self) -> None:
         source = 'A = 1\nB: int = 2\n\ndef f(): ...\n\nclass C:\n    def m(self): ...\n'
         for name in ('A', 'B', 'f', 'C', 'C.m'):
             self.assertTrue(defines(source, name), name)

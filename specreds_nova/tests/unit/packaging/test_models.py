@@ -61,7 +61,7 @@ class ToolTest(testtools.TestCase):
             self.assertNotEqual([], configurations)
             self.assertGreaterEqual(len(self.tool.faults(model)), 4)
 
-    def test_verdict_of_a_model_that_holds(self) -> None:
+    def test_verdict_of_a_model_that_holds_is_read(self) -> None:
         result = self.tool.verdict(
             'Model checking completed. No error has been found.\n'
             '148229 states generated, 35486 distinct states found, 0 states left on queue.\n', 2.5)

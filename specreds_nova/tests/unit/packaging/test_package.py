@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What setup.cfg promises is there, and what is there is in setup.cfg."""
+"""Whatever setup.cfg names exists, and whatever is packaged is in setup.cfg."""
 
 import importlib
 import importlib.util
@@ -14,7 +14,7 @@ from specreds_nova.tests.unit.packaging import base
 
 _REQUIREMENTS = ('requirements.txt', 'cloud-requirements.txt', 'test-requirements.txt',
                  'doc/requirements.txt')
-# What runs from the checkout only.
+# Packages that run from the checkout only.
 _NOT_INSTALLED = {'bench', 'cloud', 'devstack', 'testing'}
 
 
@@ -24,19 +24,19 @@ class PackageTest(testtools.TestCase):
         super().setUp()
         self.setup = base.read_ini('setup.cfg')
 
-    def test_entry_points(self) -> None:
+    def test_entry_points_exist(self) -> None:
         for group, text in self.setup['entry_points'].items():
             if group == 'tempest.test_plugins' and importlib.util.find_spec('tempest') is None:
                 continue
             for line in base.lines(text):
                 name, _, target = (part.strip() for part in line.partition('='))
                 module, _, attribute = target.partition(':')
-                found: object = importlib.import_module(module)
+                entry: object = importlib.import_module(module)
                 for part in filter(None, attribute.split('.')):
-                    self.assertTrue(hasattr(found, part), f'{group}: {name}: {target}')
-                    found = getattr(found, part)
+                    self.assertTrue(hasattr(entry, part), f'{group}: {name}: {target}')
+                    entry = getattr(entry, part)
 
-    def test_packages(self) -> None:
+    def test_all_packages_are_named(self) -> None:
         there = {path.parent.name for path in base.ROOT.glob('*/__init__.py')}
         self.assertEqual(there - _NOT_INSTALLED,
                          set(base.lines(self.setup['files']['packages'])))
@@ -46,12 +46,12 @@ class PackageTest(testtools.TestCase):
             for module in (base.ROOT / package).rglob('*.py'):
                 self.assertTrue((module.parent / '__init__.py').exists(), str(module))
 
-    def test_data_files(self) -> None:
+    def test_data_files_exist(self) -> None:
         for line in base.lines(self.setup['files']['data_files']):
             pattern = line.partition('=')[2].strip()
             self.assertNotEqual([], list(base.ROOT.glob(pattern)), line)
 
-    def test_supported_versions_of_python(self) -> None:
+    def test_tox_has_each_supported_version_of_python(self) -> None:
         versions = re.findall(r'Python :: (3\.\d+)', self.setup['metadata']['classifier'])
         self.assertEqual(f'>={versions[0]}', self.setup['metadata']['python_requires'])
         tox = base.read_ini('tox.ini')
@@ -69,7 +69,7 @@ class PackageTest(testtools.TestCase):
                 self.assertTrue(wanted.specifier.contains(pinned[name]), f'{file}: {line}')
 
     def test_older_releases_meet_requirements(self) -> None:
-        """Nova and Cinder of the two releases before: nothing that is required is newer."""
+        """No requirement is newer than what the two earlier releases of Nova and Cinder have."""
         required = {wanted.name: wanted.specifier for wanted in
                     map(packaging.Requirement, _required('requirements.txt'))}
         self.assertLessEqual({'cinder', 'nova'}, set(required))
@@ -87,7 +87,7 @@ class PackageTest(testtools.TestCase):
         plain = {packaging.Requirement(line).name for line in _entries('requirements.txt')}
         self.assertEqual(set(), plain & {'cinder', 'nova'})
 
-    def test_files_that_tox_names(self) -> None:
+    def test_files_that_tox_names_exist(self) -> None:
         text = (base.ROOT / 'tox.ini').read_text()
         named = set(itertools.chain(
             re.findall(r'\{toxinidir\}/([\w./-]+)', text),
@@ -103,11 +103,11 @@ def _extras() -> dict[str, list[str]]:
 
 
 def _required(file: str) -> list[str]:
-    """Give what a file requires; the package's own file has extras beside it."""
+    """Return the requirements of a file, with the extras if it is the package's own."""
     extras = _extras().values() if file == 'requirements.txt' else ()
     return [*_entries(file), *itertools.chain.from_iterable(extras)]
 
 
 def _entries(file: str) -> list[str]:
-    found = (line.split('#')[0].strip() for line in (base.ROOT / file).read_text().splitlines())
-    return [line for line in found if line]
+    lines = (line.split('#')[0].strip() for line in (base.ROOT / file).read_text().splitlines())
+    return [line for line in lines if line]

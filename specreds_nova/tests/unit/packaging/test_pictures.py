@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pictures of the documentation are those of their texts."""
+"""The pictures of the documentation are up to date with their sources."""
 
 import re
 import runpy
@@ -46,7 +46,7 @@ class DiagramsTest(testtools.TestCase):
         wanted |= {(last, 'gone') for last, moves in states.MOVES.items() if not moves}
         self.assertEqual(wanted, set(_ARROW.findall((_IMAGES / 'states.diagram').read_text())))
 
-    def test_parts_of_a_picture(self) -> None:
+    def test_picture_has_boxes_and_lines(self) -> None:
         picture = self.draw('title: A & B\ngrid: 100 60\nframe 0 0 2 1: both\n'
                             'box a 0 0 good: one|two\nbox b 1 0: three\narrow a <-> b: says\n')
         root = ElementTree.fromstring(picture)
@@ -56,7 +56,7 @@ class DiagramsTest(testtools.TestCase):
         # From the right side of one box to the left side of the other.
         self.assertEqual(('102', '134'), (line.get('x1'), line.get('x2')))
 
-    def test_other_lines_are_errors(self) -> None:
+    def test_unknown_line_is_an_error(self) -> None:
         self.assertRaises(ValueError, self.draw, 'circle 1: text')
         self.assertRaises(ValueError, self.draw, 'arrow a => b: text')
         self.assertRaises(KeyError, self.draw, 'arrow a -> b: text')

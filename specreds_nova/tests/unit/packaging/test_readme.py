@@ -19,7 +19,7 @@ class ReadmeTest(testtools.TestCase):
         super().setUp()
         self.page = (base.ROOT / 'README.md').read_text()
 
-    def test_links(self) -> None:
+    def test_links_lead_to_files(self) -> None:
         links = _LINK.findall(self.page)
         self.assertNotEqual([], links)
         self.assertEqual([], [link for link in links if not link.startswith('http')
@@ -28,5 +28,5 @@ class ReadmeTest(testtools.TestCase):
     def test_first_screens_have_two_commands(self) -> None:
         self.assertEqual(['./run demo', './run test'], _COMMAND.findall(self.page))
 
-    def test_length(self) -> None:
+    def test_readme_stays_short(self) -> None:
         self.assertLess(len(self.page.splitlines()), _MOST_LINES)

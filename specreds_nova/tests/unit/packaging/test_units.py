@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The systemd units: their commands exist, and systemd takes them."""
+"""The systemd units: their commands exist, and systemd accepts them."""
 
 import pathlib
 import re
@@ -16,7 +16,7 @@ from specreds_nova.tests.unit.packaging import base
 
 _PLACE = base.ROOT / 'etc/systemd'
 _UNITS = sorted(path.name for path in _PLACE.glob('*.service'))
-# Comes with uWSGI, not with this package.
+# Programs of other packages.
 _OTHERS = {'/usr/bin/uwsgi'}
 
 
@@ -24,7 +24,7 @@ _OTHERS = {'/usr/bin/uwsgi'}
 class UnitsTest(testtools.TestCase):
 
     @ddt.data(*_UNITS)
-    def test_command(self, name: str) -> None:
+    def test_command_of_a_unit_exists(self, name: str) -> None:
         service = base.read_ini(f'etc/systemd/{name}')['Service']
         program, *arguments = shlex.split(service['ExecStart'])
         if program not in _OTHERS:
@@ -42,24 +42,24 @@ class UnitsTest(testtools.TestCase):
         self.assertEqual(('strict', 'yes', ''), (
             service['ProtectSystem'], service['ProtectHome'], service['CapabilityBoundingSet']))
 
-    def test_systemd_takes_them(self) -> None:
+    def test_systemd_accepts_the_units(self) -> None:
         verify = shutil.which('systemd-analyze')
         if verify is None:
             self.skipTest('there is no systemd-analyze')
         place = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         copies = []
         for name in _UNITS:
-            # It looks for the programs, too, which may be somewhere else here.
+            # It checks that the programs exist, which may be elsewhere on this machine.
             text = re.sub(r'^ExecStart=\S+', f'ExecStart={sys.executable}',
                           (_PLACE / name).read_text(), flags=re.M)
             copies.append(place / name)
             copies[-1].write_text(text)
         done = subprocess.run([verify, 'verify', '--man=no', *map(str, copies)],
                               capture_output=True, text=True, check=False, timeout=60)
-        said = [line for line in (done.stdout + done.stderr).splitlines() if 'specreds' in line]
-        self.assertEqual((0, []), (done.returncode, said))
+        faults = [line for line in (done.stdout + done.stderr).splitlines() if 'specreds' in line]
+        self.assertEqual((0, []), (done.returncode, faults))
 
-    def test_application(self) -> None:
+    def test_application_of_uwsgi_exists(self) -> None:
         uwsgi = base.read_ini('etc/systemd/specreds-api-uwsgi.ini')['uwsgi']
         module, _, name = uwsgi['module'].partition(':')
         path = base.ROOT.joinpath(*module.split('.')).with_suffix('.py')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The jobs of Zuul: all that they name exists."""
+"""The jobs of Zuul: whatever they name exists."""
 
 from collections.abc import Iterator
 import re
@@ -11,17 +11,17 @@ import yaml  # type: ignore[import-untyped]
 from specreds_nova.tests.unit.packaging import base
 
 _CONFIG = base.ROOT / '.zuul.yaml'
-# Of OpenStack's own configuration projects.
+# Jobs of OpenStack's configuration projects.
 _PARENTS = {'openstack-tox', 'tempest-full-py3', 'tempest-multinode-full-py3'}
 _TEMPLATES = {'check-requirements', 'openstack-cover-jobs', 'publish-openstack-docs-pti',
               'release-notes-jobs-python3'}
-# Jobs of theirs, and what they run.
+# Jobs of those projects, and the tox environments that they run.
 _TOX_JOBS = {f'openstack-tox-{name}': name for name in ('pep8', 'py311', 'py313')}
 _OTHER_JOBS = {'publish-openstack-python-branch-tarball'}
-# What the templates' jobs run.
+# The tox environments of the templates' jobs.
 _ENVIRONMENTS = {'cover', 'docs', 'releasenotes'}
 _FILES = ('run', 'pre-run', 'post-run', 'cleanup-run')
-# Of other projects' DevStack plug-ins, or of DevStack itself.
+# Variables of DevStack and of other projects' plug-ins.
 _FOREIGN = re.compile(r'(Q|DISABLE|ENABLE|TEMPEST|CINDER|MYSQL|REMOTE)_')
 
 
@@ -29,29 +29,29 @@ class ZuulTest(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        found = yaml.safe_load(_CONFIG.read_text())
-        self.jobs = {each['job']['name']: each['job'] for each in found if 'job' in each}
-        [self.project] = [each['project'] for each in found if 'project' in each]
+        config = yaml.safe_load(_CONFIG.read_text())
+        self.jobs = {each['job']['name']: each['job'] for each in config if 'job' in each}
+        [self.project] = [each['project'] for each in config if 'project' in each]
 
     def environments(self) -> Iterator[str]:
-        """Give the environments of tox that jobs run."""
+        """Yield the environments of tox that jobs run."""
         yield from _ENVIRONMENTS
         yield from _TOX_JOBS.values()
         for job in self.jobs.values():
-            if self.line(job)[-1] == 'openstack-tox' and not job.get('abstract'):
+            if self.parents(job)[-1] == 'openstack-tox' and not job.get('abstract'):
                 yield job['vars']['tox_envlist']
 
-    def line(self, job: dict[str, Any]) -> list[str]:
-        """Give the names of what a job inherits from, up to one of another project."""
+    def parents(self, job: dict[str, Any]) -> list[str]:
+        """Return the names of the parents of a job, up to the first one of another project."""
         parent = job['parent']
-        return [parent, *(self.line(self.jobs[parent]) if parent in self.jobs else [])]
+        return [parent, *(self.parents(self.jobs[parent]) if parent in self.jobs else [])]
 
-    def test_parents(self) -> None:
+    def test_parents_exist(self) -> None:
         for job in self.jobs.values():
-            self.assertIn(self.line(job)[-1], _PARENTS, job['name'])
+            self.assertIn(self.parents(job)[-1], _PARENTS, job['name'])
             self.assertTrue(job['description'])
 
-    def test_project(self) -> None:
+    def test_jobs_of_the_pipelines_exist(self) -> None:
         self.assertEqual(_TEMPLATES, set(self.project['templates']))
         for pipeline in ('check', 'gate', 'post'):
             for job in self.project[pipeline]['jobs']:
@@ -60,29 +60,29 @@ class ZuulTest(testtools.TestCase):
                     continue
                 self.assertIn(name, self.jobs)
                 self.assertFalse(self.jobs[name].get('abstract', False), name)
-        # What may keep a change out has been seen when it was proposed.
+        # A job that can block the merge of a change has run on its proposal.
         self.assertEqual([], [job for job in self.project['gate']['jobs']
                               if job not in self.project['check']['jobs']])
 
-    def test_every_job_runs(self) -> None:
+    def test_every_job_runs_in_the_check_pipeline(self) -> None:
         running = {job if isinstance(job, str) else next(iter(job))
                    for job in self.project['check']['jobs']}
         self.assertEqual({name for name, job in self.jobs.items() if not job.get('abstract')},
                          running - _TOX_JOBS.keys())
 
-    def test_supported_versions_of_python(self) -> None:
-        """Each is run by a job, but those that no node has as the distribution's own."""
+    def test_supported_versions_of_python_have_jobs(self) -> None:
+        """A job runs each version that some node's distribution has."""
         versions = {f'py{version.replace(".", "")}' for version in re.findall(
             r'Python :: (3\.\d+)', base.read_ini('setup.cfg')['metadata']['classifier'])}
         self.assertEqual({'py314'}, versions - set(self.environments()))
 
-    def test_distribution_of_devstack(self) -> None:
+    def test_devstack_runs_on_debian_trixie(self) -> None:
         nodesets = {job['nodeset'] for job in self.jobs.values()
-                    if self.line(job)[-1].startswith('tempest-') and 'nodeset' in job}
+                    if self.parents(job)[-1].startswith('tempest-') and 'nodeset' in job}
         self.assertEqual({f'devstack-{nodes}-node-debian-trixie' for nodes in ('single', 'two')},
                          nodesets)
 
-    def test_environments_of_tox(self) -> None:
+    def test_environments_of_tox_exist(self) -> None:
         sections = set()
         for section in base.read_ini('tox.ini').sections():
             before, brace, rest = section.removeprefix('testenv:').partition('{')
@@ -90,7 +90,7 @@ class ZuulTest(testtools.TestCase):
             sections |= {before + each + after for each in inner.split(',')} if brace else {before}
         self.assertEqual(set(), set(self.environments()) - sections)
 
-    def test_files(self) -> None:
+    def test_files_of_jobs_exist(self) -> None:
         for job in self.jobs.values():
             for key in _FILES:
                 for name in [job[key]] if isinstance(job.get(key), str) else job.get(key, []):
@@ -99,7 +99,7 @@ class ZuulTest(testtools.TestCase):
                 matches = [path for path in _tracked() if re.match(pattern, path)]
                 self.assertNotEqual([], matches, f'{job["name"]}: {pattern} matches nothing')
 
-    def test_variables_of_the_devstack_plugin(self) -> None:
+    def test_variables_of_the_devstack_plugin_exist(self) -> None:
         settings = (base.ROOT / 'devstack/settings').read_text()
         for job in self.jobs.values():
             groups = [job.get('vars', {}), *job.get('group-vars', {}).values()]
@@ -107,19 +107,19 @@ class ZuulTest(testtools.TestCase):
                 if not _FOREIGN.match(name):
                     self.assertIn(f'{name}=', settings, job['name'])
 
-    def test_tests_of_tempest(self) -> None:
+    def test_tests_of_tempest_exist(self) -> None:
         place = base.ROOT / 'tempest_plugin'
         modules = ['.'.join(path.relative_to(base.ROOT).with_suffix('').parts)
                    for path in place.rglob('test_*.py') if place / 'tests' not in path.parents]
         for job in self.jobs.values():
             wanted = job.get('vars', {}).get('tempest_test_regex')
             if wanted:
-                found = [name for name in modules if re.search(wanted.strip(), name)]
-                self.assertNotEqual([], found, job['name'])
+                matches = [name for name in modules if re.search(wanted.strip(), name)]
+                self.assertNotEqual([], matches, job['name'])
 
 
 def _tracked() -> list[str]:
-    """Give the files of the checkout, as far as a pattern of jobs may mean them."""
+    """Return the files of the checkout that a pattern of a job may match."""
     places = ('bench', 'cloud', 'devstack', 'doc', 'releasenotes', 'specreds_cinder',
               'specreds_nova', 'tempest_plugin', 'testing', 'tools', '.ci')
     return [str(path.relative_to(base.ROOT)) for place in ('.', *places)
