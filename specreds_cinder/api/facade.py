@@ -22,6 +22,7 @@ from specreds_cinder import exception
 from specreds_cinder import hints
 from specreds_cinder import rpcapi
 from specreds_cinder.api import joined
+from specreds_cinder.superposition import states
 
 LOG = logging.getLogger(__name__)
 
@@ -100,7 +101,7 @@ class Superpositions:
         """Decide for the primary; return outcome and durations."""
         began = time.monotonic()
         self._rpc.abort(ctxt, found.lead, found.id)
-        return {'outcome': 'aborted', 'durations': {'rpc': time.monotonic() - began}}
+        return {'outcome': states.ABORTED, 'durations': {'rpc': time.monotonic() - began}}
 
     def merge(self, ctxt: Any, found: joined.Superposition, step: str) -> None:
         """Record a step of a hypervisor's merge, or start a merge by the volume service."""

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
 from typing import Any
 
+from specreds_cinder.superposition import states
+
 UNKNOWN = 'unknown'
-# The states in the order in which a superposition passes through them.
-_ORDER = ('creating', 'superposed', 'collapsing', 'aborting', 'promoted', 'merging', 'merged')
 
 View = Mapping[str, Any]
 
@@ -102,8 +102,8 @@ def _state(first: View, views: Sequence[View], silent: Iterable[str]) -> str:
     if lead in silent:
         # The leading back end may have taken a decision that the others do not know.
         return UNKNOWN
-    if first['host'] == lead and first['state'] != 'merged':
+    if first['host'] == lead and first['state'] != states.MERGED:
         return str(first['state'])
     # The leading back end has finished, and waits for the slowest of the others.
     return str(min((view['state'] for view in views if view['host'] != lead),
-                   key=_ORDER.index, default=first['state']))
+                   key=states.STATES.index, default=first['state']))

@@ -9,9 +9,11 @@ from cinder import exception
 from cinder.api.openstack import wsgi
 import jsonschema
 
+from specreds_cinder.api import joined
+from specreds_cinder.superposition import states
+
 MAX_VOLUMES = 256
-STATES = ('creating', 'superposed', 'collapsing', 'promoted', 'merging', 'merged', 'aborting',
-          'unknown')
+STATES = (*states.STATES, joined.UNKNOWN)
 
 _Schema = dict[str, Any]
 _Action = Callable[..., Any]

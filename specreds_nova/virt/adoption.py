@@ -21,12 +21,12 @@ from nova.compute import vm_states
 from nova.objects import fields
 from oslo_log import log as logging
 
+from specreds_cinder.superposition import states
 from specreds_nova import exception
 from specreds_nova.virt import backups as backup_module
 from specreds_nova.virt import chain
 from specreds_nova.virt import journal as journals
 from specreds_nova.virt import site as sites
-from specreds_nova.virt import storage as storages
 
 LOG = logging.getLogger(__name__)
 
@@ -137,7 +137,7 @@ class Adoption:
         try:
             if record.phase in (journals.RUNNING, journals.HARDENED):
                 state = self._site.storage.state(record.superposition_id)
-                if state in storages.DECIDED:
+                if state in states.DECIDED:
                     self._backups.let_out(record)
             if record.phase != journals.PROMOTED:
                 LOG.warning('the server is evacuated while the backup of recovery %s is %s: the '

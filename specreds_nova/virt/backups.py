@@ -12,13 +12,13 @@ from typing import Any
 from nova import exception as nova_exception
 from oslo_log import log as logging
 
+from specreds_cinder.superposition import states
 from specreds_nova import exception
 from specreds_nova.virt import durable
 from specreds_nova.virt import journal as journals
 from specreds_nova.virt import readiness
 from specreds_nova.virt import site as sites
 from specreds_nova.virt import starting
-from specreds_nova.virt import storage as storages
 
 LOG = logging.getLogger(__name__)
 
@@ -135,7 +135,7 @@ class Backups:
                 return self._describe(record)
             self._need(record, journals.RUNNING, journals.HARDENED)
             state = self._site.storage.state(record.superposition_id)
-            if state not in storages.DECIDED:
+            if state not in states.DECIDED:
                 raise exception.RecoveryConflict(
                     f'superposition {record.superposition_id} is {state or "gone"}, not '
                     f'promoted: ' + ('collapse it first' if state else 'abort the recovery'))
@@ -166,7 +166,7 @@ class Backups:
             self._need(record, journals.STARTING, journals.RUNNING, journals.HARDENED,
                        journals.ABORTING)
             state = self._site.storage.state(record.superposition_id)
-            if state in storages.DECIDED:
+            if state in states.DECIDED:
                 raise exception.RecoveryConflict(
                     f'superposition {record.superposition_id} is {state}: the backup is what '
                     f'counts now; promote the recovery')

@@ -16,6 +16,7 @@ import libvirt
 from oslo_log import log as logging
 
 from specreds_cinder.superposition import merge_rate
+from specreds_cinder.superposition import states
 from specreds_nova.virt import chain_nodes
 from specreds_nova.virt import durable
 from specreds_nova.virt import merge_errors as errors
@@ -160,11 +161,11 @@ class Merging:
     def _begin(self) -> None:
         try:
             state = self._record.state()
-            if state == switching.MERGED:
+            if state == states.MERGED:
                 return
             if state is None:
                 raise errors.Overtaken(switching.gone(self._superposition_id))
-            if state not in switching.UNMERGED:
+            if state not in states.THROUGH_OVERLAY:
                 raise errors.Interrupted(
                     f'superposition {self._superposition_id} is {state}: only what was promoted '
                     f'can be merged')

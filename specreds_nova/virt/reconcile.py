@@ -13,6 +13,7 @@ from nova import exception as nova_exception
 import nova.conf
 from oslo_log import log as logging
 
+from specreds_cinder.superposition import states
 from specreds_nova import conf
 from specreds_nova.virt import adoption as adoptions
 from specreds_nova.virt import backups as backup_module
@@ -20,7 +21,6 @@ from specreds_nova.virt import domains
 from specreds_nova.virt import journal as journals
 from specreds_nova.virt import readiness
 from specreds_nova.virt import site as sites
-from specreds_nova.virt import storage as storages
 from specreds_nova.virt import warming
 
 CONF = nova.conf.CONF
@@ -126,18 +126,18 @@ class Reconciler:
 
     def _undecided(self, record: journals.Record) -> None:
         state = self._site.storage.state(record.superposition_id)
-        if state in storages.DECIDED:
+        if state in states.DECIDED:
             LOG.info('superposition %s is %s: recovery %s is promoted', record.superposition_id,
                      state, record.recovery_id)
             self._backups.let_out(record)
-        elif state is None or state == storages.ABORTING:
+        elif state is None or state == states.ABORTING:
             self._backups.drop(record, f'superposition {record.superposition_id} is '
                                        f'{state or "gone"}')
         elif sites.find_instance(sites.admin_context(), record.instance_uuid) is None:
             self._backups.drop(record, 'the server is deleted')
         elif self._backups.runs(record):
             self._watches.begin(record)
-        elif state == storages.SUPERPOSED:
+        elif state == states.SUPERPOSED:
             # Not while it is collapsing: that may end with what it had made durable.
             self._backups.fail(record, 'its QEMU has ended')
 

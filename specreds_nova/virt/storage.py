@@ -19,11 +19,6 @@ from specreds_nova import exception
 CONF = nova.conf.CONF
 conf.register(CONF)
 
-SUPERPOSED = 'superposed'
-ABORTING = 'aborting'
-# The version of the backup is the real one.
-DECIDED = frozenset({'promoted', 'merging', 'merged'})
-
 _COLLECTION = '/os-superpositions'
 _HEADERS = {'OpenStack-API-Version': 'superposition 1.0'}
 _GROUP = 'cinder'

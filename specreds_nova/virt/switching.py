@@ -28,18 +28,14 @@ from typing import Any, Protocol
 import libvirt
 from lxml import etree
 
+from specreds_cinder.superposition import states
 from specreds_nova.virt import chain_nodes
 from specreds_nova.virt import durable
 from specreds_nova.virt import merge_errors as errors
 from specreds_nova.virt import qmp
 
-PROMOTED = 'promoted'
-MERGING = 'merging'
-MERGED = 'merged'
-# The overlays count.
-UNMERGED = (PROMOTED, MERGING)
 # The volumes do; without a record, too.
-ENDED = (MERGED, None)
+ENDED = (states.MERGED, None)
 
 _PREFIX = 'specreds'
 _NAMESPACE = 'urn:specreds:merge:1'
@@ -181,7 +177,7 @@ class Switch:
             overlays are not what counts any more
         :raises Overtaken: the record is gone. The guest stands still
         """
-        if state in UNMERGED and not (self._settled() and self._recorded()):
+        if state in states.THROUGH_OVERLAY and not (self._settled() and self._recorded()):
             self.resume(noted)
             raise errors.Interrupted(
                 f'the merge of domain {self._domain.name()} could not be ended this time')
@@ -247,7 +243,7 @@ class Switch:
             return False
         if state is None:
             self._overtaken()
-        return state == MERGED
+        return state == states.MERGED
 
     def _overtaken(self) -> None:
         """:raises Overtaken: a disk has its overlay open, though there is no record"""

@@ -11,10 +11,9 @@ from tempest.lib import exceptions
 from tempest.lib.common.utils import data_utils
 import tempest.test
 
-CONF = config.CONF
+from specreds_cinder.superposition import states
 
-# States after a promotion, which cannot be undone: the volumes have to be merged.
-_DECIDED = ('promoted', 'merging', 'merged')
+CONF = config.CONF
 
 
 class BaseTest(tempest.test.BaseTestCase):
@@ -150,11 +149,11 @@ class BaseTest(tempest.test.BaseTestCase):
         try:
             state = self.superpositions.show_superposition(
                 superposition_id)['superposition']['state']
-            if state not in _DECIDED:
+            if state not in states.DECIDED:
                 self.superpositions.delete_superposition(superposition_id)
         except exceptions.NotFound:
             return
-        (self.wait_merged if state in _DECIDED else self.wait_ended)(superposition_id)
+        (self.wait_merged if state in states.DECIDED else self.wait_ended)(superposition_id)
 
     def wait_ended(self, superposition_id: str) -> None:
         """Wait until a superposition has ended."""

@@ -16,11 +16,9 @@ from oslo_utils import uuidutils
 from specreds_cinder import exception
 from specreds_cinder import hints
 from specreds_cinder import rpcapi
+from specreds_cinder.superposition import states
 
 LOG = logging.getLogger(__name__)
-
-# Once the second version is the real one, a superposition ends by itself.
-_PROMOTED = ('promoted', 'merging', 'merged')
 
 _Method = Callable[..., Any]
 # Takes the API class's object and the arguments by name, and returns the ids of the volumes.
@@ -83,9 +81,9 @@ def _refuse_superposed(ctxt: Any, volume_id: str, done: str) -> None:
 
 
 def _way_out(volume_id: str, state: str) -> str:
-    if state in _PROMOTED:
+    if state in states.DECIDED:
         return 'wait until the promoted version is merged into the volume'
-    if state == 'aborting':
+    if state == states.ABORTING:
         return 'wait until the superposition has ended'
     return ('end the superposition first, with "openstack volume super collapse '
             f'(--promote|--abort) {volume_id}"')

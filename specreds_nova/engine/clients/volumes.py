@@ -8,6 +8,7 @@ from typing import Any
 from keystoneauth1 import session as sessions
 from oslo_config import cfg
 
+from specreds_cinder.superposition import states
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.clients import rest
@@ -16,7 +17,6 @@ _VERSION = '3.70'
 _HEADERS = {'OpenStack-API-Version': f'superposition 1.0, volume {_VERSION}'}
 _BASE = '/os-superpositions'
 _REASON = re.compile(r'recovery ([0-9a-f-]{36})\b')
-_DECIDED = ('promoted', 'merging', 'merged')
 # What a web server surely takes in one URL.
 _VOLUMES_PER_QUERY = 50
 _LONGEST_REASON = 255
@@ -56,13 +56,13 @@ class Volumes:
         found = self._cinder.get(_BASE + '/detail', all_tenants='1', server_id=server.id)
         for one in found['superpositions']:
             mine = _recovery(one) == recovery_id
-            if one['state'] in _DECIDED:
+            if one['state'] in states.DECIDED:
                 raise exception.Merging(
                     f'superposition {one["id"]} of server {server.id} is {one["state"]}: it has '
                     f'to be merged before there can be another one') from failure
-            if mine and one['state'] == 'superposed':
+            if mine and one['state'] == states.SUPERPOSED:
                 return str(one['id'])
-            if mine or one['state'] == 'aborting':
+            if mine or one['state'] == states.ABORTING:
                 raise exception.Unreachable(
                     f'superposition {one["id"]} is {one["state"]}') from failure
             if _recovery(one) is not None:
@@ -123,7 +123,7 @@ class Volumes:
 
     def ours(self) -> Mapping[str, str]:
         """Give the superpositions of recoveries that nobody has decided: recovery by id."""
-        found = self._cinder.get(_BASE + '/detail', all_tenants='1', state='superposed')
+        found = self._cinder.get(_BASE + '/detail', all_tenants='1', state=states.SUPERPOSED)
         return {str(one['id']): recovery for one in found['superpositions']
                 if (recovery := _recovery(one)) is not None}
 

@@ -3,6 +3,7 @@
 
 import uuid
 
+from specreds_cinder.superposition import states
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import recorded
@@ -13,9 +14,7 @@ from specreds_nova.engine.recovery import verdict as verdicts
 _UNKNOWN = 20.0
 # Seconds between two looks at whether a host that is back says what runs on it.
 _SOON = 0.1
-# States of a superposition in which the backup's version is the real one.
-DECIDED = frozenset({'promoted', 'merging', 'merged'})
-_UNDECIDED = frozenset({'creating', 'superposed'})
+_UNDECIDED = frozenset({states.CREATING, states.SUPERPOSED})
 _NOTED = {'promoted': verdicts.PROMOTED, 'late-dirty': verdicts.LATE,
           'dirty': verdicts.PRIMARY, 'gone': verdicts.GONE}
 

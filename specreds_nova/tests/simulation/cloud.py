@@ -9,10 +9,9 @@ import dataclasses
 import itertools
 from typing import Any
 
+from specreds_cinder.superposition import states
 from specreds_nova.engine import model
 from specreds_nova.tests.simulation import hub as hubs
-
-DECIDED = ('promoted', 'merging', 'merged')
 
 # Seconds after which Ceph forgets a client that has died.
 _WATCH = 30.0
@@ -258,7 +257,7 @@ class Cloud:
             record = self.superpositions.get(server.superposition or '')
             if record is None or record.base is not primary:
                 continue
-            if record.state in DECIDED:
+            if record.state in states.DECIDED:
                 raise Wrong(f'{server.name} was written to by a primary that is not fenced')
             record.dirty = True
 
@@ -285,7 +284,7 @@ class Cloud:
         record = self.superpositions.get(superposition)
         if record is None or record.outcome in ('dirty', 'late-dirty'):
             return 'gone'
-        if record.state in DECIDED:
+        if record.state in states.DECIDED:
             return 'promoted'
         record.state = 'collapsing'
         self.hub.latency(0.01, 0.05)

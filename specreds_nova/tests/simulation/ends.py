@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import dataclasses
 from typing import Any, TypeVar
 
+from specreds_cinder.superposition import states
 from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
@@ -278,7 +279,7 @@ class Volumes:
             record = self._cloud.superpositions.get(known.superposition or '')
             if record is None:
                 return self._cloud.superpose(server.id, recovery_id)
-            if record.state in clouds.DECIDED:
+            if record.state in states.DECIDED:
                 raise exception.Merging(f'{record.id} is {record.state}')
             if record.reason == recovery_id and record.state == 'superposed':
                 return record.id
@@ -297,7 +298,7 @@ class Volumes:
         """Return whether the primary has written since the cut."""
         def act() -> bool:
             record = self._cloud.superpositions.get(superposition_id)
-            if record is None or record.state in clouds.DECIDED:
+            if record is None or record.state in states.DECIDED:
                 raise exception.Refused(f'{superposition_id} is decided')
             return record.dirty
         return self._line.call('cinder', 'dirty', act)
@@ -404,7 +405,7 @@ class Backups:
             backup = _get(there, recovery_id)
             if backup.phase in ('running', 'hardened'):
                 record = self._cloud.superpositions.get(backup.superposition)
-                if record is None or record.state not in clouds.DECIDED:
+                if record is None or record.state not in states.DECIDED:
                     raise backup_errors.RecoveryConflict(reason='Cinder has not promoted it')
                 if not backup.runs:
                     backup.phase = 'failed'
@@ -424,7 +425,7 @@ class Backups:
                 return {'phase': 'aborted'}
             record = self._cloud.superpositions.get(backup.superposition)
             if backup.phase not in ('starting', 'running', 'hardened') or (
-                    record is not None and record.state in clouds.DECIDED):
+                    record is not None and record.state in states.DECIDED):
                 raise backup_errors.RecoveryConflict(reason='it was promoted')
             if self._hub.random.random() < 0.1:
                 raise backup_errors.UndoIncomplete(reason='not everything is removed')

@@ -7,6 +7,7 @@ which a decision has begun is decided, because its primary may be fenced.
 
 from oslo_log import log as logging
 
+from specreds_cinder.superposition import states
 from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
@@ -94,10 +95,10 @@ def collapse(run: runs.Run) -> verdicts.StepVerdict:
             except exception.Unreachable as exc:
                 refused, why = 0, str(exc)
             state = run.insist(run.context.volumes.state, superposition)
-            if state is None or state in runs.DECIDED:
+            if state is None or state in states.DECIDED:
                 outcome = 'gone' if state is None else 'promoted'
                 break
-            if state == 'superposed':
+            if state == states.SUPERPOSED:
                 # It has not begun, so there is a way back yet.
                 run.fresh()
                 found = run.spared()
@@ -125,7 +126,7 @@ def withdraw(run: runs.Run) -> verdicts.StepVerdict | None:
         removed = False
         while True:
             state = run.insist(run.context.volumes.state, superposition)
-            if state in runs.DECIDED or state == 'collapsing':
+            if state in states.DECIDED or state == states.COLLAPSING:
                 detail['state'] = state
                 break
             if state is None and run.deciding():
@@ -181,7 +182,7 @@ def _dropped(run: runs.Run, superposition: str) -> bool:
         state = run.insist(run.context.volumes.state, superposition)
         if state is None:
             return True
-        if state != 'aborting':
+        if state != states.ABORTING:
             return False
         run.pause(_PAUSE)
     # It is decided for the primary, and only Cinder has something to do yet.

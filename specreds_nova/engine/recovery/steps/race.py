@@ -6,6 +6,7 @@ from typing import Any
 
 from oslo_log import log as logging
 
+from specreds_cinder.superposition import states
 from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine.recovery import conf
@@ -114,7 +115,7 @@ class _Race:
             state = run.insist(run.context.volumes.state, superposition)
             if state is None:
                 return verdicts.StepVerdict(verdicts.AGAIN, f'its superposition is gone: {exc}')
-            if state in runs.DECIDED:
+            if state in states.DECIDED:
                 return verdicts.StepVerdict(verdicts.DECIDING, f'its superposition is {state}')
         return None
 
