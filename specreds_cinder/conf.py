@@ -13,11 +13,13 @@ OPTIONS: list[cfg.Opt] = [
     cfg.IntOpt('interval', default=30, min=1, max=3600,
                help='Seconds between two passes of a volume service over the superpositions of '
                     'its back end. A pass resumes interrupted steps, starts merges of promoted '
-                    'versions, and renews fences.'),
+                    'versions, and renews fences. At most a quarter of fence_expiry: a back end '
+                    'does not start otherwise.'),
     cfg.IntOpt('stale_after', default=60, min=5,
                help='Seconds without progress after which a step of a superposition counts as '
                     'interrupted, so that another service resumes it. Must exceed the longest '
-                    'time that any step takes.'),
+                    'time that any step takes, and cluster_timeout: a back end does not start '
+                    'otherwise.'),
     cfg.FloatOpt('cluster_timeout', default=10.0, min=1.0, max=300.0,
                  help='Seconds that Ceph may take to answer one call. A call that exceeds this '
                       'limit fails with an error; the superposition stays intact.'),
@@ -47,6 +49,25 @@ OPTIONS: list[cfg.Opt] = [
                     'the lifetime of any server: an entry of the blocklist cannot be prolonged, '
                     'only replaced.'),
 ]
+
+
+def faults(group: cfg.ConfigOpts.GroupAttr) -> list[str]:
+    """Return each condition between the options that does not hold, with what to do about it.
+
+    The conditions are those of the page of timing that concern these options only.
+    """
+    found = []
+    if group.interval > group.fence_expiry / 4:
+        found.append(
+            f'[specreds] interval = {group.interval} exceeds a quarter of fence_expiry = '
+            f'{group.fence_expiry}: Ceph could remove a fence between two passes, and the fenced '
+            f'primary could write again. Decrease interval or increase fence_expiry')
+    if group.stale_after <= group.cluster_timeout:
+        found.append(
+            f'[specreds] stale_after = {group.stale_after} does not exceed cluster_timeout = '
+            f'{group.cluster_timeout:g}: a step that waits for Ceph would count as interrupted. '
+            f'Increase stale_after or decrease cluster_timeout')
+    return found
 
 
 def register(conf: cfg.ConfigOpts) -> None:

@@ -61,10 +61,13 @@ class SuperRBDDriver(rbd.RBDDriver):
         return self._worker
 
     def check_for_setup_error(self) -> None:
-        """Also make sure that the worker can run the protocol.
+        """Also make sure that the options agree and that the worker can run the protocol.
 
-        :raises VolumeBackendAPIException: the worker or its Ceph does not answer
+        :raises VolumeBackendAPIException: the options do not agree, or the worker or its Ceph
+            does not answer
         """
+        if faults := conf.faults(CONF.specreds):
+            raise cinder_exception.VolumeBackendAPIException(data='; '.join(faults))
         super().check_for_setup_error()
         try:
             self.worker.call(None, 'ping')

@@ -212,14 +212,33 @@ class Record:
                     if pool_id in (volume.pool_id, volume.data_pool_id))
 
     def moved(self, state: str, **changes: Any) -> 'Record':
-        """Give the record as it is to be after moving to ``state``.
+        """Return the record with another state.
 
-        :raises Conflict: that move does not exist
+        :raises Conflict: no transition leads from its state to that one
         """
         if state not in states.MOVES[self.state]:
             raise errors.Conflict(
                 f'superposition {self.id} is {self.state}: it cannot become {state}', self.state)
         return dataclasses.replace(self, state=state, changed_at=now(), **changes)
+
+    def check_successor(self, new: 'Record') -> None:
+        """Make sure that another record may replace this one.
+
+        It has the same id and volumes, a state that :data:`states.MOVES` allows, and the outcome
+        that belongs to the state: neither can a decision be taken back, nor a volume be lost.
+
+        :raises Conflict: it may not
+        """
+        wrong = None
+        if new.state != self.state and new.state not in states.MOVES[self.state]:
+            wrong = f'it cannot become {new.state}'
+        elif (new.outcome == states.PROMOTED) != (new.state in states.DECIDED):
+            wrong = f'as {new.state}, its outcome cannot be {new.outcome}'
+        elif new.id != self.id or [volume.ref for volume in new.volumes] != [
+                volume.ref for volume in self.volumes]:
+            wrong = f'superposition {new.id} of {len(new.volumes)} volumes cannot replace it'
+        if wrong is not None:
+            raise errors.Conflict(f'superposition {self.id} is {self.state}: {wrong}', self.state)
 
     def dump(self) -> bytes:
         """Write the record as it is stored: JSON, without the version."""

@@ -94,12 +94,14 @@ class Store:
             return records.Record.load(raw, io.get_last_version())
 
     def swap(self, old: records.Record, new: records.Record) -> records.Record:
-        """Replace ``old`` by ``new`` if nobody else has changed the record since it was read.
+        """Replace ``old`` by ``new``, unless the record has changed since it was read.
 
-        :raises RecordChanged: somebody has
-        :raises NotSuperposed: somebody has removed it
-        :raises ClusterTimeout: Ceph did not answer; read again to learn what came of it
+        :raises Conflict: ``new`` may not follow ``old``; nothing was written
+        :raises RecordChanged: another controller has changed the record
+        :raises NotSuperposed: another controller has removed the record
+        :raises ClusterTimeout: Ceph did not answer; reading the record shows the result
         """
+        old.check_successor(new)
         with self._ioctx(old.home, f'change record {old.id} to {new.state}') as io, \
                 self._asserting(old.id), \
                 trace.change(f'record.{new.state}', old.id), \

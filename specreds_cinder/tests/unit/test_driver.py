@@ -261,6 +261,7 @@ class ManageTest(DriverTestCase):
             self.assertIn('s1', str(error))
 
 
+@ddt.ddt
 class ServiceTest(DriverTestCase):
 
     def test_statistics(self) -> None:
@@ -300,6 +301,24 @@ class ServiceTest(DriverTestCase):
         error = self.assertRaises(cinder_exception.VolumeBackendAPIException,
                                   self.driver.check_for_setup_error)
         self.assertIn('no answer', str(error))
+
+    @ddt.data(({'interval': 151, 'fence_expiry': 600}, 'a quarter of fence_expiry'),
+              ({'stale_after': 10, 'cluster_timeout': 10.0}, 'cluster_timeout'))
+    @ddt.unpack
+    def test_back_end_does_not_start_with_options_that_contradict_each_other(
+            self, options: dict[str, float], words: str) -> None:
+        checked = self.upstream('check_for_setup_error')
+        self.conf.config(group='specreds', **options)
+        error = self.assertRaises(cinder_exception.VolumeBackendAPIException,
+                                  self.driver.check_for_setup_error)
+        self.assertIn(words, str(error))
+        checked.assert_not_called()
+
+    def test_back_end_starts_with_the_longest_interval_that_is_allowed(self) -> None:
+        self.upstream('check_for_setup_error')
+        self.answers['ping'] = None
+        self.conf.config(group='specreds', interval=150, fence_expiry=600)
+        self.driver.check_for_setup_error()
 
     def test_worker(self) -> None:
         self.driver._worker = None

@@ -121,6 +121,34 @@ class MovesTest(testtools.TestCase):
                     error = self.assertRaises(errors.Conflict, record.moved, new)
                     self.assertEqual(old, error.state)
 
+    def test_successor_has_a_state_that_may_follow(self) -> None:
+        for old in states.MOVES:
+            for new in states.MOVES:
+                first, second = (make_record(state=state, id='s', outcome=(
+                    states.PROMOTED if state in states.DECIDED else None)) for state in (old, new))
+                if new == old or new in states.MOVES[old]:
+                    first.check_successor(second)
+                else:
+                    error = self.assertRaises(errors.Conflict, first.check_successor, second)
+                    self.assertEqual(old, error.state)
+
+    def test_successor_is_promoted_as_long_as_it_is_decided(self) -> None:
+        record = make_record(state=states.PROMOTED, outcome=states.PROMOTED)
+        record.check_successor(record.moved(states.MERGING))
+        for outcome in (None, states.ABORTED, states.LATE_DIRTY):
+            self.assertRaises(errors.Conflict, record.check_successor,
+                              record.moved(states.MERGING, outcome=outcome))
+        record = make_record(state=states.COLLAPSING)
+        self.assertRaises(errors.Conflict, record.check_successor,
+                          record.moved(states.ABORTING, outcome=states.PROMOTED))
+
+    def test_successor_has_the_same_id_and_volumes(self) -> None:
+        record = make_record(volumes=(make_volume(), make_volume(image='b')))
+        for changes in ({'id': 'other'}, {'volumes': record.volumes[:1]},
+                        {'volumes': record.volumes[::-1]}):
+            self.assertRaises(errors.Conflict, record.check_successor,
+                              dataclasses.replace(record, **changes))
+
     def test_a_promotion_is_never_taken_back(self) -> None:
         reached = {states.PROMOTED}
         while more := {new for old in reached for new in states.MOVES[old]} - reached:

@@ -3,6 +3,7 @@
 
 from collections.abc import Iterator
 import contextlib
+import dataclasses
 import errno
 import json
 import time
@@ -109,6 +110,13 @@ class StoreTest(testtools.TestCase):
         swapped = self.store.swap(self.record, new)
         self.assertEqual([('assert_version', 5), ('write_full', new.dump())], WriteOp.steps)
         self.assertEqual((states.COLLAPSING, 7), (swapped.state, swapped.version))
+
+    def test_swap_writes_no_transition_that_is_not_allowed(self) -> None:
+        promoted = dataclasses.replace(self.record, state=states.PROMOTED,
+                                       outcome=states.PROMOTED)
+        for old, new in ((self.record, promoted), (promoted, self.record)):
+            self.assertRaises(errors.Conflict, self.store.swap, old, new)
+        self.assertEqual([], self.io.operated)
 
     @ddt.data(
         (rados.OSError('x', errno.ERANGE), errors.RecordChanged),
