@@ -67,14 +67,14 @@ class RecoveryListTest(cloud.CommandTest):
 class RecoveryTest(cloud.CommandTest):
 
     def test_show_as_json(self) -> None:
-        self.story()
+        self.create_racing()
         recovery = self.run_json('recovery', 'show', base.ID)
         self.assertEqual(('racing', 'node2', 'engine1'),
                          (recovery['state'], recovery['destination'], recovery['engine']))
         self.assertEqual(['super', 'start'], [step['name'] for step in recovery['steps']])
 
     def test_show_as_a_table_draws_the_steps(self) -> None:
-        recovery = self.store.take_over(self.story().id, 'engine2')
+        recovery = self.store.take_over(self.create_racing().id, 'engine2')
         self.store.begin_step(recovery, 'start')
         printed = self.run_command('recovery', 'show', base.ID, '-c', 'why', '-c', 'steps')
         lines = [re.sub(r'^\| \w* +\| (.*?) *\|$', r'\1', line)
@@ -88,7 +88,7 @@ class RecoveryTest(cloud.CommandTest):
         ], [line.strip() for line in lines[1:]])
 
     def test_show_for_a_project_has_no_host(self) -> None:
-        self.story()
+        self.create_racing()
         self.cloud.roles = base.READER
         recovery = self.run_json('recovery', 'show', base.ID)
         self.assertNotIn('host', recovery)
@@ -99,12 +99,12 @@ class RecoveryTest(cloud.CommandTest):
         self.assertIn('must not be empty', self.fails('recovery', 'show', ''))
 
     def test_abort_is_requested(self) -> None:
-        self.story()
+        self.create_racing()
         self.run_command('recovery', 'abort', base.ID)
         self.assertTrue(self.store.active()[0].abort)
 
     def test_refused_abort_does_not_prevent_the_others(self) -> None:
-        self.store.change(self.story(), state=model.COMMITTED)
+        self.store.change(self.create_racing(), state=model.COMMITTED)
         other = self.created()
         words = self.fails('recovery', 'abort', base.ID, other.id)
         self.assertIn('the backup is the server now', words)
@@ -131,7 +131,7 @@ class HostTest(cloud.CommandTest):
             'host', 'list', '--state', 'trusted')])
 
     def test_show_names_the_recoveries(self) -> None:
-        self.story()
+        self.create_racing()
         self.assertIn(f'{base.ID} (vm1, racing)', self.run_command('host', 'show', 'node1'))
 
     def test_suspect_and_clear(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The API over a store in memory, asked by callers with roles."""
+"""Base class of the tests of the API, over a store in memory."""
 
 import json
 from typing import Any
@@ -26,16 +26,16 @@ WHY = ({'kind': 'silence', 'words': 'no heartbeat for 0.9 s', 'at': 999.5},)
 
 
 class FakeProtection:
-    """Knows one server.
+    """A check of protection that knows one server.
 
-    :ivar error: what it raises instead of an answer
+    :ivar error: the error to raise instead of an answer
     """
 
     def __init__(self) -> None:
         self.error: Exception | None = None
 
     def check(self, server_id: str) -> protection.Answer:
-        """Tell whether a server is protected."""
+        """Return whether a server is protected."""
         if self.error is not None:
             raise self.error
         if server_id != SERVER:
@@ -47,7 +47,7 @@ class FakeProtection:
 
 
 class APITest(db_base.StoreTest):
-    """Asks the API."""
+    """A test that sends requests to the API."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -57,28 +57,28 @@ class APITest(db_base.StoreTest):
         self.app = application.Application(
             deploy.services(conf, self.store, self.protection))
 
-    def ask(self, method: str, path: str, body: Any = None, *, who: dict[str, str] = ADMIN,
+    def request(self, method: str, path: str, body: Any = None, *, caller: dict[str, str] = ADMIN,
             status: int = 200, headers: dict[str, str] | None = None) -> Any:
-        """Ask for something, as somebody; gives the body of the answer."""
-        request = webob.Request.blank(
-            path, method=method, headers={**who, **(headers or {})},
+        """Send a request with a caller's headers, and return the body of the answer."""
+        message = webob.Request.blank(
+            path, method=method, headers={**caller, **(headers or {})},
             body=b'' if body is None else
             body if isinstance(body, bytes) else json.dumps(body).encode())
-        response = request.get_response(self.app)
+        response = message.get_response(self.app)
         self.assertEqual((status, 'application/json'),
                          (response.status_int, response.content_type), response.text)
         return response.json
 
     def refused(self, method: str, path: str, status: int, body: Any = None, *,
-                who: dict[str, str] = ADMIN) -> str:
-        """Ask for something that is refused; gives the words."""
-        error = self.ask(method, path, body, who=who, status=status)['error']
+                caller: dict[str, str] = ADMIN) -> str:
+        """Send a request that is refused, and return the message."""
+        error = self.request(method, path, body, caller=caller, status=status)['error']
         self.assertEqual({'code', 'title', 'message'}, set(error))
         self.assertEqual(status, error['code'])
         return str(error['message'])
 
-    def story(self) -> model.Recovery:
-        """Have a recovery that is racing, after some steps."""
+    def create_racing(self) -> model.Recovery:
+        """Create a recovery that races, with some steps."""
         recovery = self.created(id=ID, server=SERVER, why=WHY, priority=10, expected=2.5)
         recovery = self.store.change(recovery, state=model.RACING, destination='node2')
         self.clock.time = 1000.25

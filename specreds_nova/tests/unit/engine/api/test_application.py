@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds for all requests, and what is around the application."""
+"""The application: versions, errors, protection, and its pipeline."""
 
 import os
 import pathlib
@@ -23,17 +23,17 @@ _PROTECTION = f'/v1/servers/{base.SERVER}/protection'
 @ddt.ddt
 class RequestsTest(base.APITest):
 
-    def test_versions(self) -> None:
+    def test_versions_are_listed_without_authentication(self) -> None:
         for path in ('/', ''):
-            (found,) = self.ask('GET', path, who={})['versions']
+            (version,) = self.request('GET', path, caller={})['versions']
             self.assertEqual(('v1.0', 'CURRENT', '1.0', '1.0', 'http://localhost/v1'),
-                             (found['id'], found['status'], found['min_version'],
-                              found['version'], found['links'][0]['href']))
-        self.assertEqual(found, self.ask('GET', '/v1/', who={})['version'])
+                             (version['id'], version['status'], version['min_version'],
+                              version['version'], version['links'][0]['href']))
+        self.assertEqual(version, self.request('GET', '/v1/', caller={})['version'])
 
     @ddt.data('speculative 1.0', 'speculative latest', 'compute 2.1',
               'compute 2.1, speculative 1.0')
-    def test_version_that_there_is(self, version: str) -> None:
+    def test_supported_version_is_accepted(self, version: str) -> None:
         request = webob.Request.blank('/v1', headers={'OpenStack-API-Version': version})
         response = request.get_response(self.app)
         self.assertEqual((200, 'speculative 1.0', 'OpenStack-API-Version'),
@@ -41,38 +41,38 @@ class RequestsTest(base.APITest):
                           response.headers['Vary']))
 
     @ddt.data('speculative 1.1', 'speculative 2.0', 'speculative one')
-    def test_version_that_there_is_not(self, version: str) -> None:
-        error = self.ask('GET', '/v1', headers={'OpenStack-API-Version': version}, status=406)
+    def test_unsupported_version_returns_406(self, version: str) -> None:
+        error = self.request('GET', '/v1', headers={'OpenStack-API-Version': version}, status=406)
         self.assertIn('there are speculative 1.0 to 1.0', error['error']['message'])
 
-    def test_nobody(self) -> None:
-        self.refused('GET', '/v1/hosts', 401, who={})
+    def test_request_without_identity_returns_401(self) -> None:
+        self.refused('GET', '/v1/hosts', 401, caller={})
 
     @ddt.data('/v2', '/v1/colours', '/v1/recoveries/x/y', '/v1//hosts', '/v1/hosts/node1/action/x')
-    def test_no_such_path(self, path: str) -> None:
+    def test_unknown_path_returns_404(self, path: str) -> None:
         self.assertIn('there is nothing at', self.refused('GET', path, 404))
 
-    def test_no_such_method(self) -> None:
+    def test_unknown_method_returns_405(self) -> None:
         request = webob.Request.blank('/v1/hosts', method='DELETE', headers=base.ADMIN)
         response = request.get_response(self.app)
         self.assertEqual((405, 'GET'), (response.status_int, response.headers['Allow']))
 
-    def test_head(self) -> None:
+    def test_head_is_answered_like_get(self) -> None:
         request = webob.Request.blank('/v1/hosts', method='HEAD', headers=base.ADMIN)
         self.assertEqual(200, request.get_response(self.app).status_int)
 
     @ddt.data('/v1/hosts?x=%ff', '/%ff')
-    def test_no_utf8(self, path: str) -> None:
-        self.assertIn(self.ask('GET', path, status=400)['error']['title'], 'Bad Request')
+    def test_path_that_is_not_utf8_returns_400(self, path: str) -> None:
+        self.assertIn(self.request('GET', path, status=400)['error']['title'], 'Bad Request')
 
-    def test_the_database_does_not_answer(self) -> None:
+    def test_unreachable_database_returns_503_without_its_address(self) -> None:
         with mock.patch.object(self.store, 'hosts',
                                side_effect=exception.Unreachable('secret.host: no')):
             words = self.refused('GET', '/v1/hosts', 503)
         self.assertIn('ask again later', words)
         self.assertNotIn('secret', words)
 
-    def test_a_fault_of_ones_own(self) -> None:
+    def test_unexpected_error_returns_500_without_details(self) -> None:
         with mock.patch.object(self.store, 'hosts', side_effect=ValueError('secret')):
             words = self.refused('GET', '/v1/hosts', 500)
         self.assertNotIn('secret', words)
@@ -81,42 +81,42 @@ class RequestsTest(base.APITest):
 @ddt.ddt
 class ProtectionTest(base.APITest):
 
-    def test_for_admins(self) -> None:
+    def test_admin_sees_the_whole_protection(self) -> None:
         self.assertEqual(
             {'server_id': base.SERVER, 'project_id': 'p1', 'host': 'node1', 'protected': False,
              'reasons': ['the server is locked'],
              'volumes': {base.VOLUME: ['the volume is encrypted']},
-             'destinations': ['node2', 'node3']}, self.ask('GET', _PROTECTION)['protection'])
+             'destinations': ['node2', 'node3']}, self.request('GET', _PROTECTION)['protection'])
 
-    def test_for_its_project(self) -> None:
-        found = self.ask('GET', _PROTECTION, who=base.READER)['protection']
+    def test_project_sees_no_host_and_destinations(self) -> None:
+        shown = self.request('GET', _PROTECTION, caller=base.READER)['protection']
         self.assertEqual({'server_id', 'project_id', 'protected', 'reasons', 'volumes'},
-                         set(found))
+                         set(shown))
 
-    def test_projects_learn_of_no_hosts(self) -> None:
-        asked = self.protection.check
+    def test_reasons_for_a_project_name_no_hosts(self) -> None:
+        real_check = self.protection.check
         with mock.patch.object(self.protection, 'check', side_effect=lambda server_id: {
-                **asked(server_id), 'reasons': [
+                **real_check(server_id), 'reasons': [
                     'the server is locked', 'node2: too old', 'node3: too old']}):
-            found = self.ask('GET', _PROTECTION, who=base.READER)['protection']
+            shown = self.request('GET', _PROTECTION, caller=base.READER)['protection']
         self.assertEqual(['the server is locked', 'no host could run its backup'],
-                         found['reasons'])
+                         shown['reasons'])
 
-    def test_not_for_others(self) -> None:
-        words = self.refused('GET', _PROTECTION, 404, who=base.STRANGER)
+    def test_other_project_gets_404(self) -> None:
+        words = self.refused('GET', _PROTECTION, 404, caller=base.STRANGER)
         self.assertEqual(f'there is no server {base.SERVER}', words)
 
     @ddt.data('vm1', base.VOLUME, '..')
-    def test_no_such_server(self, server_id: str) -> None:
+    def test_unknown_server_returns_404(self, server_id: str) -> None:
         self.assertEqual(f'there is no server {server_id}', self.refused(
             'GET', f'/v1/servers/{server_id}/protection', 404))
 
-    def test_nova_does_not_answer(self) -> None:
+    def test_unreachable_nova_returns_503(self) -> None:
         self.protection.error = exception.Unreachable('no')
         self.refused('GET', _PROTECTION, 503)
 
 
-class AroundTest(base.APITest):
+class PipelineTest(base.APITest):
 
     def setUp(self) -> None:
         super().setUp()
@@ -127,29 +127,29 @@ class AroundTest(base.APITest):
             '[keystone_authtoken]\nwww_authenticate_uri = http://keystone.test\n'
             '[oslo_middleware]\nenable_proxy_headers_parsing = true\n')
 
-    def got(self, app: Any, path: str, headers: dict[str, str] | None = None) -> webob.Response:
-        """Ask an application."""
+    def get(self, app: Any, path: str, headers: dict[str, str] | None = None) -> webob.Response:
+        """Return the response of an application."""
         return webob.Request.blank(path, headers=headers or {}).get_response(app)
 
     def check(self, app: Any) -> None:
-        """Look at what is around an application."""
-        self.assertEqual(200, self.got(app, '/healthcheck').status_int)
-        found = self.got(app, '/', {'X-Forwarded-Proto': 'https',
-                                    'X-Forwarded-Host': 'api.test'})
-        self.assertEqual('https://api.test/v1', found.json['versions'][0]['links'][0]['href'])
-        self.assertTrue(found.headers['x-openstack-request-id'].startswith('req-'))
-        # Who says himself who he is, is nobody.
-        refused = self.got(app, '/v1/hosts', base.ADMIN)
+        """Assert that an application has the whole pipeline."""
+        self.assertEqual(200, self.get(app, '/healthcheck').status_int)
+        response = self.get(app, '/', {'X-Forwarded-Proto': 'https',
+                                       'X-Forwarded-Host': 'api.test'})
+        self.assertEqual('https://api.test/v1', response.json['versions'][0]['links'][0]['href'])
+        self.assertTrue(response.headers['x-openstack-request-id'].startswith('req-'))
+        # Headers of identity that the caller has set are ignored.
+        refused = self.get(app, '/v1/hosts', base.ADMIN)
         self.assertEqual((401, 'Keystone uri="http://keystone.test"'),
                          (refused.status_int, refused.headers['WWW-Authenticate']))
 
-    def test_pipeline(self) -> None:
+    def test_pipeline_of_the_engine_is_complete(self) -> None:
         conf = cfg.ConfigOpts()
         conf(['--config-file', str(self.file)])
         self.check(deploy.load(conf, self.store, self.protection))
 
-    def test_for_wsgi_servers(self) -> None:
-        # That of the tests goes on.
+    def test_pipeline_for_wsgi_servers_is_complete(self) -> None:
+        # The set-up of logging for the tests stays.
         self.useFixture(fixtures.MockPatch('oslo_log.log.setup'))
         self.assertEqual(0, manage.main(['--config-file', str(self.file), 'db', 'sync']))
         with mock.patch.dict(os.environ, {'OS_SPECREDS_CONFIG_FILE': str(self.file)}):
@@ -158,6 +158,6 @@ class AroundTest(base.APITest):
             self.check(self.loaded())
 
     def loaded(self) -> Any:
-        """The application, as a process has it that has just started."""
+        """Return the application as a new process loads it."""
         with mock.patch('oslo_config.cfg.CONF', cfg.ConfigOpts()):
             return runpy.run_module('specreds_nova.engine.api.wsgi')['application']

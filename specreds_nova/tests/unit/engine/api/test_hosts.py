@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts by the API, and what operators say of them."""
+"""Hosts in the API, and the actions of operators on them."""
 
 from typing import Any
 from unittest import mock
@@ -21,43 +21,43 @@ class HostsTest(base.APITest):
             self.store.see(name)
 
     def state(self, state: str) -> None:
-        """Have an engine see the host so."""
+        """Set the state of the host as an engine does."""
         self.store.change_host(self.store.host('node1'), state=state, why=base.WHY)
 
     def act(self, body: Any, **more: Any) -> Any:
-        """Say something of the host; gives the host."""
-        return self.ask('POST', f'{_OWN}/action', body, status=202, **more)['host']
+        """Send an action on the host, and return the host."""
+        return self.request('POST', f'{_OWN}/action', body, status=202, **more)['host']
 
-    def test_list(self) -> None:
+    def test_hosts_are_listed_by_state(self) -> None:
         self.state(model.SUSPECTED)
-        found = self.ask('GET', '/v1/hosts')['hosts']
+        hosts = self.request('GET', '/v1/hosts')['hosts']
         self.assertEqual([('node1', 'suspected'), ('node2', 'trusted'), ('node3', 'trusted')],
-                         [(host['name'], host['state']) for host in found])
-        found = self.ask('GET', '/v1/hosts?state=trusted', who=base.SERVICE)['hosts']
-        self.assertEqual(['node2', 'node3'], [host['name'] for host in found])
+                         [(host['name'], host['state']) for host in hosts])
+        hosts = self.request('GET', '/v1/hosts?state=trusted', caller=base.SERVICE)['hosts']
+        self.assertEqual(['node2', 'node3'], [host['name'] for host in hosts])
 
-    def test_held(self) -> None:
+    def test_held_host_has_reasons(self) -> None:
         self.store.change_host(self.store.host('node1'), held=('8 of 9 hosts are silent',))
-        self.assertEqual(['node1'], [host['name'] for host in self.ask(
+        self.assertEqual(['node1'], [host['name'] for host in self.request(
             'GET', '/v1/hosts?state=held')['hosts']])
-        found = self.ask('GET', _OWN)['host']
-        self.assertEqual(('held', ['8 of 9 hosts are silent']), (found['state'], found['held']))
+        shown = self.request('GET', _OWN)['host']
+        self.assertEqual(('held', ['8 of 9 hosts are silent']), (shown['state'], shown['held']))
 
-    def test_pages(self) -> None:
-        first = self.ask('GET', '/v1/hosts?limit=2')
+    def test_pages_are_linked(self) -> None:
+        first = self.request('GET', '/v1/hosts?limit=2')
         self.assertEqual(['node1', 'node2'], [host['name'] for host in first['hosts']])
-        rest = self.ask('GET', first['hosts_links'][0]['href'])
+        rest = self.request('GET', first['hosts_links'][0]['href'])
         self.assertEqual(['node3'], [host['name'] for host in rest['hosts']])
         self.assertNotIn('hosts_links', rest)
 
-    def test_show(self) -> None:
+    def test_host_has_evidence_and_recoveries(self) -> None:
         self.state(model.SUSPECTED)
-        self.story()
-        found = self.ask('GET', _OWN)['host']
+        self.create_racing()
+        shown = self.request('GET', _OWN)['host']
         self.assertEqual(('suspected', '1970-01-01T00:16:40.000000Z'),
-                         (found['state'], found['since']))
-        self.assertEqual('no heartbeat for 0.9 s', found['why'][0]['words'])
-        self.assertEqual([base.ID], [one['id'] for one in found['recoveries']])
+                         (shown['state'], shown['since']))
+        self.assertEqual('no heartbeat for 0.9 s', shown['why'][0]['words'])
+        self.assertEqual([base.ID], [recovery['id'] for recovery in shown['recoveries']])
 
     @ddt.data(('GET', '/v1/hosts', None), ('GET', _OWN, None),
               ('POST', f'{_OWN}/action', {'suspect': {'reason': 'x'}}),
@@ -65,39 +65,39 @@ class HostsTest(base.APITest):
               ('POST', f'{_OWN}/action', {'maintenance': {'reason': 'x'}}),
               ('POST', f'{_OWN}/action', {'no_maintenance': None}))
     @ddt.unpack
-    def test_not_for_projects(self, method: str, path: str, body: Any) -> None:
-        self.assertIn('host:', self.refused(method, path, 403, body, who=base.READER))
+    def test_projects_have_no_access(self, method: str, path: str, body: Any) -> None:
+        self.assertIn('host:', self.refused(method, path, 403, body, caller=base.READER))
         self.assertIsNone(self.store.host('node1').word)
 
-    def test_unknown(self) -> None:
+    def test_unknown_host_returns_404(self) -> None:
         for method, path, body in (('GET', '/v1/hosts/node9', None), (
                 'POST', '/v1/hosts/node9/action', {'suspect': {'reason': 'x'}})):
             self.assertIn('no engine has heard of a host node9',
                           self.refused(method, path, 404, body))
 
-    def test_suspect_and_clear(self) -> None:
-        found = self.act({'suspect': {'reason': 'it smokes'}}, who=base.SERVICE)
-        self.assertEqual(('suspect', 'it smokes'), (found['word'], found['word_reason']))
+    def test_suspect_and_clear_are_recorded(self) -> None:
+        shown = self.act({'suspect': {'reason': 'it smokes'}}, caller=base.SERVICE)
+        self.assertEqual(('suspect', 'it smokes'), (shown['word'], shown['word_reason']))
         self.assertEqual('suspect', self.store.host('node1').word)
-        found = self.act({'clear': {'reason': 'only steam'}})
-        self.assertEqual(('clear', 'only steam'), (found['word'], found['word_reason']))
+        shown = self.act({'clear': {'reason': 'only steam'}})
+        self.assertEqual(('clear', 'only steam'), (shown['word'], shown['word_reason']))
         self.assertEqual('clear', self.store.host('node1').word)
 
-    def test_maintenance(self) -> None:
-        found = self.act({'maintenance': {'reason': 'a new disk'}})
+    def test_maintenance_is_set_and_unset(self) -> None:
+        shown = self.act({'maintenance': {'reason': 'a new disk'}})
         self.assertEqual((True, 'a new disk', None),
-                         (found['maintenance'], found['maintenance_reason'], found['word']))
+                         (shown['maintenance'], shown['maintenance_reason'], shown['word']))
         self.assertEqual('a new disk', self.store.host('node1').maintenance)
         self.assertFalse(self.act({'no_maintenance': None})['maintenance'])
         self.assertIsNone(self.store.host('node1').maintenance)
 
-    def test_a_fenced_host_is_not_cleared(self) -> None:
+    def test_clear_of_a_fenced_host_returns_409(self) -> None:
         self.state(model.FENCED)
         words = self.refused('POST', f'{_OWN}/action', 409, {'clear': {'reason': 'x'}})
         self.assertIn('is fenced', words)
         self.assertIsNone(self.store.host('node1').word)
 
-    def test_an_engine_was_faster(self) -> None:
+    def test_change_by_an_engine_meanwhile_is_retried(self) -> None:
         change = self.store.change_host
         answers = iter((None, None))
         with mock.patch.object(self.store, 'change_host', side_effect=lambda host, **values: next(
@@ -112,7 +112,7 @@ class HostsTest(base.APITest):
               {'clear': {'reason': 7}},
               {'suspect': {'reason': 'x'}, 'clear': {'reason': 'x'}},
               b'{', b'\xff', b'[' * 60000, b' ' * 65537)
-    def test_malformed(self, body: Any) -> None:
+    def test_malformed_body_is_refused(self, body: Any) -> None:
         status = 413 if isinstance(body, bytes) and len(body) > 65536 else 400
         self.assertIn('body', self.refused('POST', f'{_OWN}/action', status, body))
         self.assertIsNone(self.store.host('node1').word)

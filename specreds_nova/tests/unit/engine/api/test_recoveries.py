@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recoveries by the API: who sees what of them, and who may end them."""
+"""Recoveries in the API: what each role sees of them, and their abort."""
 
 from urllib import parse
 
@@ -16,9 +16,9 @@ _HIDDEN = {'host', 'destination', 'engine', 'epoch', 'why', 'error', 'superposit
 @ddt.ddt
 class ShowTest(base.APITest):
 
-    def test_the_timeline(self) -> None:
-        self.story()
-        found = self.ask('GET', _OWN)['recovery']
+    def test_recovery_has_its_timeline(self) -> None:
+        self.create_racing()
+        found = self.request('GET', _OWN)['recovery']
         self.assertEqual(
             {'id': base.ID, 'server_id': base.SERVER, 'state': model.RACING, 'host': 'node1',
              'destination': 'node2', 'engine': 'engine1', 'epoch': 1, 'priority': 10,
@@ -33,51 +33,51 @@ class ShowTest(base.APITest):
             [(step['name'], step['attempt'], step['offset_seconds'], step['seconds'],
               step['detail']) for step in found['steps']])
 
-    def test_readers_of_the_project_see_no_hosts_and_engines(self) -> None:
-        self.story()
-        found = self.ask('GET', _OWN, who=base.READER)['recovery']
+    def test_project_sees_no_hosts_and_engines(self) -> None:
+        self.create_racing()
+        found = self.request('GET', _OWN, caller=base.READER)['recovery']
         self.assertEqual(set(), _HIDDEN & set(found))
         self.assertEqual({'name', 'attempt', 'began_at', 'ended_at', 'offset_seconds', 'seconds'},
                          set(found['steps'][0]))
 
-    def test_services_see_all(self) -> None:
-        self.story()
-        self.assertEqual(self.ask('GET', _OWN),
-                         self.ask('GET', _OWN, who=base.SERVICE))
+    def test_service_sees_everything(self) -> None:
+        self.create_racing()
+        self.assertEqual(self.request('GET', _OWN),
+                         self.request('GET', _OWN, caller=base.SERVICE))
 
-    def test_strangers_see_nothing(self) -> None:
-        self.story()
-        words = self.refused('GET', _OWN, 404, who=base.STRANGER)
+    def test_other_project_gets_404(self) -> None:
+        self.create_racing()
+        words = self.refused('GET', _OWN, 404, caller=base.STRANGER)
         self.assertEqual(f'there is no recovery {base.ID}', words)
 
     @ddt.data(base.ID, 'no', '%00', '%F0%9F%90%8D')
-    def test_none(self, recovery_id: str) -> None:
+    def test_unknown_recovery_returns_404(self, recovery_id: str) -> None:
         self.refused('GET', f'/v1/recoveries/{recovery_id}', 404)
 
 
 class AbortTest(base.APITest):
 
-    def test_abort(self) -> None:
-        self.story()
-        found = self.ask('POST', f'{_OWN}/action', {'abort': None}, status=202)['recovery']
+    def test_abort_is_recorded(self) -> None:
+        self.create_racing()
+        found = self.request('POST', f'{_OWN}/action', {'abort': None}, status=202)['recovery']
         self.assertTrue(found['abort_requested'])
         self.assertEqual([True], [one.abort for one in self.store.active()])
 
-    def test_past_the_commit_point(self) -> None:
-        self.store.change(self.story(), state=model.COMMITTED)
+    def test_abort_after_the_commit_point_returns_409(self) -> None:
+        self.store.change(self.create_racing(), state=model.COMMITTED)
         words = self.refused('POST', f'{_OWN}/action', 409, {'abort': None})
         self.assertIn('committed: the backup is the server now', words)
 
-    def test_after_the_end(self) -> None:
-        self.end(self.story(), model.PRIMARY)
+    def test_abort_after_the_end_returns_409(self) -> None:
+        self.end(self.create_racing(), model.PRIMARY)
         words = self.refused('POST', f'{_OWN}/action', 409, {'abort': None})
         self.assertIn('has ended already: primary', words)
 
-    def test_not_by_projects(self) -> None:
-        self.story()
-        words = self.refused('POST', f'{_OWN}/action', 403, {'abort': None}, who=base.READER)
+    def test_project_may_not_abort(self) -> None:
+        self.create_racing()
+        words = self.refused('POST', f'{_OWN}/action', 403, {'abort': None}, caller=base.READER)
         self.assertIn('recovery:abort', words)
-        self.refused('POST', f'{_OWN}/action', 404, {'abort': None}, who=base.STRANGER)
+        self.refused('POST', f'{_OWN}/action', 404, {'abort': None}, caller=base.STRANGER)
         self.assertFalse(self.store.active()[0].abort)
 
 
@@ -92,33 +92,33 @@ class ListTest(base.APITest):
             self.ids.insert(0, self.created(project=f'p{number % 2 + 1}',
                                             host=f'node{number}').id)
 
-    def listed(self, query: str = '', who: dict[str, str] = base.ADMIN) -> list[str]:
-        """Give the ids of what is listed."""
-        return [one['id'] for one in self.ask(
-            'GET', f'/v1/recoveries{query}', who=who)['recoveries']]
+    def listed(self, query: str = '', caller: dict[str, str] = base.ADMIN) -> list[str]:
+        """Return the ids of the listed recoveries."""
+        return [one['id'] for one in self.request(
+            'GET', f'/v1/recoveries{query}', caller=caller)['recoveries']]
 
-    def test_all_projects(self) -> None:
+    def test_admin_lists_all_projects(self) -> None:
         self.assertEqual(self.ids, self.listed())
-        self.assertEqual(self.ids, self.listed(who=base.SERVICE))
+        self.assertEqual(self.ids, self.listed(caller=base.SERVICE))
 
-    def test_ones_own_project(self) -> None:
-        self.assertEqual(self.ids[0::2], self.listed(who=base.READER))
-        self.assertEqual(self.ids[0::2], self.listed('?project=p1', who=base.READER))
-        self.assertEqual(self.ids[1::2], self.listed(who=base.STRANGER))
-        found = self.ask('GET', '/v1/recoveries', who=base.READER)['recoveries']
+    def test_project_lists_its_own_recoveries(self) -> None:
+        self.assertEqual(self.ids[0::2], self.listed(caller=base.READER))
+        self.assertEqual(self.ids[0::2], self.listed('?project=p1', caller=base.READER))
+        self.assertEqual(self.ids[1::2], self.listed(caller=base.STRANGER))
+        found = self.request('GET', '/v1/recoveries', caller=base.READER)['recoveries']
         self.assertEqual(set(), _HIDDEN & set(found[0]))
 
-    def test_not_another_project(self) -> None:
-        words = self.refused('GET', '/v1/recoveries?project=p2', 403, who=base.READER)
+    def test_project_may_not_list_another_project(self) -> None:
+        words = self.refused('GET', '/v1/recoveries?project=p2', 403, caller=base.READER)
         self.assertIn('recovery:list:all_projects', words)
 
-    def test_projects_do_not_look_for_hosts(self) -> None:
-        self.refused('GET', '/v1/recoveries?host=node0', 403, who=base.READER)
+    def test_project_may_not_filter_by_host(self) -> None:
+        self.refused('GET', '/v1/recoveries?host=node0', 403, caller=base.READER)
 
-    def test_no_role(self) -> None:
-        self.refused('GET', '/v1/recoveries', 403, who={**base.READER, 'X-Roles': ''})
+    def test_caller_without_a_role_gets_403(self) -> None:
+        self.refused('GET', '/v1/recoveries', 403, caller={**base.READER, 'X-Roles': ''})
 
-    def test_filters(self) -> None:
+    def test_each_filter_selects_the_recovery(self) -> None:
         self.end(self.store.take_over(self.ids[2], 'engine1'), model.PRIMARY)
         for query in ('?outcome=primary', '?state=ended&host=node2', '?host=node2'):
             self.assertEqual([self.ids[2]], self.listed(query))
@@ -127,7 +127,7 @@ class ListTest(base.APITest):
         seen = []
         path = '/v1/recoveries?limit=2&state=queued'
         while path:
-            answer = self.ask('GET', path)
+            answer = self.request('GET', path)
             seen += [one['id'] for one in answer['recoveries']]
             links = answer.get('recoveries_links', [])
             path = links[0]['href'].removeprefix('http://localhost') if links else ''
@@ -135,15 +135,15 @@ class ListTest(base.APITest):
                           (None, ['queued']))
         self.assertEqual(self.ids, seen)
 
-    def test_a_page_that_is_the_last(self) -> None:
-        self.assertNotIn('recoveries_links', self.ask('GET', '/v1/recoveries?limit=5'))
+    def test_last_page_has_no_link(self) -> None:
+        self.assertNotIn('recoveries_links', self.request('GET', '/v1/recoveries?limit=5'))
         self.assertEqual([], self.listed('?limit=0'))
 
     @ddt.data('limit=x', 'limit=-1', 'marker=no', 'state=strange', 'outcome=strange',
               'colour=red', 'server=vm1', 'limit=1&limit=2', 'host=')
-    def test_malformed(self, query: str) -> None:
+    def test_malformed_query_returns_400(self, query: str) -> None:
         self.assertIn('the query is not as it should be',
                       self.refused('GET', f'/v1/recoveries?{query}', 400))
 
-    def test_unknown_marker(self) -> None:
+    def test_unknown_marker_returns_400(self) -> None:
         self.assertIn('begin anew', self.refused('GET', f'/v1/recoveries?marker={base.ID}', 400))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the API reference shows is what the API takes and answers."""
+"""The samples of the API reference are real requests and answers."""
 
 import json
 import pathlib
@@ -26,12 +26,12 @@ _PROJECT = '5f3f3e5ac81a44f4a1d1b6a6f7dc2c55'
 _READER = {**base.READER, 'X-Project-Id': _PROJECT}
 _RECOVERY = f'/v1/recoveries/{base.ID}'
 _HOST = '/v1/hosts/node1'
-# What the steps took, and noted.
+# Name, duration and details of each step.
 _STEPS: tuple[tuple[str, float, dict[str, Any]], ...] = (
     ('destination', 0.094, {'host': 'node2'}), ('super', 0.131, {}),
     ('start', 0.412, {}), ('race', 1.734, {'winner': 'backup'}))
 
-# By the name of the samples: who asks, how, and the status.
+# The caller, the request and the status of each sample.
 _CALLS: dict[str, tuple[dict[str, str], str, str, int]] = {
     'versions': ({}, 'GET', '/', 200),
     'recoveries-list': (base.ADMIN, 'GET', '/v1/recoveries?limit=1', 200),
@@ -46,7 +46,7 @@ _CALLS: dict[str, tuple[dict[str, str], str, str, int]] = {
     'host-maintenance': (base.ADMIN, 'POST', '/v1/hosts/node2/action', 202),
     'server-protection': (base.ADMIN, 'GET', f'/v1/servers/{base.SERVER}/protection', 200),
 }
-# What else is asked for as another one.
+# Samples that answer the request of another sample.
 _SAME = {'recovery-conflict': 'recovery-abort'}
 
 
@@ -82,9 +82,9 @@ class SamplesTest(base.APITest):
         self.store.begin_step(racing, 'race')
 
     @ddt.data(*_CALLS)
-    def test_sample(self, name: str) -> None:
+    def test_sample_is_what_the_api_answers(self, name: str) -> None:
         who, method, path, status = _CALLS[name]
-        answer = self.ask(method, path, _load(f'{_SAME.get(name, name)}-request'), who=who,
+        answer = self.request(method, path, _load(f'{_SAME.get(name, name)}-request'), caller=who,
                           status=status)
         self.assertEqual(_load(f'{name}-response'), answer)
 
@@ -101,16 +101,16 @@ class ReferenceTest(testtools.TestCase):
         self.assertEqual({file.removesuffix('.json').rpartition('-')[0] for file in files},
                          set(_CALLS))
 
-    def test_every_route_is_told(self) -> None:
+    def test_every_route_is_documented(self) -> None:
         for route in routes.ROUTES:
             self.assertIn(f'``{route.method} {route.path}``', self.page)
 
-    def test_every_rule_is_told(self) -> None:
+    def test_every_rule_is_documented(self) -> None:
         named = {rule.name for rule in policies.list_rules() if ':' in rule.name}
         self.assertEqual(named, set(re.findall(r'^``([\w:]+:[\w:]+)``', self.page,
                                                re.MULTILINE)))
 
-    def test_every_state_and_outcome_is_told(self) -> None:
+    def test_every_state_and_outcome_is_documented(self) -> None:
         for word in (*model.OUTCOMES, *model.HOST_STATES, model.QUEUED,
                      model.RACING, model.COMMITTED, model.MERGING, model.ENDED):
             self.assertIn(f'``{word}``', self.page)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services that answer as they are told to."""
+"""Fake REST services with prepared answers."""
 
 from collections.abc import Callable, Mapping
 import json
@@ -13,7 +13,7 @@ from specreds_nova.engine import conf as engine_conf
 
 
 class Response:
-    """An answer."""
+    """An answer of a fake service."""
 
     def __init__(self, status: int, body: Any) -> None:
         self.status_code = status
@@ -21,7 +21,7 @@ class Response:
         self.headers = {'Content-Type': 'application/json'}
 
     def json(self) -> Any:
-        """Give what it says."""
+        """Return the parsed body."""
         return json.loads(self.text)
 
 
@@ -29,44 +29,44 @@ Answer = tuple[int, Any] | Exception
 
 
 class Session:
-    """What keystoneauth gives; every answer is told before.
+    """A fake session of keystoneauth with prepared answers.
 
-    :ivar asked: method, path and body of the requests
-    :ivar requests: all that was asked for with them
+    :ivar calls: method, path and body of each request
+    :ivar requests: all other arguments of each request
     """
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, str, Any]] = []
+        self.calls: list[tuple[str, str, Any]] = []
         self.requests: list[Mapping[str, Any]] = []
         self._answers: dict[tuple[str, str], list[Answer]] = {}
 
     def answer(self, method: str, path: str, *answers: Any, status: int = 200) -> None:
-        """Answer so; the last of several again and again."""
+        """Prepare the answers to a request; the last one is repeated."""
         self._answers[method, path] = [
-            one if isinstance(one, Exception) else (status, one) for one in answers]
+            answer if isinstance(answer, Exception) else (status, answer) for answer in answers]
 
     def fail(self, method: str, path: str, status: int, words: str = 'no') -> None:
-        """Answer with an error."""
+        """Prepare an error as the answer to a request."""
         self.answer(method, path, {'fault': {'message': words}}, status=status)
 
     def request(self, url: str, method: str, **more: Any) -> Any:
-        """Ask."""
-        self.asked.append((method, url, more.get('json')))
+        """Record a request, and return its prepared answer."""
+        self.calls.append((method, url, more.get('json')))
         self.requests.append(more)
-        known = self._answers.get((method, url))
-        if known is None:
-            raise AssertionError(f'nobody said how to answer {method} {url}')
-        found = known.pop(0) if len(known) > 1 else known[0]
-        if isinstance(found, Exception):
-            raise found
-        response: Any = Response(*found)
+        prepared = self._answers.get((method, url))
+        if prepared is None:
+            raise AssertionError(f'no answer is prepared for {method} {url}')
+        answer = prepared.pop(0) if len(prepared) > 1 else prepared[0]
+        if isinstance(answer, Exception):
+            raise answer
+        response: Any = Response(*answer)
         if response.status_code >= 400:
             raise exceptions.from_response(response, method, url)
         return response
 
 
 class ServiceTest(testtools.TestCase):
-    """Has services, and a configuration."""
+    """A test with fake services and a configuration."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -76,5 +76,5 @@ class ServiceTest(testtools.TestCase):
         self.conf([], default_config_files=[])
 
     def raised(self, kind: type[Exception], call: Callable[..., Any], *arguments: Any) -> str:
-        """Give what an error says."""
+        """Assert that a call raises an error, and return its message."""
         return str(self.assertRaises(kind, call, *arguments))

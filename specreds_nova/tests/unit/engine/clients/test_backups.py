@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hosts, by RPC."""
+"""The client of the compute hosts' RPC."""
 
 from typing import Any
 from unittest import mock
@@ -17,7 +17,7 @@ from specreds_nova.virt import rpcapi
 
 @ddt.ddt
 class BackupsTest(testtools.TestCase):
-    """Errors are what they mean to a recovery."""
+    """Each error is translated to its meaning for a recovery."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -26,7 +26,7 @@ class BackupsTest(testtools.TestCase):
         self.addCleanup(patched.stop)
         self.backups = backups.Backups(mock.Mock(), 10.0)
 
-    def test_what_is_asked(self) -> None:
+    def test_arguments_are_passed_on(self) -> None:
         self.api.start.return_value = {'phase': 'running'}
         self.assertEqual({'phase': 'running'}, self.backups.start('h2', 'r', 'a', 's1'))
         self.api.start.assert_called_once_with({}, 'h2', 'r', 'a', 's1')
@@ -47,6 +47,6 @@ class BackupsTest(testtools.TestCase):
         (messaging.RemoteError('NoSuchMethod', 'start'), backup_errors.ServerNotEligible),
         (messaging.UnsupportedVersion('1.0'), backup_errors.ServerNotEligible))
     @ddt.unpack
-    def test_an_error(self, failure: Exception, kind: type[Exception]) -> None:
+    def test_error_is_translated(self, failure: Exception, kind: type[Exception]) -> None:
         self.api.status.side_effect = failure
         self.assertRaises(kind, self.backups.status, 'h2', 'r')

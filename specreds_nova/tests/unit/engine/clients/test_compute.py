@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova and Placement."""
+"""The client of Nova and Placement."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def _service(host: str, **values: Any) -> dict[str, Any]:
 
 @ddt.ddt
 class ComputeTest(base.ServiceTest):
-    """What a recovery needs of them."""
+    """The calls that a recovery makes."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -56,15 +56,15 @@ class ComputeTest(base.ServiceTest):
 
     def _server(self, **values: Any) -> model.Server:
         self.session.answer('GET', '/servers/a', {'server': _shown('a', **values)})
-        found = self.compute.server('a')
-        assert found is not None, 'it is there'
-        return found
+        server = self.compute.server('a')
+        assert server is not None
+        return server
 
     def _hosts(self, **values: Any) -> list[str]:
         self._answers()
         return self.compute.candidates(self._server(**values))
 
-    def test_servers_of_a_host_page_by_page(self) -> None:
+    def test_servers_of_a_host_are_read_page_by_page(self) -> None:
         self.session.answer(
             'GET', '/servers/detail',
             {'servers': [_shown('a')], 'servers_links': [{'rel': 'next'}]},
@@ -76,29 +76,29 @@ class ComputeTest(base.ServiceTest):
                                                     second.locked))
         self.assertEqual('a', self.session.requests[-1]['params']['marker'])
 
-    def test_a_server_that_is_deleted(self) -> None:
+    def test_deleted_server_is_none(self) -> None:
         self.session.fail('GET', '/servers/a', 404)
         self.assertIsNone(self.compute.server('a'))
         self.session.answer('GET', '/servers/a', {'server': _shown('a', status='SOFT_DELETED')})
         self.assertIsNone(self.compute.server('a'))
 
-    def test_the_host_with_the_most_room_first(self) -> None:
+    def test_host_with_the_most_free_memory_comes_first(self) -> None:
         self.assertEqual(['h3', 'h4', 'h2'], self._hosts())
 
     @ddt.data({'state': 'down'}, {'status': 'disabled'}, {'forced_down': True}, {'zone': 'other'})
-    def test_hosts_that_do_not_serve(self, values: dict[str, Any]) -> None:
+    def test_host_that_is_down_or_disabled_is_no_candidate(self, values: dict[str, Any]) -> None:
         self.services[2].update(values)
         self.assertEqual(['h4', 'h2'], self._hosts())
 
-    def test_hosts_of_other_tenants(self) -> None:
+    def test_host_of_other_tenants_is_no_candidate(self) -> None:
         self.aggregates.append({'hosts': ['h3'], 'metadata': {'filter_tenant_id': 'q, r'}})
         self.assertEqual(['h4', 'h2'], self._hosts())
 
-    def test_hosts_of_this_tenant_and_others(self) -> None:
+    def test_host_of_this_tenant_and_others_is_a_candidate(self) -> None:
         self.aggregates.append({'hosts': ['h3'], 'metadata': {'filter_tenant_id_2': 'q, p'}})
         self.assertEqual(['h3', 'h4', 'h2'], self._hosts())
 
-    def test_hosts_that_a_flavour_asks_for(self) -> None:
+    def test_candidates_have_the_aggregate_of_the_flavor(self) -> None:
         self.aggregates.append({'hosts': ['h2', 'h4'], 'metadata': {'ssd': 'true'}})
         specs = {'aggregate_instance_extra_specs:ssd': 'true'}
         self.assertEqual(['h4', 'h2'], self._hosts(flavor={**_FLAVOR, 'extra_specs': specs}))
@@ -109,23 +109,23 @@ class ComputeTest(base.ServiceTest):
         for name, host in (('b', 'h3'), ('c', 'h3')):
             self.session.answer('GET', f'/servers/{name}', {'server': _shown(name, host)})
 
-    def test_anti_affinity(self) -> None:
+    def test_anti_affinity_excludes_the_hosts_of_the_group(self) -> None:
         self._group('anti-affinity')
         self.assertEqual(['h4', 'h2'], self._hosts())
 
-    def test_anti_affinity_that_allows_some(self) -> None:
+    def test_anti_affinity_allows_max_server_per_host(self) -> None:
         self._group('anti-affinity', max_server_per_host=3)
         self.assertEqual(['h3', 'h4', 'h2'], self._hosts())
 
-    def test_soft_anti_affinity(self) -> None:
+    def test_soft_anti_affinity_moves_hosts_of_the_group_to_the_end(self) -> None:
         self._group('soft-anti-affinity')
         self.assertEqual(['h4', 'h2', 'h3'], self._hosts())
 
-    def test_affinity(self) -> None:
+    def test_affinity_allows_only_the_host_of_the_group(self) -> None:
         self._group('affinity')
         self.assertEqual(['h3'], self._hosts())
 
-    def test_affinity_of_servers_that_are_all_on_the_failed_host(self) -> None:
+    def test_affinity_of_a_group_on_the_failed_host_chooses_one_host(self) -> None:
         self._group('affinity')
         for name in ('b', 'c'):
             self.session.answer('GET', f'/servers/{name}', {'server': _shown(name, 'h1')})
@@ -133,23 +133,23 @@ class ComputeTest(base.ServiceTest):
         self.assertIn(chosen, ('h2', 'h3', 'h4'))
         self.assertEqual([chosen], self._hosts())
 
-    def test_many_servers_ask_once(self) -> None:
+    def test_candidates_are_queried_once_for_many_servers(self) -> None:
         server = self._server()
         for _ in range(5):
             self.compute.candidates(server)
-        paths = [path for _, path, _ in self.session.asked]
+        paths = [path for _, path, _ in self.session.calls]
         self.assertEqual(1, paths.count('/allocation_candidates'))
 
-    def test_force_down(self) -> None:
+    def test_force_down_reports_whether_nova_did_it(self) -> None:
         self.session.answer('PUT', '/os-services/service-h1', None)
         self.assertTrue(self.compute.force_down('h1', True))
         self.assertEqual(('PUT', '/os-services/service-h1', {'forced_down': True}),
-                         self.session.asked[-1])
+                         self.session.calls[-1])
         self.session.fail('PUT', '/os-services/service-h1', 409)
         self.assertFalse(self.compute.force_down('h1', False))
         self.assertFalse(self.compute.force_down('unknown', True))
 
-    def test_service(self) -> None:
+    def test_service_has_state_and_time(self) -> None:
         self.session.answer('GET', '/os-services', {'services': [
             _service('h1', state='down', forced_down=True)]})
         self.assertEqual({'up': False, 'enabled': True, 'forced_down': True,
@@ -159,7 +159,8 @@ class ComputeTest(base.ServiceTest):
 
     @ddt.data((None, False), ('a new disk', False), ('AUTO: Connection to libvirt lost', True))
     @ddt.unpack
-    def test_who_has_disabled_a_service(self, reason: str | None, enabled: bool) -> None:
+    def test_service_disabled_by_nova_counts_as_enabled(
+            self, reason: str | None, enabled: bool) -> None:
         self.session.answer('GET', '/os-services', {'services': [
             _service('h1', status='disabled', disabled_reason=reason)]})
         self.assertEqual(enabled, self.compute.service('h1')['enabled'])
@@ -167,20 +168,21 @@ class ComputeTest(base.ServiceTest):
     @ddt.data((None, False, {}), ('h2', False, {'host': 'h2'}),
               ('h2', True, {'host': 'h2', 'force': True}))
     @ddt.unpack
-    def test_evacuate(self, host: str | None, force: bool, body: dict[str, Any]) -> None:
+    def test_evacuate_sends_host_and_force(
+            self, host: str | None, force: bool, body: dict[str, Any]) -> None:
         self.session.answer('POST', '/servers/a/action', None)
         self.compute.evacuate('a', host, force)
         self.assertEqual(('POST', '/servers/a/action', {'evacuate': body}),
-                         self.session.asked[-1])
+                         self.session.calls[-1])
         headers = self.session.requests[-1]['headers']
         self.assertEqual(force, headers.get('X-OpenStack-Nova-API-Version') == '2.67')
 
-    def test_evacuate_is_refused(self) -> None:
+    def test_refused_evacuation_raises(self) -> None:
         for status in (400, 404, 409):
             self.session.fail('POST', '/servers/a/action', status)
             self.raised(exception.Refused, self.compute.evacuate, 'a', 'h2')
 
-    def test_whether_it_runs(self) -> None:
+    def test_diagnostics_say_whether_a_server_runs(self) -> None:
         self.session.answer('GET', '/servers/a/diagnostics', {'state': 'running'})
         self.assertTrue(self.compute.runs('a'))
         self.session.fail('GET', '/servers/a/diagnostics', 409)
@@ -189,7 +191,7 @@ class ComputeTest(base.ServiceTest):
     @ddt.data((400, exception.Refused), (403, exception.Refused), (404, exception.NotFound),
               (500, exception.Unreachable), (501, exception.Unreachable))
     @ddt.unpack
-    def test_nobody_says_whether_it_runs(self, status: int, kind: type[Exception]) -> None:
+    def test_missing_diagnostics_raise(self, status: int, kind: type[Exception]) -> None:
         self.session.fail('GET', '/servers/a/diagnostics', status)
         self.raised(kind, self.compute.runs, 'a')
 
@@ -197,19 +199,20 @@ class ComputeTest(base.ServiceTest):
               ([{'action': 'stop', 'user_id': 'u'}], False),
               ([{'action': 'reboot', 'user_id': None}], False))
     @ddt.unpack
-    def test_who_stopped_it(self, actions: list[dict[str, Any]], itself: bool) -> None:
+    def test_last_action_says_whether_the_owner_stopped_the_server(
+            self, actions: list[dict[str, Any]], itself: bool) -> None:
         self.session.answer('GET', '/servers/a/os-instance-actions',
                             {'instanceActions': actions})
         self.assertEqual(itself, self.compute.stopped_by_itself('a'))
 
-    def test_reset_and_reboot(self) -> None:
+    def test_reset_and_reboot_are_requested(self) -> None:
         self.session.answer('POST', '/servers/a/action', None)
         self.compute.reset('a')
         self.compute.reboot('a')
         self.assertEqual([{'os-resetState': {'state': 'active'}}, {'reboot': {'type': 'HARD'}}],
-                         [body for _, _, body in self.session.asked])
+                         [body for _, _, body in self.session.calls])
 
-    def test_where_nova_evacuates_to(self) -> None:
+    def test_destination_of_a_running_evacuation(self) -> None:
         self.session.answer('GET', '/os-migrations', {'migrations': [
             {'status': 'accepted', 'created_at': '2026-01-01', 'dest_compute': 'h2'},
             {'status': 'pre-migrating', 'created_at': '2026-01-02', 'dest_compute': 'h3'},

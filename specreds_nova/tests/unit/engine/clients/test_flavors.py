@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a flavour takes of a host."""
+"""The resources that a flavor needs of a host."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from specreds_nova.engine.clients import flavors
 
 @ddt.ddt
 class QueryTest(testtools.TestCase):
-    """Placement is asked as Nova asks it."""
+    """The query to Placement is the one that Nova sends."""
 
     @ddt.data(
         ({}, {}, True, {'resources': 'VCPU:2,MEMORY_MB:512'}),
@@ -30,8 +30,9 @@ class QueryTest(testtools.TestCase):
          {'resources': 'VCPU:2,MEMORY_MB:512', 'resources1': 'VGPU:1',
           'required1': 'CUSTOM_FAST', 'resources2': 'VGPU:1', 'group_policy': 'isolate'}))
     @ddt.unpack
-    def test_query(self, flavor: dict[str, Any], specs: dict[str, str], from_volume: bool,
-                   wanted: dict[str, str]) -> None:
+    def test_query_has_resources_and_traits(
+            self, flavor: dict[str, Any], specs: dict[str, str], from_volume: bool,
+            wanted: dict[str, str]) -> None:
         asked = flavors.query({'vcpus': 2, 'ram': 512, 'disk': 0, **flavor, 'extra_specs': specs},
                               boots_from_volume=from_volume)
         self.assertEqual({'required': '!COMPUTE_STATUS_DISABLED', **wanted}, asked)

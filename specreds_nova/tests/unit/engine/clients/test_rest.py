@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a REST service is asked."""
+"""The client of a REST service."""
 
 import ddt
 from keystoneauth1 import exceptions
@@ -11,7 +11,7 @@ from specreds_nova.tests.unit.engine.clients import base
 
 @ddt.ddt
 class ServiceTest(base.ServiceTest):
-    """Errors are what they mean to a recovery."""
+    """Each error is translated to its meaning for a recovery."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -22,7 +22,7 @@ class ServiceTest(base.ServiceTest):
               (408, exception.Unreachable), (429, exception.Unreachable),
               (500, exception.Unreachable), (503, exception.Unreachable))
     @ddt.unpack
-    def test_an_error(self, status: int, kind: type[Exception]) -> None:
+    def test_status_is_translated(self, status: int, kind: type[Exception]) -> None:
         self.session.fail('GET', '/it', status, 'because')
         words = self.raised(kind, self.service.get, '/it')
         self.assertIn('Nova', words)
@@ -30,20 +30,20 @@ class ServiceTest(base.ServiceTest):
 
     @ddt.data(exceptions.ConnectFailure(), exceptions.ConnectTimeout(),
               exceptions.EndpointNotFound(), exceptions.DiscoveryFailure())
-    def test_a_service_that_is_away(self, failure: Exception) -> None:
+    def test_connection_failure_is_unreachable(self, failure: Exception) -> None:
         self.session.answer('POST', '/it', failure)
         self.raised(exception.Unreachable, self.service.post, '/it', {})
 
-    def test_an_answer(self) -> None:
+    def test_answer_is_parsed(self) -> None:
         self.session.answer('GET', '/it', {'a': 1})
         self.assertEqual({'a': 1}, self.service.get('/it', limit=3))
-        [asked] = self.session.requests
-        self.assertEqual({'limit': 3}, asked['params'])
-        self.assertEqual('2.94', asked['microversion'])
+        [request] = self.session.requests
+        self.assertEqual({'limit': 3}, request['params'])
+        self.assertEqual('2.94', request['microversion'])
 
-    def test_an_answer_that_says_nothing(self) -> None:
+    def test_empty_answer_is_an_empty_dict(self) -> None:
         self.session.answer('POST', '/it', None, status=202)
         self.assertEqual({}, self.service.post('/it'))
 
-    def test_without_credentials(self) -> None:
+    def test_missing_credentials_name_the_option(self) -> None:
         self.assertIn('auth_type', self.raised(exception.Invalid, rest.session, self.conf))

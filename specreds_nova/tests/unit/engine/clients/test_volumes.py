@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cinder's superpositions."""
+"""The client of Cinder's superpositions."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def _shown(state: str, recovery: str | None = _MINE, **values: Any) -> dict[str,
 
 @ddt.ddt
 class VolumesTest(base.ServiceTest):
-    """Whatever may be repeated is, and what is decided stays so."""
+    """Calls may be repeated, and a decision is final."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -33,59 +33,60 @@ class VolumesTest(base.ServiceTest):
     def _superpose(self) -> str:
         return self.volumes.superpose(self.server, _MINE, 'host h1 is suspected')
 
-    def _there(self, *shown: dict[str, Any]) -> None:
+    def _list(self, *shown: dict[str, Any]) -> None:
         self.session.answer('GET', f'{_BASE}/detail', {'superpositions': list(shown)})
 
-    def test_superpose(self) -> None:
+    def test_superpose_creates_a_superposition(self) -> None:
         self.session.answer('POST', _BASE, {'superposition': {'id': 's1'}}, status=201)
         self.assertEqual('s1', self._superpose())
-        [(_, _, body)] = self.session.asked
+        [(_, _, body)] = self.session.calls
         self.assertEqual(['v1', 'v2'], body['superposition']['volume_ids'])
         self.assertIn(_MINE, body['superposition']['reason'])
 
     @ddt.data(409, 503)
-    def test_superpose_what_is_superposed_already(self, status: int) -> None:
+    def test_superpose_returns_the_superposition_of_the_same_recovery(self, status: int) -> None:
         self.session.fail('POST', _BASE, status)
-        self._there(_shown('superposed'))
+        self._list(_shown('superposed'))
         self.assertEqual('s1', self._superpose())
 
     @ddt.data((409, exception.Refused), (400, exception.Refused), (503, exception.Unreachable))
     @ddt.unpack
-    def test_superpose_fails(self, status: int, kind: type[Exception]) -> None:
+    def test_failed_superpose_raises_with_the_reason(
+            self, status: int, kind: type[Exception]) -> None:
         self.session.fail('POST', _BASE, status, 'it is encrypted')
-        self._there()
+        self._list()
         self.assertIn('encrypted', self.raised(kind, self._superpose))
 
-    def test_superpose_a_server_without_volumes(self) -> None:
+    def test_superpose_of_a_server_without_volumes_is_refused(self) -> None:
         self.server = recovery_base.make_server('a', volumes=())
         self.raised(exception.Refused, self._superpose)
-        self.assertEqual([], self.session.asked)
+        self.assertEqual([], self.session.calls)
 
     @ddt.data('promoted', 'merging', 'merged')
-    def test_superpose_what_is_being_merged(self, state: str) -> None:
+    def test_superpose_during_a_merge_raises_merging(self, state: str) -> None:
         self.session.fail('POST', _BASE, 409)
-        self._there(_shown(state, _OTHER))
+        self._list(_shown(state, _OTHER))
         self.raised(exception.Merging, self._superpose)
 
     @ddt.data('creating', 'aborting', 'collapsing')
-    def test_superpose_what_somebody_is_at(self, state: str) -> None:
+    def test_superpose_during_another_operation_raises_unreachable(self, state: str) -> None:
         self.session.fail('POST', _BASE, 409)
-        self._there(_shown(state))
+        self._list(_shown(state))
         self.raised(exception.Unreachable, self._superpose)
 
-    def test_superpose_what_a_recovery_has_left_that_has_ended(self) -> None:
+    def test_superpose_drops_the_superposition_of_another_recovery(self) -> None:
         self.session.fail('POST', _BASE, 409)
-        self._there(_shown('superposed', _OTHER))
+        self._list(_shown('superposed', _OTHER))
         self.session.answer('DELETE', f'{_BASE}/s1', None, status=204)
         self.raised(exception.Unreachable, self._superpose)
-        self.assertEqual(('DELETE', f'{_BASE}/s1', None), self.session.asked[-1])
+        self.assertEqual(('DELETE', f'{_BASE}/s1', None), self.session.calls[-1])
 
-    def test_superpose_what_an_operator_has_superposed(self) -> None:
+    def test_superpose_of_what_an_operator_has_superposed_is_refused(self) -> None:
         self.session.fail('POST', _BASE, 409)
-        self._there(_shown('superposed', None))
+        self._list(_shown('superposed', None))
         self.raised(exception.Refused, self._superpose)
 
-    def test_state(self) -> None:
+    def test_state_of_a_missing_superposition_is_none(self) -> None:
         self.session.answer('GET', f'{_BASE}/s1', {'superposition': _shown('superposed')})
         self.assertEqual('superposed', self.volumes.state('s1'))
         self.session.fail('GET', f'{_BASE}/s1', 404)
@@ -93,7 +94,7 @@ class VolumesTest(base.ServiceTest):
         self.session.answer('GET', f'{_BASE}/s1', {'superposition': _shown('unknown')})
         self.raised(exception.Unreachable, self.volumes.state, 's1')
 
-    def test_dirty(self) -> None:
+    def test_check_of_a_decided_superposition_is_refused(self) -> None:
         self.session.answer('POST', f'{_BASE}/s1/check', {'check': {'dirty': True}})
         self.assertTrue(self.volumes.dirty('s1'))
         for status in (404, 409):
@@ -101,17 +102,17 @@ class VolumesTest(base.ServiceTest):
             self.raised(exception.Refused, self.volumes.dirty, 's1')
 
     @ddt.data('promoted', 'dirty', 'late-dirty')
-    def test_collapse(self, outcome: str) -> None:
+    def test_collapse_returns_the_outcome(self, outcome: str) -> None:
         self.session.answer('POST', f'{_BASE}/s1/collapse', {'collapse': {'outcome': outcome}})
         self.assertEqual(outcome, self.volumes.collapse('s1'))
-        [(_, _, body)] = self.session.asked
+        [(_, _, body)] = self.session.calls
         self.assertEqual({'decision': 'promote', 'backup_durable': True}, body['collapse'])
 
-    def test_collapse_of_what_is_gone(self) -> None:
+    def test_collapse_of_a_missing_superposition_is_gone(self) -> None:
         self.session.fail('POST', f'{_BASE}/s1/collapse', 404)
         self.assertEqual('gone', self.volumes.collapse('s1'))
 
-    def test_a_collapse_that_takes_longer(self) -> None:
+    def test_slow_collapse_is_polled_by_repetition(self) -> None:
         self.session.answer('POST', f'{_BASE}/s1/collapse',
                             {'collapse': {'outcome': None, 'state': 'collapsing'}}, status=202)
         self.session.answer('GET', f'{_BASE}/s1', {'superposition': _shown('collapsing')})
@@ -122,7 +123,7 @@ class VolumesTest(base.ServiceTest):
         self.session.fail('GET', f'{_BASE}/s1', 404)
         self.assertEqual('gone', self.volumes.collapse('s1'))
 
-    def test_drop(self) -> None:
+    def test_drop_of_a_decided_superposition_is_refused(self) -> None:
         self.session.answer('DELETE', f'{_BASE}/s1', None, status=204)
         self.volumes.drop('s1')
         self.session.fail('DELETE', f'{_BASE}/s1', 404)
@@ -130,18 +131,18 @@ class VolumesTest(base.ServiceTest):
         self.session.fail('DELETE', f'{_BASE}/s1', 409)
         self.raised(exception.Refused, self.volumes.drop, 's1')
 
-    def test_written(self) -> None:
+    def test_written_bytes_of_a_missing_superposition_are_none(self) -> None:
         self.session.answer('GET', f'{_BASE}/s1', {
             'superposition': _shown('merging', overlay_bytes=4096)})
         self.assertEqual(4096, self.volumes.written('s1'))
         self.session.fail('GET', f'{_BASE}/s1', 404)
         self.assertIsNone(self.volumes.written('s1'))
 
-    def test_ours(self) -> None:
-        self._there(_shown('superposed'), _shown('superposed', None, id='s2'))
+    def test_superpositions_of_operators_are_not_ours(self) -> None:
+        self._list(_shown('superposed'), _shown('superposed', None, id='s2'))
         self.assertEqual({'s1': _MINE}, self.volumes.ours())
 
-    def test_eligibility(self) -> None:
+    def test_eligibility_has_reasons_per_volume(self) -> None:
         self.session.answer('GET', f'{_BASE}/eligibility', {'eligibility': [
             {'volume_id': 'v1', 'eligible': True, 'reasons': []},
             {'volume_id': 'v2', 'eligible': False, 'reasons': ['it is encrypted']}]})

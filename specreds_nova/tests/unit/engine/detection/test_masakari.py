@@ -109,7 +109,7 @@ class EndpointTest(base.ServiceTest):
         for _ in range(3):
             self._notify(_payload(_FAILED, _OTHER))
         self.assertEqual([], self.monitor.told)
-        self.assertEqual(3, len(self.session.asked))
+        self.assertEqual(3, len(self.session.calls))
 
     def test_masakari_does_not_answer(self) -> None:
         self.session.fail('GET', '/segments', 503)
@@ -135,7 +135,7 @@ class ListenerTest(base.ServiceTest):
         listener = self._listener()
         listener.start()
         listener.stop(_PATIENCE)
-        self.assertEqual([], self.session.asked)
+        self.assertEqual([], self.session.calls)
 
     def test_what_is_sent_is_heard(self) -> None:
         self.conf.set_override('masakari_topics', ['notifications'], 'engine')
