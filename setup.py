@@ -7,25 +7,42 @@ import pathlib
 import setuptools
 
 
+def install_data(command):
+    """Return the command with specreds.pth installed into site-packages: it works nowhere else."""
+    class InstallData(command):
+        def finalize_options(self):
+            super().finalize_options()
+            # A wheel has a directory for packages, beside the one for other data.
+            packages = os.path.relpath(
+                pathlib.Path(self.install_dir).parent / 'purelib', self.install_dir)
+            self.data_files = [(packages if place == '.' else place, names)
+                               for place, names in self.data_files]
+
+    return InstallData
+
+
+def build_py(command):
+    """Return the command without the tests: they need the checkout that they test."""
+    class BuildPy(command):
+        def finalize_options(self):
+            super().finalize_options()
+            self.packages = [name for name in self.packages if 'tests' not in name.split('.')]
+
+        def find_data_files(self, package, src_dir):
+            return [path for path in super().find_data_files(package, src_dir)
+                    if 'tests' not in pathlib.PurePath(path).parts]
+
+    return BuildPy
+
+
 class Distribution(setuptools.Distribution):
-    """Installs specreds.pth into site-packages, the only place where it works."""
+    """Changes commands of setuptools. (pbr drops those that are given as ``cmdclass``.)"""
 
     def get_command_class(self, command):
-        """Return a command's class; pbr ignores ``cmdclass``."""
-        original = super().get_command_class(command)
-        if command != 'install_data':
-            return original
-
-        class InstallData(original):
-            def finalize_options(self):
-                super().finalize_options()
-                # A wheel has a directory for packages, beside the one for other data.
-                packages = os.path.relpath(
-                    pathlib.Path(self.install_dir).parent / 'purelib', self.install_dir)
-                self.data_files = [(packages if place == '.' else place, names)
-                                   for place, names in self.data_files]
-
-        return InstallData
+        """Return a command's class."""
+        found = super().get_command_class(command)
+        change = {'build_py': build_py, 'install_data': install_data}.get(command)
+        return change(found) if change else found
 
     def has_data(self):
         """Return whether there are data files, under the name that editable installations call."""
