@@ -46,7 +46,7 @@ class ApiTest(testtools.TestCase):
         self.cloud.fault('GET', _OWN, 404, 'gone', 'itemNotFound')
         self.api.promote(cloud.ID)
         self.assertEqual(['POST', 'POST', 'GET', 'GET'],
-                         [asked.method for asked in self.cloud.asked[1:]])
+                         [request.method for request in self.cloud.requests[1:]])
 
     def test_another_outcome_is_no_measurement(self) -> None:
         self._collapsed('dirty')

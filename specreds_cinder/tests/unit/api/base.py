@@ -47,7 +47,7 @@ HEADER = 'OpenStack-API-Version'
 
 @dataclasses.dataclass
 class Answer:
-    """What the API answered."""
+    """An answer of the API."""
 
     status: int
     body: Any
@@ -61,7 +61,7 @@ class Answer:
 
 
 def caller(role: str = 'admin', project_id: str = PROJECT) -> context.RequestContext:
-    """Give the context of a caller; an admin is a member, and a member is a reader."""
+    """Return the context of a caller; an admin is a member, and a member is a reader."""
     implied = {'admin': ['admin', 'member', 'reader'], 'member': ['member', 'reader']}
     return context.RequestContext(USER, project_id, roles=implied.get(role, [role]),
                                   is_admin=role == 'admin', auth_token=True)
@@ -69,8 +69,8 @@ def caller(role: str = 'admin', project_id: str = PROJECT) -> context.RequestCon
 
 def view(superposition_id: str = ID, volume_ids: tuple[str, ...] = (VOLUME,), *,
          host: str = HOST, **changes: Any) -> dict[str, Any]:
-    """Give a superposition as a back end describes it."""
-    found = {
+    """Return a superposition as a back end describes it."""
+    superposition = {
         'id': superposition_id, 'state': 'superposed', 'outcome': None,
         'created_at': '2026-01-02T03:04:05Z', 'changed_at': '2026-01-02T03:04:06Z',
         'age_s': 61.5, 'reason': 'host gone', 'server_id': SERVER, 'project_id': PROJECT,
@@ -79,7 +79,7 @@ def view(superposition_id: str = ID, volume_ids: tuple[str, ...] = (VOLUME,), *,
                     for volume_id in volume_ids],
         'overlay_bytes': len(volume_ids) << 20, 'dirty': None, 'dirty_object': None, 'fenced': 0,
     }
-    return {**found, **changes}
+    return {**superposition, **changes}
 
 
 _SUPER_API = rpcapi.SuperAPI
@@ -88,7 +88,7 @@ _RPC = mock.create_autospec(_SUPER_API, instance=True)
 
 @functools.cache
 def _application() -> Any:
-    """Build the API, once: to compile its routes takes longer than most tests."""
+    """Return the API, built once: compiling its routes takes longer than most tests."""
     overrides = {
         'osapi_volume_extension': ['cinder.api.contrib.standard_extensions',
                                    'specreds_cinder.api.extension.Superpositions'],
@@ -105,14 +105,14 @@ def _application() -> Any:
 
 
 class APITestCase(test.TestCase):
-    """Gives requests to the API.
+    """Sends requests to the API.
 
-    :ivar rpc: what the volume services answer
+    :ivar rpc: stand-in for the volume services
     """
 
     def setUp(self) -> None:
         super().setUp()
-        # What Cinder itself is warned of is of no concern here.
+        # Cinder's own warnings are not about these tests.
         warnings.filterwarnings('ignore', category=DeprecationWarning, module='cinder')
         self.rpc = _RPC
         self.rpc.reset_mock(return_value=True, side_effect=True)
@@ -122,7 +122,7 @@ class APITestCase(test.TestCase):
 
     def volume(self, volume_id: str = VOLUME, *, host: str = HOST, project_id: str = PROJECT,
                superposition: str | None = None, **values: Any) -> objects.Volume:
-        """Have a volume, maybe with a note."""
+        """Create a volume, with a note if a superposition is named."""
         made = utils.create_volume(caller(project_id=project_id), id=volume_id,
                                    host=f'{host}#pool', volume_type_id=self.vt['id'],
                                    availability_zone='nova', **values)
@@ -131,21 +131,21 @@ class APITestCase(test.TestCase):
         return made
 
     def service(self, host: str = HOST, **values: Any) -> None:
-        """Have a volume service that is up."""
+        """Create a volume service that is up."""
         utils.create_service(self.admin, {
             'host': host, 'topic': constants.VOLUME_TOPIC, 'binary': constants.VOLUME_BINARY,
             'rpc_current_version': volume_rpcapi.VolumeAPI.RPC_API_VERSION,
             'object_current_version': objects_base.OBJ_VERSIONS.get_current(), **values})
 
     def messages(self, method: str) -> mock.Mock:
-        """Ask volume services in earnest, and give what would send the messages."""
+        """Make a method of ``rpc`` send messages, and return the stand-in for their sender."""
         with mock.patch('cinder.rpc.get_client') as sender:
             getattr(self.rpc, method).side_effect = getattr(_SUPER_API(), method)
         client: mock.Mock = sender.return_value
         return client
 
     def superposed(self, **changes: Any) -> None:
-        """Have a volume that is superposed, on a back end that says so."""
+        """Create a superposed volume, on a back end that says so."""
         self.service()
         self.volume(superposition=ID)
         self.rpc.get.return_value = view(**changes)
@@ -153,7 +153,7 @@ class APITestCase(test.TestCase):
 
     def attach(self, volume_id: str = VOLUME, server_id: str = SERVER,
                **values: Any) -> objects.VolumeAttachment:
-        """Have a volume attached to a server."""
+        """Attach a volume to a server."""
         made = objects.VolumeAttachment(
             self.admin, volume_id=volume_id, instance_uuid=server_id,
             **{'attach_status': 'attached', 'attach_mode': 'rw', **values})
@@ -162,14 +162,14 @@ class APITestCase(test.TestCase):
 
     def ask(self, method: str, path: str, body: Any = None, *,
             ctxt: context.RequestContext | None = None, version: str | None = None) -> Answer:
-        """Ask the API: below the caller's project.
+        """Send a request to the API, below the caller's project.
 
-        :param version: as the header names it, with the service type
+        :param version: value of the header, with the service type
         """
         ctxt = ctxt or caller()
         request = webob.Request.blank(f'/v3/{ctxt.project_id}{path}', method=method,
                                       headers={HEADER: version} if version else {})
-        # As the routing to versions leaves it.
+        # The routing by versions removes the first part of the path.
         request.path_info_pop()
         if body is not None:
             request.content_type = 'application/json'
@@ -181,13 +181,13 @@ class APITestCase(test.TestCase):
                       json.loads(text) if text.startswith('{') else text, answered.headers)
 
     def refused(self, status: int, *request: Any, **how: Any) -> str:
-        """Ask the API for what it refuses; gives the reason."""
+        """Send a request that the API refuses, and return the reason."""
         answer = self.ask(*request, **how)
         self.assertEqual(status, answer.status, answer.body)
         return answer.message
 
     def done(self, status: int, *request: Any, **how: Any) -> Any:
-        """Ask the API for what it does; gives the answer's body."""
+        """Send a request that succeeds, and return the body of the answer."""
         answer = self.ask(*request, **how)
         self.assertEqual(status, answer.status, answer.body)
         self.assertEqual('superposition 1.0', answer.headers[HEADER])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attachments that are read again."""
+"""Attachments show the current connection of a superposed volume."""
 
 import ast
 import pathlib
@@ -29,12 +29,12 @@ class TestAttachments(base.APITestCase):
         self.rpc.current_connection.return_value = _NOW
 
     def attached(self, stored: dict[str, Any] | None) -> str:
-        """Have the volume attached; gives the attachment's id."""
-        made = self.attach()
+        """Attach the volume, and return the id of the attachment."""
+        attachment = self.attach()
         if stored is not None:
-            made.update({'connection_info': stored, 'connector': _CONNECTOR})
-            made.save()
-        return str(made.id)
+            attachment.update({'connection_info': stored, 'connector': _CONNECTOR})
+            attachment.save()
+        return str(attachment.id)
 
     def shown(self, attachment_id: str, status: int = 200) -> Any:
         answer = self.ask('GET', f'/attachments/{attachment_id}', version='volume 3.71')
@@ -47,9 +47,9 @@ class TestAttachments(base.APITestCase):
     def listed(self) -> Any:
         answer = self.ask('GET', '/attachments/detail', version='volume 3.71')
         self.assertEqual(200, answer.status, answer.body)
-        return [one['connection_info'] for one in answer.body['attachments']]
+        return [each['connection_info'] for each in answer.body['attachments']]
 
-    def test_as_it_is_now(self) -> None:
+    def test_superposed_volume_shows_its_current_connection(self) -> None:
         expected = {**_CINDERS, 'driver_volume_type': 'rbd_super', 'name': 'volumes/volume-1',
                     'superposition': _OVERLAY}
         self.assertEqual(expected, self.info(self.attachment))
@@ -57,7 +57,7 @@ class TestAttachments(base.APITestCase):
         self.assertEqual((base.VOLUME, _CONNECTOR), (volume.id, connector))
         self.assertEqual([expected], self.listed())
 
-    def test_merged_since(self) -> None:
+    def test_merged_volume_shows_no_overlay(self) -> None:
         hints.remove([base.VOLUME], base.ID)
         stored = {**_CINDERS, 'driver_volume_type': 'rbd_super', 'name': 'volumes/volume-1',
                   'superposition': _OVERLAY}
@@ -67,28 +67,28 @@ class TestAttachments(base.APITestCase):
         self.assertEqual({**_CINDERS, 'driver_volume_type': 'rbd', 'name': 'volumes/volume-1'},
                          self.info(attachment))
 
-    def test_never_superposed(self) -> None:
+    def test_volume_without_superposition_shows_what_is_stored(self) -> None:
         hints.remove([base.VOLUME], base.ID)
         self.assertEqual(_STORED, self.info(self.attachment))
         self.assertEqual([_STORED], self.listed())
         self.rpc.current_connection.assert_not_called()
 
-    def test_reserved(self) -> None:
+    def test_reserved_attachment_has_no_connection(self) -> None:
         self.assertIsNone(self.info(self.attached(None)))
         self.rpc.current_connection.assert_not_called()
 
-    def test_unknown_is_not_guessed(self) -> None:
+    def test_silent_back_end_returns_503_or_an_empty_connection(self) -> None:
         self.rpc.current_connection.side_effect = exception.SuperpositionUnavailable('no answer')
         self.assertIn('no answer', self.shown(self.attachment, 503)
                       ['serviceUnavailable']['message'])
         self.assertEqual([{}], self.listed())
 
-    def test_index(self) -> None:
+    def test_index_asks_no_back_end(self) -> None:
         answer = self.ask('GET', '/attachments', version='volume 3.71')
-        self.assertEqual([self.attachment], [one['id'] for one in answer.body['attachments']])
+        self.assertEqual([self.attachment], [each['id'] for each in answer.body['attachments']])
         self.rpc.current_connection.assert_not_called()
 
-    def test_type_is_the_drivers(self) -> None:
+    def test_connection_type_equals_that_of_the_driver(self) -> None:
         # The driver itself cannot be imported without Ceph's libraries.
         source = pathlib.Path(specreds_cinder.__file__).with_name('driver.py').read_text()
         assigned = {node.targets[0].id: node.value for node in ast.parse(source).body

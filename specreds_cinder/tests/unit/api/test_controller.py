@@ -19,7 +19,7 @@ _ABORT = {'collapse': {'decision': 'abort'}}
 
 class TestRead(base.APITestCase):
 
-    def test_show(self) -> None:
+    def test_show_returns_all_fields(self) -> None:
         self.superposed()
         found = self.done(200, 'GET', _MEMBER)['superposition']
         self.assertEqual(('superposed', [base.VOLUME], 1 << 20, 61.5, [base.HOST], []),
@@ -28,13 +28,13 @@ class TestRead(base.APITestCase):
         self.assertEqual([{'id': base.VOLUME, 'size_bytes': base.GIB, 'overlay_bytes': 1 << 20}],
                          found['volumes'])
 
-    def test_readers_see_their_own(self) -> None:
+    def test_reader_sees_no_hosts(self) -> None:
         self.superposed()
         found = self.done(200, 'GET', _MEMBER, ctxt=base.caller('reader'))['superposition']
         self.assertNotIn('hosts', found)
         self.assertNotIn('unreachable_hosts', found)
 
-    def test_others_do_not_know_of_it(self) -> None:
+    def test_other_project_gets_404_on_each_request(self) -> None:
         self.superposed()
         others = base.caller('member', base.OTHER_PROJECT)
         for request in (('GET', _MEMBER), ('DELETE', _MEMBER), ('POST', f'{_MEMBER}/check'),
@@ -42,18 +42,18 @@ class TestRead(base.APITestCase):
             self.assertIn(base.ID, self.refused(404, *request, ctxt=others))
         self.rpc.abort.assert_not_called()
 
-    def test_unknown(self) -> None:
+    def test_unknown_id_returns_404(self) -> None:
         for name in (base.UNKNOWN_ID, 'x', 'ä', '%00', 'new'):
             answer = self.ask('GET', f'{base.BASE}/{parse.quote(name)}')
             self.assertEqual(404, answer.status, answer.body)
         self.rpc.get.assert_not_called()
 
-    def test_stale_note(self) -> None:
+    def test_stale_note_returns_404(self) -> None:
         self.superposed()
         self.rpc.get.side_effect = exception.SuperpositionNotFound('gone')
         self.refused(404, 'GET', _MEMBER)
 
-    def test_service_that_is_down_is_not_waited_for(self) -> None:
+    def test_service_that_is_down_is_not_asked(self) -> None:
         self.service(created_at=_DOWN, updated_at=_DOWN)
         self.volume(superposition=base.ID)
         messages = self.messages('get')
@@ -63,13 +63,13 @@ class TestRead(base.APITestCase):
                           found['unreachable_hosts']))
         messages.prepare.assert_not_called()
 
-    def test_what_is_unknown_is_not_decided(self) -> None:
+    def test_unknown_state_cannot_be_decided(self) -> None:
         self.superposed()
         self.rpc.get.side_effect = exception.SuperpositionUnavailable('no answer')
         self.assertIn('unknown', self.refused(503, 'POST', f'{_MEMBER}/collapse', _PROMOTE))
         self.rpc.collapse.assert_not_called()
 
-    def test_several_back_ends(self) -> None:
+    def test_parts_on_several_back_ends_are_joined(self) -> None:
         members = [base.HOST, base.OTHER_HOST]
         self.service()
         self.service(base.OTHER_HOST)
@@ -105,19 +105,19 @@ class TestList(base.APITestCase):
         self.rpc.get.side_effect = lambda _ctxt, host, _id: self.views[host][0]
 
     def ids(self, query: str = '', **how: Any) -> list[str]:
-        return [one['id'] for one in
+        return [each['id'] for each in
                 self.done(200, 'GET', f'{base.BASE}{query}', **how)['superpositions']]
 
-    def test_in_the_order_of_creation(self) -> None:
+    def test_list_is_ordered_by_creation(self) -> None:
         answer = self.done(200, 'GET', base.BASE)
         self.assertEqual([base.OTHER_ID, base.ID],
-                         [one['id'] for one in answer['superpositions']])
+                         [each['id'] for each in answer['superpositions']])
         self.assertEqual({'id', 'state', 'volume_ids', 'server_id', 'project_id', 'created_at'},
                          set(answer['superpositions'][0]))
         self.assertEqual([], answer['unreachable_hosts'])
         self.assertNotIn('superpositions_links', answer)
 
-    def test_nothing_noted_is_nothing_asked(self) -> None:
+    def test_back_end_without_notes_is_not_asked(self) -> None:
         hints.remove([base.VOLUME], base.ID)
         self.assertEqual([base.OTHER_ID], self.ids())
         self.rpc.list.assert_called_once()
@@ -128,38 +128,38 @@ class TestList(base.APITestCase):
               (f'volume_id={base.SECOND}&state=superposed', []), ('limit=1', [base.OTHER_ID]),
               (f'marker={base.OTHER_ID}', [base.ID]), (f'marker={base.ID}', []))
     @ddt.unpack
-    def test_filters(self, query: str, expected: list[str]) -> None:
+    def test_filter_selects(self, query: str, expected: list[str]) -> None:
         self.assertEqual(expected, self.ids(f'?{query}'))
 
     @ddt.data('state=gone', 'server_id=x', 'all_tenants=yes', 'limit=-1', 'limit=x', 'colour=red',
               'marker=x', f'marker={base.UNKNOWN_ID}', 'limit=1&limit=2',
               f'volume_id={base.VOLUME}%0A')
-    def test_malformed(self, query: str) -> None:
+    def test_malformed_query_returns_400(self, query: str) -> None:
         self.refused(400, 'GET', f'{base.BASE}?{query}')
         self.refused(400, 'GET', f'{base.BASE}/detail?{query}')
 
     @ddt.data('', '/detail')
-    def test_pages(self, path: str) -> None:
+    def test_links_lead_through_all_pages(self, path: str) -> None:
         answer = self.done(200, 'GET', f'{base.BASE}{path}?limit=1&server_id={base.SERVER}')
         self.assertNotIn('superpositions_links', answer)
         seen, url = [], f'{base.BASE}{path}?limit=1'
         while url:
             answer = self.done(200, 'GET', url)
-            seen += [one['id'] for one in answer['superpositions']]
+            seen += [each['id'] for each in answer['superpositions']]
             (link,) = answer.get('superpositions_links', [{'href': ''}])
             url = link['href'].partition(f'/v3/{base.PROJECT}')[2]
         self.assertEqual([base.OTHER_ID, base.ID], seen)
 
-    def test_detail(self) -> None:
+    def test_detail_has_sizes_of_overlays(self) -> None:
         found = self.done(200, 'GET', f'{base.BASE}/detail')['superpositions']
-        self.assertEqual([1 << 20, 1 << 20], [one['overlay_bytes'] for one in found])
+        self.assertEqual([1 << 20, 1 << 20], [each['overlay_bytes'] for each in found])
 
-    def test_detail_of_what_goes_meanwhile(self) -> None:
+    def test_detail_keeps_a_superposition_that_ends_meanwhile(self) -> None:
         self.rpc.get.side_effect = exception.SuperpositionNotFound('gone')
         found = self.done(200, 'GET', f'{base.BASE}/detail')['superpositions']
-        self.assertEqual([base.OTHER_ID, base.ID], [one['id'] for one in found])
+        self.assertEqual([base.OTHER_ID, base.ID], [each['id'] for each in found])
 
-    def test_projects(self) -> None:
+    def test_list_is_limited_to_the_project(self) -> None:
         self.views[base.HOST][0]['project_id'] = base.OTHER_PROJECT
         self.assertEqual([base.OTHER_ID], self.ids(ctxt=base.caller('reader')))
         self.assertEqual([base.OTHER_ID], self.ids())
@@ -168,7 +168,7 @@ class TestList(base.APITestCase):
                          self.ids('?all_tenants=1', ctxt=base.caller('service')))
         self.refused(403, 'GET', f'{base.BASE}?all_tenants=1', ctxt=base.caller('member'))
 
-    def test_back_end_that_does_not_answer(self) -> None:
+    def test_state_is_unknown_where_a_back_end_does_not_answer(self) -> None:
         def listed(_ctxt: Any, host: str) -> Any:
             if host == base.HOST:
                 raise exception.SuperpositionUnavailable('no answer')
@@ -176,7 +176,7 @@ class TestList(base.APITestCase):
         self.rpc.list.side_effect = listed
         answer = self.done(200, 'GET', base.BASE)
         self.assertEqual({base.OTHER_ID: 'promoted', base.ID: 'unknown'},
-                         {one['id']: one['state'] for one in answer['superpositions']})
+                         {each['id']: each['state'] for each in answer['superpositions']})
         self.assertEqual([base.HOST], answer['unreachable_hosts'])
         answer = self.done(200, 'GET', base.BASE, ctxt=base.caller('reader'))
         self.assertEqual(2, len(answer['superpositions']))
@@ -195,7 +195,7 @@ class TestCreate(base.APITestCase):
     def created(self, **asked: Any) -> Any:
         return self.done(201, 'POST', base.BASE, {'superposition': asked})['superposition']
 
-    def test_volumes(self) -> None:
+    def test_named_volumes_are_superposed(self) -> None:
         found = self.created(volume_ids=[base.VOLUME], server_id=None, reason='why')
         self.assertEqual([base.VOLUME], found['volume_ids'])
         self.assertEqual({'rpc', 'storage'}, set(found['durations']))
@@ -203,19 +203,19 @@ class TestCreate(base.APITestCase):
         self.assertEqual((found['id'], [base.VOLUME], None, 'why'),
                          (superposition_id, [volume.id for volume in volumes], server_id, reason))
 
-    def test_service_role(self) -> None:
+    def test_service_role_may_create_for_another_project(self) -> None:
         body = {'superposition': {'volume_ids': [base.VOLUME]}}
         self.done(201, 'POST', base.BASE, body,
                   ctxt=base.caller('service', base.OTHER_PROJECT))
 
-    def test_not_for_members(self) -> None:
+    def test_member_may_not_create(self) -> None:
         body = {'superposition': {'volume_ids': [base.VOLUME]}}
         self.refused(403, 'POST', base.BASE, body, ctxt=base.caller('member'))
         self.refused(404, 'POST', base.BASE, body,
                      ctxt=base.caller('member', base.OTHER_PROJECT))
         self.rpc.create.assert_not_called()
 
-    def test_all_volumes_of_a_server(self) -> None:
+    def test_server_stands_for_its_attached_volumes(self) -> None:
         self.volume(base.SECOND)
         self.volume(base.UNKNOWN_ID)
         for volume_id in (base.SECOND, base.VOLUME):
@@ -226,22 +226,22 @@ class TestCreate(base.APITestCase):
         self.assertEqual([base.SECOND], self.created(
             server_id=base.SERVER, volume_ids=[base.SECOND])['volume_ids'])
 
-    def test_volumes_of_another_server(self) -> None:
+    def test_volume_that_is_not_of_the_server_returns_400(self) -> None:
         body: dict[str, Any] = {'superposition': {'server_id': base.SERVER}}
         self.assertIn('no volumes', self.refused(400, 'POST', base.BASE, body))
         body['superposition']['volume_ids'] = [base.VOLUME]
         self.assertIn(base.VOLUME, self.refused(400, 'POST', base.BASE, body))
 
-    def test_several_projects(self) -> None:
+    def test_volumes_of_several_projects_return_400(self) -> None:
         self.volume(base.SECOND, project_id=base.OTHER_PROJECT)
         body = {'superposition': {'volume_ids': [base.VOLUME, base.SECOND]}}
         self.assertIn('projects', self.refused(400, 'POST', base.BASE, body))
 
-    def test_unknown_volume(self) -> None:
+    def test_unknown_volume_returns_404(self) -> None:
         body = {'superposition': {'volume_ids': [base.UNKNOWN_ID]}}
         self.assertIn(base.UNKNOWN_ID, self.refused(404, 'POST', base.BASE, body))
 
-    def test_refused(self) -> None:
+    def test_error_of_the_back_end_has_its_status(self) -> None:
         body = {'superposition': {'volume_ids': [base.VOLUME]}}
         for error, status, kind in (
                 (exception.VolumesNotEligible('it is encrypted'), 409, 'conflictingRequest'),
@@ -262,7 +262,7 @@ class TestDecide(base.APITestCase):
         super().setUp()
         self.superposed()
 
-    def test_check(self) -> None:
+    def test_check_returns_the_report(self) -> None:
         report = {'dirty': False, 'first': None, 'objects': 7, 'seconds': 0.1}
         self.rpc.check.return_value = report
         bodies: tuple[Any, ...] = (None, {})
@@ -270,7 +270,7 @@ class TestDecide(base.APITestCase):
             self.assertEqual(report, self.done(200, 'POST', f'{_MEMBER}/check', body)['check'])
         self.refused(400, 'POST', f'{_MEMBER}/check', {'deep': True})
 
-    def test_promote(self) -> None:
+    def test_promote_returns_outcome_and_durations(self) -> None:
         self.rpc.collapse.return_value = {'outcome': 'promoted', 'durations': {'total': 0.2}}
         body = {'collapse': {'decision': 'promote', 'backup_durable': True}}
         answer = self.done(200, 'POST', f'{_MEMBER}/collapse', body)['collapse']
@@ -280,7 +280,7 @@ class TestDecide(base.APITestCase):
         self.done(200, 'POST', f'{_MEMBER}/collapse', _PROMOTE)
         self.assertEqual((base.HOST, base.ID, False), self.rpc.collapse.call_args.args[1:])
 
-    def test_still_under_way(self) -> None:
+    def test_pending_decision_returns_202(self) -> None:
         self.rpc.collapse.side_effect = exception.SuperpositionPending('goes on')
         self.rpc.get.side_effect = [base.view(), base.view(state='collapsing')]
         self.assertEqual({'collapse': {'outcome': None, 'state': 'collapsing'}},
@@ -289,28 +289,28 @@ class TestDecide(base.APITestCase):
         self.assertEqual({'collapse': {'outcome': None, 'state': 'superposed'}},
                          self.done(202, 'POST', f'{_MEMBER}/collapse', _PROMOTE))
 
-    def test_abort(self) -> None:
+    def test_abort_reaches_the_back_end(self) -> None:
         answer = self.done(200, 'POST', f'{_MEMBER}/collapse', _ABORT)['collapse']
         self.assertEqual('aborted', answer['outcome'])
         self.assertEqual((base.HOST, base.ID), self.rpc.abort.call_args.args[1:])
 
-    def test_conflict(self) -> None:
+    def test_conflicting_decision_returns_409(self) -> None:
         self.rpc.collapse.side_effect = exception.SuperpositionConflict(
             'it is aborting', state='aborting')
         self.assertIn('aborting', self.refused(409, 'POST', f'{_MEMBER}/collapse', _PROMOTE))
 
-    def test_delete(self) -> None:
+    def test_delete_aborts(self) -> None:
         self.assertEqual('', self.done(204, 'DELETE', _MEMBER))
         self.assertEqual((base.HOST, base.ID), self.rpc.abort.call_args.args[1:])
         self.rpc.abort.side_effect = exception.SuperpositionPending('goes on')
         self.done(202, 'DELETE', _MEMBER)
 
     @ddt.data('begin', 'end', 'offline')
-    def test_merge(self, step: str) -> None:
+    def test_each_step_of_a_merge_reaches_the_back_end(self, step: str) -> None:
         self.done(202, 'POST', f'{_MEMBER}/merge', {'merge': {'step': step}})
         self.assertEqual(((base.HOST,), base.ID, step), self.rpc.merge.call_args.args[1:])
 
-    def test_connection(self) -> None:
+    def test_connection_is_returned(self) -> None:
         given = [{'volume_id': base.VOLUME, 'driver_volume_type': 'rbd_super', 'data': {}}]
         self.rpc.connection.return_value = given
         connector = {'host': 'node3', 'ip': '10.0.0.3'}
@@ -321,7 +321,7 @@ class TestDecide(base.APITestCase):
     @ddt.data(('check', None), ('collapse', _PROMOTE), ('collapse', _ABORT),
               ('merge', {'merge': {'step': 'end'}}), ('connection', {'connector': {'ip': '1'}}))
     @ddt.unpack
-    def test_not_for_members(self, action: str, body: Any) -> None:
+    def test_member_may_not_decide(self, action: str, body: Any) -> None:
         self.refused(403, 'POST', f'{_MEMBER}/{action}', body, ctxt=base.caller('member'))
         self.refused(403, 'DELETE', _MEMBER, ctxt=base.caller('member'))
         self.assertEqual(0, sum(getattr(self.rpc, name).call_count for name in (
@@ -332,7 +332,7 @@ class TestDecide(base.APITestCase):
               b'{"collapse": {"decision": "abort", "backup_durable": "yes"}}',
               b'{"collapse": {"decision": "abort"}, "more": 1}',
               b'{"collapse": {"decision": "abort", "force": true}}')
-    def test_malformed(self, body: bytes) -> None:
+    def test_malformed_body_returns_400(self, body: bytes) -> None:
         self.refused(400, 'POST', f'{_MEMBER}/collapse', body)
 
 
@@ -348,19 +348,19 @@ class TestEligibility(base.APITestCase):
                 {'volume_id': volume_id, 'eligible': True, 'reasons': []}
                 for volume_id in volume_ids]})
 
-    def test_as_asked(self) -> None:
+    def test_answers_are_in_the_order_of_the_query(self) -> None:
         path = f'{base.BASE}/eligibility?volume_id={base.SECOND}&volume_id={base.VOLUME}'
         second, first = self.done(200, 'GET', path, ctxt=base.caller('reader'))['eligibility']
         self.assertEqual({'volume_id': base.VOLUME, 'eligible': True, 'reasons': []}, first)
         self.assertEqual((base.SECOND, False), (second['volume_id'], second['eligible']))
         self.assertIn(f'{base.OTHER_HOST} is down', second['reasons'][0])
 
-    def test_others(self) -> None:
+    def test_other_project_needs_the_service_role(self) -> None:
         path = f'{base.BASE}/eligibility?volume_id={base.VOLUME}'
         self.refused(404, 'GET', path, ctxt=base.caller('member', base.OTHER_PROJECT))
         self.done(200, 'GET', path, ctxt=base.caller('service', base.OTHER_PROJECT))
 
-    def test_malformed(self) -> None:
+    def test_malformed_query_returns_400(self) -> None:
         for query in ('', '?volume_id=x', f'?volume_id={base.VOLUME}&volume_id={base.VOLUME}',
                       f'?volume_id={base.VOLUME}&more=1'):
             self.refused(400, 'GET', f'{base.BASE}/eligibility{query}')

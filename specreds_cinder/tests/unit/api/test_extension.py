@@ -19,7 +19,7 @@ from specreds_cinder.api import extension
 from specreds_cinder.api import guards
 from specreds_cinder.tests.unit.api import base
 
-# What Cinder itself does when it starts, as far as modules are loaded by it.
+# The part of Cinder's start that loads modules.
 _START = """
 import sys
 from cinder import objects
@@ -45,7 +45,7 @@ _GUARDS = {'volume_api_class': 'VolumeAPI', 'backup_api_class': 'BackupAPI',
 class TestStart(testtools.TestCase):
 
     def started(self, options: dict[str, str]) -> tuple[list[str], str]:
-        """Load Cinder's API in a process of its own; gives what it printed, and its log."""
+        """Load Cinder's API in a process of its own, and return its output and its log."""
         directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         conf = directory / 'cinder.conf'
         conf.write_text(textwrap.dedent(f'''
@@ -63,13 +63,13 @@ class TestStart(testtools.TestCase):
         self.assertEqual(0, done.returncode, done.stderr)
         return done.stdout.split('\n'), done.stderr
 
-    def test_as_configured(self) -> None:
+    def test_cinder_loads_the_configured_guards(self) -> None:
         printed, _log = self.started({option: f'specreds_cinder.api.guards.{name}'
                                       for option, name in _GUARDS.items()})
         self.assertEqual(['os-superpositions', *(f'specreds_cinder.api.guards.{name}' for name in (
             'volume', 'group', 'backup', 'transfer'))], printed[:5])
 
-    def test_without_guards(self) -> None:
+    def test_resource_is_not_registered_without_guards(self) -> None:
         printed, log = self.started({})
         self.assertEqual('', printed[0])
         for option, name in _GUARDS.items():
@@ -78,18 +78,18 @@ class TestStart(testtools.TestCase):
 
 class TestUnguarded(test.TestCase):
 
-    def test_one_missing(self) -> None:
+    def test_missing_guard_is_logged(self) -> None:
         self.flags(volume_api_class='specreds_cinder.api.guards.VolumeAPI')
         self.flags(backup_api_class='specreds_cinder.api.guards.BackupAPI')
         manager = mock.Mock(spec=extensions.ExtensionManager)
         with mock.patch('cinder.transfer.API', guards.TransferAPI), \
-                mock.patch.object(extension.LOG, 'error') as told:
+                mock.patch.object(extension.LOG, 'error') as logged:
             extension.Superpositions(manager)
         manager.register.assert_not_called()
-        (text,) = told.call_args.args[2:]
+        (text,) = logged.call_args.args[2:]
         self.assertEqual('group_api_class = specreds_cinder.api.guards.GroupAPI', text)
 
-    def test_subclasses_will_do(self) -> None:
+    def test_subclass_of_a_guard_is_accepted(self) -> None:
         self.flags(volume_api_class=f'{__name__}.Subclass')
         self.flags(backup_api_class='specreds_cinder.api.guards.BackupAPI')
         manager = mock.Mock(spec=extensions.ExtensionManager)
@@ -100,12 +100,12 @@ class TestUnguarded(test.TestCase):
 
 
 class Subclass(guards.VolumeAPI):
-    """Somebody else's."""
+    """A guard of another extension."""
 
 
 class TestPolicies(base.APITestCase):
 
-    def test_every_rule_says_where_it_counts(self) -> None:
+    def test_every_rule_has_scope_and_operations(self) -> None:
         rules = policies.list_rules()
         self.assertEqual(len(rules), len({rule.name for rule in rules}))
         for rule in rules:
@@ -113,7 +113,7 @@ class TestPolicies(base.APITestCase):
             for operation in rule.operations:
                 self.assertTrue(operation['path'].startswith('/os-superpositions'))
 
-    def test_a_policy_file_counts(self) -> None:
+    def test_policy_file_overrides_defaults(self) -> None:
         self.superposed()
         path = pathlib.Path(self.useFixture(fixtures.TempDir()).path) / 'policy.yaml'
         path.write_text(json.dumps({policies.DELETE: 'role:member',
@@ -126,6 +126,6 @@ class TestPolicies(base.APITestCase):
         cinder_policy.reset()
         self.done(204, 'DELETE', f'{base.BASE}/{base.ID}', ctxt=base.caller('member'))
 
-    def test_in_the_list_of_extensions(self) -> None:
-        found = {one['alias']: one for one in self.ask('GET', '/extensions').body['extensions']}
+    def test_extension_is_listed(self) -> None:
+        found = {each['alias']: each for each in self.ask('GET', '/extensions').body['extensions']}
         self.assertIn('os-superpositions', found)

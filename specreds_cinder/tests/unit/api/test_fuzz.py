@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever is sent, it is the sender's fault: never a 500."""
+"""No request, however malformed, is answered with a server error."""
 
 import json
 import string
@@ -26,7 +26,7 @@ _JSON = strategies.recursive(
 
 
 def _nearly(name: str, **fields: Any) -> Any:
-    """Give bodies of which all is right but some of it."""
+    """Return bodies that are valid, or nearly."""
     inner = strategies.fixed_dictionaries({}, optional={
         **{key: values | _JSON for key, values in fields.items()}, 'more': _JSON})
     return strategies.fixed_dictionaries({name: inner}, optional={'more': _JSON}) | _JSON
@@ -58,7 +58,7 @@ class TestFuzz(base.APITestCase):
         self.rpc.connection.return_value = []
 
     def send(self, path: str, body: Any, schema: dict[str, Any], done: int) -> None:
-        """Make sure that a body is either done or refused as it should be."""
+        """Assert that a valid body is accepted and another one refused."""
         sent = json.dumps(body).encode()
         answer = self.ask('POST', f'{base.BASE}{path}', sent)
         try:
@@ -71,28 +71,28 @@ class TestFuzz(base.APITestCase):
 
     @_SETTINGS
     @hypothesis.given(body=_CREATE)
-    def test_create(self, body: Any) -> None:
+    def test_create_refuses_each_invalid_body(self, body: Any) -> None:
         self.send('', body, schemas.CREATE, 201)
 
     @_SETTINGS
     @hypothesis.given(body=_COLLAPSE)
-    def test_collapse(self, body: Any) -> None:
+    def test_collapse_refuses_each_invalid_body(self, body: Any) -> None:
         self.send(f'/{base.ID}/collapse', body, schemas.COLLAPSE, 200)
 
     @_SETTINGS
     @hypothesis.given(body=_MERGE)
-    def test_merge(self, body: Any) -> None:
+    def test_merge_refuses_each_invalid_body(self, body: Any) -> None:
         self.send(f'/{base.ID}/merge', body, schemas.MERGE, 202)
 
     @_SETTINGS
     @hypothesis.given(body=_CONNECTION)
-    def test_connection(self, body: Any) -> None:
+    def test_connection_refuses_each_invalid_body(self, body: Any) -> None:
         self.send(f'/{base.ID}/connection', body, schemas.CONNECTION, 200)
 
     @_SETTINGS
     @hypothesis.given(action=strategies.sampled_from(['', '/check', '/collapse']),
                       body=strategies.binary(max_size=30))
-    def test_no_json(self, action: str, body: bytes) -> None:
+    def test_body_that_is_no_json_is_no_server_error(self, action: str, body: bytes) -> None:
         answer = self.ask('POST', f'{base.BASE}{f"/{base.ID}{action}" if action else ""}', body)
         self.assertIn(answer.status, (200, 400), answer.body)
 
@@ -104,20 +104,21 @@ class TestFuzz(base.APITestCase):
                                      'marker']) | strategies.text(max_size=5),
             strategies.sampled_from([base.VOLUME, base.ID, '1', '0', 'superposed'])
             | strategies.text(max_size=10)), max_size=4))
-    def test_query(self, path: str, query: list[tuple[str, str]]) -> None:
+    def test_random_query_is_no_server_error(self, path: str,
+                                             query: list[tuple[str, str]]) -> None:
         self.rpc.eligibility.return_value = [{'volume_id': base.VOLUME}]
         answer = self.ask('GET', f'{base.BASE}{path}?{parse.urlencode(query)}')
         self.assertIn(answer.status, (200, 400, 404), answer.body)
 
     @_SETTINGS
     @hypothesis.given(version=strategies.text(string.printable[:95], max_size=10))
-    def test_version(self, version: str) -> None:
+    def test_random_version_is_no_server_error(self, version: str) -> None:
         answer = self.ask('GET', base.BASE, version=f'superposition {version}')
         self.assertIn(answer.status, (200, 400, 406), answer.body)
 
     @_SETTINGS
     @hypothesis.given(name=strategies.text(min_size=1, max_size=40))
-    def test_id(self, name: str) -> None:
+    def test_random_id_is_no_server_error(self, name: str) -> None:
         quoted = parse.quote(name, safe='', errors='replace')
         answer = self.ask('GET', f'{base.BASE}/{quoted}')
         self.assertIn(answer.status, (200, 400, 404), answer.body)

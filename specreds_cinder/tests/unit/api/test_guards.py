@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a superposed volume is protected from."""
+"""Cinder's API refuses what would break a superposition."""
 
 import contextlib
 from typing import Any
@@ -19,7 +19,7 @@ _LATEST = 'volume 3.71'
 _VOLUME = f'/volumes/{base.VOLUME}'
 _ACTION = f'{_VOLUME}/action'
 _IMAGE = '3f9c2c7e-8a77-4e4b-b6d0-0a9a4b6c9d03'
-# Of every other method it is known that it breaks no superposition.
+# No other method breaks a superposition.
 _ALLOWED = {
     guards.VolumeAPI: {
         # They are what a superposition is about.
@@ -58,7 +58,7 @@ _ALLOWED = {
 class TestComplete(testtools.TestCase):
 
     @ddt.data(*_ALLOWED)
-    def test_every_method_is_guarded_or_known_to_be_harmless(self, guard: type) -> None:
+    def test_every_method_is_guarded_or_harmless(self, guard: type) -> None:
         theirs = guard.__mro__[1]
         public = {name for name in vars(theirs) if not name.startswith('_')
                   and callable(getattr(theirs, name))}
@@ -66,7 +66,7 @@ class TestComplete(testtools.TestCase):
         self.assertEqual(set(), guarded & _ALLOWED[guard])
         self.assertEqual(public, guarded | _ALLOWED[guard])
 
-    def test_unknown_name(self) -> None:
+    def test_unknown_guard_is_an_attribute_error(self) -> None:
         with testtools.ExpectedException(AttributeError, '.*ImageAPI.*'):
             _ = guards.ImageAPI
 
@@ -83,7 +83,7 @@ class TestRefused(base.APITestCase):
             'scheduler.rpcapi.SchedulerAPI.create_volume')]
 
     def check(self, status: int, *request: Any) -> None:
-        """Make sure that a request is refused, and nothing has come of it."""
+        """Assert that a request is refused and has no effect."""
         before = objects.Volume.get_by_id(self.admin, base.VOLUME).status
         text = self.refused(status, *request, version=_LATEST)
         self.assertIn(f'superposition {base.ID}', text)
@@ -93,7 +93,7 @@ class TestRefused(base.APITestCase):
             rpc.assert_not_called()
 
     def snapshot(self, **values: Any) -> objects.Snapshot:
-        """Have a snapshot that was taken before."""
+        """Create a snapshot from before the superposition."""
         return utils.create_snapshot(self.admin, base.VOLUME, volume_type_id=self.vt['id'],
                                      project_id=base.PROJECT, status='available', **values)
 
@@ -108,37 +108,37 @@ class TestRefused(base.APITestCase):
         {'os-reimage': {'image_id': _IMAGE}},
         {'revert': {'snapshot_id': base.SECOND}},
     )
-    def test_action(self, body: dict[str, Any]) -> None:
+    def test_action_on_the_volume_is_refused(self, body: dict[str, Any]) -> None:
         if 'revert' in body:
             body = {'revert': {'snapshot_id': self.snapshot().id}}
         self.patch('cinder.api.contrib.volume_actions.VolumeActionsController.'
                    '_get_image_snapshot_and_check_size', return_value=None)
         self.check(409, 'POST', _ACTION, body)
 
-    def test_extend_in_use(self) -> None:
+    def test_extending_an_attached_volume_is_refused(self) -> None:
         self.set_status('in-use')
         self.check(409, 'POST', _ACTION, {'os-extend': {'new_size': 9}})
 
-    def test_upload(self) -> None:
-        # Cinder makes a 400 of whatever goes wrong here.
+    def test_upload_to_an_image_is_refused(self) -> None:
+        # Cinder turns every error of this action into a 400.
         self.check(400, 'POST', _ACTION, {'os-volume_upload_image': {'image_name': 'x'}})
 
-    def test_delete(self) -> None:
+    def test_deletion_is_refused(self) -> None:
         self.check(409, 'DELETE', _VOLUME)
         self.check(409, 'DELETE', f'{_VOLUME}?cascade=True')
 
-    def test_snapshot(self) -> None:
+    def test_snapshot_is_refused(self) -> None:
         for force in (False, True):
             self.check(409, 'POST', '/snapshots', {'snapshot': {
                 'volume_id': base.VOLUME, 'name': 'x', **({'force': True} if force else {})}})
         self.assertEqual([], list(objects.SnapshotList.get_all_for_volume(
             self.admin, base.VOLUME)))
 
-    def test_snapshot_in_use(self) -> None:
+    def test_snapshot_of_an_attached_volume_is_refused(self) -> None:
         self.set_status('in-use')
         self.check(409, 'POST', '/snapshots', {'snapshot': {'volume_id': base.VOLUME}})
 
-    def test_delete_snapshot(self) -> None:
+    def test_deletion_of_a_snapshot_is_refused(self) -> None:
         snapshot = self.snapshot()
         self.check(409, 'DELETE', f'/snapshots/{snapshot.id}')
         self.check(409, 'POST', f'/snapshots/{snapshot.id}/action', {'os-unmanage': {}})
@@ -146,29 +146,29 @@ class TestRefused(base.APITestCase):
         self.assertEqual(fields.SnapshotStatus.AVAILABLE,
                          objects.Snapshot.get_by_id(self.admin, snapshot.id).status)
 
-    def test_manage_snapshot(self) -> None:
+    def test_managing_a_snapshot_is_refused(self) -> None:
         self.check(409, 'POST', '/os-snapshot-manage', {'snapshot': {
             'volume_id': base.VOLUME, 'ref': {'source-name': 'x'}}})
 
-    def test_clone(self) -> None:
+    def test_clone_is_refused(self) -> None:
         self.check(409, 'POST', '/volumes', {'volume': {'source_volid': base.VOLUME}})
 
-    def test_backup(self) -> None:
+    def test_backup_is_refused(self) -> None:
         for more in ({}, {'force': True}, {'snapshot_id': self.snapshot().id}):
             self.check(409, 'POST', '/backups', {'backup': {'volume_id': base.VOLUME, **more}})
 
-    def test_restore(self) -> None:
+    def test_restoring_into_the_volume_is_refused(self) -> None:
         backup = utils.create_backup(self.admin, base.VOLUME, status='available',
                                      project_id=base.PROJECT)
         self.check(409, 'POST', f'/backups/{backup.id}/restore',
                    {'restore': {'volume_id': base.VOLUME}})
 
-    def test_transfer(self) -> None:
-        # The newer of the two makes a 400 of whatever is refused.
+    def test_transfer_is_refused(self) -> None:
+        # The newer resource turns every refusal into a 400.
         for path, status in (('/os-volume-transfer', 409), ('/volume-transfers', 400)):
             self.check(status, 'POST', path, {'transfer': {'volume_id': base.VOLUME}})
 
-    def test_accept(self) -> None:
+    def test_accepting_a_transfer_is_refused(self) -> None:
         # By the module that Cinder reaches its database by, which is not the same in all releases.
         self.mock_object(guards.TransferAPI().db, 'transfer_get',
                          return_value={'volume_id': base.VOLUME})
@@ -176,7 +176,7 @@ class TestRefused(base.APITestCase):
                    {'accept': {'auth_key': 'x'}})
 
     def set_status(self, status: str) -> None:
-        """Give the volume another status."""
+        """Change the status of the volume."""
         volume = objects.Volume.get_by_id(self.admin, base.VOLUME)
         volume.update({'status': status, 'attach_status': 'attached'})
         volume.save()
@@ -197,7 +197,7 @@ class TestGroups(base.APITestCase):
         with testtools.ExpectedException(exception.VolumeSuperposed, f'.*{base.ID}.*'):
             getattr(self.api, method)(self.ctxt, *args, **kwargs)
 
-    def test_members(self) -> None:
+    def test_group_with_a_superposed_volume_is_refused(self) -> None:
         self.refuses('delete', self.group, delete_volumes=True)
         self.refuses('create_group_snapshot', self.group, 'x', 'y')
         self.refuses('enable_replication', self.group)
@@ -205,18 +205,18 @@ class TestGroups(base.APITestCase):
         self.refuses('failover_replication', self.group)
         self.refuses('create_from_src', 'x', None, None, base.OTHER_ID)
 
-    def test_moved(self) -> None:
+    def test_moving_a_superposed_volume_is_refused(self) -> None:
         self.refuses('update', self.group, 'x', 'y', f'{base.SECOND},{base.VOLUME},', None)
         self.refuses('update', self.group, 'x', 'y', None, base.VOLUME)
 
-    def test_renamed(self) -> None:
+    def test_renaming_a_group_is_allowed(self) -> None:
         self.patch('cinder.context.RequestContext.authorize')
         self.group.conditional_update.return_value = True
         self.mock_object(self.api.db, 'volume_get_all_by_generic_group', return_value=[])
         self.api.update(self.ctxt, self.group, 'x', 'y', None, None)
         self.group.conditional_update.assert_called_once()
 
-    def test_snapshots(self) -> None:
+    def test_deletion_of_a_group_snapshot_is_refused(self) -> None:
         self.patch('cinder.objects.SnapshotList.get_all_for_group_snapshot',
                    return_value=[mock.Mock(volume_id=base.VOLUME)])
         self.refuses('delete_group_snapshot', mock.Mock(id=base.SECOND))
@@ -229,17 +229,17 @@ class TestDecision(base.APITestCase):
         self.superposed()
         self.deleted = self.patch('cinder.volume.rpcapi.VolumeAPI.delete_volume')
 
-    def test_stale_note(self) -> None:
+    def test_stale_note_protects_nothing(self) -> None:
         self.rpc.get.side_effect = exception.SuperpositionNotFound('gone')
         self.assertEqual(202, self.ask('DELETE', _VOLUME).status)
         self.deleted.assert_called_once()
 
-    def test_no_note(self) -> None:
+    def test_volume_without_a_note_asks_no_back_end(self) -> None:
         self.volume(base.SECOND)
         self.assertEqual(202, self.ask('DELETE', f'/volumes/{base.SECOND}').status)
         self.rpc.get.assert_not_called()
 
-    def test_in_doubt(self) -> None:
+    def test_doubt_returns_503(self) -> None:
         for error in (exception.SuperpositionUnavailable('no answer'),
                       exception.SuperpositionInvalid('no extension')):
             self.rpc.get.side_effect = error
@@ -248,7 +248,7 @@ class TestDecision(base.APITestCase):
             self.assertIn(error.msg, text)
         self.deleted.assert_not_called()
 
-    def test_way_out(self) -> None:
+    def test_refusal_names_the_command_that_helps(self) -> None:
         for state, expected in (('superposed', f'collapse (--promote|--abort) {base.VOLUME}'),
                                 ('promoted', 'merged'), ('merging', 'merged'),
                                 ('aborting', 'until the superposition has ended')):
@@ -257,7 +257,7 @@ class TestDecision(base.APITestCase):
             self.assertIn(f'which is {state}', text)
             self.assertIn(expected, text)
 
-    def test_locked_meanwhile(self) -> None:
+    def test_volume_is_locked_during_the_deletion(self) -> None:
         held: list[tuple[str, ...]] = []
 
         @contextlib.contextmanager

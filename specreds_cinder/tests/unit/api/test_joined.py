@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One superposition of what several back ends say."""
+"""The views of several back ends are joined into one superposition."""
 
 from typing import Any
 
@@ -33,44 +33,45 @@ class TestJoin(testtools.TestCase):
               ('aborting', 'superposed', 'aborting'), ('merged', 'promoted', 'promoted'),
               ('merged', 'merging', 'merging'), ('merged', 'merged', 'merged'))
     @ddt.unpack
-    def test_state(self, lead: str, other: str, expected: str) -> None:
+    def test_state_of_two_back_ends(self, lead: str, other: str, expected: str) -> None:
         for views in ((_lead(lead), _other(other)), (_other(other), _lead(lead))):
             self.assertEqual(expected, self.join(*views).state)
 
-    def test_the_leading_one_is_done(self) -> None:
+    def test_state_of_the_others_counts_after_the_leader_ended(self) -> None:
         found = self.join(_other('merging'))
         self.assertEqual(('merging', base.HOST, (base.OTHER_HOST,)),
                          (found.state, found.lead, found.present))
 
-    def test_the_leading_one_is_silent(self) -> None:
+    def test_state_is_unknown_while_the_leader_is_silent(self) -> None:
         found = self.join(_other('collapsing'), lead=[base.VOLUME])
         self.assertEqual(('unknown', base.HOST, (base.HOST,), None, base.PROJECT),
                          (found.state, found.lead, found.unreachable, found.overlay_bytes,
                           found.project_id))
         self.assertEqual({base.VOLUME, base.SECOND}, {volume.id for volume in found.volumes})
 
-    def test_another_is_silent(self) -> None:
+    def test_dirty_is_unknown_while_another_back_end_is_silent(self) -> None:
         found = self.join(_lead(dirty=False), other=[base.SECOND])
         self.assertEqual(('superposed', None, (base.OTHER_HOST,)),
                          (found.state, found.dirty, found.unreachable))
 
-    def test_all_are_silent(self) -> None:
+    def test_all_back_ends_are_silent(self) -> None:
         found = self.join(lead=[base.VOLUME], other=[base.SECOND])
         self.assertEqual(('unknown', base.OTHER_PROJECT, None, None),
                          (found.state, found.project_id, found.created_at, found.dirty))
 
     @ddt.data((False, False, False), (False, True, True), (None, True, True), (False, None, None))
     @ddt.unpack
-    def test_dirty(self, lead: bool | None, other: bool | None, expected: bool | None) -> None:
+    def test_dirty_on_one_back_end_is_dirty(self, lead: bool | None, other: bool | None,
+                                            expected: bool | None) -> None:
         self.assertEqual(expected, self.join(_lead(dirty=lead), _other(dirty=other)).dirty)
 
-    def test_sums(self) -> None:
+    def test_sizes_are_added_and_times_are_extremes(self) -> None:
         found = self.join(_lead(age_s=1.0, created_at='2026-01-02T03:04:05Z'),
                           _other(age_s=2.0, created_at='2026-01-02T03:04:04Z',
                                  changed_at='2026-01-02T03:04:09Z'))
         self.assertEqual((2 << 20, 2.0, '2026-01-02T03:04:04Z', '2026-01-02T03:04:09Z'),
                          (found.overlay_bytes, found.age_s, found.created_at, found.changed_at))
 
-    def test_sizes_not_looked_for(self) -> None:
+    def test_unknown_size_makes_the_sum_unknown(self) -> None:
         volumes = [{'id': base.VOLUME, 'size': 1, 'overlay_bytes': None}]
         self.assertIsNone(self.join(base.view(volumes=volumes)).overlay_bytes)

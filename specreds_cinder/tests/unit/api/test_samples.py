@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the API reference shows is what the API takes and answers."""
+"""The samples of the API reference equal real requests and responses."""
 
 import re
 from typing import Any
@@ -42,7 +42,7 @@ _CONNECTION = {
         },
     },
 }
-# By the name of the samples: how it is asked, the status, and what the volume services answer.
+# By the name of the samples: method, path, status, and the answers of the volume services.
 _CALLS: dict[str, tuple[str, str, int, dict[str, Any]]] = {
     'superposition-create': ('POST', base.BASE, 201, {
         'create': base.view(dirty=False, durations={'storage': 0.037, 'total': 0.041})}),
@@ -75,11 +75,11 @@ _CALLS: dict[str, tuple[str, str, int, dict[str, Any]]] = {
         'connection': [_CONNECTION]}),
     'volume-superposed': ('DELETE', f'/volumes/{base.VOLUME}', 409, {}),
 }
-# What else is asked for as another one.
+# Samples whose request is that of another one.
 _SAME = {'superposition-pending': 'superposition-promote',
          'superposition-conflict': 'superposition-abort'}
 
-# Seconds that the volume services took, where that is not a matter of milliseconds.
+# Seconds that the volume services took, where it is more than some milliseconds.
 _TOOK = {'superposition-promote': 0.196}
 
 
@@ -87,7 +87,7 @@ _TOOK = {'superposition-promote': 0.196}
 class TestSamples(base.APITestCase):
 
     @ddt.data(*_CALLS)
-    def test_sample(self, name: str) -> None:
+    def test_request_and_response_equal_the_sample(self, name: str) -> None:
         method, path, status, answers = _CALLS[name]
         self.superposed()
         self.volume(base.SECOND)
@@ -123,7 +123,7 @@ class TestReference(testtools.TestCase):
         tested = {f'{name}-{part}.json' for name in _CALLS for part in ('request', 'response')}
         self.assertEqual(set(), files - tested)
 
-    def test_every_action_is_told_of(self) -> None:
+    def test_every_action_is_documented(self) -> None:
         text = _REFERENCE.read_text()
         for action in controller.MEMBER_ACTIONS:
             self.assertIn(f'/os-superpositions/{{superposition_id}}/{action}', text)
@@ -133,13 +133,13 @@ class TestReference(testtools.TestCase):
 
 class TestDifferences(testtools.TestCase):
 
-    def test_none(self) -> None:
+    def test_same_shape_has_no_differences(self) -> None:
         sample = {'a': [{'b': 1, 'c': None}], 'd': True}
         self.assertEqual([], api_samples.differences(sample, {'a': [], 'd': None}))
         self.assertEqual([], api_samples.differences(
             sample, {'a': [{'b': 2.5, 'c': 'x'}, {'b': 0, 'c': 1}], 'd': False}))
 
-    def test_some(self) -> None:
+    def test_differences_name_the_fields(self) -> None:
         self.assertEqual(
             ['answer.a[1].b: string instead of number', 'answer.d: in no sample',
              'answer.e: missing'],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cloud that answers by HTTP as a test says, and the client's commands on it."""
+"""A cloud whose answers over HTTP a test chooses, and the client's commands on it."""
 
 import contextlib
 import dataclasses
@@ -38,7 +38,7 @@ SUPERPOSITION: dict[str, Any] = {
 
 
 @dataclasses.dataclass
-class Asked:
+class Request:
     """One request that the cloud got."""
 
     method: str
@@ -64,8 +64,8 @@ class _Auth(plugin.BaseAuthPlugin):
     def get_endpoint(self, *_args: Any, **kwargs: Any) -> str | None:
         try:
             return self.endpoints[kwargs['service_type']]
-        except KeyError as error:
-            raise exceptions.EndpointNotFound from error
+        except KeyError as exc:
+            raise exceptions.EndpointNotFound from exc
 
     def get_endpoint_data(self, session: Any, endpoint_override: str | None = None,
                           **kwargs: Any) -> Any:
@@ -76,11 +76,11 @@ class _Auth(plugin.BaseAuthPlugin):
 
 
 class Cloud(adapters.BaseAdapter):
-    """Answers requests, each with what was given for it; the last answer stays."""
+    """Answers requests, each with the answers given for it; the last answer stays."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked: list[Asked] = []
+        self.requests: list[Request] = []
         self._answers: dict[tuple[str, str], list[tuple[int, Any]]] = {}
         auth = _Auth()
         self.endpoints = auth.endpoints
@@ -90,27 +90,28 @@ class Cloud(adapters.BaseAdapter):
             session=session.Session(auth=auth, session=http))
 
     def answer(self, method: str, path: str, *bodies: Any, status: int = 200) -> None:
-        """Say what to answer; an exception as a body is raised."""
+        """Add answers; an exception as a body is raised."""
         self._answers.setdefault((method, path), []).extend((status, body) for body in bodies)
 
     def fault(self, method: str, path: str, status: int, message: str,
               kind: str = 'fault') -> None:
-        """Answer with an error of the API's."""
+        """Add an error of the API as an answer."""
         self.answer(method, path, {kind: {'code': status, 'message': message}}, status=status)
 
-    def to(self, path: str) -> list[Asked]:
-        """Give the requests for a path."""
-        return [asked for asked in self.asked if asked.path == path]
+    def to(self, path: str) -> list[Request]:
+        """Return the requests for a path."""
+        return [request for request in self.requests if request.path == path]
 
     def send(self, request: requests.PreparedRequest, *_args: Any,
              **_kwargs: Any) -> requests.Response:
-        """Answer."""
+        """Return the answer to a request."""
         url = parse.urlsplit(request.url or '')
         path = str(url.path).removeprefix(parse.urlsplit(CINDER).path)
         sent: Any = request.body
         body = json.loads(sent) if sent else None
-        self.asked.append(Asked(str(request.method), path, parse.parse_qs(str(url.query)), body,
-                                {key: str(value) for key, value in request.headers.items()}))
+        self.requests.append(Request(
+            str(request.method), path, parse.parse_qs(str(url.query)), body,
+            {key: str(value) for key, value in request.headers.items()}))
         answers = self._answers.get((str(request.method), path))
         status, answer = 404, '<html>404 Not Found</html>'
         if answers:
@@ -138,34 +139,34 @@ class CommandTest(testtools.TestCase):
         super().setUp()
         self.cloud = Cloud()
         self.stdout, self.stderr = io.StringIO(), io.StringIO()
-        # What is asked for in a loop is asked again at once.
+        # Loops that wait ask again at once.
         patched = mock.patch('time.sleep')
         patched.start()
         self.addCleanup(patched.stop)
 
     def volume(self, volume_id: str = VOLUME, name: str = 'data', project: str = PROJECT) -> None:
-        """Have a volume, by name and by id."""
+        """Add a volume, by name and by id."""
         volume = {'id': volume_id, 'name': name, 'os-vol-tenant-attr:tenant_id': project}
         self.cloud.answer('GET', f'/volumes/{volume_id}', {'volume': volume})
         self.cloud.fault('GET', f'/volumes/{name}', 404, 'no such volume', 'itemNotFound')
         self.cloud.answer('GET', '/volumes/detail', {'volumes': [volume]})
 
     def superposition(self, **changes: Any) -> None:
-        """Have a superposition, by its id and in lists."""
-        found = {**SUPERPOSITION, **changes}
-        self.cloud.answer('GET', f'/os-superpositions/{ID}', {'superposition': found})
+        """Add a superposition, by its id and in lists."""
+        superposition = {**SUPERPOSITION, **changes}
+        self.cloud.answer('GET', f'/os-superpositions/{ID}', {'superposition': superposition})
         for path in ('/os-superpositions', '/os-superpositions/detail'):
-            self.cloud.answer('GET', path, {'superpositions': [found]})
+            self.cloud.answer('GET', path, {'superpositions': [superposition]})
 
     def gone(self) -> None:
-        """Have no superposition any more."""
+        """Answer that the superposition has ended."""
         self.cloud.fault('GET', f'/os-superpositions/{ID}', 404, 'no such superposition',
                          'itemNotFound')
 
     def shell(self) -> app.App:
-        """Give a shell with the commands, logged in to the cloud."""
+        """Return a shell with the commands, logged in to the cloud."""
         manager = commandmanager.CommandManager('openstack.volume.v3')
-        # The client's own commands are of no concern here.
+        # Without the client's other commands.
         manager.commands = {name: entry for name, entry in manager
                             if name.startswith('volume super')}
         shell = app.App('test', '0', manager, stdout=self.stdout, stderr=self.stderr,
@@ -175,12 +176,12 @@ class CommandTest(testtools.TestCase):
         return shell
 
     def run_super(self, *words: str, status: int = 0) -> str:
-        """Run ``openstack volume super WORDS``; gives what it printed."""
+        """Run ``openstack volume super WORDS``, and return its output."""
         with contextlib.redirect_stderr(self.stderr):
             self.assertEqual(status, self.shell().run(['volume', 'super', *words]),
                              self.stderr.getvalue())
         return self.stdout.getvalue()
 
     def run_json(self, *words: str, status: int = 0) -> Any:
-        """Run it with ``-f json``; gives what it printed, parsed."""
+        """Run it with ``-f json``, and return its parsed output."""
         return json.loads(self.run_super(*words, '-f', 'json', status=status))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``openstack volume super …``: what each command asks of the API, and shows of its answers."""
+"""``openstack volume super …``: requests to the API, and output of its answers."""
 
 import itertools
 import json
@@ -22,18 +22,18 @@ class CreateTest(cloud.CommandTest):
         super().setUp()
         self.cloud.answer('POST', _BASE, {'superposition': cloud.SUPERPOSITION}, status=201)
 
-    def test_names_become_ids(self) -> None:
+    def test_names_of_volumes_are_resolved(self) -> None:
         self.volume()
         seen = self.run_json('create', 'data', cloud.VOLUME, '--reason', 'host gone')
-        (asked,) = self.cloud.to(_BASE)
+        (request,) = self.cloud.to(_BASE)
         self.assertEqual({'superposition': {'volume_ids': [cloud.VOLUME], 'reason': 'host gone'}},
-                         asked.body)
-        self.assertEqual('superposition 1.0', asked.headers['OpenStack-API-Version'])
+                         request.body)
+        self.assertEqual('superposition 1.0', request.headers['OpenStack-API-Version'])
         self.assertEqual(cloud.ID, seen['id'])
         self.assertEqual('superposed', seen['state'])
         self.assertNotIn('hosts', seen)
 
-    def test_all_volumes_of_a_server_by_its_name(self) -> None:
+    def test_name_of_a_server_is_resolved(self) -> None:
         server = {'id': cloud.SERVER, 'name': 'vm1'}
         self.cloud.fault('GET', '/v2.1/servers/vm1', 404, 'no such server', 'itemNotFound')
         self.cloud.answer('GET', '/v2.1/servers/detail', {'servers': [server]})
@@ -41,22 +41,22 @@ class CreateTest(cloud.CommandTest):
         self.assertEqual({'superposition': {'server_id': cloud.SERVER}},
                          self.cloud.to(_BASE)[0].body)
 
-    def test_the_id_of_a_server_is_taken_as_it_is(self) -> None:
+    def test_id_of_a_server_is_not_looked_up(self) -> None:
         self.run_super('create', '--server', cloud.SERVER)
-        self.assertEqual([_BASE], [asked.path for asked in self.cloud.asked])
+        self.assertEqual([_BASE], [request.path for request in self.cloud.requests])
 
-    def test_the_name_of_a_server_where_there_are_none(self) -> None:
+    def test_name_of_a_server_needs_a_compute_service(self) -> None:
         del self.cloud.endpoints['compute']
         self.run_super('create', '--server', 'vm1', status=1)
         self.assertIn('no compute service to look up server "vm1": specify its ID',
                       self.stderr.getvalue())
 
-    def test_nothing_named(self) -> None:
+    def test_create_needs_a_volume_or_a_server(self) -> None:
         self.run_super('create', status=1)
         self.assertIn('name at least one VOLUME, or a --server', self.stderr.getvalue())
-        self.assertEqual([], self.cloud.asked)
+        self.assertEqual([], self.cloud.requests)
 
-    def test_unknown_volume(self) -> None:
+    def test_unknown_volume_creates_nothing(self) -> None:
         self.cloud.fault('GET', '/volumes/no', 404, 'no such volume', 'itemNotFound')
         self.cloud.answer('GET', '/volumes/detail', {'volumes': []})
         self.run_super('create', 'no', status=1)
@@ -67,7 +67,7 @@ class CreateTest(cloud.CommandTest):
 @ddt.ddt
 class ListTest(cloud.CommandTest):
 
-    def test_brief(self) -> None:
+    def test_list_has_five_columns(self) -> None:
         self.superposition()
         self.assertEqual(
             [{'ID': cloud.ID, 'State': 'superposed', 'Volumes': [cloud.VOLUME],
@@ -75,14 +75,14 @@ class ListTest(cloud.CommandTest):
             self.run_json('list'))
         self.assertEqual({}, self.cloud.to(_BASE)[0].query)
 
-    def test_long(self) -> None:
+    def test_long_list_adds_columns(self) -> None:
         self.superposition()
         (seen,) = self.run_json('list', '--long')
         self.assertEqual('host gone', seen['Reason'])
         self.assertEqual(2_621_440, seen['Overlay Bytes'])
         self.assertEqual([], self.cloud.to(_BASE))
 
-    def test_filters(self) -> None:
+    def test_filters_become_the_query(self) -> None:
         self.superposition()
         self.run_super('list', '--all-projects', '--state', 'promoted', '--server', cloud.SERVER,
                        '--limit', '5', '--marker', cloud.SECOND)
@@ -90,7 +90,7 @@ class ListTest(cloud.CommandTest):
                           'server_id': [cloud.SERVER], 'limit': ['5'],
                           'marker': [cloud.SECOND]}, self.cloud.to(_BASE)[0].query)
 
-    def test_back_end_that_does_not_answer(self) -> None:
+    def test_silent_back_end_is_reported(self) -> None:
         self.cloud.answer('GET', _BASE, {'superpositions': [], 'unreachable_hosts': ['h@rbd']})
         self.assertEqual([], self.run_json('list'))
         self.assertIn('no answer from h@rbd', self.stderr.getvalue())
@@ -105,42 +105,43 @@ class ListTest(cloud.CommandTest):
             self.cloud.answer('GET', _BASE, page)
         return ids
 
-    def test_all_pages(self) -> None:
+    def test_list_reads_all_pages(self) -> None:
         ids = self._pages()
         self.assertEqual('\n'.join(ids) + '\n', self.run_super('list', '-f', 'value', '-c', 'ID'))
         self.assertEqual([None, ids[1], ids[3]],
-                         [asked.query.get('marker', [None])[0] for asked in self.cloud.asked])
+                         [request.query.get('marker', [None])[0]
+                          for request in self.cloud.requests])
 
     @ddt.data((3, ['3', '1']), (2, ['2']), (0, []))
     @ddt.unpack
-    def test_limit_over_pages(self, limit: int, limits: list[str]) -> None:
+    def test_limit_counts_over_pages(self, limit: int, limits: list[str]) -> None:
         ids = self._pages()
         seen = self.run_json('list', '--limit', str(limit))
         self.assertEqual(ids[:limit], [each['ID'] for each in seen])
-        self.assertEqual(limits, [asked.query['limit'][0] for asked in self.cloud.asked])
+        self.assertEqual(limits, [request.query['limit'][0] for request in self.cloud.requests])
 
-    def test_negative_limit(self) -> None:
+    def test_negative_limit_is_a_usage_error(self) -> None:
         self.assertEqual(2, self.assertRaises(SystemExit, self.run_super, 'list', '--limit',
                                               '-1').code)
 
 
 class ShowTest(cloud.CommandTest):
 
-    def test_by_its_own_id(self) -> None:
+    def test_show_by_id(self) -> None:
         self.superposition()
         seen = self.run_json('show', cloud.ID)
         self.assertEqual(cloud.SUPERPOSITION['volumes'], seen['volumes'])
         self.assertEqual(61.5, seen['age_seconds'])
-        self.assertEqual([_OWN], [asked.path for asked in self.cloud.asked])
+        self.assertEqual([_OWN], [request.path for request in self.cloud.requests])
 
-    def test_by_the_name_of_a_volume(self) -> None:
+    def test_show_by_name_of_a_volume(self) -> None:
         self.superposition()
         self.volume()
         self.assertEqual(cloud.ID, self.run_json('show', 'data')['id'])
         self.assertEqual({'volume_id': [cloud.VOLUME]},
                          self.cloud.to(f'{_BASE}/detail')[0].query)
 
-    def test_by_the_id_of_a_volume_of_another_project(self) -> None:
+    def test_show_by_id_of_a_volume_of_another_project(self) -> None:
         self.superposition()
         self.volume(project='other')
         self.cloud.fault('GET', f'{_BASE}/{cloud.VOLUME}', 404, 'no', 'itemNotFound')
@@ -148,13 +149,13 @@ class ShowTest(cloud.CommandTest):
         self.assertEqual({'volume_id': [cloud.VOLUME], 'all_tenants': ['1']},
                          self.cloud.to(f'{_BASE}/detail')[0].query)
 
-    def test_people_see_sizes(self) -> None:
+    def test_table_has_readable_sizes(self) -> None:
         self.superposition(hosts=['node@rbd'])
         seen = self.run_super('show', cloud.ID)
         self.assertIn(f'{cloud.VOLUME} (1 GiB, overlay 2.5 MiB)', seen)
         self.assertIn('node@rbd', seen)
 
-    def test_people_see_what_is_not_known(self) -> None:
+    def test_table_names_unknown_sizes(self) -> None:
         unknown = {'id': cloud.VOLUME, 'size_bytes': None, 'overlay_bytes': None}
         self.superposition(state='unknown', volumes=[unknown], overlay_bytes=None,
                            hosts=['node@rbd'], unreachable_hosts=['node@rbd'])
@@ -162,13 +163,13 @@ class ShowTest(cloud.CommandTest):
         self.assertIn(f'{cloud.VOLUME} (unknown, overlay unknown)', seen)
         self.assertIn('unreachable_hosts', seen)
 
-    def test_volume_that_is_not_superposed(self) -> None:
+    def test_volume_in_no_superposition_is_an_error(self) -> None:
         self.volume()
         self.cloud.answer('GET', f'{_BASE}/detail', {'superpositions': []})
         self.run_super('show', 'data', status=1)
         self.assertIn('volume data is in no superposition', self.stderr.getvalue())
 
-    def test_neither(self) -> None:
+    def test_id_of_nothing_is_an_error(self) -> None:
         self.gone()
         self.cloud.fault('GET', f'/volumes/{cloud.ID}', 404, 'no such volume', 'itemNotFound')
         self.cloud.answer('GET', '/volumes/detail', {'volumes': []})
@@ -182,7 +183,8 @@ class CheckTest(cloud.CommandTest):
 
     @ddt.data((False, None, 0), (True, 'rbd_data.1', 3))
     @ddt.unpack
-    def test_check(self, dirty: bool, first: str | None, status: int) -> None:
+    def test_exit_status_says_whether_the_primary_wrote(self, dirty: bool, first: str | None,
+                                                        status: int) -> None:
         self.superposition()
         report = {'dirty': dirty, 'first': first, 'objects': 7, 'seconds': 0.1}
         self.cloud.answer('POST', f'{_OWN}/check', {'check': report})
@@ -192,21 +194,21 @@ class CheckTest(cloud.CommandTest):
 
 class EligibilityTest(cloud.CommandTest):
 
-    def test_reasons(self) -> None:
+    def test_reasons_are_shown(self) -> None:
         self.volume()
         self.cloud.answer('GET', f'{_BASE}/eligibility', {'eligibility': [
             {'volume_id': cloud.VOLUME, 'eligible': False, 'reasons': ['encrypted']}]})
         self.assertEqual([{'Volume': cloud.VOLUME, 'Eligible': False, 'Reasons': ['encrypted']}],
                          self.run_json('eligibility', 'data'))
-        self.assertEqual({'volume_id': [cloud.VOLUME]}, self.cloud.asked[-1].query)
+        self.assertEqual({'volume_id': [cloud.VOLUME]}, self.cloud.requests[-1].query)
 
-    def test_many_are_asked_for_in_parts(self) -> None:
+    def test_many_volumes_are_queried_50_at_a_time(self) -> None:
         ids = [str(uuid.UUID(int=number)) for number in range(60)]
         self.cloud.answer('GET', f'{_BASE}/eligibility', {'eligibility': []})
         self.run_super('eligibility', *ids)
-        asked = [each.query['volume_id'] for each in self.cloud.to(f'{_BASE}/eligibility')]
-        self.assertEqual([50, 10], [len(some) for some in asked])
-        self.assertEqual(ids, list(itertools.chain(*asked)))
+        queries = [each.query['volume_id'] for each in self.cloud.to(f'{_BASE}/eligibility')]
+        self.assertEqual([50, 10], [len(ids) for ids in queries])
+        self.assertEqual(ids, list(itertools.chain(*queries)))
 
 
 @ddt.ddt
@@ -223,7 +225,7 @@ class CollapseTest(cloud.CommandTest):
 
     @ddt.data(('promoted', 0), ('dirty', 3), ('late-dirty', 3))
     @ddt.unpack
-    def test_promote(self, outcome: str, status: int) -> None:
+    def test_exit_status_of_promote_says_the_outcome(self, outcome: str, status: int) -> None:
         self._decided(outcome)
         self.assertEqual(
             {'id': cloud.ID, 'outcome': outcome, 'merged': False, 'durations': {'sweep1': 0.5}},
@@ -231,17 +233,17 @@ class CollapseTest(cloud.CommandTest):
         self.assertEqual({'collapse': {'decision': 'promote', 'backup_durable': False}},
                          self.cloud.to(f'{_OWN}/collapse')[0].body)
 
-    def test_people_see_milliseconds(self) -> None:
+    def test_table_has_durations(self) -> None:
         self._decided('promoted')
         self.assertIn('sweep1: 0.500 s', self.run_super('collapse', '--promote', cloud.ID))
 
-    def test_backup_durable(self) -> None:
+    def test_backup_durable_is_passed_on(self) -> None:
         self._decided('promoted')
         self.run_super('collapse', '--promote', '--backup-durable', cloud.ID)
         self.assertTrue(
             self.cloud.to(f'{_OWN}/collapse')[0].body['collapse']['backup_durable'])
 
-    def test_abort(self) -> None:
+    def test_abort_is_requested(self) -> None:
         self._decided('aborted')
         self.assertEqual('aborted',
                          self.run_json('collapse', '--abort', cloud.ID)['outcome'])
@@ -249,15 +251,15 @@ class CollapseTest(cloud.CommandTest):
                          self.cloud.to(f'{_OWN}/collapse')[0].body['collapse']['decision'])
 
     @ddt.data([], ['--promote', '--abort'])
-    def test_one_decision(self, options: list[str]) -> None:
+    def test_collapse_needs_exactly_one_decision(self, options: list[str]) -> None:
         self.assertEqual(2, self.assertRaises(SystemExit, self.run_super, 'collapse', cloud.ID,
                                               *options).code)
 
-    def test_still_under_way(self) -> None:
+    def test_pending_decision_has_no_outcome(self) -> None:
         self._decided(None, status=202)
         self.assertIsNone(self.run_json('collapse', '--promote', cloud.ID)['outcome'])
 
-    def test_wait_for_the_merge(self) -> None:
+    def test_wait_ends_after_the_merge(self) -> None:
         self._decided('promoted')
         self.superposition(state='promoted', outcome='promoted')
         self.superposition(state='merging', outcome='promoted', overlay_bytes=7)
@@ -265,7 +267,7 @@ class CollapseTest(cloud.CommandTest):
         seen = self.run_json('collapse', '--promote', '--wait', cloud.ID)
         self.assertEqual(('promoted', True), (seen['outcome'], seen['merged']))
 
-    def test_wait_for_a_decision_under_way(self) -> None:
+    def test_wait_returns_the_outcome_of_a_pending_decision(self) -> None:
         self._decided(None, status=202)
         self.superposition(state='collapsing')
         self.superposition(state='aborting', outcome='dirty')
@@ -273,25 +275,25 @@ class CollapseTest(cloud.CommandTest):
         seen = self.run_json('collapse', '--promote', '--wait', cloud.ID, status=3)
         self.assertEqual(('dirty', False), (seen['outcome'], seen['merged']))
 
-    def test_wait_outlasts_a_service_that_does_not_answer(self) -> None:
+    def test_wait_continues_after_503(self) -> None:
         self._decided('promoted')
         self.cloud.fault('GET', _OWN, 503, 'no answer')
         self.gone()
         self.run_super('collapse', '--promote', '--wait', cloud.ID)
 
-    def test_wait_stops_when_it_may_not_look(self) -> None:
+    def test_wait_stops_after_401(self) -> None:
         self._decided('promoted')
         self.cloud.fault('GET', _OWN, 401, 'who are you?')
         self.run_super('collapse', '--promote', '--wait', cloud.ID, status=1)
         self.assertIn('who are you?', self.stderr.getvalue())
 
-    def test_end_that_was_not_seen(self) -> None:
+    def test_wait_that_misses_the_end_fails(self) -> None:
         self._decided(None, status=202)
         self.gone()
         self.run_super('collapse', '--promote', '--wait', cloud.ID, status=1)
         self.assertIn('has ended with an unknown outcome', self.stderr.getvalue())
 
-    def test_abort_that_ended_unseen_is_one(self) -> None:
+    def test_wait_for_an_abort_may_miss_the_end(self) -> None:
         self._decided(None, status=202)
         self.gone()
         self.assertEqual('aborted', self.run_json('collapse', '--abort', '--wait',
@@ -300,15 +302,15 @@ class CollapseTest(cloud.CommandTest):
 
 class DeleteTest(cloud.CommandTest):
 
-    def test_volumes_of_one_set_once(self) -> None:
+    def test_superposition_named_twice_is_deleted_once(self) -> None:
         self.superposition()
         self.volume()
         self.cloud.answer('DELETE', _OWN, None, status=204)
         self.assertEqual('', self.run_super('delete', 'data', cloud.ID))
-        self.assertEqual(['DELETE'], [asked.method for asked in self.cloud.to(_OWN)
-                                      if asked.method != 'GET'])
+        self.assertEqual(['DELETE'], [request.method for request in self.cloud.to(_OWN)
+                                      if request.method != 'GET'])
 
-    def test_one_that_cannot_be_does_not_keep_the_others(self) -> None:
+    def test_others_are_deleted_after_a_failure(self) -> None:
         self.volume()
         self.cloud.answer('GET', f'{_BASE}/detail', {'superpositions': []})
         self.cloud.answer('GET', _OWN, {'superposition': cloud.SUPERPOSITION})
@@ -316,16 +318,16 @@ class DeleteTest(cloud.CommandTest):
         self.run_super('delete', 'data', cloud.ID, status=1)
         self.assertIn('data: volume data is in no superposition', self.stderr.getvalue())
         self.assertIn('1 of 2 could not be deleted', self.stderr.getvalue())
-        self.assertEqual('DELETE', self.cloud.asked[-1].method)
+        self.assertEqual('DELETE', self.cloud.requests[-1].method)
 
-    def test_wait(self) -> None:
+    def test_wait_ends_when_the_superposition_is_gone(self) -> None:
         self.superposition()
         self.superposition(state='aborting')
         self.gone()
         self.cloud.answer('DELETE', _OWN, None, status=204)
         self.run_super('delete', '--wait', cloud.ID)
         self.assertEqual(['GET', 'DELETE', 'GET', 'GET'],
-                         [asked.method for asked in self.cloud.asked])
+                         [request.method for request in self.cloud.requests])
 
 
 @ddt.ddt
@@ -333,12 +335,12 @@ class ErrorTest(cloud.CommandTest):
 
     @ddt.data((409, 'conflictingRequest'), (403, 'forbidden'), (400, 'badRequest'))
     @ddt.unpack
-    def test_words_of_the_api_alone(self, status: int, kind: str) -> None:
+    def test_client_error_prints_the_message_alone(self, status: int, kind: str) -> None:
         self.cloud.fault('POST', _BASE, status, 'volume v is promoted: merge it', kind)
         self.run_super('create', '--server', cloud.SERVER, status=1)
         self.assertEqual('volume v is promoted: merge it\n', self.stderr.getvalue())
 
-    def test_what_an_operator_looks_into_names_the_request(self) -> None:
+    def test_server_error_prints_status_and_request(self) -> None:
         self.cloud.fault('POST', _BASE, 503, 'volume service h@rbd does not answer')
         self.run_super('create', '--server', cloud.SERVER, status=1)
         self.assertEqual('volume service h@rbd does not answer (HTTP 503, request req-7)\n',
@@ -346,7 +348,7 @@ class ErrorTest(cloud.CommandTest):
 
     @ddt.data(['list'], ['show', cloud.ID], ['create', '--server', cloud.SERVER],
               ['eligibility', cloud.VOLUME], ['delete', cloud.ID])
-    def test_cloud_without_the_extension(self, words: list[str]) -> None:
+    def test_missing_extension_is_reported(self, words: list[str]) -> None:
         self.volume()
         self.run_super(*words, status=1)
         self.assertIn('this cloud does not have the superposition extension: '
@@ -355,7 +357,7 @@ class ErrorTest(cloud.CommandTest):
 
 class HelpTest(cloud.CommandTest):
 
-    def test_idea_in_five_lines(self) -> None:
+    def test_description_has_five_lines(self) -> None:
         alone = self.run_super()
         lines = alone.split('\n\n')[1].splitlines()
         self.assertEqual(5, len(lines))
@@ -363,7 +365,7 @@ class HelpTest(cloud.CommandTest):
         for name in ('check', 'collapse', 'create', 'delete', 'eligibility', 'list', 'show'):
             self.assertIn(f'  volume super {name} ', alone)
 
-    def test_completion(self) -> None:
+    def test_commands_and_options_are_completed(self) -> None:
         shell = self.shell()
         self.assertEqual(0, shell.run(['complete']))
         words = {name: set(found.split()) for name, found in
@@ -371,13 +373,13 @@ class HelpTest(cloud.CommandTest):
         self.assertLessEqual({'create', 'collapse', 'eligibility', 'show'}, words[''])
         self.assertLessEqual({'--promote', '--abort', '--wait'}, words['_collapse'])
 
-    def test_help_says_the_same(self) -> None:
+    def test_help_equals_the_command_without_arguments(self) -> None:
         alone = self.run_super()
         self.stdout.truncate(0)
         self.stdout.seek(0)
         self.assertEqual(alone.split('\n\n')[1:], self.run_super('--help').split('\n\n')[1:])
 
-    def test_formats(self) -> None:
+    def test_output_formats(self) -> None:
         self.superposition()
         self.assertEqual(f'{cloud.ID}\nsuperposed\n', self.run_super(
             'show', cloud.ID, '-f', 'value', '-c', 'id', '-c', 'state'))
@@ -393,5 +395,5 @@ class SizeTest(testtools.TestCase):
     @ddt.data((None, 'unknown'), (0, '0 B'), (1023, '1023 B'), (1024, '1 KiB'),
               (10 * 2**30, '10 GiB'), (2**40 - 1, '1024 GiB'), (2**51, '2048 TiB'))
     @ddt.unpack
-    def test_size(self, value: int | None, words: str) -> None:
+    def test_size_is_readable(self, value: int | None, words: str) -> None:
         self.assertEqual(words, shown.size(value))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page about the commands: it tells every command with its options, as they are."""
+"""The page about the commands has every command with its options."""
 
 import argparse
 import io
@@ -27,23 +27,23 @@ class DocsTest(testtools.TestCase):
                          if name.startswith('volume super')}
         self.page = _PAGE.read_text()
 
-    def test_idea(self) -> None:
+    def test_page_has_the_description(self) -> None:
         idea = [line.strip() for line in
                 self.commands.pop('').get_description().splitlines()]
         self.assertIn('\n   '.join(idea), self.page)
 
-    def test_options(self) -> None:
+    def test_page_has_the_options_of_every_command(self) -> None:
         del self.commands['']
-        told = {line.split()[0].strip('`'): set(_OWN.findall(line))
+        documented = {line.split()[0].strip('`'): set(_OWN.findall(line))
                 for line in self.page.splitlines() if line.startswith('``')
                 and line.split()[0].strip('`') in self.commands}
         self.assertEqual(
             {name: _options(command.get_parser(name)) for name, command in self.commands.items()},
-            told)
+            documented)
 
 
 def _options(parser: argparse.ArgumentParser) -> set[str]:
-    """Give a command's own options: cliff has those of the formatters in groups."""
+    """Return a command's own options: cliff has those of the formatters in groups."""
     formatting = {action for group in parser._action_groups[2:]
                   for action in group._group_actions}
     return {option for action in parser._actions if action not in formatting
