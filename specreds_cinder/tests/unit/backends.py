@@ -28,7 +28,7 @@ SWEEP = {'dirty': False, 'first': None, 'swept': 0, 'seconds': 0.0}
 
 
 def volume(number: int, host: str, **changes: Any) -> types.SimpleNamespace:
-    """Give a volume that can be superposed."""
+    """Return a volume that can be superposed."""
     return types.SimpleNamespace(**{
         'id': f'vol-{number}', 'name': f'volume-vol-{number}', 'project_id': 'p1',
         'service_topic_queue': f'{host}#pool', 'status': 'in-use', 'migration_status': None,
@@ -38,16 +38,16 @@ def volume(number: int, host: str, **changes: Any) -> types.SimpleNamespace:
 class Worker:
     """A worker whose superpositions are in memory.
 
-    :ivar fail: by method, what it raises
-    :ivar hooks: by method, what is called before it does something
-    :ivar asked: every method, and what it was asked for with
+    :ivar fail: by method, the error that it raises
+    :ivar hooks: by method, a function that is called first
+    :ivar calls: method and arguments of each call
     """
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self.records: dict[str, dict[str, Any]] = {}
         self.fail: dict[str, exception.SuperpositionError] = {}
         self.hooks: dict[str, Callable[[], None]] = {}
-        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.calls: list[tuple[str, dict[str, Any]]] = []
         self.swept: Mapping[str, Any] = CLEAN
         self.outcome = 'promoted'
         self.prepared = 'prepared'
@@ -55,8 +55,8 @@ class Worker:
         self._tell = tell
 
     def call(self, _ctxt: Any, method: str, **arguments: Any) -> Any:
-        """Do something, as the real one would."""
-        self.asked.append((method, dict(arguments)))
+        """Run a method, as the real worker would."""
+        self.calls.append((method, dict(arguments)))
         if method in self.hooks:
             self.hooks[method]()
         if method in self.fail:
@@ -66,12 +66,12 @@ class Worker:
         return getattr(self, f'_{method}')(**arguments)
 
     def methods(self) -> list[str]:
-        """Name what was asked for, in order."""
-        return [method for method, _arguments in self.asked]
+        """Return the methods of all calls, in order."""
+        return [method for method, _arguments in self.calls]
 
     def add(self, superposition: str, state: str, labels: Mapping[str, Any],
             **changes: Any) -> dict[str, Any]:
-        """Have a superposition."""
+        """Add a superposition."""
         volumes = [{'image': image, 'size': 100, 'overlay': f'pool/{image}.super',
                     'overlay_bytes': 7} for image in labels.get('volumes', {'other': ''})]
         self.records[superposition] = {
@@ -95,11 +95,11 @@ class Worker:
 
     def _find(self, image: str) -> dict[str, Any] | None:
         return next((found for found in self.records.values()
-                     if image in [one['image'] for one in found['volumes']]), None)
+                     if image in [each['image'] for each in found['volumes']]), None)
 
     def _super(self, superposition: str, images: list[str], joint: bool,
-               labels: Mapping[str, Any], **told: Any) -> dict[str, Any]:
-        del images, told
+               labels: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+        del images, more
         return dict(self.add(superposition, 'superposed', labels, joint=joint))
 
     def _check(self, found: dict[str, Any]) -> Mapping[str, Any]:
@@ -140,7 +140,7 @@ class Worker:
         return 'aborted'
 
     def _look_after(self, found: dict[str, Any]) -> None:
-        """Nothing changes."""
+        """Change nothing."""
 
     _unused = _begin_merge = _end_merge = _look_after
 
@@ -149,7 +149,7 @@ class Worker:
         self._tell('merge')
 
     def _tidy(self) -> None:
-        """Nothing is left anywhere."""
+        """Remove nothing."""
 
     def _next_dirty(self, timeout: float) -> tuple[str, str] | None:
         del timeout
@@ -160,14 +160,14 @@ class Worker:
 
 
 class Backends(fixtures.Fixture):
-    """Back ends by host, their volumes, the notes in the database, and what was told of.
+    """Back ends by host, their volumes, the notes in the database, and notifications.
 
-    :ivar notes: by volume id, which superposition it is noted to be in
-    :ivar order: what was decided, in order: the host and what
-    :ivar told: notifications: event, view, and what else is told
-    :ivar under_way: what is under way with the volumes
-    :ivar away: hosts that do not answer to others
-    :ivar locks: those that all services of a cloud share, by name
+    :ivar notes: by volume id, the superposition of its note
+    :ivar order: decisions in order: the host, and the decision
+    :ivar emitted: notifications: event, view, and further fields
+    :ivar under_way: unfinished operations on the volumes
+    :ivar away: hosts that do not answer other hosts
+    :ivar locks: locks that all services of a cloud share, by name
     """
 
     def __init__(self, *hosts: str) -> None:
@@ -176,7 +176,7 @@ class Backends(fixtures.Fixture):
         self.notes: dict[str, str] = {}
         self.locked: set[str] = set()
         self.order: list[tuple[str, str]] = []
-        self.told: list[tuple[str, dict[str, Any], dict[str, Any]]] = []
+        self.emitted: list[tuple[str, dict[str, Any], dict[str, Any]]] = []
         self.away: set[str] = set()
         self.under_way: list[str] = []
         self.locks: collections.defaultdict[str, threading.Lock] = collections.defaultdict(
@@ -205,24 +205,24 @@ class Backends(fixtures.Fixture):
         self.order.append((host, what))
 
     def add_volume(self, host: str, **changes: Any) -> dict[str, str]:
-        """Make a volume; give it as ``create`` is told of it."""
+        """Add a volume, and return it as an argument of ``create``."""
         made = volume(len(self.volumes) + 1, host, **changes)
         self.volumes[made.id] = made
         return {'id': made.id, 'host': host}
 
     def events(self) -> list[str]:
-        """Name the notifications."""
-        return [event.removeprefix('superposition.') for event, _view, _more in self.told]
+        """Return the events of all notifications."""
+        return [event.removeprefix('superposition.') for event, _view, _more in self.emitted]
 
-    # What SuperAPI does for services among each other
+    # The part of SuperAPI that services use among each other
 
     def member(self, ctxt: Any, host: str, step: str, **arguments: Any) -> Any:
-        """Have another back end do its part."""
+        """Run a step on another back end."""
         self._reach(host)
         return getattr(self.services[host], f'member_{step}')(ctxt, **arguments)
 
     def get(self, ctxt: Any, host: str, superposition_id: str) -> Any:
-        """Ask another back end for a superposition."""
+        """Return the superposition of another back end."""
         self._reach(host)
         return self.services[host].get(ctxt, superposition_id)
 
@@ -230,7 +230,7 @@ class Backends(fixtures.Fixture):
         if host in self.away:
             raise exception.SuperpositionUnavailable(f'{host} does not answer')
 
-    # What takes the place of the database
+    # Replacements of the database
 
     @contextlib.contextmanager
     def _lock(self, *volume_ids: str) -> Iterator[None]:
@@ -239,11 +239,11 @@ class Backends(fixtures.Fixture):
         self.locked.difference_update(volume_ids)
 
     def _read(self, volume_ids: Iterable[str]) -> list[Any]:
-        found = [self.volumes[volume_id] for volume_id in volume_ids]
-        for one in found:
-            one.admin_metadata = ({hints.KEY: self.notes[one.id]} if one.id in self.notes
-                                  else {})
-        return found
+        volumes = [self.volumes[volume_id] for volume_id in volume_ids]
+        for each in volumes:
+            each.admin_metadata = ({hints.KEY: self.notes[each.id]} if each.id in self.notes
+                                   else {})
+        return volumes
 
     def _put(self, volume_ids: Iterable[str], superposition: str) -> None:
         self.notes.update(dict.fromkeys(volume_ids, superposition))
@@ -263,4 +263,4 @@ class Backends(fixtures.Fixture):
 
     def _emit(self, _ctxt: Any, _host: str, event: str, view: dict[str, Any],
               **more: Any) -> None:
-        self.told.append((event, dict(view), more))
+        self.emitted.append((event, dict(view), more))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stand-ins for a cluster, and a record to try things with."""
+"""Stand-ins for a cluster, and a record."""
 
 from collections.abc import Mapping, Sequence
 import contextlib
@@ -18,14 +18,14 @@ PREFIX = 'rbd_data.1a'
 
 
 def pool(**changes: Any) -> ceph.Pool:
-    """Give the facts of pool ``volumes``."""
+    """Return the facts of pool ``volumes``."""
     plain = ceph.Pool(id=POOL_ID, name='volumes', pg_num=8, merges='null', erasure=False,
                       cache_tier=False, rbd=True)
     return dataclasses.replace(plain, **changes)
 
 
 def volume(**changes: Any) -> record.Volume:
-    """Give a volume of 64 MiB in pool ``volumes``."""
+    """Return a volume of 64 MiB in pool ``volumes``."""
     plain = record.Volume(
         pool='volumes', namespace='', image='vol-1', image_id='1a', pool_id=POOL_ID,
         data_pool_id=POOL_ID, data_pool='volumes', data_prefix=PREFIX, size=64 << 20,
@@ -35,7 +35,7 @@ def volume(**changes: Any) -> record.Volume:
 
 
 def superposition(**changes: Any) -> record.Record:
-    """Give a record of one volume whose cut bounds every placement group at version 100."""
+    """Return a record of one volume whose cut bounds every placement group at version 100."""
     plain = record.Record(
         id='0b5b9f6e-6f0e-4d55-8a3c-1d1c3b3e7a01', state=states.SUPERPOSED, volumes=(volume(),),
         created_at='2020-01-01T00:00:00.000+00:00', changed_at='2020-01-01T00:00:00.000+00:00',
@@ -44,21 +44,21 @@ def superposition(**changes: Any) -> record.Record:
 
 
 class Ioctx:
-    """A python-rados I/O context on objects that a test made."""
+    """A python-rados I/O context on objects of a test."""
 
     def __init__(self, objects: Mapping[str, bytes] | None = None) -> None:
         self.objects = dict(objects or {})
         self.reads: list[tuple[str, int, int]] = []
 
     def read(self, oid: str, length: int = 8192, offset: int = 0) -> bytes:
-        """Read what is there of the range."""
+        """Return the part of the range that exists."""
         if oid not in self.objects:
             raise rados.ObjectNotFound(f'no {oid}')
         self.reads.append((oid, length, offset))
         return self.objects[oid][offset:offset + length]
 
     def get_last_version(self) -> int:
-        """Give a version."""
+        """Return a version."""
         return 7
 
 
@@ -71,12 +71,12 @@ class AioIoctx:
         self.written: list[list[bytes]] = []
 
     def stat_versions(self, names: Sequence[bytes], depth: int) -> list[int]:
-        """Give the versions, 0 for what is not there."""
+        """Return the versions, 0 for missing objects."""
         self.statted += names
         return [self.versions.get(name, 0) for name in names]
 
     def write_versions(self, names: Sequence[bytes], data: bytes, depth: int) -> list[int]:
-        """Give a version per name."""
+        """Return a version per name."""
         self.written.append(list(names))
         return list(range(1, len(names) + 1))
 
@@ -84,7 +84,7 @@ class AioIoctx:
 class Cluster:
     """A cluster of one pool with one context of each kind.
 
-    :param pools: what the monitors say each time they are asked; the last one for ever
+    :param pools: successive answers of the monitors; the last one stays
     """
 
     conffile = '/etc/ceph/ceph.conf'
@@ -97,9 +97,9 @@ class Cluster:
         self.aio = types.SimpleNamespace(ioctx=lambda _pool_id, _namespace: aio)
 
     def ioctx(self, _pool: str, _namespace: str = '') -> contextlib.AbstractContextManager[Any]:
-        """Open the pool."""
+        """Return the context of the pool."""
         return contextlib.nullcontext(self._io)
 
     def pools(self) -> Mapping[int, ceph.Pool]:
-        """Ask the monitors."""
+        """Return the answer of the monitors."""
         return self._pools.pop(0) if len(self._pools) > 1 else self._pools[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Addresses: only that of a single client may be fenced."""
+"""Addresses: only the address of a single client may be fenced."""
 
 import ipaddress
 
@@ -19,8 +19,9 @@ _NONCES = strategies.integers(1, 2**32 - 1)
 class CheckTest(testtools.TestCase):
 
     @hypothesis.given(strategies.ip_addresses(), _PORTS, _NONCES)
-    def test_any_client(self, host: ipaddress.IPv4Address | ipaddress.IPv6Address, port: int,
-                        nonce: int) -> None:
+    def test_address_of_a_client_is_accepted(self,
+                                             host: ipaddress.IPv4Address | ipaddress.IPv6Address,
+                                             port: int, nonce: int) -> None:
         text = f'[{host}]' if host.version == 6 else str(host)
         client = f'{text}:{port}/{nonce}'
         self.assertEqual(client, address.check(client))
@@ -30,13 +31,13 @@ class CheckTest(testtools.TestCase):
 
     @ddt.data(
         '', '127.0.0.1', '127.0.0.1:0', '127.0.0.1/17', '127.0.0.1:0/', '127.0.0.1:0/x',
-        # What Ceph takes for a whole host, or for a network.
+        # Ceph reads these as a whole host, or as a network.
         '127.0.0.1:0/0', '127.0.0.1:0/00', '10.0.0.0/8', '[::1]:0/0', '[::1]',
-        # No address, or not written as the blocklist writes it.
+        # No address, or not in the form of the blocklist.
         '300.0.0.1:0/17', '::1:0/17', '[127.0.0.1:0/17', 'localhost:0/17', '[::g]:0/17',
         'v1:127.0.0.1:0/17', ' 127.0.0.1:0/17', '127.0.0.1:0/17\n', '127.0.0.1:0/17 60',
         '127.0.0.1:0/-1', '127.0.0.1:0/17,127.0.0.1:0/18')
-    def test_refused(self, text: str) -> None:
+    def test_other_address_is_refused(self, text: str) -> None:
         error = self.assertRaises(errors.InvalidInput, address.check, text)
         self.assertIn(repr(text), str(error))
 
@@ -47,21 +48,22 @@ class EndpointTest(testtools.TestCase):
     @ddt.data(('192.0.2.1:6789/0', '192.0.2.1', '6789'), ('[2001:db8::2]:3300/0', '2001:db8::2',
                                                           '3300'))
     @ddt.unpack
-    def test_of_a_monitor(self, text: str, host: str, port: str) -> None:
+    def test_endpoint_of_a_monitor_has_host_and_port(self, text: str, host: str,
+                                                     port: str) -> None:
         self.assertEqual((host, port), address.endpoint(text))
 
-    def test_of_nothing(self) -> None:
+    def test_address_without_a_port_is_refused(self) -> None:
         error = self.assertRaises(errors.InvalidInput, address.endpoint, '192.0.2.1')
         self.assertIn("'192.0.2.1'", str(error))
 
 
 class FoundInTest(testtools.TestCase):
 
-    def test_several(self) -> None:
+    def test_clients_are_found_in_a_text(self) -> None:
         self.assertEqual({'10.0.0.1:0/1', '[fe80::1]:6789/22'},
                          address.found_in('[v2:10.0.0.1:0/1,v1:10.0.0.1:0/1] [fe80::1]:6789/22'))
 
-    def test_none(self) -> None:
+    def test_text_without_clients_has_none(self) -> None:
         self.assertEqual(frozenset(), address.found_in('-'))
 
 

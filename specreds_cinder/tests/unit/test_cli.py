@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command: what it shows, finds and returns, on a protocol that a test made up."""
+"""The command ``specreds-super``: output and exit status, on a stand-in for the protocol."""
 
 import io
 import json
@@ -26,7 +26,7 @@ _DIRTY = sp.SweepReport(True, 'rbd_data.1a.0 was written', 16, 0.25)
 
 
 class FakeProtocol:
-    """Knows some records; everything else is for the test to say."""
+    """Knows some records; a test chooses everything else."""
 
     def __init__(self, *records: sp.Record) -> None:
         self.records = records
@@ -64,17 +64,17 @@ class FindTest(testtools.TestCase):
         self.addCleanup(patched.stop)
 
     @ddt.data('fast/vol-1', 'volumes/vol-1', _ID, _ID[:10])
-    def test_found(self, text: str) -> None:
+    def test_superposition_is_found_by_volume_id_and_prefix(self, text: str) -> None:
         self.assertEqual(self.first, common.find(self.protocol, text))
 
     @ddt.data((_ID[:8], '2 superpositions'), ('ffff', 'no superpositions'),
               ('volumes/other', 'volumes/other'))
     @ddt.unpack
-    def test_not_found(self, text: str, words: str) -> None:
+    def test_ambiguous_or_unknown_name_is_an_error(self, text: str, words: str) -> None:
         error = self.assertRaises(sp.NotSuperposed, common.find, self.protocol, text)
         self.assertIn(words, str(error))
 
-    def test_malformed(self) -> None:
+    def test_malformed_name_is_an_error(self) -> None:
         self.assertRaises(sp.InvalidInput, common.find, self.protocol, 'volumes/')
 
 
@@ -102,15 +102,15 @@ class HomesTest(testtools.TestCase):
             raise rbd.PermissionError('no', 1)
         return ['tenant']
 
-    def test_all_that_this_user_may_see(self) -> None:
+    def test_homes_are_those_that_the_user_may_read(self) -> None:
         self.assertEqual([sp.Home('volumes'), sp.Home('volumes', 'tenant')],
                          list(common.homes(self.cluster)))
 
-    def test_one_pool(self) -> None:
+    def test_homes_of_one_pool(self) -> None:
         self.assertEqual([sp.Home('objects'), sp.Home('objects', 'tenant')],
                          list(common.homes(self.cluster, 'objects')))
 
-    def test_forbidden_pool(self) -> None:
+    def test_pool_that_the_user_may_not_read_is_an_error(self) -> None:
         error = self.assertRaises(sp.ClusterError, list, common.homes(self.cluster, 'secret'))
         self.assertIn('client.cinder may not read pool secret', str(error))
 
@@ -121,19 +121,19 @@ class TableTest(testtools.TestCase):
     def shown(self, **changes: Any) -> dict[str, Any]:
         return dict(zip(*common.table(fakes.superposition(**changes)), strict=True))
 
-    def test_lines(self) -> None:
+    def test_lists_are_shown_line_by_line(self) -> None:
         lines = common.Lines(['a', 'b'])
         self.assertEqual('a\nb', lines.human_readable())
         self.assertEqual(['a', 'b'], lines.machine_readable())
 
-    def test_volumes_and_overlays(self) -> None:
+    def test_volumes_and_overlays_are_shown(self) -> None:
         shown = self.shown(volumes=(fakes.volume(), fakes.volume(namespace='tenant')))
         self.assertEqual(['volumes/vol-1', 'volumes/tenant/vol-1'],
                          shown['volumes'].machine_readable())
         self.assertEqual(['volumes/vol-1.super-x', 'volumes/tenant/vol-1.super-x'],
                          shown['overlays'].machine_readable())
 
-    def test_clients_are_those_that_were_fenced(self) -> None:
+    def test_clients_of_the_primary_are_the_fenced_ones(self) -> None:
         self.assertEqual(['192.0.2.1:0/17'], self.shown()['primary clients'].machine_readable())
         fenced = self.shown(fenced=('192.0.2.1:0/18', '192.0.2.1:0/17'))
         self.assertEqual(['192.0.2.1:0/17', '192.0.2.1:0/18'],
@@ -142,7 +142,8 @@ class TableTest(testtools.TestCase):
     @ddt.data((states.PROMOTED, states.PROMOTED, True), (states.COLLAPSING, None, True),
               (states.SUPERPOSED, None, False), (states.ABORTING, states.ABORTED, False))
     @ddt.unpack
-    def test_fenced(self, state: str, outcome: str | None, expected: bool) -> None:
+    def test_fenced_depends_on_state_and_outcome(self, state: str, outcome: str | None,
+                                                 expected: bool) -> None:
         changes: dict[str, Any] = {'state': state, 'outcome': outcome}
         self.assertIs(expected, self.shown(fenced=('192.0.2.1:0/17',), **changes)['fenced'])
         self.assertIs(False, self.shown(**changes)['fenced'])
@@ -161,27 +162,27 @@ class ProgressTest(testtools.TestCase):
             patched.start()
             self.addCleanup(patched.stop)
 
-    def test_silent_at_first_then_once_a_second(self) -> None:
+    def test_progress_starts_after_2_s_and_is_shown_every_second(self) -> None:
         with common.progress('merging', 'bytes') as shown:
             for self.now in (0.0, 1.9, 2.0, 2.5, 3.0):
                 shown(1000, 4000)
         self.assertEqual('merging: 1,000 of 4,000 (25 %) bytes, 2 s\n'
                          'merging: 1,000 of 4,000 (25 %) bytes, 3 s\n', self.stderr.getvalue())
 
-    def test_unknown_total(self) -> None:
+    def test_progress_with_an_unknown_total(self) -> None:
         with common.progress('sweeping', 'objects') as shown:
             self.now = 5.0
             shown(7)
         self.assertEqual('sweeping: 7 objects, 5 s\n', self.stderr.getvalue())
 
-    def test_one_line_on_a_terminal(self) -> None:
+    def test_progress_is_one_line_on_a_terminal(self) -> None:
         with mock.patch.object(self.stderr, 'isatty', lambda: True), \
                 common.progress('sweeping', 'objects') as shown:
             self.now = 5.0
             shown(7)
         self.assertEqual('\r\x1b[Ksweeping: 7 objects, 5 s\r\x1b[K', self.stderr.getvalue())
 
-    def test_sweeping_hears_of_progress_only(self) -> None:
+    def test_sweeping_ignores_other_events(self) -> None:
         with common.sweeping():
             self.now = 5.0
             with sp.trace.change('fence.add', 'x'):
@@ -206,16 +207,16 @@ class CommandTest(testtools.TestCase):
             self.addCleanup(patched.stop)
 
     def run_super(self, *words: str, status: int = 0) -> Any:
-        found = main.main(['--conf', '/nonexistent', *words])
-        self.assertEqual(status, found, self.stderr.getvalue())
+        returned = main.main(['--conf', '/nonexistent', *words])
+        self.assertEqual(status, returned, self.stderr.getvalue())
         return json.loads(self.stdout.getvalue()) if '-f' in words and status != 1 else None
 
-    def test_check_clean(self) -> None:
+    def test_check_of_a_clean_volume(self) -> None:
         self.assertEqual(
             {'result': 'clean', 'first': None, 'objects swept': 16, 'seconds': 0.25},
             self.run_super('check', 'volumes/vol-1', '-f', 'json'))
 
-    def test_check_dirty(self) -> None:
+    def test_check_of_a_dirty_volume_exits_with_3(self) -> None:
         self.protocol.check.return_value = _DIRTY
         shown = self.run_super('check', 'volumes/vol-1', '-f', 'json', status=3)
         self.assertEqual(('dirty', _DIRTY.first), (shown['result'], shown['first']))
@@ -223,8 +224,9 @@ class CommandTest(testtools.TestCase):
     @ddt.data(('promoted', _CLEAN, _CLEAN, 0), ('dirty', _DIRTY, None, 3),
               ('late-dirty', _CLEAN, _DIRTY, 3))
     @ddt.unpack
-    def test_collapse(self, outcome: str, sweep1: sp.SweepReport, sweep2: sp.SweepReport | None,
-                      status: int) -> None:
+    def test_exit_status_of_promote_says_the_outcome(self, outcome: str, sweep1: sp.SweepReport,
+                                                     sweep2: sp.SweepReport | None,
+                                                     status: int) -> None:
         self.protocol.collapse.return_value = mock.Mock(
             outcome=outcome, sweep1=sweep1, sweep2=sweep2, fence_s=0.1, total_s=0.2)
         shown = self.run_super('collapse', '--promote', 'volumes/vol-1', '-f', 'json',
@@ -232,12 +234,12 @@ class CommandTest(testtools.TestCase):
         self.assertEqual(outcome, shown['outcome'])
         self.assertEqual(_DIRTY.first if status else None, shown['first dirty object'])
 
-    def test_abort(self) -> None:
+    def test_abort_does_not_collapse(self) -> None:
         self.run_super('collapse', '--abort', 'volumes/vol-1')
         self.assertEqual(self.record, self.protocol.abort.call_args.args[0])
         self.protocol.collapse.assert_not_called()
 
-    def test_collapse_needs_a_decision(self) -> None:
+    def test_collapse_needs_exactly_one_decision(self) -> None:
         for decision in ((), ('--promote', '--abort')):
             words = ['collapse', *decision, 'volumes/vol-1']
             self.assertEqual(2, self.assertRaises(SystemExit, main.main, words).code)
@@ -247,17 +249,18 @@ class CommandTest(testtools.TestCase):
 
     @ddt.data(((), None), (('--rate', '0'), 0), (('--rate', '1.5'), 3 << 19))
     @ddt.unpack
-    def test_merge_rate(self, options: tuple[str, ...], expected: int | None) -> None:
+    def test_merge_rate_is_in_mib_per_second(self, options: tuple[str, ...],
+                                             expected: int | None) -> None:
         self.run_super('merge', *options, 'volumes/vol-1')
         self.assertEqual(expected, self.protocol.merge.call_args.args[3])
 
-    def test_negative_rate(self) -> None:
+    def test_negative_merge_rate_is_an_error(self) -> None:
         self.run_super('merge', '--rate', '-1', 'volumes/vol-1', status=1)
         self.assertEqual('error: --rate must be 0 or more MiB per second, not -1.0\n',
                          self.stderr.getvalue())
         self.protocol.merge.assert_not_called()
 
-    def test_create(self) -> None:
+    def test_create_passes_volumes_server_and_reason(self) -> None:
         shown = self.run_super('create', 'volumes/vol-1', 'fast/tenant/b', '--server', 'vm-1',
                                '--reason', 'why', '-f', 'json')
         self.assertEqual(_ID, shown['id'])
@@ -265,13 +268,13 @@ class CommandTest(testtools.TestCase):
             [sp.VolumeRef('volumes', '', 'vol-1'), sp.VolumeRef('fast', 'tenant', 'b')],
             reason='why', server='vm-1')
 
-    def test_create_of_a_snapshot(self) -> None:
+    def test_snapshot_cannot_be_superposed(self) -> None:
         self.run_super('create', 'volumes/vol-1@snap', status=1)
         self.assertIn('error: ', self.stderr.getvalue())
         self.assertEqual(1, self.stderr.getvalue().count('\n'))
         self.protocol.super.assert_not_called()
 
-    def test_list_once_and_oldest_first(self) -> None:
+    def test_list_has_each_superposition_once_oldest_first(self) -> None:
         both = fakes.superposition(id=_OTHER, volumes=(fakes.volume(), fakes.volume(pool='fast')))
         older = fakes.superposition(created_at='2019')
         self.protocol.records = (both, older)
@@ -281,19 +284,19 @@ class CommandTest(testtools.TestCase):
         self.assertEqual([_ID, _OTHER], [row['id'] for row in shown])
         self.assertEqual({'id', 'state', 'volumes', 'created at'}, set(shown[0]))
 
-    def test_blockdev(self) -> None:
+    def test_blockdev_prints_three_nodes(self) -> None:
         self.run_super('blockdev', 'volumes/vol-1', '--nodes', 'disk')
         words = shlex.split(self.stdout.getvalue())
         self.assertEqual(['-blockdev'] * 3, words[::2])
         self.assertEqual(['disk0-base', 'disk0-file', 'disk0'],
                          [json.loads(word)['node-name'] for word in words[1::2]])
 
-    def test_blockdev_file_name(self) -> None:
+    def test_blockdev_prints_a_file_name(self) -> None:
         self.run_super('blockdev', 'volumes/vol-1', '--filename')
         kind, _, chain = self.stdout.getvalue().partition(':')
         self.assertEqual(('json', 'qcow2'), (kind, json.loads(chain)['driver']))
 
-    def test_nothing_found(self) -> None:
+    def test_volume_in_no_superposition_is_an_error(self) -> None:
         self.run_super('check', 'volumes/other', status=1)
         self.assertEqual('error: volume volumes/other is in no superposition\n',
                          self.stderr.getvalue())

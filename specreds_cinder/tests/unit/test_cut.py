@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cut: shared by whoever comes before it starts, and good only if the groups stay."""
+"""The cut: shared by the calls that wait for its start, and valid only if the groups stay."""
 
 from collections.abc import Callable
 import dataclasses
@@ -41,7 +41,7 @@ class CutterTest(testtools.TestCase):
         return records.Cut(1, '', (number,))
 
     def call(self, name: int) -> None:
-        """Ask for a cut in a thread of its own."""
+        """Take a cut in a thread of its own."""
         def take() -> None:
             try:
                 self.results[name] = self.cutter.take().versions[0]
@@ -59,7 +59,7 @@ class CutterTest(testtools.TestCase):
         self.fail('never met')
 
     def waiting(self, count: int) -> bool:
-        """Tell whether so many callers wait for somebody else's cut."""
+        """Return whether as many callers wait for the cut of another one."""
         waiters: Any = self.cutter._changed._waiters  # type: ignore[attr-defined]
         return len(waiters) == count
 
@@ -69,18 +69,18 @@ class CutterTest(testtools.TestCase):
             thread.join(_SECONDS)
             self.assertFalse(thread.is_alive())
 
-    def test_one_after_the_other(self) -> None:
+    def test_each_call_takes_a_cut(self) -> None:
         self.proceed.release(2)
         self.assertEqual([1, 2], [self.cutter.take().versions[0] for _ in range(2)])
 
-    def test_shared_only_if_it_started_later(self) -> None:
+    def test_waiting_calls_share_the_next_cut(self) -> None:
         self.call(0)
         self.assertTrue(self.entered.acquire(timeout=_SECONDS))
         for name in range(1, 20):
             self.call(name)
         self.wait_for(lambda: self.waiting(19))
         self.proceed.release()
-        # All of the nineteen share one cut, but not that which was running when they came.
+        # The nineteen share one cut, but not the one that had already started.
         self.assertTrue(self.entered.acquire(timeout=_SECONDS))
         self.wait_for(lambda: self.results.get(0) == 1)
         self.proceed.release()
@@ -88,7 +88,7 @@ class CutterTest(testtools.TestCase):
         self.assertEqual({name: 1 if name == 0 else 2 for name in range(20)}, self.results)
         self.assertEqual(3, next(self.started))
 
-    def test_a_failure_is_its_runners_alone(self) -> None:
+    def test_failed_cut_fails_only_its_own_call(self) -> None:
         self.failing = True
         self.call(0)
         self.assertTrue(self.entered.acquire(timeout=_SECONDS))
@@ -103,7 +103,7 @@ class CutterTest(testtools.TestCase):
         self.assertIsInstance(self.results.pop(0), errors.ClusterTimeout)
         self.assertEqual({1: 2, 2: 2, 3: 2}, self.results)
 
-    def test_after_failures(self) -> None:
+    def test_cut_succeeds_after_failures(self) -> None:
         self.failing = True
         self.proceed.release(3)
         for _ in range(2):
@@ -115,14 +115,14 @@ class CutterTest(testtools.TestCase):
 class TakeTest(testtools.TestCase):
 
     def take(self, *pools: dict[int, ceph.Pool]) -> tuple[Any, mock.Mock]:
-        """Take a cut of a cluster whose pools are these, one listing after the other."""
+        """Take a cut of a cluster with these listings of pools, one after the other."""
         io = mock.Mock(**{'write_versions.side_effect': lambda names, *_: [
             index + 100 for index in range(len(names))]})
         cluster = mock.Mock(**{'pools.side_effect': [*pools, pools[-1]] + [pools[-1]] * 20,
                                'aio.ioctx.return_value': io})
         return cuts.take(cluster, 7, ''), io
 
-    def test_one_write_to_each_group(self) -> None:
+    def test_cut_writes_once_to_each_group(self) -> None:
         cut, io = self.take({7: POOL})
         self.assertEqual(records.Cut(4, 'null', (100, 101, 102, 103)), cut)
         io.write_versions.assert_called_once()
@@ -130,22 +130,22 @@ class TakeTest(testtools.TestCase):
         self.assertEqual(4, len(set(names)))
         self.assertTrue(all(name.startswith(b'specreds.cut.') for name in names))
 
-    def test_taken_again_when_the_groups_changed(self) -> None:
+    def test_cut_is_repeated_when_groups_change(self) -> None:
         grown = dataclasses.replace(POOL, pg_num=8)
         cut, io = self.take({7: POOL}, {7: grown})
         self.assertEqual((8, 8), (cut.pg_num, len(cut.versions)))
         self.assertEqual(2, io.write_versions.call_count)
 
-    def test_taken_again_when_groups_were_merged_and_split(self) -> None:
+    def test_cut_is_repeated_when_groups_merge_and_split(self) -> None:
         cut, io = self.take({7: POOL}, {7: dataclasses.replace(POOL, merges='{}')})
         self.assertEqual('{}', cut.merges)
         self.assertEqual(2, io.write_versions.call_count)
 
-    def test_groups_that_never_settle(self) -> None:
+    def test_groups_that_never_settle_are_an_error(self) -> None:
         changing = [{7: dataclasses.replace(POOL, pg_num=number)} for number in range(1, 30)]
         error = self.assertRaises(errors.ClusterError, self.take, *changing)
         self.assertIn('volumes', str(error))
 
-    def test_pool_is_gone(self) -> None:
+    def test_missing_pool_is_an_error(self) -> None:
         self.assertRaises(errors.ClusterError, self.take, {})
         self.assertRaises(errors.ClusterError, self.take, {7: POOL}, {})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the driver hands out, and what it refuses while a volume is in superposition."""
+"""The driver's connections, and what it refuses while a volume is in superposition."""
 
 from collections.abc import Callable
 import copy
@@ -31,8 +31,8 @@ _PARENT: dict[str, Any] = {'driver_volume_type': 'rbd',
 _STATES = ('creating', 'superposed', 'collapsing', 'promoted', 'merging', 'merged', 'aborting')
 
 
-def found(state: str) -> dict[str, Any]:
-    """Give a superposition as the worker describes it."""
+def superposition(state: str) -> dict[str, Any]:
+    """Return a superposition as the worker describes it."""
     return {'id': 's1', 'state': state, 'volumes': [
         {'image': 'volume-0', 'size': 1, 'overlay': 'pool/volume-0.super-s1'},
         {'image': 'volume-1', 'size': 1 << 30, 'overlay': 'pool/volume-1.super-s1'}]}
@@ -43,7 +43,7 @@ class DriverTestCase(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.conf = self.useFixture(config_fixture.Config(cfg.CONF))
-        # Whatever it does is RBDDriver's; whether it gets there is ours.
+        # RBDDriver does the work; these tests are about whether it is called.
         self.useFixture(fixtures.MockPatchObject(rbd.RBDDriver, '__init__', return_value=None))
         self.worker = mock.Mock(spec_set=('call',))
         self.worker.call.side_effect = self.answer
@@ -52,7 +52,7 @@ class DriverTestCase(testtools.TestCase):
         self.driver._worker = self.worker
 
     def answer(self, _ctxt: Any, method: str, **_arguments: Any) -> Any:
-        """Answer as the worker."""
+        """Return the answer of the worker."""
         answer = self.answers[method]
         if isinstance(answer, Exception):
             raise answer
@@ -73,61 +73,61 @@ class ConnectionTest(DriverTestCase):
         self.upstream('initialize_connection', side_effect=lambda *_: copy.deepcopy(_PARENT))
 
     def connect(self) -> Any:
-        """Connect."""
+        """Return the connection of the volume."""
         return self.driver.initialize_connection(_VOLUME, _CONNECTOR)
 
-    def test_not_superposed(self) -> None:
+    def test_volume_that_is_not_superposed_has_cinders_connection(self) -> None:
         self.assertEqual(_PARENT, self.connect())
         self.worker.call.assert_called_once_with(None, 'find', image='volume-1')
 
     @ddt.data('creating', 'superposed', 'collapsing', 'merged', 'aborting')
-    def test_parent(self, state: str) -> None:
-        self.answers['find'] = found(state)
+    def test_undecided_volume_is_attached_without_its_overlay(self, state: str) -> None:
+        self.answers['find'] = superposition(state)
         self.assertEqual(_PARENT, self.connect())
 
     @ddt.data('promoted', 'merging')
-    def test_through_the_overlay(self, state: str) -> None:
-        self.answers.update(find=found(state), hand_out=found(state))
+    def test_promoted_volume_is_attached_through_its_overlay(self, state: str) -> None:
+        self.answers.update(find=superposition(state), hand_out=superposition(state))
         info = self.connect()
         self.assertEqual('rbd_super', info['driver_volume_type'])
-        superposition = info['data'].pop('superposition')
-        # The rest is what Nova knows of RBD.
+        child = info['data'].pop('superposition')
+        # The rest is Nova's connection to an RBD image.
         self.assertEqual(_PARENT['data'], info['data'])
         self.assertEqual({
             'id': 's1', 'state': state, 'speculative': False,
             'overlay': {'name': 'pool/volume-1.super-s1', 'format': 'qcow2', 'discard': 'unmap',
                         'l2_cache_entry_size': 4096},
             'backing': {'name': 'pool/volume-1', 'format': 'raw', 'size': 1 << 30},
-        }, superposition)
+        }, child)
         self.assertEqual(mock.call(None, 'hand_out', superposition='s1'),
                          self.worker.call.call_args)
 
-    def test_merged_while_it_was_handed_out(self) -> None:
-        self.answers.update(find=found('merging'), hand_out=found('merged'))
+    def test_volume_merged_meanwhile_is_attached_directly(self) -> None:
+        self.answers.update(find=superposition('merging'), hand_out=superposition('merged'))
         self.assertEqual(_PARENT, self.connect())
 
-    def test_changed_while_it_was_handed_out(self) -> None:
-        self.answers.update(find=found('merging'),
+    def test_state_that_changes_meanwhile_is_a_conflict(self) -> None:
+        self.answers.update(find=superposition('merging'),
                             hand_out=exception.SuperpositionConflict('changed meanwhile'))
         self.assertRaises(exception.SuperpositionConflict, self.connect)
 
-    def test_only_looked_at(self) -> None:
-        self.answers['find'] = found('promoted')
+    def test_current_connection_hands_nothing_out(self) -> None:
+        self.answers['find'] = superposition('promoted')
         info = self.driver.current_connection(_VOLUME, _CONNECTOR, hand_out=False)
         self.assertEqual('rbd_super', info['driver_volume_type'])
         self.worker.call.assert_called_once_with(None, 'find', image='volume-1')
 
     @ddt.data(*_STATES)
-    def test_child(self, state: str) -> None:
-        info = self.driver.child_connection(_VOLUME, _CONNECTOR, found(state))
+    def test_connection_of_the_backup_has_state_and_overlay(self, state: str) -> None:
+        info = self.driver.child_connection(_VOLUME, _CONNECTOR, superposition(state))
         speculative = state not in ('promoted', 'merging', 'merged')
         self.assertEqual((state, speculative),
                          (info['data']['superposition']['state'],
                           info['data']['superposition']['speculative']))
 
     @ddt.data('find', 'hand_out')
-    def test_nothing_is_handed_out_when_nobody_knows(self, method: str) -> None:
-        self.answers.update(find=found('promoted'))
+    def test_connection_fails_while_the_worker_is_silent(self, method: str) -> None:
+        self.answers.update(find=superposition('promoted'))
         self.answers[method] = exception.SuperpositionUnavailable('no answer')
         self.assertRaises(exception.SuperpositionUnavailable, self.connect)
 
@@ -162,11 +162,11 @@ class GuardTest(DriverTestCase):
 
     @ddt.data(*_GUARDED)
     @ddt.unpack
-    def test_refused(self, method: str, arguments: tuple[Any, ...],
-                     refusal: type[Exception]) -> None:
+    def test_superposed_volume_refuses_changes(self, method: str, arguments: tuple[Any, ...],
+                                               refusal: type[Exception]) -> None:
         upstream = self.upstream(method)
         for state in _STATES:
-            self.answers['find'] = found(state)
+            self.answers['find'] = superposition(state)
             error = self.assertRaises(refusal, getattr(self.driver, method), *arguments)
             for word in ('vol-id', 's1', state):
                 self.assertIn(word, str(error))
@@ -174,20 +174,20 @@ class GuardTest(DriverTestCase):
 
     @ddt.data(*_GUARDED)
     @ddt.unpack
-    def test_done(self, method: str, arguments: tuple[Any, ...],
-                  refusal: type[Exception]) -> None:
+    def test_other_volume_is_changed_by_cinder(self, method: str, arguments: tuple[Any, ...],
+                                               refusal: type[Exception]) -> None:
         del refusal
         upstream = self.upstream(method)
         getattr(self.driver, method)(*arguments)
         upstream.assert_called_once_with(*arguments)
-        # It is the volume that would be changed that is asked about.
+        # The worker is asked about the volume that would change.
         self.assertEqual(mock.call(None, 'find', image='volume-1'),
                          self.worker.call.mock_calls[0])
 
     @ddt.data(*_GUARDED)
     @ddt.unpack
-    def test_nothing_is_done_when_nobody_knows(self, method: str, arguments: tuple[Any, ...],
-                                               refusal: type[Exception]) -> None:
+    def test_change_fails_while_the_worker_is_silent(self, method: str, arguments: tuple[Any, ...],
+                                                     refusal: type[Exception]) -> None:
         del refusal
         self.answers['find'] = exception.SuperpositionUnavailable('no answer')
         upstream = self.upstream(method)
@@ -197,7 +197,7 @@ class GuardTest(DriverTestCase):
 
 
 class LedgerTest(DriverTestCase):
-    """The ledger of clients goes with its image, and not before."""
+    """The ledger of clients is removed with its image, and not before."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -206,36 +206,36 @@ class LedgerTest(DriverTestCase):
     def removed(self) -> bool:
         return mock.call(None, 'remove_ledger', image_id='1a2b') in self.worker.call.mock_calls
 
-    def test_removed_after_the_image(self) -> None:
+    def test_ledger_is_removed_after_its_image(self) -> None:
         self.upstream('delete_volume', side_effect=lambda _: self.assertFalse(self.removed()))
         self.driver.delete_volume(_VOLUME)
         self.assertTrue(self.removed())
 
-    def test_kept_with_an_image_that_cannot_be_deleted(self) -> None:
+    def test_ledger_stays_while_its_image_cannot_be_deleted(self) -> None:
         self.upstream('delete_volume', side_effect=cinder_exception.VolumeIsBusy)
         self.assertRaises(cinder_exception.VolumeIsBusy, self.driver.delete_volume, _VOLUME)
         self.assertFalse(self.removed())
 
-    def test_image_that_does_not_exist(self) -> None:
+    def test_missing_image_has_no_ledger_to_remove(self) -> None:
         self.upstream('delete_volume')
         self.answers['image_id'] = None
         self.driver.delete_volume(_VOLUME)
         self.assertFalse(self.removed())
 
-    def test_deleted_though_the_ledger_is_left(self) -> None:
+    def test_volume_is_deleted_though_its_ledger_stays(self) -> None:
         self.upstream('delete_volume')
         self.answers['remove_ledger'] = exception.SuperpositionUnavailable('no answer')
         self.driver.delete_volume(_VOLUME)
 
 
 class ManageTest(DriverTestCase):
-    """Overlays are images of the pool, too, but nobody's to manage."""
+    """Overlays are images of the pool, too, but cannot be managed."""
 
     def setUp(self) -> None:
         super().setUp()
-        self.answers['list'] = [found('superposed')]
+        self.answers['list'] = [superposition('superposed')]
 
-    def test_list(self) -> None:
+    def test_overlays_and_superposed_images_are_not_manageable(self) -> None:
         def image(name: str, cinder_id: str | None = None) -> dict[str, Any]:
             return {'reference': {'source-name': name}, 'cinder_id': cinder_id,
                     'safe_to_manage': cinder_id is None,
@@ -243,15 +243,15 @@ class ManageTest(DriverTestCase):
         self.upstream('get_manageable_volumes', return_value=[
             image('volume-0'), image('volume-1', 'vol-id'), image('volume-1.super-s1'),
             image('other')])
-        images = {one['reference']['source-name']: one for one in
+        images = {each['reference']['source-name']: each for each in
                   self.driver.get_manageable_volumes([], None, 10, 0, [], [])}
         self.assertEqual({'other'},
-                         {name for name, one in images.items() if one['safe_to_manage']})
+                         {name for name, image in images.items() if image['safe_to_manage']})
         self.assertEqual('already managed', images['volume-1']['reason_not_safe'])
         for name in ('volume-0', 'volume-1.super-s1'):
             self.assertIn('s1', images[name]['reason_not_safe'])
 
-    def test_refused(self) -> None:
+    def test_managing_an_overlay_is_refused(self) -> None:
         self.upstream('manage_existing_get_size', return_value=3)
         size: Callable[..., int] = self.driver.manage_existing_get_size
         self.assertEqual(3, size(_OTHER, {'source-name': 'other'}))
@@ -264,7 +264,7 @@ class ManageTest(DriverTestCase):
 @ddt.ddt
 class ServiceTest(DriverTestCase):
 
-    def test_statistics(self) -> None:
+    def test_statistics_announce_superposition(self) -> None:
         def update(it: driver.SuperRBDDriver) -> None:
             it._stats = {'volume_backend_name': 'x'}
         with mock.patch.object(rbd.RBDDriver, '_update_volume_stats', update):
@@ -272,12 +272,12 @@ class ServiceTest(DriverTestCase):
         self.assertEqual({'volume_backend_name': 'x', 'superposition': True},
                          self.driver._stats)
 
-    def test_overlays_are_charged_to_nobody(self) -> None:
+    def test_overlays_are_not_part_of_the_usage(self) -> None:
         self.upstream('_get_usage_info', return_value=10)
         self.answers['provisioned'] = 3 << 30
         self.assertEqual(7, self.driver._get_usage_info())
 
-    def test_monitors_are_asked_once_in_a_while(self) -> None:
+    def test_monitors_are_queried_once_a_minute(self) -> None:
         clock = self.useFixture(fixtures.MockPatch('specreds_cinder.driver.time.monotonic')).mock
         self.answers['monitors'] = [('192.0.2.1', '6789'), ('2001:db8::2', '6790')]
         for now, times in ((1e6, 1), (1e6 + 59, 1), (1e6 + 61, 2)):
@@ -286,13 +286,13 @@ class ServiceTest(DriverTestCase):
                              self.driver._get_mon_addrs())
             self.assertEqual(times, self.worker.call.call_count)
 
-    def test_monitors_are_found_out_nevertheless(self) -> None:
-        asked = self.upstream('_get_mon_addrs', return_value=(['192.0.2.1'], ['6789']))
+    def test_monitors_are_queried_by_cinder_while_the_worker_is_silent(self) -> None:
+        upstream = self.upstream('_get_mon_addrs', return_value=(['192.0.2.1'], ['6789']))
         self.answers['monitors'] = exception.SuperpositionUnavailable('no answer')
         self.assertEqual((['192.0.2.1'], ['6789']), self.driver._get_mon_addrs())
-        asked.assert_called_once_with()
+        upstream.assert_called_once_with()
 
-    def test_set_up(self) -> None:
+    def test_setup_fails_without_a_worker(self) -> None:
         checked = self.upstream('check_for_setup_error')
         self.answers['ping'] = None
         self.driver.check_for_setup_error()
@@ -320,7 +320,7 @@ class ServiceTest(DriverTestCase):
         self.conf.config(group='specreds', interval=150, fence_expiry=600)
         self.driver.check_for_setup_error()
 
-    def test_worker(self) -> None:
+    def test_worker_is_started_once_with_the_configuration(self) -> None:
         self.driver._worker = None
         self.conf.config(group='specreds', cluster_timeout=7.0, watch=False,
                          watch_objects_per_second=11.0, merge_bytes_per_second=12,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a volume service answers over RPC, without the RPC."""
+"""Answers of a volume service to RPC, without the RPC."""
 
 from typing import Any
 from unittest import mock
@@ -24,57 +24,57 @@ class EndpointTest(testtools.TestCase):
         self.endpoint = endpoint.Endpoint(lambda: self.superpositions)
 
     def error(self, raised: Exception) -> dict[str, Any]:
-        """Give the answer when something is raised."""
+        """Return the answer when the service raises an error."""
         self.superpositions.get.side_effect = raised
         answer = self.endpoint.get('context', superposition_id='s1')
         self.assertEqual({'error'}, set(answer))
         error: dict[str, Any] = answer['error']
         return error
 
-    def test_result(self) -> None:
+    def test_result_is_returned(self) -> None:
         self.superpositions.get.return_value = {'id': 's1'}
         self.assertEqual({'result': {'id': 's1'}},
                          self.endpoint.get('context', superposition_id='s1'))
         self.superpositions.get.assert_called_once_with('context', superposition_id='s1')
 
     @ddt.data(*sorted(endpoint.METHODS))
-    def test_every_method_is_there(self, method: str) -> None:
+    def test_method_of_the_service_is_exposed(self, method: str) -> None:
         self.assertTrue(callable(getattr(self.endpoint, method)))
         self.assertTrue(callable(getattr(service.BackendSuperpositions, method)))
 
     @ddt.data('look_after', 'announce_dirty', '_ask', '_answering', 'no_such_method')
-    def test_nothing_else_is(self, method: str) -> None:
+    def test_other_attributes_are_not_exposed(self, method: str) -> None:
         self.assertFalse(hasattr(self.endpoint, method))
 
-    def test_target(self) -> None:
+    def test_target_has_namespace_and_version(self) -> None:
         self.assertEqual(('specreds', '1.0'),
                          (self.endpoint.target.namespace, self.endpoint.target.version))
 
     @ddt.data(exception.SuperpositionNotFound, exception.SuperpositionUnavailable,
               exception.SuperpositionInvalid, exception.SuperpositionError)
-    def test_error(self, kind: type[exception.SuperpositionError]) -> None:
+    def test_expected_error_is_returned(self, kind: type[exception.SuperpositionError]) -> None:
         self.assertEqual({'type': kind.__name__, 'reason': 'so what', 'state': None,
                           'reasons': []}, self.error(kind('so what')))
         self.assertNotIn('Traceback', self.logged.output)
 
-    def test_state_and_reasons(self) -> None:
+    def test_error_has_state_and_reasons(self) -> None:
         error = self.error(exception.SuperpositionConflict('no', state='merging'))
         self.assertEqual('merging', error['state'])
         error = self.error(exception.VolumesNotEligible('no', reasons=('a', 'b')))
         self.assertEqual(['a', 'b'], error['reasons'])
 
-    def test_special_cases_travel_as_what_they_are_cases_of(self) -> None:
+    def test_private_error_is_returned_as_its_public_base(self) -> None:
         self.assertEqual('SuperpositionUnavailable',
                          self.error(rpcapi._TookTooLong('slow'))['type'])
 
-    def test_unforeseen(self) -> None:
+    def test_unexpected_error_hides_its_text_and_is_logged(self) -> None:
         error = self.error(KeyError('secret'))
         self.assertEqual('SuperpositionError', error['type'])
         self.assertIn('KeyError', error['reason'])
         self.assertNotIn('secret', error['reason'])
         self.assertIn('Traceback', self.logged.output)
 
-    def test_no_superpositions_here(self) -> None:
+    def test_back_end_with_another_driver_is_an_error(self) -> None:
         def fail() -> Any:
             raise exception.SuperpositionInvalid('another driver')
         answer = endpoint.Endpoint(fail).list('context', brief=True)

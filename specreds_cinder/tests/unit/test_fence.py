@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fence against a monitor that does what Ceph's does."""
+"""The fence, on a stand-in for Ceph's monitor."""
 
 from collections.abc import Mapping
 import datetime
@@ -16,7 +16,7 @@ FIRST, SECOND, OTHER = '10.0.0.1:0/1', '[fd00::1]:0/2', '10.0.0.3:0/3'
 
 
 class FakeMonitor:
-    """A blocklist that keeps the expiry of an entry that is there, as Ceph's does."""
+    """A blocklist that keeps the expiry of an existing entry, as Ceph's does."""
 
     def __init__(self) -> None:
         self.entries: dict[str, datetime.datetime] = {}
@@ -38,7 +38,7 @@ class FakeMonitor:
 
     @staticmethod
     def after(seconds: float) -> datetime.datetime:
-        """Give a time of day."""
+        """Return the time in some seconds."""
         return datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds)
 
 
@@ -52,10 +52,10 @@ class FenceTest(testtools.TestCase):
         self.fence = fence.Fence(self.cluster, 1000)
 
     def left(self, client: str) -> float:
-        """Tell the seconds that an entry has left."""
+        """Return the seconds that an entry has left."""
         return self.fence.remaining()[client]
 
-    def test_close_and_open(self) -> None:
+    def test_close_adds_and_open_removes_entries(self) -> None:
         self.fence.close([FIRST, SECOND, FIRST])
         self.assertEqual({FIRST, SECOND, OTHER}, set(self.monitor.entries))
         self.assertEqual([('add', FIRST), ('add', SECOND)], sorted(self.monitor.commands))
@@ -65,24 +65,24 @@ class FenceTest(testtools.TestCase):
         self.fence.open([FIRST])
         self.assertEqual({OTHER}, set(self.monitor.entries))
 
-    def test_nobody(self) -> None:
+    def test_no_clients_send_no_command(self) -> None:
         self.fence.close([])
         self.fence.open([])
         self.assertEqual([], self.monitor.commands)
 
-    def test_nobody_where_one_is_malformed(self) -> None:
+    def test_malformed_client_fences_none(self) -> None:
         for work in (self.fence.close, self.fence.open):
             self.assertRaises(errors.InvalidInput, work, [FIRST, '10.0.0.1:0/0'])
         self.assertEqual([], self.monitor.commands)
 
-    def test_close_outlasts_an_entry_that_was_there(self) -> None:
+    def test_close_prolongs_an_existing_entry(self) -> None:
         self.monitor.entries[FIRST] = self.monitor.after(100)
         self.fence.close([FIRST, SECOND])
         self.assertGreater(self.left(FIRST), 900)
         self.assertGreater(self.left(SECOND), 900)
         self.assertLess(self.left(OTHER), 100)
 
-    def test_the_osdmap_is_waited_for_last(self) -> None:
+    def test_close_waits_for_the_osdmap_at_the_end(self) -> None:
         self.monitor.entries[FIRST] = self.monitor.after(100)
         seen: list[list[tuple[str, str]]] = []
         self.cluster.aio.wait_for_latest_osdmap.side_effect = (
@@ -91,7 +91,7 @@ class FenceTest(testtools.TestCase):
         self.assertEqual([self.monitor.commands], seen)
         self.assertEqual(('add', FIRST), self.monitor.commands[-1])
 
-    def test_renew_what_has_less_than_half(self) -> None:
+    def test_entry_with_less_than_half_its_time_is_renewed(self) -> None:
         self.monitor.entries[FIRST] = self.monitor.after(600)
         self.monitor.entries[SECOND] = self.monitor.after(400)
         self.assertEqual([SECOND], self.fence.renew([FIRST, SECOND]))
@@ -99,13 +99,13 @@ class FenceTest(testtools.TestCase):
         self.assertLess(self.left(FIRST), 700)
         self.assertEqual([], self.fence.renew([FIRST, SECOND]))
 
-    def test_renew_what_is_gone(self) -> None:
+    def test_lapsed_entry_is_renewed_only_on_request(self) -> None:
         self.assertEqual([], self.fence.renew([FIRST], lapsed=False))
         self.assertNotIn(FIRST, self.monitor.entries)
         self.assertEqual([FIRST], self.fence.renew([FIRST]))
         self.assertGreater(self.left(FIRST), 900)
 
-    def test_a_failure_is_told(self) -> None:
+    def test_failure_to_close_is_raised(self) -> None:
         self.cluster.mon = mock.Mock(side_effect=errors.ClusterTimeout('osd blocklist'))
         self.assertRaises(errors.ClusterTimeout, self.fence.close, [FIRST, SECOND])
         self.cluster.aio.wait_for_latest_osdmap.assert_not_called()

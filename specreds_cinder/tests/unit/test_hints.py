@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notes on volumes, and whether volumes are at rest, in a database of Cinder's own making."""
+"""Notes on volumes, and whether volumes are at rest, in a database of Cinder's tests."""
 
 from typing import Any
 
@@ -26,27 +26,28 @@ class DatabaseTestCase(test.TestCase):
         self.admin = context.get_admin_context()
 
     def make(self, host: str = f'{HOST}#pool', **changes: Any) -> str:
-        """Make a volume; give its id."""
+        """Create a volume, and return its id."""
         made = utils.create_volume(self.admin, **{
             'host': host, 'project_id': fake.PROJECT_ID, 'user_id': fake.USER_ID, **changes})
         volume_id: str = made.id
         return volume_id
 
     def metadata(self, volume_id: str) -> dict[str, str]:
-        """Read a volume's admin metadata as Cinder does."""
-        found: dict[str, str] = objects.Volume.get_by_id(self.admin, volume_id).admin_metadata
-        return found
+        """Return a volume's admin metadata as Cinder reads it."""
+        metadata: dict[str, str] = objects.Volume.get_by_id(
+            self.admin, volume_id).admin_metadata
+        return metadata
 
 
 class HintsTest(DatabaseTestCase):
 
-    def test_none(self) -> None:
+    def test_volume_without_a_note(self) -> None:
         self.assertIsNone(hints.of(self.make()))
         self.assertIsNone(hints.of(fake.WILL_NOT_BE_FOUND_ID))
         self.assertEqual([], hints.volumes('s1'))
         self.assertEqual({}, hints.on(HOST))
 
-    def test_put_and_remove(self) -> None:
+    def test_notes_are_put_and_removed(self) -> None:
         first, second, other = self.make(), self.make(), self.make()
         hints.put([first, second], 's1')
         hints.put([other], 's2')
@@ -58,7 +59,7 @@ class HintsTest(DatabaseTestCase):
         hints.put([first], 's3')
         self.assertEqual('s3', hints.of(first))
 
-    def test_twice(self) -> None:
+    def test_repetition_changes_nothing(self) -> None:
         volume_id = self.make()
         for superposition in ('s1', 's1', 's2'):
             hints.put([volume_id, volume_id], superposition)
@@ -67,21 +68,21 @@ class HintsTest(DatabaseTestCase):
             hints.remove([volume_id], 's2')
         self.assertIsNone(hints.of(volume_id))
 
-    def test_other_metadata_stays(self) -> None:
+    def test_other_metadata_of_the_volume_stays(self) -> None:
         volume_id = self.make(admin_metadata={'readonly': 'False'})
         hints.put([volume_id], 's1')
         self.assertEqual({'readonly': 'False', 'superposition': 's1'}, self.metadata(volume_id))
         hints.remove([volume_id], 's1')
         self.assertEqual({'readonly': 'False'}, self.metadata(volume_id))
 
-    def test_nobody_is_noted(self) -> None:
+    def test_empty_list_of_volumes_changes_nothing(self) -> None:
         volume_id, other = self.make(), self.make()
         hints.put([volume_id], 's1')
         hints.put([], 's2')
         hints.remove([], 's1')
         self.assertEqual(('s1', None), (hints.of(volume_id), hints.of(other)))
 
-    def test_what_a_user_writes_is_no_note(self) -> None:
+    def test_metadata_of_the_user_is_no_note(self) -> None:
         volume_id = self.make(metadata={'superposition': 's1'})
         self.assertIsNone(hints.of(volume_id))
         self.assertEqual([], hints.volumes('s1'))
@@ -90,7 +91,7 @@ class HintsTest(DatabaseTestCase):
         self.assertEqual([volume_id], [volume.id for volume in hints.volumes('s2')])
         self.assertEqual([], hints.volumes('s1'))
 
-    def test_on(self) -> None:
+    def test_notes_of_a_back_end(self) -> None:
         here, pool, other = self.make(HOST), self.make(f'{HOST}#other'), self.make('node@rbd2')
         clustered = self.make('node2@rbd#pool', cluster_name='cluster@rbd#pool')
         gone = self.make()
@@ -101,7 +102,7 @@ class HintsTest(DatabaseTestCase):
         self.assertEqual({clustered: 's1'}, hints.on('cluster@rbd'))
         self.assertEqual({}, hints.on('node'))
 
-    def test_note_on_a_volume_that_is_gone(self) -> None:
+    def test_note_on_a_deleted_volume_does_not_count(self) -> None:
         volume_id = self.make()
         hints.put([volume_id], 's1')
         objects.Volume.get_by_id(self.admin, volume_id).destroy()
@@ -109,7 +110,7 @@ class HintsTest(DatabaseTestCase):
         self.assertEqual([], hints.volumes('s1'))
         hints.remove([volume_id], 's1')
 
-    def test_lock(self) -> None:
+    def test_locks_are_taken_in_one_order(self) -> None:
         get_lock = coordination.COORDINATOR.get_lock
         with hints.lock('b', 'a', 'b'):
             # In one order everywhere, and none twice.
@@ -121,35 +122,35 @@ class HintsTest(DatabaseTestCase):
 class RestTest(DatabaseTestCase):
 
     def check(self, *volume_ids: str) -> None:
-        """See whether volumes are at rest."""
+        """Raise an error unless volumes are at rest."""
         eligibility.check(eligibility.volumes(volume_ids))
 
     def assert_at_rest(self, *volume_ids: str) -> None:
-        """Make sure that volumes are at rest, and would not be if there were a note."""
+        """Assert that volumes are at rest, and that a note would change that."""
         self.check(*volume_ids)
         hints.put(volume_ids[-1:], 's9')
         self.assertRaises(exception.VolumeSuperposed, self.check, *volume_ids)
         hints.remove(volume_ids[-1:], 's9')
 
-    def test_order(self) -> None:
+    def test_volumes_are_in_the_requested_order(self) -> None:
         made = [self.make() for _ in range(4)]
         for order in (made, made[::-1]):
             self.assertEqual(order, [volume.id for volume in eligibility.volumes(order)])
 
-    def test_none(self) -> None:
+    def test_unknown_volume_is_an_error(self) -> None:
         error = self.assertRaises(cinder_exception.VolumeNotFound, eligibility.volumes,
                                   [self.make(), fake.WILL_NOT_BE_FOUND_ID])
         self.assertIn(fake.WILL_NOT_BE_FOUND_ID, str(error))
 
     @ddt.data({'status': 'available'}, {'status': 'in-use'}, {'migration_status': 'success'},
               {'migration_status': 'error'})
-    def test_at_rest(self, changes: dict[str, Any]) -> None:
+    def test_volume_at_rest_is_accepted(self, changes: dict[str, Any]) -> None:
         self.assert_at_rest(self.make(), self.make(**changes))
 
     @ddt.data('creating', 'attaching', 'detaching', 'deleting', 'error', 'maintenance',
               'extending', 'retyping', 'reserved', 'backing-up', 'uploading', 'downloading',
               'restoring-backup', 'awaiting-transfer', 'reverting')
-    def test_status(self, status: str) -> None:
+    def test_status_of_an_operation_is_a_conflict(self, status: str) -> None:
         volume_id = self.make(status=status)
         error = self.assertRaises(exception.SuperpositionConflict, self.check, self.make(),
                                   volume_id)
@@ -157,7 +158,7 @@ class RestTest(DatabaseTestCase):
         self.assertIn(volume_id, error.msg)
 
     @ddt.data('migrating', 'starting', 'completing', 'target:x')
-    def test_migration(self, status: str) -> None:
+    def test_migration_is_a_conflict(self, status: str) -> None:
         error = self.assertRaises(exception.SuperpositionConflict, self.check,
                                   self.make(migration_status=status))
         self.assertIn(status, error.msg)
@@ -165,11 +166,12 @@ class RestTest(DatabaseTestCase):
     @ddt.data(({'multiattach': True}, 'several times'),
               ({'encryption_key_id': fake.ENCRYPTION_KEY_ID}, 'encrypted'))
     @ddt.unpack
-    def test_never(self, changes: dict[str, Any], why: str) -> None:
+    def test_multiattach_and_encryption_are_not_eligible(self, changes: dict[str, Any],
+                                                         why: str) -> None:
         error = self.assertRaises(exception.VolumesNotEligible, self.check, self.make(**changes))
         self.assertIn(why, error.reasons[0])
 
-    def test_superposed(self) -> None:
+    def test_superposed_volume_is_refused(self) -> None:
         volume_id = self.make()
         hints.put([volume_id], 's1')
         error = self.assertRaises(exception.VolumeSuperposed, self.check, volume_id)
@@ -178,7 +180,7 @@ class RestTest(DatabaseTestCase):
         self.check(volume_id)
 
     @ddt.data('creating', 'deleting', 'unmanaging', 'backing-up')
-    def test_snapshot_under_way(self, status: str) -> None:
+    def test_unfinished_snapshot_is_a_conflict(self, status: str) -> None:
         volume_id = self.make()
         snapshot = self.snapshot(volume_id, status)
         error = self.assertRaises(exception.SuperpositionConflict, self.check, self.make(),
@@ -189,12 +191,12 @@ class RestTest(DatabaseTestCase):
         self.check(volume_id)
 
     @ddt.data('available', 'error')
-    def test_snapshot_at_rest(self, status: str) -> None:
+    def test_finished_snapshot_is_accepted(self, status: str) -> None:
         volume_id = self.make()
         self.snapshot(volume_id, status)
         self.assert_at_rest(volume_id)
 
-    def test_clone_under_way(self) -> None:
+    def test_unfinished_clone_is_a_conflict(self) -> None:
         volume_id = self.make()
         clone = self.make(source_volid=volume_id, status='creating')
         error = self.assertRaises(exception.SuperpositionConflict, self.check, volume_id)
@@ -205,7 +207,7 @@ class RestTest(DatabaseTestCase):
         self.check(volume_id)
 
     def snapshot(self, volume_id: str, status: str) -> str:
-        """Make a snapshot; give its id."""
+        """Create a snapshot, and return its id."""
         made = utils.create_snapshot(self.admin, volume_id, status=status,
                                      volume_type_id=fake.VOLUME_TYPE_ID)
         snapshot_id: str = made.id

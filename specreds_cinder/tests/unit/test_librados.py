@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many operations in flight: their order, their number, and what becomes of them in an error."""
+"""Many operations in flight: their order and their number, also after an error."""
 
 import errno
 from typing import Any
@@ -17,7 +17,7 @@ _ffi = cffi.FFI()
 
 
 class FakeLibrary:
-    """A librados whose operations end when they are waited for, with versions as told.
+    """A librados whose operations end when they are waited for, with chosen versions.
 
     :param results: by name, the version or a negative error number
     """
@@ -65,24 +65,25 @@ class FakeLibrary:
 class VersionsTest(testtools.TestCase):
 
     def stat(self, results: list[int], depth: int) -> tuple[FakeLibrary, list[bytes], Any]:
-        """Make a library in which objects named after their place have these versions."""
+        """Return a library in which objects, named after their place, have these versions."""
         names = [b'%d' % index for index in range(len(results))]
         library = FakeLibrary(dict(zip(names, results, strict=True)))
         return library, names, librados.IoCtx(library, None, 'pool 1')
 
     @hypothesis.given(strategies.lists(strategies.integers(1, 2**62), max_size=40),
                       strategies.integers(1, 50))
-    def test_in_order_and_bounded(self, versions: list[int], depth: int) -> None:
+    def test_versions_are_in_order_with_bounded_depth(self, versions: list[int],
+                                                      depth: int) -> None:
         library, names, io = self.stat(versions, depth)
         self.assertEqual(versions, io.stat_versions(names, depth))
         self.assertEqual(min(depth, len(versions)), library.most)
         self.assertEqual((set(), set()), (library.in_flight, library.unreleased))
 
-    def test_missing_objects(self) -> None:
+    def test_missing_object_has_version_0(self) -> None:
         _library, names, io = self.stat([7, -errno.ENOENT, 8], 2)
         self.assertEqual([7, 0, 8], io.stat_versions(names, 2))
 
-    def test_sizes(self) -> None:
+    def test_missing_object_has_size_0(self) -> None:
         _library, names, io = self.stat([7, -errno.ENOENT, 8], 2)
         self.assertEqual([70, 0, 80], io.stat_sizes(names, 2))
         self.assertEqual([], io.stat_sizes([], 2))
@@ -90,9 +91,8 @@ class VersionsTest(testtools.TestCase):
     @ddt.data((-errno.ETIMEDOUT, errors.ClusterTimeout), (-errno.EIO, errors.ClusterError),
               (-errno.ESHUTDOWN, errors.ClusterError), (-errno.EINVAL, errors.ClusterError))
     @ddt.unpack
-    def test_an_error_leaves_nothing_in_flight(self, code: int,
-                                               error: type[Exception]) -> None:
-        # librados would go on to write the sizes into memory that has been given back.
+    def test_error_leaves_nothing_in_flight(self, code: int, error: type[Exception]) -> None:
+        # librados would write the sizes into memory that has been freed.
         for work in ('stat_versions', 'stat_sizes'):
             library, names, io = self.stat([1, 2, code, 4, 5, 6, 7, 8, 9], 4)
             raised = self.assertRaises(error, getattr(io, work), names, 4)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What librados answers is given in order, or becomes an error that names the object."""
+"""Answers of librados are returned in order, or become an error that names the object."""
 
 import errno
 from typing import Any
@@ -22,7 +22,7 @@ _ffi = cffi.FFI()
 class FakeLibrados:
     """Completions that are done when they are waited for.
 
-    :param answers: result and version by object name; what is missing does not exist
+    :param answers: result and version by object name; other objects do not exist
     """
 
     def __init__(self, answers: dict[bytes, tuple[int, int]]) -> None:
@@ -53,11 +53,11 @@ class FakeLibrados:
         return 0
 
     def rados_aio_get_return_value(self, done: Any) -> int:
-        """Give the result."""
+        """Return the result."""
         return self.pending[self._number(done)][0]
 
     def rados_aio_get_version(self, done: Any) -> int:
-        """Give the version."""
+        """Return the version."""
         return self.pending[self._number(done)][1]
 
     def rados_aio_release(self, done: Any) -> None:
@@ -73,7 +73,8 @@ class FakeLibrados:
 class VersionsTest(testtools.TestCase):
 
     @hypothesis.given(st.lists(st.integers(0, 5), max_size=40), st.integers(1, 20))
-    def test_in_order_and_never_more_in_flight(self, versions: list[int], depth: int) -> None:
+    def test_versions_are_in_order_with_bounded_depth(self, versions: list[int],
+                                                      depth: int) -> None:
         names = [b'o%d' % index for index in range(len(versions))]
         lib = FakeLibrados({name: (0, version) for name, version
                             in zip(names, versions, strict=True) if version})
@@ -93,10 +94,10 @@ class VersionsTest(testtools.TestCase):
             error = self.assertRaises(errors.ClusterError, call)
             self.assertIs(expected, type(error))
             self.assertIn(f'could not {verb} o2 in pool 2', str(error))
-            # Whatever was in flight has been waited for: it may write into our memory.
+            # Operations in flight may write into memory: all have been waited for.
             self.assertEqual({}, lib.pending)
 
-    def test_refused_at_once(self) -> None:
+    def test_operation_that_cannot_be_submitted_is_an_error(self) -> None:
         lib = FakeLibrados({})
         lib.refuse = {b'o1': -errno.EINVAL}
         io = librados.IoCtx(lib, None, 'pool 2')
@@ -107,12 +108,12 @@ class VersionsTest(testtools.TestCase):
 
 class ClientTest(testtools.TestCase):
 
-    def test_no_configuration(self) -> None:
+    def test_missing_configuration_is_named(self) -> None:
         error = self.assertRaises(errors.ClusterError, librados.Client,
                                   '/nonexistent/ceph.conf', 'cinder', 'ceph', {}, {})
         self.assertIn('/nonexistent/ceph.conf', str(error))
 
-    def test_no_configuration_for_the_python_handle(self) -> None:
+    def test_missing_configuration_of_the_python_handle_is_named(self) -> None:
         connection = cluster.Cluster('/nonexistent/ceph.conf', 'cinder')
         error = self.assertRaises(errors.ClusterError, connection.__enter__)
         self.assertIn('/nonexistent/ceph.conf as client.cinder', str(error))
@@ -127,16 +128,16 @@ class AnsweringTest(testtools.TestCase):
 
     @ddt.data(rados.TimedOut('late'), rbd.Timeout('late', errno.ETIMEDOUT),
               rados.OSError('late', errno.ETIMEDOUT), rbd.OSError('late', errno.EAGAIN))
-    def test_timeout(self, raised: Exception) -> None:
+    def test_timeout_becomes_a_cluster_timeout(self, raised: Exception) -> None:
         error = self.assertRaises(errors.ClusterTimeout, self.call, raised)
         self.assertIn('could not read it', str(error))
 
     @ddt.data(errno.ESHUTDOWN, errno.ENOTCONN)
-    def test_blocklisted(self, code: int) -> None:
+    def test_lost_connection_hints_at_the_blocklist(self, code: int) -> None:
         error = self.assertRaises(errors.ClusterError, self.call, rados.OSError('lost', code))
         self.assertIn('blocklisted', str(error))
 
-    def test_other_error(self) -> None:
+    def test_other_error_becomes_a_cluster_error(self) -> None:
         error = self.assertRaises(errors.ClusterError, self.call,
                                   rbd.PermissionError('no', errno.EPERM))
         self.assertNotIsInstance(error, errors.ClusterTimeout)
@@ -145,10 +146,10 @@ class AnsweringTest(testtools.TestCase):
     @ddt.data(rados.ObjectNotFound('x'), rados.ObjectExists('x'),
               rbd.ImageNotFound('x', errno.ENOENT), rbd.ImageExists('x', errno.EEXIST),
               rbd.ImageBusy('x', errno.EBUSY))
-    def test_what_callers_handle_passes(self, raised: Exception) -> None:
+    def test_error_that_callers_handle_passes(self, raised: Exception) -> None:
         self.assertIs(raised, self.assertRaises(type(raised), self.call, raised))
 
-    def test_no_pool(self) -> None:
+    def test_missing_pool_is_named(self) -> None:
         error = self.assertRaises(errors.ClusterError, self.call,
                                   rados.ObjectNotFound('x'), 'open pool volumes')
         self.assertIn('open pool volumes', str(error))

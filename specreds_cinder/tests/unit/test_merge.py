@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the offline merge follows qemu-img: progress, errors, and a merge that stalls."""
+"""The offline merge runs qemu-img: progress, errors, and a merge that stalls."""
 
 import json
 import os
@@ -37,7 +37,7 @@ class OfflineTest(testtools.TestCase):
         self.progress: list[tuple[int, int]] = []
 
     def qemu_img(self, script: str) -> None:
-        """Put a program in the place of qemu-img, which has its images open while it runs."""
+        """Replace qemu-img by a script that has its images open while it runs."""
         path = self.bin / 'qemu-img'
         path.write_text(f'#!/bin/sh\n>{self.bin}/open\ntrap "rm {self.bin}/open" EXIT\n'
                         f'{script}\n')
@@ -48,11 +48,11 @@ class OfflineTest(testtools.TestCase):
         return self.users | ({MERGER} if (self.bin / 'open').exists() else frozenset())
 
     def merge(self, rate: int = 0, stall_s: float = 60) -> None:
-        """Merge."""
+        """Run the offline merge."""
         merge.offline(self.cluster, self.record, self.ledger, rate, stall_s,
                       lambda done, total: self.progress.append((done, total)))
 
-    def test_command(self) -> None:
+    def test_qemu_img_commits_each_volume_at_the_rate(self) -> None:
         log = self.bin / 'log'
         self.qemu_img(f'for word in "$@"; do echo "$word" >>{log}; done')
         self.merge(rate=4096)
@@ -65,7 +65,7 @@ class OfflineTest(testtools.TestCase):
         self.merge()
         self.assertNotIn('-r', log.read_text())
 
-    def test_progress(self) -> None:
+    def test_progress_adds_up_over_volumes(self) -> None:
         self.qemu_img(r'printf "    (0.00/100%%)\r    (50.00/100%%)\r"; sleep 0.2; '
                       r'printf "    (100.00/100%%)\r\n"')
         self.merge()
@@ -73,7 +73,7 @@ class OfflineTest(testtools.TestCase):
         self.assertIn((500, 2000), self.progress)
         self.assertEqual(sorted(self.progress), self.progress)
 
-    def test_clients_are_entered_before_anything_is_written(self) -> None:
+    def test_merger_is_in_the_ledger_before_it_writes(self) -> None:
         self.record = test_record.make_record()
         wrote = self.bin / 'wrote'
         self.qemu_img(rf'printf "    (0.00/100%%)\r"; >{wrote}')
@@ -84,48 +84,48 @@ class OfflineTest(testtools.TestCase):
             self.record.volumes[0], frozenset({MERGER}),
             ledger.Entry(ledger.MERGER, self.record.id))
 
-    def test_clients_leave_when_they_have_closed_their_images(self) -> None:
+    def test_merger_leaves_the_ledger_after_closing_its_images(self) -> None:
         self.qemu_img('printf "x"')
         self.merge()
         self.assertEqual([mock.call(volume, frozenset({MERGER}))
                           for volume in self.record.volumes], self.ledger.leave.mock_calls)
 
-    def test_clients_stay_that_have_not_closed_their_images(self) -> None:
+    def test_failed_merger_stays_in_the_ledger(self) -> None:
         self.qemu_img('printf "x"; exit 1')
         self.assertRaises(errors.MergeFailed, self.merge)
         self.ledger.leave.assert_not_called()
 
-    def test_images_are_never_opened(self) -> None:
+    def test_merger_that_opens_no_image_is_ended(self) -> None:
         self.qemu_img(f'rm {self.bin}/open; exec sleep 1000')
         error = self.assertRaises(errors.MergeFailed, self.merge, stall_s=1)
         self.assertIn('no progress for 1 s', str(error))
 
-    def test_open_somewhere(self) -> None:
+    def test_open_overlay_is_busy(self) -> None:
         self.users = frozenset({'10.0.0.1:0/1'})
         self.qemu_img('exit 9')
         error = self.assertRaises(errors.OverlayBusy, self.merge)
         self.assertIn('10.0.0.1:0/1', str(error))
 
-    def test_failure(self) -> None:
+    def test_failure_has_the_output_of_qemu_img(self) -> None:
         self.qemu_img('echo "qemu-img: no space" >&2; exit 1')
         error = self.assertRaises(errors.MergeFailed, self.merge)
         self.assertIn('no space', str(error))
         self.assertIn('volumes/vol', str(error))
 
-    def test_stall(self) -> None:
+    def test_stalled_merger_is_ended(self) -> None:
         pids = self.bin / 'pid'
         self.qemu_img(f'echo $$ >{pids}; exec sleep 1000')
         error = self.assertRaises(errors.MergeFailed, self.merge, stall_s=1)
         self.assertIn('no progress for 1 s', str(error))
         self.assertFalse(pathlib.Path('/proc', pids.read_text().strip()).exists())
 
-    def test_slow_is_no_stall(self) -> None:
+    def test_slow_merger_is_not_ended(self) -> None:
         self.qemu_img(r'for i in 1 2 3 4 5 6; do printf "(%d.00/100%%)\r" $i; sleep 0.5; done')
         with mock.patch.object(subprocess.Popen, 'kill') as kill:
             self.merge(stall_s=2)
         kill.assert_not_called()
 
-    def test_missing(self) -> None:
+    def test_missing_program_is_named(self) -> None:
         with mock.patch.object(subprocess, 'Popen', side_effect=FileNotFoundError):
             error = self.assertRaises(errors.MergeFailed, self.merge)
         self.assertIn('install util-linux', str(error))
@@ -134,7 +134,7 @@ class OfflineTest(testtools.TestCase):
         error = self.assertRaises(errors.MergeFailed, self.merge)
         self.assertIn('qemu-img', str(error))
 
-    def test_opened_meanwhile(self) -> None:
+    def test_overlay_opened_during_the_merge_is_busy(self) -> None:
         self.qemu_img('exit 0')
         self.ledger.leave.side_effect = lambda *_: setattr(
             self, 'users', frozenset({'10.0.0.1:0/1'}))

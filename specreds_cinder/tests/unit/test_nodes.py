@@ -18,7 +18,7 @@ class NodesTest(testtools.TestCase):
         super().setUp()
         self.volume = dataclasses.replace(test_record.make_volume(), namespace='tenant')
 
-    def test_chain(self) -> None:
+    def test_chain_has_base_file_and_overlay(self) -> None:
         base, file, top = nodes.overlay_nodes(CLUSTER, self.volume, prefix='sp7')
         self.assertEqual(('vol', 'vol.super'), (base['image'], file['image']))
         self.assertEqual((top['file'], top['backing'], top['node-name']),
@@ -36,15 +36,15 @@ class NodesTest(testtools.TestCase):
                              (base['cache']['no-flush'], file['cache']['no-flush'],
                               top['cache']['no-flush']))
 
-    def test_only_what_may_differ_differs(self) -> None:
+    def test_speculative_chain_differs_in_flushes_only(self) -> None:
         # QEMU refuses to reopen a node when anything but that has changed.
-        for one, other in zip(nodes.overlay_nodes(CLUSTER, self.volume),
+        for speculative, durable in zip(nodes.overlay_nodes(CLUSTER, self.volume),
                               nodes.overlay_nodes(CLUSTER, self.volume, speculative=False),
                               strict=True):
-            one['cache']['no-flush'] = other['cache']['no-flush']
-            self.assertEqual(one, other)
+            speculative['cache']['no-flush'] = durable['cache']['no-flush']
+            self.assertEqual(speculative, durable)
 
-    def test_no_namespace(self) -> None:
+    def test_node_without_a_namespace_has_no_such_option(self) -> None:
         volume = dataclasses.replace(self.volume, namespace='')
         self.assertNotIn('namespace', nodes.base_node(CLUSTER, volume, 'b', read_only=True))
 

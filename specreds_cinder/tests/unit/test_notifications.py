@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is sent about superpositions, through oslo.messaging's own notifier."""
+"""Notifications of superpositions, through oslo.messaging's own notifier."""
 
 import json
 import pathlib
@@ -55,7 +55,7 @@ class EmitTest(testtools.TestCase):
         self.assertEqual(f'volume.{_HOST}', message['publisher_id'])
         return message, priority
 
-    def test_payload(self) -> None:
+    def test_payload_has_all_fields(self) -> None:
         notifications.emit(self.context, _HOST, 'superposition.collapse.end', _VIEW,
                            decision='promote', durations={'sweep1': 0.5, 'sweep2': None})
         message, priority = self._sent()
@@ -73,13 +73,13 @@ class EmitTest(testtools.TestCase):
             },
         }, message['payload'])
 
-    def test_little_is_known_at_the_start(self) -> None:
+    def test_start_of_a_creation_has_no_volumes(self) -> None:
         notifications.emit(self.context, _HOST, 'superposition.create.start', {'id': _ID})
         data = self._sent()[0]['payload']['specreds_object.data']
         self.assertEqual((_ID, [], None), (data['id'], data['volumes'], data['durations']))
 
     @ddt.data('create', 'collapse', 'merge')
-    def test_error(self, what: str) -> None:
+    def test_failure_has_priority_error(self, what: str) -> None:
         notifications.emit(self.context, _HOST, f'superposition.{what}.error', _VIEW,
                            error='Ceph is away')
         message, priority = self._sent()
@@ -89,13 +89,13 @@ class EmitTest(testtools.TestCase):
     @ddt.data(('no.such', _VIEW), ('superposition.dirty', {}),
               ('superposition.dirty', {**_VIEW, 'overlay_bytes': 'many'}))
     @ddt.unpack
-    def test_what_cannot_be_sent_does_not_harm(self, event: str, view: dict[str, Any]) -> None:
+    def test_invalid_notification_is_logged(self, event: str, view: dict[str, Any]) -> None:
         with mock.patch.object(notifications.LOG, 'exception') as logged:
             notifications.emit(self.context, _HOST, event, view)
         logged.assert_called_once()
         self.assertEqual([], _impl_test.NOTIFICATIONS)
 
-    def test_broker_that_fails_does_not_harm(self) -> None:
+    def test_failure_of_the_broker_is_logged(self) -> None:
         with mock.patch.object(rpc, 'get_notifier', side_effect=messaging.MessagingException), \
                 mock.patch.object(notifications.LOG, 'exception') as logged:
             notifications.emit(self.context, _HOST, 'superposition.dirty', _VIEW)
@@ -109,15 +109,15 @@ class DocsTest(testtools.TestCase):
         self.page = (pathlib.Path(specreds_cinder.__file__).parents[1] /
                      'doc/source/notifications.rst').read_text()
 
-    def test_events(self) -> None:
-        told = re.findall(r'^``(superposition[.][a-z.]+)``', self.page, re.MULTILINE)
-        self.assertEqual(sorted(notifications.EVENTS), sorted(told))
+    def test_page_has_every_event(self) -> None:
+        documented = re.findall(r'^``(superposition[.][a-z.]+)``', self.page, re.MULTILINE)
+        self.assertEqual(sorted(notifications.EVENTS), sorted(documented))
 
-    def test_fields(self) -> None:
-        told = re.findall(r'^``([a-z_]+)``', self.page, re.MULTILINE)
-        self.assertEqual(sorted(notifications.SuperpositionPayload.fields), sorted(told))
+    def test_page_has_every_field(self) -> None:
+        documented = re.findall(r'^``([a-z_]+)``', self.page, re.MULTILINE)
+        self.assertEqual(sorted(notifications.SuperpositionPayload.fields), sorted(documented))
 
-    def test_sample(self) -> None:
+    def test_sample_of_the_page_is_a_payload(self) -> None:
         sample = json.loads(self.page.split('.. code-block:: json')[1].split('\n\n=')[0])
         payload = notifications.SuperpositionPayload.obj_from_primitive(sample)
         self.assertEqual(sample, payload.obj_to_primitive())
@@ -126,7 +126,7 @@ class DocsTest(testtools.TestCase):
 
 class VersionTest(testtools.TestCase):
 
-    def test_whoever_changes_the_payload_changes_its_version(self) -> None:
+    def test_changed_payload_needs_another_version(self) -> None:
         payload = notifications.SuperpositionPayload
         checker = fixture.ObjectVersionChecker({payload.obj_name(): [payload]})
         self.assertEqual({'SuperpositionPayload': '1.0-b365e2e9aea1aa5fb08feefe05c06d02'},

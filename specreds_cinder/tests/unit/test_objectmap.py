@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The object map: what is read from its bytes, in chunks of any size."""
+"""The object map is read in chunks of any size."""
 
 import struct
 from unittest import mock
@@ -46,11 +46,11 @@ def existing(io: FakeIo) -> list[int]:
 
 class ObjectMapTest(testtools.TestCase):
 
-    def test_known_answer(self) -> None:
+    def test_map_of_ceph_16_is_read(self) -> None:
         self.assertEqual([0, 1, 5], existing(FakeIo(_KNOWN)))
 
     @hypothesis.given(_STATES, strategies.integers(1, 60))
-    def test_what_may_exist(self, states: list[int], chunk: int) -> None:
+    def test_existing_objects_are_listed_in_chunks(self, states: list[int], chunk: int) -> None:
         with mock.patch.object(objectmap, '_CHUNK', chunk):
             io = FakeIo(encode(states))
             self.assertEqual([index for index, state in enumerate(states)
@@ -58,7 +58,7 @@ class ObjectMapTest(testtools.TestCase):
             self.assertLessEqual(io.longest, max(chunk, 18))
 
     @hypothesis.given(_STATES, strategies.integers(1, 60))
-    def test_digest_tells_maps_apart(self, states: list[int], chunk: int) -> None:
+    def test_different_maps_have_different_digests(self, states: list[int], chunk: int) -> None:
         digest = objectmap.digest(FakeIo(encode(states)), 'abc')
         with mock.patch.object(objectmap, '_CHUNK', 4):
             by_four = objectmap.digest(FakeIo(encode(states)), 'abc')
@@ -71,22 +71,22 @@ class ObjectMapTest(testtools.TestCase):
             self.assertNotEqual(digest, objectmap.digest(FakeIo(encode(other)), 'abc'))
             break
 
-    def test_bounded_memory(self) -> None:
+    def test_large_map_is_read_in_parts_of_256_kib(self) -> None:
         # 16 TiB in objects of 4 MiB: a map of one MiB.
         io = FakeIo(encode([]) [:10] + struct.pack('<Q', 4 << 20) + bytes(1 << 20))
         self.assertEqual([], existing(io))
         self.assertLessEqual(io.longest, 256 << 10)
 
-    def test_cut_short(self) -> None:
+    def test_truncated_map_is_an_error(self) -> None:
         for data in (b'', encode([1] * 100)[:17], encode([1] * 100)[:30]):
             error = self.assertRaises(errors.ClusterError, existing, FakeIo(data))
             self.assertIn('rbd_object_map.abc', str(error))
 
-    def test_unknown_format(self) -> None:
+    def test_unknown_format_is_an_error(self) -> None:
         data = bytearray(encode([1]))
         data[5] = 2
         self.assertRaises(errors.ClusterError, existing, FakeIo(bytes(data)))
 
-    def test_gone(self) -> None:
+    def test_missing_map_means_that_the_volume_is_gone(self) -> None:
         io = mock.Mock(**{'read.side_effect': rados.ObjectNotFound('gone', 2)})
         self.assertRaises(errors.VolumeGone, objectmap.digest, io, 'abc')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The overlay's image: large enough, and its header tells nothing."""
+"""The overlay's image: its size, and its header, which has no path."""
 
 import json
 import pathlib
@@ -21,40 +21,40 @@ GIB = 1 << 30
 
 
 def measured(size: int) -> int:
-    """Ask QEMU how large a qcow2 image of this size becomes when everything is written."""
+    """Return the size of a fully written qcow2 image, as QEMU computes it."""
     options = f'extended_l2=on,cluster_size={overlay.CLUSTER_SIZE}'
     done = subprocess.run(['qemu-img', 'measure', '--output=json', '-O', 'qcow2', '-o', options,
                            '--size', str(size)], check=True, capture_output=True, timeout=60)
-    fully: int = json.loads(done.stdout)['fully-allocated']
-    return fully
+    allocated: int = json.loads(done.stdout)['fully-allocated']
+    return allocated
 
 
 @ddt.ddt
 class PresizedTest(testtools.TestCase):
 
     @ddt.data(512, 1 << 20, GIB, GIB + 512, 100 * GIB, 4096 * GIB, 16384 * GIB)
-    def test_holds_a_full_image(self, size: int) -> None:
+    def test_presized_image_holds_a_full_overlay(self, size: int) -> None:
         self.assertGreater(overlay.presized(size), measured(size))
-        # Thin or not, it is not to look like much more than the volume.
+        # The image is thin, but must not look much larger than the volume.
         self.assertLess(overlay.presized(size), size + size // 100 + (128 << 20))
 
 
 class HeaderTest(testtools.TestCase):
 
     def header(self, size: int) -> bytes:
-        """Put the header together from the blocks that are written."""
+        """Return the header, joined from its blocks."""
         blocks = overlay._header(size)
         whole = bytearray(max(offset + len(data) for offset, data in blocks))
         for offset, data in blocks:
             whole[offset:offset + len(data)] = data
         return bytes(whole)
 
-    def test_is_small_and_the_same_for_every_volume_of_a_size(self) -> None:
+    def test_header_is_small_and_cached_by_size(self) -> None:
         self.assertLess(sum(len(data) for _offset, data in overlay._header(4096 * GIB)),
                         64 << 10)
         self.assertIs(overlay._header(GIB), overlay._header(GIB))
 
-    def test_fields(self) -> None:
+    def test_header_has_version_size_and_features(self) -> None:
         magic, version, backing, backing_size, cluster_bits, size = struct.unpack_from(
             '>4sIQIIQ', self.header(3 * GIB))
         self.assertEqual((b'QFI\xfb', 3, 0, 0, 17, 3 * GIB),
@@ -63,7 +63,7 @@ class HeaderTest(testtools.TestCase):
         # Extended L2 entries; lazy reference counts.
         self.assertEqual((16, 1), (incompatible, compatible))
 
-    def test_is_a_valid_qcow2(self) -> None:
+    def test_header_makes_a_valid_qcow2_image(self) -> None:
         path = pathlib.Path(self.useFixture(fixtures.TempDir()).path, 'overlay')
         with path.open('wb') as image:
             # As a new RBD image, which reads as zeros elsewhere.
@@ -80,30 +80,30 @@ class HeaderTest(testtools.TestCase):
             'check-errors', 'corruptions', 'leaks', 'allocated-clusters')])
 
     def qemu_img(self, command: str, path: pathlib.Path) -> Any:
-        """Ask qemu-img about an image."""
+        """Return the report of qemu-img about an image."""
         done = subprocess.run(['qemu-img', command, '-f', 'qcow2', '--output=json', str(path)],
                               check=True, capture_output=True, timeout=60)
         return json.loads(done.stdout)
 
-    def test_no_path_in_it(self) -> None:
+    def test_header_has_no_path(self) -> None:
         # Feature names aside, which never have a slash before a lower-case word.
         self.assertIsNone(re.search(rb'/[a-z]{2,}/', self.header(GIB)))
 
-    def test_qemu_img_is_missing(self) -> None:
+    def test_missing_qemu_img_names_the_package(self) -> None:
         overlay._header.cache_clear()
         self.addCleanup(overlay._header.cache_clear)
         with mock.patch.object(subprocess, 'run', side_effect=FileNotFoundError):
             error = self.assertRaises(errors.SuperError, overlay._header, GIB)
         self.assertIn('install qemu-utils', str(error))
 
-    def test_qemu_img_fails(self) -> None:
+    def test_failure_of_qemu_img_names_the_size(self) -> None:
         error = self.assertRaises(errors.SuperError, overlay._header, 1 << 62)
         self.assertIn(str(1 << 62), str(error))
 
 
 class NameTest(testtools.TestCase):
 
-    def test_of_no_other_superposition(self) -> None:
+    def test_overlays_of_two_superpositions_have_different_names(self) -> None:
         names = {overlay.name('vol', records.new_id()) for _ in range(100)}
         self.assertEqual(100, len(names))
         self.assertTrue(all(name.startswith('vol.super-') for name in names))
@@ -111,7 +111,7 @@ class NameTest(testtools.TestCase):
 
 class CacheMetadataTest(testtools.TestCase):
 
-    def test_as_ceph_encodes_a_map(self) -> None:
+    def test_metadata_is_encoded_as_a_map_of_ceph(self) -> None:
         data = overlay._CACHE_METADATA
         count, = struct.unpack_from('<I', data)
         texts, place = [], 4

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Placement as RADOS computes it: known answers, and what must hold for any name and pool."""
+"""Placement as RADOS computes it: known answers, and properties of any name and pool."""
 
 import ddt
 import hypothesis
@@ -36,7 +36,7 @@ GROUPS = strategies.integers(1, 70_000)
 
 class HashesTest(testtools.TestCase):
 
-    def test_known_answers(self) -> None:
+    def test_hashes_equal_those_of_ceph_16(self) -> None:
         for name, namespace, value, group in KNOWN:
             hashes = placement_groups.hashes([name.encode()], namespace)
             self.assertEqual(value, int(hashes[0]), name)
@@ -50,25 +50,24 @@ class HashesTest(testtools.TestCase):
                              placement_groups.hashes([name for name, _value in known],
                                                      space).tolist())
 
-    def test_no_names(self) -> None:
+    def test_no_names_have_no_hashes(self) -> None:
         self.assertEqual([], placement_groups.hashes([]).tolist())
 
 
 class StableModTest(testtools.TestCase):
 
     @hypothesis.given(VALUES, GROUPS)
-    def test_is_one_of_the_groups(self, values: list[int], count: int) -> None:
+    def test_group_is_below_the_count(self, values: list[int], count: int) -> None:
         groups = placement_groups.stable_mod(numpy.array(values, dtype=numpy.uint32), count)
         self.assertTrue((groups < count).all())
 
     @hypothesis.given(VALUES, strategies.integers(0, 16))
-    def test_is_the_remainder_for_powers_of_two(self, values: list[int], power: int) -> None:
+    def test_group_is_the_remainder_for_powers_of_two(self, values: list[int], power: int) -> None:
         groups = placement_groups.stable_mod(numpy.array(values, dtype=numpy.uint32), 1 << power)
         self.assertEqual([value % (1 << power) for value in values], groups.tolist())
 
     @hypothesis.given(VALUES, GROUPS)
-    def test_a_split_moves_objects_to_new_groups_only(self, values: list[int],
-                                                      count: int) -> None:
+    def test_split_moves_objects_to_new_groups_only(self, values: list[int], count: int) -> None:
         hashes = numpy.array(values, dtype=numpy.uint32)
         before = placement_groups.stable_mod(hashes, count)
         after = placement_groups.stable_mod(hashes, count + 1)
@@ -79,7 +78,7 @@ class StableModTest(testtools.TestCase):
 class MarkersTest(testtools.TestCase):
 
     @ddt.data(1, 2, 3, 12, 32, 100, 256)
-    def test_one_in_each_group(self, count: int) -> None:
+    def test_each_group_has_one_marker(self, count: int) -> None:
         for namespace in ('', 'tenant'):
             names = placement_groups.markers(count, namespace, 'mark.')
             self.assertEqual(list(range(count)), placement_groups.stable_mod(

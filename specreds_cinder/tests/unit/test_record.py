@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records as they are written down and read, and where they may move."""
+"""Records: their encoding, and the moves between their states."""
 
 import dataclasses
 import json
@@ -36,12 +36,12 @@ _RECORDS = strategies.builds(
     fenced=_TEXTS, server=strategies.none() | strategies.text(), joint=strategies.booleans(),
     prepared=strategies.booleans(), labels=strategies.dictionaries(strategies.text(), _LABELS),
     version=_COUNTS)
-# What a record of an older release lacks.
+# Fields that a record of an older release lacks.
 _OPTIONAL = ('map_digest', 'joint', 'prepared', 'labels')
 
 
 def make_volume(**changes: Any) -> records.Volume:
-    """Make a volume."""
+    """Return a volume."""
     return dataclasses.replace(records.Volume(
         pool='volumes', namespace='', image='vol', image_id='10', pool_id=1, data_pool_id=1,
         data_pool='volumes', data_prefix='rbd_data.10', size=1 << 30, object_size=4 << 20,
@@ -49,7 +49,7 @@ def make_volume(**changes: Any) -> records.Volume:
 
 
 def make_record(**changes: Any) -> records.Record:
-    """Make a record."""
+    """Return a record."""
     return dataclasses.replace(records.Record(
         id=records.new_id(), state=states.SUPERPOSED, volumes=(make_volume(),),
         created_at=records.now(), changed_at=records.now()), **changes)
@@ -58,7 +58,7 @@ def make_record(**changes: Any) -> records.Record:
 class StoredTest(testtools.TestCase):
 
     @hypothesis.given(_RECORDS)
-    def test_read_as_written(self, record: records.Record) -> None:
+    def test_loaded_record_equals_the_dumped_one(self, record: records.Record) -> None:
         self.assertEqual(record, records.Record.load(record.dump(), record.version))
 
     def test_version_is_not_stored(self) -> None:
@@ -70,20 +70,20 @@ class StoredTest(testtools.TestCase):
 class UnreadableTest(testtools.TestCase):
 
     @ddt.data(b'', b'{', b'null', b'[]', b'{}', b'\xff\xfe', b'"text"')
-    def test_no_record(self, raw: bytes) -> None:
+    def test_bytes_that_are_no_record_are_an_error(self, raw: bytes) -> None:
         self.assertRaises(errors.ClusterError, records.Record.load, raw, 0)
 
     @ddt.data(('format', 2), ('state', 'undecided'), ('outcome', 'won'), ('volumes', []),
               ('cuts', []), ('cuts', {'1': {'pg_num': 1}}), ('fenced', 'all'), ('id', 7),
               ('joint', 1), ('prepared', 'no'), ('labels', []))
     @ddt.unpack
-    def test_strange_field(self, field: str, value: object) -> None:
+    def test_invalid_field_is_an_error(self, field: str, value: object) -> None:
         body = {**json.loads(make_record().dump()), field: value}
         error = self.assertRaises(errors.ClusterError, records.Record.load,
                                   json.dumps(body).encode(), 0)
         self.assertIn('newer release', str(error))
 
-    def test_missing_or_unknown_field(self) -> None:
+    def test_only_optional_fields_may_be_missing(self) -> None:
         for place in ((), ('volumes', 0)):
             for field in [*self.part(json.loads(make_record().dump()), place), 'unknown']:
                 body = json.loads(make_record().dump())
@@ -94,22 +94,22 @@ class UnreadableTest(testtools.TestCase):
                     part[field] = 'something'
                 raw = json.dumps(body).encode()
                 if field in _OPTIONAL:
-                    found = json.loads(records.Record.load(raw, 0).dump())
-                    self.assertFalse(self.part(found, place)[field], field)
+                    loaded = json.loads(records.Record.load(raw, 0).dump())
+                    self.assertFalse(self.part(loaded, place)[field], field)
                 else:
                     self.assertRaises(errors.ClusterError, records.Record.load, raw, 0)
 
     def part(self, body: Any, place: tuple[Any, ...]) -> dict[str, Any]:
-        """Give a part of a record by the keys that lead to it."""
+        """Return a part of a record by the keys that lead to it."""
         for key in place:
             body = body[key]
-        found: dict[str, Any] = body
-        return found
+        part: dict[str, Any] = body
+        return part
 
 
 class MovesTest(testtools.TestCase):
 
-    def test_every_move(self) -> None:
+    def test_only_listed_moves_are_possible(self) -> None:
         for old in states.MOVES:
             for new in states.MOVES:
                 record = make_record(state=old, version=3)
@@ -149,7 +149,7 @@ class MovesTest(testtools.TestCase):
             self.assertRaises(errors.Conflict, record.check_successor,
                               dataclasses.replace(record, **changes))
 
-    def test_a_promotion_is_never_taken_back(self) -> None:
+    def test_promotion_is_final(self) -> None:
         reached = {states.PROMOTED}
         while more := {new for old in reached for new in states.MOVES[old]} - reached:
             reached |= more
@@ -165,25 +165,26 @@ class ReferenceTest(testtools.TestCase):
 
     @ddt.data(('pool/image', ('pool', '', 'image')), ('p/n/i', ('p', 'n', 'i')))
     @ddt.unpack
-    def test_volume(self, text: str, parts: tuple[str, str, str]) -> None:
+    def test_volume_is_parsed(self, text: str, parts: tuple[str, str, str]) -> None:
         ref = records.VolumeRef.parse(text)
         self.assertEqual((*parts, text), (ref.pool, ref.namespace, ref.image, str(ref)))
         self.assertEqual(records.Home(parts[0], parts[1]), ref.home)
 
     @ddt.data('', 'image', 'p/n/i/x', 'pool/', '/image', 'pool//image', 'pool/image@snap',
               'pool/an image', 'pool/ns/image@snap', 'pool@snap/image', 'pool/image\n')
-    def test_no_volume(self, text: str) -> None:
+    def test_malformed_volume_is_refused(self, text: str) -> None:
         error = self.assertRaises(errors.InvalidInput, records.VolumeRef.parse, text)
         self.assertIn(repr(text), str(error))
 
     @hypothesis.given(_NAMES, strategies.just('') | _NAMES, _NAMES)
-    def test_any_volume(self, pool: str, namespace: str, image: str) -> None:
+    def test_parsed_volume_equals_the_printed_one(self, pool: str, namespace: str,
+                                                  image: str) -> None:
         ref = records.VolumeRef(pool, namespace, image)
         self.assertEqual(ref, records.VolumeRef.parse(str(ref)))
         self.assertEqual(ref.home, records.Home.parse(str(ref.home)))
 
     @ddt.data('', 'p/n/i', 'p/', '/n', 'p@s', 'a b')
-    def test_no_home(self, text: str) -> None:
+    def test_malformed_home_is_refused(self, text: str) -> None:
         self.assertRaises(errors.InvalidInput, records.Home.parse, text)
 
 
@@ -196,17 +197,17 @@ class RecordTest(testtools.TestCase):
             make_volume(pool='a', pool_id=1, data_pool_id=1, clients=('y', 'z')),
             make_volume(pool='b', namespace='n', pool_id=2, data_pool_id=2, clients=())))
 
-    def test_lives_with_its_first_volume(self) -> None:
+    def test_home_is_that_of_the_first_volume(self) -> None:
         self.assertEqual(records.Home('b', 'n'), self.record.home)
         self.assertEqual((records.Home('a'), records.Home('b', 'n')), self.record.homes)
 
-    def test_clients_of_all_volumes(self) -> None:
+    def test_clients_are_those_of_all_volumes(self) -> None:
         self.assertEqual({'x', 'y', 'z'}, self.record.clients)
 
-    def test_namespace_of_each_pool(self) -> None:
+    def test_namespace_is_known_for_each_pool(self) -> None:
         self.assertEqual(['', 'n', 'n'],
                          [self.record.namespace_of(pool_id) for pool_id in (1, 2, 9)])
 
-    def test_names(self) -> None:
+    def test_volume_has_references_of_image_and_overlay(self) -> None:
         volume = self.record.volumes[0]
         self.assertEqual(('b/n/vol', 'b/n/vol.super'), (str(volume.ref), str(volume.overlay_ref)))

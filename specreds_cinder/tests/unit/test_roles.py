@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is the primary, who is the backup, and who is fenced."""
+"""Clients are classified as primary, backup or newcomer, and fenced."""
 
 from typing import Any
 
@@ -32,30 +32,30 @@ class RolesTest(testtools.TestCase):
         return roles.classify(self.record, roles.Seen(
             frozenset(on_image), frozenset(on_overlay), entries), attended=attended)
 
-    def test_backup_is_who_has_the_overlay_open_and_its_host(self) -> None:
+    def test_backup_is_each_client_on_the_host_of_the_overlay(self) -> None:
         found = self.classify({PRIMARY, BASE, NEWCOMER}, {OVERLAY})
         self.assertEqual({OVERLAY, BASE}, found.backup)
         self.assertEqual({NEWCOMER}, found.newcomers)
         self.assertEqual({PRIMARY, NEWCOMER}, found.fenced)
 
-    def test_primary_is_fenced_though_nobody_sees_it(self) -> None:
+    def test_primary_is_fenced_also_when_it_has_nothing_open(self) -> None:
         self.assertEqual({PRIMARY}, self.classify(set(), set()).fenced)
 
-    def test_client_of_an_earlier_superposition_is_fenced_though_nobody_sees_it(self) -> None:
+    def test_client_of_an_earlier_superposition_is_fenced_also_when_silent(self) -> None:
         found = self.classify({PRIMARY, BASE}, {OVERLAY}, old=ledger.PRIMARY)
         self.assertEqual({OLD}, found.silent)
         self.assertIn(OLD, found.fenced)
 
-    def test_client_of_an_earlier_superposition_is_no_backup_because_of_its_host(self) -> None:
+    def test_host_does_not_make_an_earlier_client_a_backup(self) -> None:
         found = self.classify({PRIMARY, BASE, OLD}, {OVERLAY}, old=ledger.PRIMARY)
         self.assertNotIn(OLD, found.backup)
         self.assertIn(OLD, found.fenced)
 
-    def test_backup_that_is_not_seen_is_spared_if_the_caller_has_it(self) -> None:
+    def test_silent_backup_is_spared_while_the_caller_runs_it(self) -> None:
         known: dict[str, Any] = {'overlay': ledger.BACKUP, 'base': ledger.BACKUP}
         self.assertEqual({PRIMARY}, self.classify(set(), set(), **known).fenced)
 
-    def test_backup_that_is_not_seen_is_fenced_if_nobody_has_it(self) -> None:
+    def test_silent_backup_is_fenced_while_no_caller_runs_it(self) -> None:
         known: dict[str, Any] = {'overlay': ledger.BACKUP, 'base': ledger.BACKUP}
         self.assertEqual({PRIMARY, OVERLAY, BASE},
                          self.classify(set(), set(), attended=False, **known).fenced)
@@ -71,7 +71,7 @@ class RolesTest(testtools.TestCase):
             NEWCOMER: ledger.Entry(ledger.PRIMARY, record.id),
             OLD: ledger.Entry(ledger.PRIMARY, 'first')}))
 
-    def test_what_is_seen_of_several_volumes_is_one(self) -> None:
+    def test_clients_of_several_volumes_are_joined(self) -> None:
         entry = ledger.Entry(ledger.PRIMARY, 'first')
         one = roles.Seen(frozenset({PRIMARY}), frozenset(), {OLD: entry})
         two = roles.Seen(frozenset({BASE}), frozenset({OVERLAY}), {})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client's side of RPC, against a real server on oslo.messaging's transport for tests."""
+"""The client of RPC, on a real server with oslo.messaging's transport for tests."""
 
 import datetime
 import functools
@@ -34,7 +34,7 @@ class Foreign:
     target = messaging.Target(version='3.0')
 
     def get(self, ctxt: Any, superposition_id: str) -> str:
-        """Never called."""
+        """Return what no test may see."""
         return 'wrong'
 
 
@@ -51,7 +51,7 @@ class RpcTestCase(test.TestCase):
         self.api = rpcapi.SuperAPI()
 
     def make_service(self, host: str, **values: Any) -> None:
-        """Note a volume service in the database."""
+        """Create a volume service in the database."""
         utils.create_service(self.admin, {
             'host': host, 'binary': constants.VOLUME_BINARY, 'topic': constants.VOLUME_TOPIC,
             'updated_at': timeutils.utcnow(), **values})
@@ -65,7 +65,7 @@ class RpcTestCase(test.TestCase):
         self.addCleanup(server.stop)
 
     def volume(self, number: int, host: str, **changes: Any) -> Any:
-        """Give a volume, as far as it matters where it is."""
+        """Return a volume of a back end."""
         return types.SimpleNamespace(id=f'vol-{number}', service_topic_queue=host, **changes)
 
 
@@ -73,28 +73,29 @@ class RpcTestCase(test.TestCase):
 class CallTest(RpcTestCase):
 
     def back(self, method: str, value: Any = None, *, host: str = HOST) -> mock.Mock:
-        """Have a back end answer."""
+        """Set the answer of a back end."""
         answering: mock.Mock = getattr(self.backs[host], method)
         answering.return_value = value
         return answering
 
     def arguments(self, called: mock.Mock) -> dict[str, Any]:
-        """Give what a back end was asked for with, for the right request."""
+        """Return the arguments of the one call, after checking its request."""
         called.assert_called_once()
         ctxt, = called.call_args.args
         self.assertEqual(('req-1', 'u1', 'p1'), (ctxt.request_id, ctxt.user_id, ctxt.project_id))
         return dict(called.call_args.kwargs)
 
-    def test_create(self) -> None:
+    def test_create_reaches_the_first_back_end(self) -> None:
         create = self.back('create', {'id': 's1'})
         volumes = [self.volume(1, f'{HOST}#pool'), self.volume(2, SECOND)]
         self.assertEqual({'id': 's1'},
                          self.api.create(self.context, 's1', volumes, 'server', 'why'))
-        told = self.arguments(create)
-        self.assertTrue(time.time() < told.pop('expires_at') < time.time() + 60)
+        arguments = self.arguments(create)
+        self.assertTrue(time.time() < arguments.pop('expires_at') < time.time() + 60)
         self.assertEqual({
             'superposition_id': 's1', 'server_id': 'server', 'reason': 'why',
-            'volumes': [{'id': 'vol-1', 'host': HOST}, {'id': 'vol-2', 'host': SECOND}]}, told)
+            'volumes': [{'id': 'vol-1', 'host': HOST}, {'id': 'vol-2', 'host': SECOND}]},
+            arguments)
         self.backs[SECOND].create.assert_not_called()
 
     @ddt.data(
@@ -106,41 +107,41 @@ class CallTest(RpcTestCase):
         ('eligibility', (HOST, ('vol-1',)), {'volume_ids': ['vol-1']}),
     )
     @ddt.unpack
-    def test_passed_on(self, method: str, arguments: tuple[Any, ...],
-                       told: dict[str, Any]) -> None:
+    def test_arguments_and_result_are_passed_on(self, method: str, arguments: tuple[Any, ...],
+                                                expected: dict[str, Any]) -> None:
         called = self.back(method, {'some': ['thing', 1, None, True]})
         self.assertEqual({'some': ['thing', 1, None, True]},
                          getattr(self.api, method)(self.context, *arguments))
-        self.assertEqual(told, self.arguments(called))
+        self.assertEqual(expected, self.arguments(called))
 
-    def test_abort(self) -> None:
+    def test_abort_is_passed_on(self) -> None:
         called = self.back('abort')
         self.api.abort(self.context, HOST, 's1')
         self.assertEqual({'superposition_id': 's1'}, self.arguments(called))
 
     @ddt.data(True, False)
-    def test_current_connection(self, hand_out: bool) -> None:
+    def test_current_connection_is_passed_on(self, hand_out: bool) -> None:
         called = self.back('current_connection', {'data': {}})
         self.assertEqual({'data': {}}, self.api.current_connection(
             self.context, self.volume(1, f'{HOST}#pool'), {'host': 'h'}, hand_out=hand_out))
         self.assertEqual({'volume_id': 'vol-1', 'connector': {'host': 'h'},
                           'hand_out': hand_out}, self.arguments(called))
 
-    def test_check(self) -> None:
+    def test_check_joins_the_reports_of_back_ends(self) -> None:
         self.back('check', {'dirty': False, 'first': None, 'objects': 3, 'seconds': 0.5})
         self.back('check', {'dirty': True, 'first': 'object 7', 'objects': 4, 'seconds': 0.25},
                   host=SECOND)
         self.assertEqual({'dirty': True, 'first': 'object 7', 'objects': 7, 'seconds': 0.5},
                          self.api.check(self.context, [HOST, SECOND], 's1'))
 
-    def test_merge(self) -> None:
+    def test_merge_reaches_each_back_end(self) -> None:
         called = [self.back('merge', host=host) for host in (HOST, SECOND)]
         self.api.merge(self.context, [HOST, SECOND], 's1', 'begin')
-        for one in called:
-            self.assertEqual({'superposition_id': 's1', 'step': 'begin'}, self.arguments(one))
+        for each in called:
+            self.assertEqual({'superposition_id': 's1', 'step': 'begin'}, self.arguments(each))
 
     @ddt.data('create', 'check', 'prepare', 'commit', 'drop')
-    def test_member(self, step: str) -> None:
+    def test_step_of_a_member_is_passed_on(self, step: str) -> None:
         called = self.back(f'member_{step}', 'done', host=SECOND)
         self.assertEqual('done', self.api.member(self.context, SECOND, step, some='thing'))
         self.assertEqual({'some': 'thing'}, self.arguments(called))
@@ -152,19 +153,19 @@ class CallTest(RpcTestCase):
         exception.VolumesNotEligible('no', reasons=('a', 'b')),
         exception.SuperpositionUnavailable('no Ceph'), exception.SuperpositionPending('goes on'),
         exception.SuperpositionError('a bug'))
-    def test_error(self, raised: exception.SuperpositionError) -> None:
+    def test_error_is_raised_as_the_same_error(self, raised: exception.SuperpositionError) -> None:
         self.back('get').side_effect = raised
         error = self.assertRaises(type(raised), self.api.get, self.context, HOST, 's1')
         self.assertEqual((type(raised), raised.msg, raised.state, raised.reasons, raised.code),
                          (type(error), error.msg, error.state, error.reasons, error.code))
 
-    def test_unforeseen_error(self) -> None:
+    def test_unexpected_error_becomes_a_500(self) -> None:
         self.back('get').side_effect = KeyError('a bug')
         error = self.assertRaises(exception.SuperpositionError, self.api.get, self.context, HOST,
                                   's1')
         self.assertEqual(500, error.code)
 
-    def test_error_that_is_not_known_here(self) -> None:
+    def test_unknown_error_of_a_newer_release_becomes_a_500(self) -> None:
         class SuperpositionMislaid(exception.SuperpositionError):
             __module__ = exception.__name__
         self.back('get').side_effect = SuperpositionMislaid('of a newer release')
@@ -177,39 +178,40 @@ class CallTest(RpcTestCase):
 class UnansweredTest(RpcTestCase):
 
     def hang(self, method: str) -> None:
-        """Have a call take longer than anybody waits."""
+        """Make a call take longer than its timeout."""
         go = threading.Event()
         self.addCleanup(go.set)
         getattr(self.backs[HOST], method).side_effect = lambda *_, **__: go.wait(_SECONDS)
-        # The least that an operator may set would take too long here.
+        # The least value of the option would take too long here.
         self.useFixture(fixtures.MockPatchObject(rpcapi, 'CONF', types.SimpleNamespace(
             specreds=types.SimpleNamespace(rpc_timeout=0.2))))
 
     @ddt.data(('collapse', ('s1', False)), ('abort', ('s1',)))
     @ddt.unpack
-    def test_it_goes_on(self, method: str, arguments: tuple[Any, ...]) -> None:
+    def test_timeout_of_a_decision_is_pending(self, method: str,
+                                              arguments: tuple[Any, ...]) -> None:
         self.hang(method)
         error = self.assertRaises(exception.SuperpositionPending, getattr(self.api, method),
                                   self.context, HOST, *arguments)
         self.assertEqual(202, error.code)
         self.assertIn('s1', error.msg)
 
-    def test_it_takes_too_long(self) -> None:
+    def test_timeout_of_a_query_is_unavailable(self) -> None:
         self.hang('get')
         error = self.assertRaises(exception.SuperpositionUnavailable, self.api.get, self.context,
                                   HOST, 's1')
         self.assertIn(HOST, error.msg)
 
-    def test_the_error_of_one_that_asks_another(self) -> None:
+    def test_timeout_behind_another_back_end_is_unavailable(self) -> None:
         self.hang('get')
         asking = rpcapi.SuperAPI()
-        # As in the leader of a set: what it raises is what its caller is told.
+        # As in the leader of a set, whose error is returned to its caller.
         self.backs[SECOND].get.side_effect = lambda _ctxt, superposition_id: asking.get(
             self.context, HOST, superposition_id)
         self.assertRaises(exception.SuperpositionUnavailable, self.api.get, self.context, SECOND,
                           's1')
 
-    def test_configured_time(self) -> None:
+    def test_timeout_is_configurable(self) -> None:
         cfg.CONF.set_override('rpc_timeout', 77, 'specreds')
         self.addCleanup(cfg.CONF.clear_override, 'rpc_timeout', 'specreds')
         with mock.patch.object(self.api, '_client') as client:
@@ -218,24 +220,24 @@ class UnansweredTest(RpcTestCase):
         client.prepare.assert_called_once_with(
             topic='cinder-volume.node@rbd', server='node', timeout=77, call_monitor_timeout=20)
 
-    def test_broker(self) -> None:
+    def test_failure_of_the_broker_is_unavailable(self) -> None:
         with mock.patch.object(self.api, '_client') as client:
             client.prepare.return_value.call.side_effect = messaging.MessageDeliveryFailure
             self.assertRaises(exception.SuperpositionUnavailable, self.api.list, self.context,
                               HOST)
 
-    def test_another_error_of_the_other_side(self) -> None:
+    def test_other_remote_error_is_raised(self) -> None:
         with mock.patch.object(self.api, '_client') as client:
             client.prepare.return_value.call.side_effect = messaging.RemoteError('Unforeseen')
             self.assertRaises(messaging.RemoteError, self.api.list, self.context, HOST)
 
     @ddt.data('UnsupportedVersion', 'NoSuchMethod')
-    def test_foreign_as_a_broker_tells_it(self, kind: str) -> None:
+    def test_remote_error_of_a_missing_extension_is_invalid(self, kind: str) -> None:
         with mock.patch.object(self.api, '_client') as client:
             client.prepare.return_value.call.side_effect = messaging.RemoteError(kind)
             self.assertRaises(exception.SuperpositionInvalid, self.api.list, self.context, HOST)
 
-    def test_foreign(self) -> None:
+    def test_back_end_without_the_extension_is_invalid(self) -> None:
         self.make_service('node2@lvm')
         self.serve('node2@lvm', Foreign())
         error = self.assertRaises(exception.SuperpositionInvalid, self.api.get, self.context,
@@ -248,17 +250,17 @@ class UnansweredTest(RpcTestCase):
 class ServiceTest(RpcTestCase):
 
     @ddt.data('node9@rbd', 'node', 'rbd', f'{HOST}2x')
-    def test_none(self, host: str) -> None:
+    def test_unknown_back_end_is_unavailable(self, host: str) -> None:
         self.assertRaises(exception.SuperpositionUnavailable, self.api.list, self.context, host)
 
-    def test_down(self) -> None:
+    def test_service_that_is_down_is_unavailable(self) -> None:
         self.make_service('node3@rbd',
                           updated_at=timeutils.utcnow() - datetime.timedelta(hours=1))
         error = self.assertRaises(exception.SuperpositionUnavailable, self.api.list,
                                   self.context, 'node3@rbd#pool')
         self.assertIn('node3@rbd is down', error.msg)
 
-    def test_cluster(self) -> None:
+    def test_cluster_answers_while_one_service_is_down(self) -> None:
         back = mock.Mock(**{'list.return_value': []})
         self.serve('cluster@rbd', endpoint.Endpoint(lambda: back))
         for number, age in enumerate((0, 1)):
@@ -267,6 +269,6 @@ class ServiceTest(RpcTestCase):
                 updated_at=timeutils.utcnow() - datetime.timedelta(hours=age))
         self.assertEqual([], self.api.list(self.context, 'cluster@rbd#pool'))
 
-    def test_backend(self) -> None:
+    def test_back_end_of_a_volume_has_no_pool(self) -> None:
         self.assertEqual(HOST, rpcapi.backend(self.volume(1, f'{HOST}#pool')))
         self.assertEqual(HOST, rpcapi.backend(self.volume(1, HOST)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tunables: the defaults are valid, and what makes no sense is refused by name."""
+"""Tunables: the defaults are valid, and invalid values are refused by name."""
 
 import ddt
 import testtools
@@ -11,7 +11,7 @@ from specreds_cinder.superposition import settings
 @ddt.ddt
 class SettingsTest(testtools.TestCase):
 
-    def test_defaults(self) -> None:
+    def test_defaults_are_valid(self) -> None:
         tunables = settings.Settings()
         # The design's goal: a volume of 100 GiB is swept within a second.
         self.assertGreaterEqual(tunables.watch_objects_per_s, 25_600)
@@ -22,10 +22,10 @@ class SettingsTest(testtools.TestCase):
     @ddt.data(('workers', 0), ('watch_objects_per_s', 0), ('watch_objects_per_s', -1),
               ('fence_expiry_s', 0), ('merge_bytes_per_s', -1), ('merge_stall_s', 0))
     @ddt.unpack
-    def test_refused(self, name: str, value: int) -> None:
+    def test_invalid_value_is_refused_by_name(self, name: str, value: int) -> None:
         error = self.assertRaises(errors.InvalidInput, settings.Settings, **{name: value})
         self.assertIn(name, str(error))
 
-    def test_no_limit(self) -> None:
+    def test_rate_0_and_no_eviction_are_valid(self) -> None:
         self.assertEqual(0, settings.Settings(merge_bytes_per_s=0).merge_bytes_per_s)
         self.assertFalse(settings.Settings(evict_backup=False).evict_backup)

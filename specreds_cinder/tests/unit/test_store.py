@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the store makes of RADOS' answers; how it fares on a real cluster is tested elsewhere."""
+"""The store and the answers of RADOS; functional tests run it on a real cluster."""
 
 from collections.abc import Iterator
 import contextlib
@@ -24,7 +24,7 @@ _CLAIM = 'specreds.claim.1a'
 
 
 class Ioctx(fakes.Ioctx):
-    """Answers write operations as told, and keeps the names of the objects they were for."""
+    """Answers write operations as a test chooses, and keeps the names of their objects."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -33,19 +33,19 @@ class Ioctx(fakes.Ioctx):
         self.omap: dict[str, bytes] = {}
 
     def operate_write_op(self, _op: object, oid: str) -> None:
-        """Do it."""
+        """Note a write operation, and raise the chosen error."""
         self.operated.append(oid)
         if self.error is not None:
             raise self.error
 
     def operate_read_op(self, _op: object, _oid: str) -> None:
-        """Read."""
+        """Raise an error if there is no index."""
         if not self.omap:
             raise rados.ObjectNotFound('no index')
 
     def get_omap_vals(self, _op: object, after: str, _prefix: str,
                       count: int) -> tuple[Iterator[tuple[str, bytes]], int]:
-        """Give a page of entries in order."""
+        """Return a page of entries in order."""
         keys = sorted(key for key in self.omap if key > after)[:count]
         return iter([(key, self.omap[key]) for key in keys]), 0
 
@@ -84,28 +84,28 @@ class StoreTest(testtools.TestCase):
         self.addCleanup(patched.stop)
         WriteOp.steps = []
 
-    def test_index_before_record(self) -> None:
+    def test_create_writes_the_index_before_the_record(self) -> None:
         made = self.store.create(self.record)
         self.assertEqual(['specreds.index', self.oid], self.io.operated)
         self.assertEqual([('new', rados.LIBRADOS_CREATE_EXCLUSIVE),
                           ('write_full', self.record.dump())], WriteOp.steps)
         self.assertEqual(7, made.version)
 
-    def test_record_before_index(self) -> None:
+    def test_delete_removes_the_record_before_the_index(self) -> None:
         self.store.delete(self.record)
         self.assertEqual([self.oid, 'specreds.index'], self.io.operated)
         self.assertEqual([('assert_version', 5), ('remove',)], WriteOp.steps)
 
-    def test_read(self) -> None:
+    def test_read_returns_record_and_version(self) -> None:
         self.io.objects[self.oid] = self.record.dump()
-        found = self.store.read(self.record.id, self.record.home)
-        self.assertEqual((self.record.volumes, 7), (found.volumes, found.version))
+        stored = self.store.read(self.record.id, self.record.home)
+        self.assertEqual((self.record.volumes, 7), (stored.volumes, stored.version))
 
-    def test_read_nothing(self) -> None:
+    def test_read_of_a_missing_record_is_an_error(self) -> None:
         error = self.assertRaises(errors.NotSuperposed, self.store.read, 'x', record.Home('p'))
         self.assertIn('no superposition x in p', str(error))
 
-    def test_swap_states_what_was_read(self) -> None:
+    def test_swap_asserts_the_version_that_was_read(self) -> None:
         new = self.record.moved(states.COLLAPSING)
         swapped = self.store.swap(self.record, new)
         self.assertEqual([('assert_version', 5), ('write_full', new.dump())], WriteOp.steps)
@@ -125,7 +125,7 @@ class StoreTest(testtools.TestCase):
         (rados.OSError('x', errno.ETIMEDOUT), errors.ClusterTimeout),
         (rados.OSError('x', errno.EIO), errors.ClusterError))
     @ddt.unpack
-    def test_swap_fails(self, raised: Exception, expected: type[Exception]) -> None:
+    def test_failed_swap_is_an_error(self, raised: Exception, expected: type[Exception]) -> None:
         self.io.error = raised
         new = self.record.moved(states.ABORTING)
         error = self.assertRaises(errors.SuperError, self.store.swap, self.record, new)
@@ -133,30 +133,30 @@ class StoreTest(testtools.TestCase):
         self.assertIn('could not change' if isinstance(error, errors.ClusterError)
                       else self.record.id, str(error))
 
-    def test_delete_again(self) -> None:
+    def test_delete_of_a_missing_record_removes_the_index(self) -> None:
         self.io.operate_write_op = mock.Mock(  # type: ignore[method-assign]
             side_effect=[rados.ObjectNotFound('x'), None])
         self.store.delete(self.record)
         self.assertEqual('specreds.index', self.io.operate_write_op.call_args.args[1])
 
-    def test_delete_what_was_changed(self) -> None:
+    def test_changed_record_is_not_deleted(self) -> None:
         self.io.error = rados.OSError('x', errno.ERANGE)
         self.assertRaises(errors.RecordChanged, self.store.delete, self.record)
         # It still exists, so it has to stay in the index.
         self.assertEqual([self.oid], self.io.operated)
 
-    def test_index_of_several_pages(self) -> None:
+    def test_index_is_read_in_pages(self) -> None:
         made = time.time() - 60
         self.io.omap = {f'{number:02}': f'volumes/tenant {made:.0f}'.encode()
                         for number in range(10)}
         for size in (3, 5, 10, 11):
             with mock.patch.object(store, '_BATCH', size):
-                found = self.store.index(record.Home('volumes'))
-            self.assertEqual(sorted(self.io.omap), list(found))
-            self.assertEqual(record.Home('volumes', 'tenant'), found['00'].home)
-            self.assertGreater(found['00'].age_s, 59)
+                index = self.store.index(record.Home('volumes'))
+            self.assertEqual(sorted(self.io.omap), list(index))
+            self.assertEqual(record.Home('volumes', 'tenant'), index['00'].home)
+            self.assertGreater(index['00'].age_s, 59)
 
-    def test_no_index(self) -> None:
+    def test_missing_index_is_empty(self) -> None:
         self.assertEqual({}, self.store.index(record.Home('volumes')))
 
     def claimed_by(self, superposition: str) -> None:
@@ -172,28 +172,28 @@ class StoreTest(testtools.TestCase):
         self.assertEqual(('new', rados.LIBRADOS_CREATE_EXCLUSIVE), WriteOp.steps[0])
         self.assertEqual([_CLAIM], self.io.operated)
 
-    def test_claim_again(self) -> None:
+    def test_claim_of_the_owner_is_repeatable(self) -> None:
         self.claimed_by('mine')
         self.claim()
         # Nothing but the one exclusive attempt was made.
         self.assertEqual([_CLAIM], self.io.operated)
 
-    def test_claimed_by_another(self) -> None:
+    def test_claim_of_another_superposition_is_refused(self) -> None:
         self.claimed_by('other')
         error = self.assertRaises(errors.AlreadySuperposed, self.claim)
         self.assertEqual(('volumes/vol-1', 'other'), (error.volume, error.superposition))
 
-    def test_claim_that_was_just_released(self) -> None:
+    def test_claim_released_meanwhile_is_refused(self) -> None:
         self.io.error = rados.ObjectExists('x')
         self.assertIn('just ending', str(self.assertRaises(errors.AlreadySuperposed, self.claim)))
 
-    def test_claimed(self) -> None:
+    def test_claim_is_read(self) -> None:
         self.assertIsNone(self.store.claimed(record.Home('volumes'), '1a'))
         self.claimed_by('other')
         self.assertEqual(store.Claim('other', record.Home('volumes', 'tenant'), 7),
                          self.store.claimed(record.Home('volumes'), '1a'))
 
-    def test_release_only_what_is_held(self) -> None:
+    def test_only_the_owner_releases_a_claim(self) -> None:
         self.claimed_by('other')
         self.io.error = None
         self.store.release(fakes.volume(), 'mine')

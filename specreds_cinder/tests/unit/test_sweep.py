@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sweep calls dirty whatever may have been written after the cut, and nothing else."""
+"""The sweep finds every write after the cut, and calls nothing else dirty."""
 
 import dataclasses
 import struct
@@ -44,11 +44,11 @@ class SweepTestCase(testtools.TestCase):
         self.volume = fakes.volume(map_digest=_DIGEST)
         self.record = fakes.superposition(volumes=(self.volume,))
         self.pools: list[dict[int, ceph.Pool]] = [{fakes.POOL_ID: fakes.pool()}]
-        found = self.volume
+        image = self.volume
         self.facts: volume.Facts | errors.VolumeGone = volume.Facts(
-            ref=found.ref, image_id=found.image_id, pool_id=found.pool_id,
-            data_pool_id=found.data_pool_id, data_prefix=found.data_prefix, size=found.size,
-            object_size=found.object_size, features=found.features, clients=frozenset(),
+            ref=image.ref, image_id=image.image_id, pool_id=image.pool_id,
+            data_pool_id=image.data_pool_id, data_prefix=image.data_prefix, size=image.size,
+            object_size=image.object_size, features=image.features, clients=frozenset(),
             owners=frozenset(), invalid_map=False, mirrored=False, encrypted=False)
         patched = mock.patch.object(volume, 'inspect', self.inspect)
         patched.start()
@@ -60,7 +60,7 @@ class SweepTestCase(testtools.TestCase):
         return self.facts
 
     def change(self, **changes: Any) -> None:
-        """Have the image look different now."""
+        """Change facts of the image."""
         assert isinstance(self.facts, volume.Facts)
         self.facts = dataclasses.replace(self.facts, **changes)
 
@@ -82,18 +82,18 @@ class SweepTestCase(testtools.TestCase):
 class SweeperTest(SweepTestCase):
 
     @ddt.data({}, {'thorough': True}, {'pace': 1e6})
-    def test_clean(self, options: dict[str, Any]) -> None:
+    def test_volume_as_old_as_the_cut_is_clean(self, options: dict[str, Any]) -> None:
         report = self.sweep(**options)
         self.assertEqual((False, None, _OBJECTS), (report.dirty, report.first, report.swept))
         self.assertLessEqual({_data(number) for number in range(_OBJECTS)},
                              set(self.aio.statted))
 
     @ddt.data(0, 7, 15)
-    def test_one_object_written(self, number: int) -> None:
+    def test_object_written_after_the_cut_is_dirty(self, number: int) -> None:
         self.aio.versions[_data(number)] = 101
         self.assert_dirty(f'{_data(number).decode()} of volumes/vol-1 was written')
 
-    def test_each_object_against_its_own_group(self) -> None:
+    def test_object_is_compared_with_its_own_group(self) -> None:
         groups = placement_groups.stable_mod(
             placement_groups.hashes([_data(number) for number in range(_OBJECTS)]), 8).tolist()
         versions = tuple(10 * group for group in range(8))
@@ -105,12 +105,12 @@ class SweeperTest(SweepTestCase):
         self.aio.versions[_data(3)] += 1
         self.assert_dirty(_data(3).decode())
 
-    def test_object_gone_but_in_the_map(self) -> None:
+    def test_missing_object_that_is_in_the_map_is_clean(self) -> None:
         # A pending one may be there or not; had it been discarded, the map would tell.
         del self.aio.versions[_data(3)]
         self.assertFalse(self.sweep().dirty)
 
-    def test_stops_at_the_first_dirty_one_unless_thorough(self) -> None:
+    def test_sweep_stops_at_the_first_dirty_batch_unless_thorough(self) -> None:
         self.aio.versions[_data(0)] = 101
         with mock.patch.object(sweep, '_BATCH', 4):
             self.assertEqual(4, self.sweep().swept)
@@ -123,30 +123,30 @@ class SweeperTest(SweepTestCase):
     @ddt.data(({'size': 1}, 'resized'), ({'features': 1}, 'other features'),
               ({'invalid_map': True}, 'invalid'), ({'image_id': '2b'}, 'replaced'))
     @ddt.unpack
-    def test_other_image(self, changes: dict[str, Any], words: str) -> None:
+    def test_changed_image_is_dirty(self, changes: dict[str, Any], words: str) -> None:
         self.change(**changes)
         self.assert_dirty(words)
 
-    def test_image_gone(self) -> None:
+    def test_missing_image_is_dirty(self) -> None:
         self.facts = errors.VolumeGone('gone')
         self.assert_dirty('image volumes/vol-1 is gone')
 
-    def test_map_gone(self) -> None:
+    def test_missing_map_is_dirty(self) -> None:
         self.io.objects.clear()
         self.assert_dirty('rbd_object_map.1a is gone')
 
-    def test_map_written_with_other_contents(self) -> None:
+    def test_changed_map_is_dirty(self) -> None:
         # The last object was created after the cut and is not there any more.
         self.io.objects[_MAP.decode()] = _STORED[:-1] + b'\x54'
         self.aio.versions[_MAP] = 101
         self.assert_dirty('objects were created or discarded')
 
-    def test_map_only_touched(self) -> None:
+    def test_map_touched_by_another_client_is_clean(self) -> None:
         self.aio.versions[_MAP] = 101
         self.change(owners=frozenset({'192.0.2.9:0/99'}))
         self.assertFalse(self.sweep().dirty)
 
-    def test_map_touched_by_the_primary(self) -> None:
+    def test_map_touched_by_the_primary_is_dirty_unless_fenced(self) -> None:
         self.aio.versions[_MAP] = 101
         self.change(owners=self.record.clients)
         report = self.sweep()
@@ -155,24 +155,24 @@ class SweeperTest(SweepTestCase):
         # Behind the fence the contents alone decide.
         self.assertFalse(self.sweep(thorough=True).dirty)
 
-    def test_map_that_was_changing_at_the_cut(self) -> None:
+    def test_map_without_a_digest_is_compared_by_version(self) -> None:
         self.record = fakes.superposition(volumes=(fakes.volume(map_digest=''),))
         self.assertFalse(self.sweep().dirty)
         self.aio.versions[_MAP] = 101
         self.assert_dirty('objects were created or discarded')
 
     @ddt.data({'merges': 'other'}, {'pg_num': 7})
-    def test_groups_merged(self, changes: dict[str, Any]) -> None:
+    def test_merged_groups_are_dirty(self, changes: dict[str, Any]) -> None:
         self.pools = [{fakes.POOL_ID: fakes.pool(**changes)}]
         self.assert_dirty('volumes were merged')
 
-    def test_groups_split(self) -> None:
+    def test_split_groups_are_swept(self) -> None:
         self.pools = [{fakes.POOL_ID: fakes.pool(pg_num=16)}]
         self.assertFalse(self.sweep(thorough=True).dirty)
         self.assertLessEqual(set(placement_groups.markers(16, '', cut.MARKER)),
                              set(self.aio.statted))
 
-    def test_groups_merged_during_the_sweep(self) -> None:
+    def test_groups_merged_during_the_sweep_are_dirty(self) -> None:
         with mock.patch.object(self.aio, 'stat_versions', self.merge):
             self.assertTrue(self.sweep().dirty)
 
@@ -180,7 +180,7 @@ class SweeperTest(SweepTestCase):
         self.pools[0][fakes.POOL_ID] = fakes.pool(merges='other')
         return [100] * len(names)
 
-    def test_error_is_no_answer(self) -> None:
+    def test_error_of_the_sweep_is_raised(self) -> None:
         with mock.patch.object(self.aio, 'stat_versions', side_effect=errors.ClusterTimeout):
             self.assertRaises(errors.ClusterTimeout, self.sweep)
 
@@ -190,25 +190,25 @@ class WatchTest(SweepTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.reports: list[sweep.SweepReport] = []
-        self.told = threading.Event()
+        self.reported = threading.Event()
 
-    def tell(self, report: sweep.SweepReport) -> None:
+    def report(self, report: sweep.SweepReport) -> None:
         self.reports.append(report)
-        self.told.set()
+        self.reported.set()
 
     def watch(self, pace: float = 1e6) -> sweep.Watch:
-        return sweep.Watch(self.cluster, self.record, self.tell, pace=pace)
+        return sweep.Watch(self.cluster, self.record, self.report, pace=pace)
 
-    def test_dirty_is_told_once(self) -> None:
+    def test_dirty_volume_is_reported_once(self) -> None:
         self.aio.versions[_data(5)] = 101
         with self.watch() as watch:
-            self.assertTrue(self.told.wait(_TIMEOUT))
+            self.assertTrue(self.reported.wait(_TIMEOUT))
             watch._thread.join(_TIMEOUT)
             self.assertFalse(watch._thread.is_alive())
         self.assertEqual(1, len(self.reports))
         self.assertIn(_data(5).decode(), self.reports[0].first or '')
 
-    def test_clean_goes_on_until_dirty(self) -> None:
+    def test_clean_volume_is_swept_again_until_dirty(self) -> None:
         again = threading.Event()
         stat = self.aio.stat_versions
 
@@ -222,9 +222,9 @@ class WatchTest(SweepTestCase):
             self.assertTrue(again.wait(_TIMEOUT))
             self.assertEqual([], self.reports)
             self.aio.versions[_data(0)] = 101
-            self.assertTrue(self.told.wait(_TIMEOUT))
+            self.assertTrue(self.reported.wait(_TIMEOUT))
 
-    def test_an_error_proves_nothing(self) -> None:
+    def test_sweep_is_repeated_after_an_error(self) -> None:
         failed = errors.ClusterTimeout('late')
         stat = self.aio.stat_versions
         seen = []
@@ -238,20 +238,20 @@ class WatchTest(SweepTestCase):
 
         watch = self.watch()
         with mock.patch.object(self.aio, 'stat_versions', fail_once), watch:
-            self.assertTrue(self.told.wait(_TIMEOUT))
+            self.assertTrue(self.reported.wait(_TIMEOUT))
         self.assertEqual([None, failed], seen[:2])
         self.assertIsNone(watch.error)
 
-    def test_leaving_ends_a_slow_pass(self) -> None:
+    def test_closing_the_watch_ends_a_slow_sweep(self) -> None:
         begun = threading.Event()
         stat = self.aio.stat_versions
 
-        def tell(names: list[bytes], depth: int) -> list[int]:
+        def stat_begun(names: list[bytes], depth: int) -> list[int]:
             begun.set()
             return stat(names, depth)
 
         # One object in a thousand seconds.
-        with mock.patch.object(self.aio, 'stat_versions', tell), self.watch(0.001) as watch:
+        with mock.patch.object(self.aio, 'stat_versions', stat_begun), self.watch(0.001) as watch:
             self.assertTrue(begun.wait(_TIMEOUT))
         self.assertFalse(watch._thread.is_alive())
         self.assertEqual((0, []), (watch.passes, self.reports))

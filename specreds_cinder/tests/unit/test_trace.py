@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events: told before and after, to whoever listens, in the thread that makes the change."""
+"""Events before and after a change reach observers in the thread of the change."""
 
 import threading
 
@@ -18,7 +18,7 @@ class TraceTest(testtools.TestCase):
         with trace.change('fails', 'object'):
             raise RuntimeError
 
-    def test_before_and_after(self) -> None:
+    def test_events_come_before_and_after_a_change(self) -> None:
         with trace.observe(self.events.append):
             with trace.change('record.create', 'object'):
                 self.assertEqual(1, len(self.events))
@@ -34,12 +34,12 @@ class TraceTest(testtools.TestCase):
         times = [event.at for event in self.events]
         self.assertEqual(sorted(times), times)
 
-    def test_no_after_where_it_failed(self) -> None:
+    def test_failed_change_has_no_event_after_it(self) -> None:
         with trace.observe(self.events.append):
             self.assertRaises(RuntimeError, self.fail_inside)
         self.assertEqual(['before'], [event.phase for event in self.events])
 
-    def test_an_observer_can_stop_the_change(self) -> None:
+    def test_observer_can_prevent_the_change(self) -> None:
         def refuse(_event: trace.Event) -> None:
             raise RuntimeError
         done = []
@@ -53,7 +53,7 @@ class TraceTest(testtools.TestCase):
         work()
         self.assertEqual([1], done)
 
-    def test_in_the_thread_of_the_change(self) -> None:
+    def test_observer_runs_in_the_thread_of_the_change(self) -> None:
         threads = []
         with trace.observe(lambda _event: threads.append(threading.current_thread())), \
                 trace.change('x', 'y'):

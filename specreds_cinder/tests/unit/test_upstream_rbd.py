@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cinder's own tests of its RBD driver, with ours in its place and nothing superposed."""
+"""Cinder's own tests of its RBD driver, on this project's driver with nothing superposed."""
 
 from collections.abc import Mapping
 import inspect
@@ -17,7 +17,7 @@ from specreds_cinder import exception
 
 
 class _Nothing(int):
-    """Zero, also for the sentinels from which the tests have it subtracted."""
+    """Zero, also where a test subtracts it from a sentinel."""
 
     def __floordiv__(self, _other: Any) -> '_Nothing':
         return self
@@ -28,14 +28,14 @@ class _Nothing(int):
 
 def _answer(_ctxt: Any, method: str, **_arguments: Any) -> Any:
     if method == 'monitors':
-        # So that it is found out Cinder's way.
+        # The driver then queries the monitors as Cinder does.
         raise exception.SuperpositionUnavailable('no answer')
     return {'ping': None, 'find': None, 'image_id': None, 'list': [],
             'provisioned': _Nothing()}[method]
 
 
 class _NothingSuperposed:
-    """Replaces the worker by one that knows of no superposition."""
+    """Replaces the worker by one without superpositions."""
 
     def setUp(self: Any) -> None:
         patch = mock.patch.object(driver.SuperRBDDriver, 'worker', mock.Mock(call=_answer))
@@ -48,7 +48,7 @@ class RBDTestCase(_NothingSuperposed, test_rbd.RBDTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        # Cinder's class itself stays: what the tests patch in it counts for ours, too.
+        # Cinder's class itself stays: its tests patch methods that are inherited.
         self.driver = driver.SuperRBDDriver(execute=mock.Mock(return_value=('', '')),
                                             configuration=self.cfg)
         self.driver.set_initialized()
@@ -63,7 +63,7 @@ class RBDTestCase(_NothingSuperposed, test_rbd.RBDTestCase):
 
     def assertDictEqual(self, expected: Mapping[str, Any], actual: Mapping[str, Any],
                         *message: Any) -> None:
-        """Compare, but for the one thing that our driver adds to a back end's statistics."""
+        """Compare without the one field that the driver adds to a back end's statistics."""
         if 'storage_protocol' in actual:
             self.assertIs(True, actual['superposition'])
             actual = {name: value for name, value in actual.items() if name != 'superposition'}
@@ -80,17 +80,17 @@ class ManagedRBDTestCase(_NothingSuperposed, test_rbd.ManagedRBDTestCase):
 
 
 class ComplianceTest(testtools.TestCase):
-    """What Cinder demands of a driver."""
+    """Cinder's requirements of a driver."""
 
-    def test_registered(self) -> None:
+    def test_driver_is_registered(self) -> None:
         self.assertIn(driver.SuperRBDDriver,
                       {found.cls for found in util.get_volume_drivers()})
 
-    def test_core(self) -> None:
-        # All that Cinder's own test of compliance looks at.
+    def test_driver_is_a_volume_driver(self) -> None:
+        # Cinder's own test of compliance checks this alone.
         self.assertTrue(issubclass(driver.SuperRBDDriver, volume_driver.VolumeDriverCore))
 
-    def test_signatures(self) -> None:
+    def test_overridden_methods_keep_their_signatures(self) -> None:
         ours, theirs = driver.SuperRBDDriver, test_rbd.driver.RBDDriver
         overridden = [name for name, found in vars(ours).items()
                       if inspect.isfunction(found) and hasattr(theirs, name)
@@ -106,7 +106,7 @@ class ComplianceTest(testtools.TestCase):
 
 class CountTest(testtools.TestCase):
 
-    def test_none_is_dropped(self) -> None:
+    def test_all_tests_of_cinder_run(self) -> None:
         names = unittest.TestLoader().getTestCaseNames
         theirs = {name: names(case) for name, case in inspect.getmembers(test_rbd, inspect.isclass)
                   if issubclass(case, unittest.TestCase) and case.__module__ == test_rbd.__name__}

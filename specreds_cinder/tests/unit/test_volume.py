@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which images can be superposed, told from facts that no single machine can bring about."""
+"""Images that can be superposed, by facts that cannot be produced on a single machine."""
 
 import dataclasses
 from typing import Any
@@ -26,10 +26,10 @@ GOOD = volumes.Facts(
 class ReasonsTest(testtools.TestCase):
 
     def reasons(self, **changes: Any) -> list[str]:
-        """Say why an image that is like a good one except for this is refused."""
+        """Return the reasons against a suitable image with some facts changed."""
         return dataclasses.replace(GOOD, **changes).reasons(POOLS)
 
-    def test_good(self) -> None:
+    def test_suitable_image_has_no_reasons(self) -> None:
         self.assertEqual([], self.reasons())
 
     @ddt.data(
@@ -42,7 +42,7 @@ class ReasonsTest(testtools.TestCase):
         ({'10.0.0.1:0/1', '[fd00::1]:0/1'}, False),
     )
     @ddt.unpack
-    def test_clients_of_one_host(self, clients: set[str], good: bool) -> None:
+    def test_clients_must_be_of_one_host(self, clients: set[str], good: bool) -> None:
         reasons = self.reasons(clients=frozenset(clients))
         if good:
             self.assertEqual([], reasons)
@@ -65,16 +65,16 @@ class ReasonsTest(testtools.TestCase):
         ({'data_pool_id': 3}, 'pool-3'),
     )
     @ddt.unpack
-    def test_refused(self, changes: dict[str, Any], word: str) -> None:
+    def test_unsuitable_image_has_a_reason(self, changes: dict[str, Any], word: str) -> None:
         reasons = self.reasons(**changes)
         self.assertEqual(1, len(reasons))
         self.assertIn(word, reasons[0])
 
-    def test_no_map_cannot_be_invalid(self) -> None:
+    def test_missing_map_is_not_called_invalid(self) -> None:
         reasons = self.reasons(features=rbd.RBD_FEATURE_EXCLUSIVE_LOCK, invalid_map=True)
         self.assertEqual(1, len(reasons))
 
-    def test_features_that_do_not_matter(self) -> None:
+    def test_other_features_are_allowed(self) -> None:
         for feature in (rbd.RBD_FEATURE_LAYERING, rbd.RBD_FEATURE_STRIPINGV2,
                         rbd.RBD_FEATURE_FAST_DIFF, rbd.RBD_FEATURE_DEEP_FLATTEN,
                         rbd.RBD_FEATURE_DATA_POOL):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a volume service makes of superpositions on one back end, and how it looks after them."""
+"""Superpositions on one back end, as a volume service creates, decides and looks after them."""
 
 import threading
 import time
@@ -57,7 +57,7 @@ class ServiceTestCase(testtools.TestCase):
 @ddt.ddt
 class CreateTest(ServiceTestCase):
 
-    def test_view(self) -> None:
+    def test_create_returns_the_view_and_notes_the_volume(self) -> None:
         view = self.create()
         self.assertEqual(
             {'id': 's1', 'state': 'superposed', 'outcome': None, 'reason': 'why',
@@ -70,15 +70,15 @@ class CreateTest(ServiceTestCase):
         self.assertEqual({'vol-1': 's1'}, self.back.notes)
         self.assertFalse(self.worker.records['s1']['joint'])
 
-    def test_notifications(self) -> None:
+    def test_create_emits_start_and_end(self) -> None:
         self.create()
         self.assertEqual(['create.start', 'create.end'], self.back.events())
-        (_, started, _), (_, ended, more) = self.back.told
+        (_, started, _), (_, ended, more) = self.back.emitted
         self.assertEqual([{'id': 'vol-1'}], started['volumes'])
         self.assertEqual('superposed', ended['state'])
         self.assertEqual({'storage', 'total'}, set(more['durations']))
 
-    def test_the_note_comes_first_and_under_the_lock(self) -> None:
+    def test_note_is_written_first_and_under_the_lock(self) -> None:
         def look() -> None:
             self.assertEqual({'vol-1': 's1'}, self.back.notes)
             self.assertEqual({'vol-1'}, self.back.locked)
@@ -87,10 +87,10 @@ class CreateTest(ServiceTestCase):
         self.assertEqual(set(), self.back.locked)
         self.assertIn('super', self.worker.methods())
 
-    def test_too_late(self) -> None:
+    def test_expired_request_changes_nothing(self) -> None:
         self.assertRaises(exception.SuperpositionUnavailable, self.create,
                           expires_at=time.time() - 1)
-        self.assertEqual([], self.worker.asked)
+        self.assertEqual([], self.worker.calls)
         self.assertEqual({}, self.back.notes)
 
     @ddt.data(
@@ -100,15 +100,15 @@ class CreateTest(ServiceTestCase):
         ({'encryption_key_id': 'key'}, exception.VolumesNotEligible, 'encrypted'),
     )
     @ddt.unpack
-    def test_refused_by_cinder(self, changes: dict[str, Any], kind: type[Exception],
-                               why: str) -> None:
+    def test_volume_that_is_not_eligible_is_refused(self, changes: dict[str, Any],
+                                                    kind: type[Exception], why: str) -> None:
         error = self.assertRaises(kind, self.create, self.back.add_volume(HOST, **changes))
         self.assertIn(why, str(error))
         self.assertNotIn('super', self.worker.methods())
         self.assertEqual({}, self.back.notes)
         self.assertEqual(['create.start', 'create.error'], self.back.events())
 
-    def test_status_counts_as_it_is_under_the_lock(self) -> None:
+    def test_status_is_read_under_the_lock(self) -> None:
         wanted = self.back.add_volume(HOST)
         read = eligibility.volumes
 
@@ -119,30 +119,30 @@ class CreateTest(ServiceTestCase):
         self.useFixture(fixtures.MockPatchObject(eligibility, 'volumes', look))
         self.assertRaises(exception.SuperpositionConflict, self.create, wanted)
 
-    def test_something_is_under_way(self) -> None:
+    def test_unfinished_operation_is_a_conflict(self) -> None:
         self.back.under_way.append('snapshot 7 is creating')
         error = self.assertRaises(exception.SuperpositionConflict, self.create)
         self.assertIn('snapshot 7 is creating', error.msg)
 
-    def test_superposed_already(self) -> None:
+    def test_superposed_volume_is_refused(self) -> None:
         wanted = self.back.add_volume(HOST)
         self.back.notes['vol-1'] = 's0'
         error = self.assertRaises(exception.VolumeSuperposed, self.create, wanted)
         self.assertIn('s0', str(error))
         self.assertEqual({'vol-1': 's0'}, self.back.notes)
 
-    def test_refused_by_the_storage(self) -> None:
+    def test_refusal_of_the_storage_removes_the_note(self) -> None:
         self.worker.fail['super'] = exception.VolumesNotEligible('no', reasons=('no map',))
         self.assertRaises(exception.VolumesNotEligible, self.create)
         self.assertEqual({}, self.back.notes)
-        self.assertEqual('no', self.back.told[-1][2]['error'])
+        self.assertEqual('no', self.back.emitted[-1][2]['error'])
 
-    def test_it_may_have_come_to_be(self) -> None:
+    def test_note_stays_while_the_outcome_is_unknown(self) -> None:
         self.worker.fail['super'] = exception.SuperpositionUnavailable('no answer')
         self.worker.fail['drop'] = exception.SuperpositionUnavailable('no answer')
         error = self.assertRaises(exception.SuperpositionUnavailable, self.create)
         self.assertEqual('no answer', error.msg)
-        # The note stays until it is known that there is nothing in Ceph.
+        # The note stays until Ceph confirms that there is no record.
         self.assertEqual({'vol-1': 's1'}, self.back.notes)
         self.service.look_after()
         self.assertEqual({}, self.back.notes)
@@ -154,57 +154,57 @@ class DecideTest(ServiceTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.create()
-        self.back.told.clear()
+        self.back.emitted.clear()
 
     @ddt.data(True, False)
-    def test_promoted(self, durable: bool) -> None:
+    def test_collapse_promotes(self, durable: bool) -> None:
         report = self.service.collapse(self.context, 's1', durable)
         self.assertEqual(('promoted', 3.0), (report['outcome'], report['durations']['total']))
         self.assertEqual({'sweep1', 'durable', 'fence', 'window', 'sweep2', 'commit', 'total'},
                          set(report['durations']))
         self.assertEqual({'superposition': 's1', 'durable': durable},
-                         dict(self.worker.asked)['collapse'])
-        # What was promoted has overlays for as long as it is not merged.
+                         dict(self.worker.calls)['collapse'])
+        # A promoted volume keeps its overlay until it is merged.
         self.assertEqual({'vol-1': 's1'}, self.back.notes)
         self.assertEqual(['collapse.start', 'collapse.end'], self.back.events())
-        _, view, more = self.back.told[-1]
+        _, view, more = self.back.emitted[-1]
         self.assertEqual(('promoted', 'promote'), (view['outcome'], more['decision']))
 
     @ddt.data('dirty', 'late-dirty')
-    def test_not_promoted(self, outcome: str) -> None:
+    def test_dirty_collapse_removes_the_note(self, outcome: str) -> None:
         self.worker.outcome = outcome
         self.assertEqual(outcome, self.service.collapse(self.context, 's1', False)['outcome'])
         self.assertEqual({}, self.back.notes)
 
-    def test_refused(self) -> None:
+    def test_refused_collapse_changes_nothing(self) -> None:
         self.worker.fail['collapse'] = exception.SuperpositionConflict('an overlay is open')
         self.assertRaises(exception.SuperpositionConflict, self.service.collapse, self.context,
                           's1', False)
         self.assertEqual({'vol-1': 's1'}, self.back.notes)
         self.assertEqual(['collapse.start', 'collapse.error'], self.back.events())
 
-    def test_abort(self) -> None:
+    def test_abort_removes_record_and_note(self) -> None:
         self.service.abort(self.context, 's1')
         self.assertEqual(({}, {}), (self.worker.records, self.back.notes))
         self.assertEqual(['collapse.start', 'collapse.end'], self.back.events())
-        self.assertEqual(('aborted', 'abort'), (self.back.told[-1][1]['outcome'],
-                                                self.back.told[-1][2]['decision']))
+        self.assertEqual(('aborted', 'abort'), (self.back.emitted[-1][1]['outcome'],
+                                                self.back.emitted[-1][2]['decision']))
 
     @ddt.data('promoted', 'merging', 'merged')
-    def test_abort_of_what_is_decided(self, state: str) -> None:
+    def test_abort_after_promotion_is_a_conflict(self, state: str) -> None:
         self.worker.records['s1']['state'] = state
         error = self.assertRaises(exception.SuperpositionConflict, self.service.abort,
                                   self.context, 's1')
         self.assertEqual(state, error.state)
-        self.assertEqual([], self.back.told)
+        self.assertEqual([], self.back.emitted)
         self.assertIn('s1', self.worker.records)
 
     @ddt.data('abort', 'get')
-    def test_none(self, method: str) -> None:
+    def test_unknown_superposition_is_not_found(self, method: str) -> None:
         self.assertRaises(exception.SuperpositionNotFound, getattr(self.service, method),
                           self.context, 's2')
 
-    def test_check(self) -> None:
+    def test_check_returns_the_sweep(self) -> None:
         self.worker.swept = backends.DIRTY
         self.assertEqual({'dirty': True, 'first': 'object 7', 'objects': 3, 'seconds': 0.25},
                          self.service.check(self.context, 's1'))
@@ -213,22 +213,22 @@ class DecideTest(ServiceTestCase):
 @ddt.ddt
 class ReadTest(ServiceTestCase):
 
-    def test_list(self) -> None:
+    def test_brief_list_reads_no_details(self) -> None:
         self.create()
-        self.worker.asked.clear()
-        self.assertEqual(['s1'], [one['id'] for one in self.service.list(self.context, True)])
+        self.worker.calls.clear()
+        self.assertEqual(['s1'], [each['id'] for each in self.service.list(self.context, True)])
         self.assertEqual(['list'], self.worker.methods())
         self.service.list(self.context, False)
         self.assertEqual(['list', 'list', 'show'], self.worker.methods())
 
-    def test_what_is_not_cinders(self) -> None:
+    def test_superposition_that_cinder_did_not_create_is_listed(self) -> None:
         self.worker.add('s9', 'superposed', {})
         (view,) = self.service.list(self.context, True)
         self.assertEqual(([HOST], HOST, ['other'], None),
                          (view['members'], view['lead'],
                           [volume['id'] for volume in view['volumes']], view['project_id']))
 
-    def test_eligibility(self) -> None:
+    def test_eligibility_has_reasons(self) -> None:
         for changes in ({}, {'multiattach': True}):
             self.back.add_volume(HOST, **changes)
         good, bad = self.service.eligibility(self.context, ['vol-1', 'vol-2'])
@@ -236,16 +236,17 @@ class ReadTest(ServiceTestCase):
         self.assertEqual(('vol-2', False, 1),
                          (bad['volume_id'], bad['eligible'], len(bad['reasons'])))
 
-    def test_connection(self) -> None:
+    def test_connection_of_each_volume_is_returned(self) -> None:
         self.create()
         self.back.drivers[HOST].child_connection.return_value = {'driver_volume_type': 'x'}
         self.assertEqual([{'volume_id': 'vol-1', 'driver_volume_type': 'x'}],
                          self.service.connection(self.context, 's1', {'host': 'h'}))
-        volume, connector, found = self.back.drivers[HOST].child_connection.call_args.args
-        self.assertEqual(('vol-1', {'host': 'h'}, 's1'), (volume.id, connector, found['id']))
+        volume, connector, superposition = self.back.drivers[HOST].child_connection.call_args.args
+        self.assertEqual(('vol-1', {'host': 'h'}, 's1'),
+                         (volume.id, connector, superposition['id']))
 
     @ddt.data('creating', 'collapsing', 'promoted', 'merging', 'merged', 'aborting')
-    def test_no_connection(self, state: str) -> None:
+    def test_connection_needs_the_state_superposed(self, state: str) -> None:
         self.create()
         self.worker.records['s1']['state'] = state
         error = self.assertRaises(exception.SuperpositionConflict, self.service.connection,
@@ -254,7 +255,7 @@ class ReadTest(ServiceTestCase):
         self.assertIn(state, error.msg)
 
     @ddt.data(True, False)
-    def test_current_connection(self, hand_out: bool) -> None:
+    def test_current_connection_is_the_drivers(self, hand_out: bool) -> None:
         self.back.add_volume(HOST)
         current = self.back.drivers[HOST].current_connection
         current.return_value = {'data': 1}
@@ -270,37 +271,37 @@ class MergeTest(ServiceTestCase):
         super().setUp()
         self.create()
         self.record = self.worker.records['s1']
-        self.back.told.clear()
+        self.back.emitted.clear()
 
     @ddt.data('begin', 'end', 'offline')
-    def test_not_promoted(self, step: str) -> None:
+    def test_merge_before_promotion_is_a_conflict(self, step: str) -> None:
         error = self.assertRaises(exception.SuperpositionConflict, self.service.merge,
                                   self.context, 's1', step)
         self.assertEqual('superposed', error.state)
 
     @ddt.data('begin', 'end')
-    def test_by_a_hypervisor(self, step: str) -> None:
+    def test_step_of_a_live_merge_reaches_the_worker(self, step: str) -> None:
         self.record['state'] = 'promoted'
         self.service.merge(self.context, 's1', step)
         self.assertEqual(f'{step}_merge', self.worker.methods()[-1])
 
-    def test_offline(self) -> None:
+    def test_offline_merge_removes_record_and_note(self) -> None:
         self.record['state'] = 'promoted'
         self.service.merge(self.context, 's1', 'offline')
         self.merged()
         self.assertEqual(({}, {}), (self.worker.records, self.back.notes))
         self.assertEqual(['merge.start', 'merge.end'], self.back.events())
 
-    def test_overlay_in_use_is_nothing_to_tell_of(self) -> None:
+    def test_merge_of_an_open_overlay_is_skipped_silently(self) -> None:
         self.record['state'] = 'promoted'
         self.worker.fail['unused'] = exception.SuperpositionConflict('an overlay is open')
         self.service.merge(self.context, 's1', 'offline')
         self.merged()
         self.assertNotIn('merge', self.worker.methods())
-        self.assertEqual([], self.back.told)
+        self.assertEqual([], self.back.emitted)
         self.assertEqual({'vol-1': 's1'}, self.back.notes)
 
-    def test_failure(self) -> None:
+    def test_failed_merge_can_be_repeated(self) -> None:
         self.record['state'] = 'promoted'
         self.worker.fail['merge'] = exception.SuperpositionUnavailable('qemu-img says no')
         self.service.merge(self.context, 's1', 'offline')
@@ -312,7 +313,7 @@ class MergeTest(ServiceTestCase):
         self.merged()
         self.assertEqual({}, self.back.notes)
 
-    def test_one_at_a_time_for_each(self) -> None:
+    def test_superposition_is_merged_once_at_a_time(self) -> None:
         self.record['state'] = 'promoted'
         go = threading.Event()
         self.addCleanup(go.set)
@@ -323,7 +324,7 @@ class MergeTest(ServiceTestCase):
         self.merged()
         self.assertEqual(1, self.worker.methods().count('merge'))
 
-    def test_not_while_another_service_does(self) -> None:
+    def test_merge_is_skipped_while_another_service_merges(self) -> None:
         self.record['state'] = 'promoted'
         with self.back.locks[f'superposition-merge-{HOST}-s1']:
             self.service.merge(self.context, 's1', 'offline')
@@ -341,7 +342,7 @@ class MergesTest(ServiceTestCase):
         self.useFixture(config_fixture.Config(cfg.CONF)).config(group='specreds', merges=2)
         super().setUp()
 
-    def test_no_more_than_configured(self) -> None:
+    def test_concurrent_merges_are_limited(self) -> None:
         running, most = threading.Semaphore(0), []
         lock, go, at_work = threading.Lock(), threading.Event(), set[int]()
         self.addCleanup(go.set)
@@ -375,24 +376,24 @@ class LookAfterTest(ServiceTestCase):
         super().setUp()
         self.create()
         self.record = self.worker.records['s1']
-        self.worker.asked.clear()
-        self.back.told.clear()
+        self.worker.calls.clear()
+        self.back.emitted.clear()
 
-    def test_superposed(self) -> None:
+    def test_lost_note_is_written_again(self) -> None:
         self.back.notes.clear()
         self.service.look_after()
         self.assertEqual(['list', 'look_after', 'tidy'], self.worker.methods())
-        # A note that was lost is made anew.
+        # The lost note is written again.
         self.assertEqual({'vol-1': 's1'}, self.back.notes)
 
-    def test_not_cinders(self) -> None:
+    def test_superposition_that_cinder_did_not_create_is_left_alone(self) -> None:
         self.worker.records.clear()
         self.worker.add('s9', 'aborting', {}, unchanged_s=1e6)
         self.service.look_after()
         self.assertIn('s9', self.worker.records)
 
     @ddt.data('creating', 'aborting')
-    def test_cut_off(self, state: str) -> None:
+    def test_interrupted_creation_or_abort_is_ended_after_60_s(self, state: str) -> None:
         self.record.update(state=state, unchanged_s=59.0)
         self.service.look_after()
         self.assertIn('s1', self.worker.records)
@@ -401,13 +402,13 @@ class LookAfterTest(ServiceTestCase):
         self.assertEqual(({}, {}), (self.worker.records, self.back.notes))
 
     @ddt.data('creating', 'aborting', 'collapsing')
-    def test_just_begun_by_a_service_that_died(self, state: str) -> None:
+    def test_interrupted_step_is_ended_at_once_after_a_restart(self, state: str) -> None:
         self.record['state'] = state
         self.worker.outcome = 'dirty'
         self.service.look_after(cut_off=True)
         self.assertEqual(({}, {}), (self.worker.records, self.back.notes))
 
-    def test_collapse_that_was_cut_off(self) -> None:
+    def test_interrupted_collapse_is_continued_after_60_s(self) -> None:
         self.record.update(state='collapsing', unchanged_s=59.0)
         self.service.look_after()
         self.assertEqual('collapsing', self.record['state'])
@@ -416,7 +417,7 @@ class LookAfterTest(ServiceTestCase):
         self.assertEqual('promoted', self.record['state'])
         self.assertEqual(['collapse.start', 'collapse.end'], self.back.events())
 
-    def test_promoted(self) -> None:
+    def test_promoted_volume_is_merged_after_the_delay(self) -> None:
         self.conf.config(group='specreds', merge_delay=60)
         self.record.update(state='promoted', unchanged_s=59.0)
         self.service.look_after()
@@ -427,7 +428,7 @@ class LookAfterTest(ServiceTestCase):
         self.merged()
         self.assertEqual(({}, {}), (self.worker.records, self.back.notes))
 
-    def test_one_that_fails_does_not_keep_others_from_being_looked_after(self) -> None:
+    def test_failure_of_one_superposition_leaves_the_others_alone(self) -> None:
         second = self.back.add_volume(HOST)
         self.create(second, superposition_id='s2')
         self.record.update(state='aborting', unchanged_s=1e6)
@@ -440,7 +441,7 @@ class LookAfterTest(ServiceTestCase):
             self.assertEqual({'vol-1': 's1'}, self.back.notes)
 
     @ddt.data('list', 'find', 'tidy')
-    def test_ceph_does_not_answer(self, method: str) -> None:
+    def test_notes_are_kept_while_ceph_does_not_answer(self, method: str) -> None:
         self.back.add_volume(HOST)
         self.back.notes['vol-2'] = 's0'
         self.worker.fail[method] = exception.SuperpositionUnavailable('no answer')
@@ -450,12 +451,12 @@ class LookAfterTest(ServiceTestCase):
         self.service.look_after()
         self.assertEqual({'vol-1': 's1'}, self.back.notes)
 
-    def test_notes_on_what_has_ended(self) -> None:
+    def test_note_on_an_ended_superposition_is_removed(self) -> None:
         del self.worker.records['s1']
         self.service.look_after()
         self.assertEqual({}, self.back.notes)
 
-    def test_it_ends_meanwhile(self) -> None:
+    def test_note_is_removed_when_a_superposition_ends_meanwhile(self) -> None:
         self.worker.fail['look_after'] = exception.SuperpositionNotFound('it has ended')
         self.service.look_after()
         self.assertEqual({}, self.back.notes)
@@ -463,22 +464,22 @@ class LookAfterTest(ServiceTestCase):
 
 class DirtyTest(ServiceTestCase):
 
-    def test_announced(self) -> None:
+    def test_dirty_superposition_is_announced_once(self) -> None:
         self.create()
-        self.back.told.clear()
+        self.back.emitted.clear()
         self.worker.dirty = [None, ('s1', 'object 7 was written'), ('s2', 'it is gone')]
         self.service.announce_dirty()
-        self.assertEqual([], self.back.told)
+        self.assertEqual([], self.back.emitted)
         self.service.announce_dirty()
         self.assertEqual([('superposition.dirty', 's1')],
-                         [(event, view['id']) for event, view, _ in self.back.told])
+                         [(event, view['id']) for event, view, _ in self.back.emitted])
         self.service.announce_dirty()
-        self.assertEqual(1, len(self.back.told))
+        self.assertEqual(1, len(self.back.emitted))
 
-    def test_not_when_it_is_decided_meanwhile(self) -> None:
+    def test_decided_superposition_is_not_announced(self) -> None:
         self.create()
-        self.back.told.clear()
+        self.back.emitted.clear()
         self.worker.records['s1']['state'] = 'promoted'
         self.worker.dirty = [('s1', 'object 7 was written')]
         self.service.announce_dirty()
-        self.assertEqual([], self.back.told)
+        self.assertEqual([], self.back.emitted)
