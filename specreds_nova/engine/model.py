@@ -44,7 +44,7 @@ PRIMARY = 'primary'
 RESTARTED = 'restarted'
 # There was no backup (no capacity, not supported): fenced and evacuated as Nova always did.
 EVACUATED = 'evacuated'
-# An operator ended it.
+# An operator ended it, or users asked for something that it would undo.
 ABORTED = 'aborted'
 FAILED = 'failed'
 

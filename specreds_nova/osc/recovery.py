@@ -22,7 +22,8 @@ class List(base.SpeculativeCommand, command.Lister):
     backup is the server, merging while the backup's data are merged into the volumes, and ended
     with an outcome. "recovered": the backup won. "primary": the server on its own host won,
     nobody noticed. "restarted", "evacuated": the server was fenced and started again, as by an
-    ordinary evacuation. "aborted": an operator ended the recovery. "failed": see its error.
+    ordinary evacuation. "aborted": an operator ended the recovery, or a user stopped, deleted or
+    otherwise changed the server: see its error. "failed": see its error.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

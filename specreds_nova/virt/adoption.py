@@ -15,6 +15,7 @@ from typing import Any
 
 from nova import exception as nova_exception
 from nova import objects
+from nova.compute import instance_actions
 from nova.compute import power_state
 from nova.compute import task_states
 from nova.compute import vm_states
@@ -34,6 +35,8 @@ _REBUILDING = (task_states.REBUILDING, task_states.REBUILD_BLOCK_DEVICE_MAPPING,
                task_states.REBUILD_SPAWNING)
 # Of an evacuation that nobody carries on with.
 _CUT_OFF = ['accepted', 'pre-migrating']
+# Actions of a server that are read to find out who has stopped it.
+_ACTIONS = 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,10 +121,12 @@ class Adoption:
 
         Where only the suspicion was wrong, nova-compute is alive there, sees the fenced domain end
         and notes the server as stopped; evacuating it would then end with stopping the backup.
+        A server that a user has stopped meanwhile is to be stopped.
         """
         instance = sites.find_instance(sites.admin_context(), record.instance_uuid)
         if (instance is None or instance.host != record.primary
-                or instance.vm_state != vm_states.STOPPED or instance.task_state is not None):
+                or instance.vm_state != vm_states.STOPPED or instance.task_state is not None
+                or _stopped_by_user(instance)):
             return
         LOG.info('host %s notes the server as stopped, but its backup is promoted and runs: it is '
                  'active', record.primary, instance=instance)
@@ -186,3 +191,11 @@ class Adoption:
                              'off, and deleted', attachment['id'], bdm.volume_id,
                              instance=evacuation.instance)
                     api.attachment_delete(evacuation.context, attachment['id'])
+
+
+def _stopped_by_user(instance: Any) -> bool:
+    """Return whether a user has stopped a server, not Nova that missed its domain."""
+    actions = objects.InstanceActionList.get_by_instance_uuid(
+        sites.admin_context(), instance.uuid, limit=_ACTIONS)
+    newest = next((one for one in actions if one.action == instance_actions.STOP), None)
+    return newest is not None and bool(newest.user_id)

@@ -20,6 +20,10 @@ _VERSION = '2.94'
 _FORCING = {'OpenStack-API-Version': 'compute 2.67', 'X-OpenStack-Nova-API-Version': '2.67'}
 # States of evacuations that have neither ended nor failed.
 _UNDER_WAY = ('accepted', 'pre-migrating', 'queued', 'preparing', 'running')
+# Actions that change whether a server is to run, and how many actions are read to find one.
+_POWER = ('stop', 'start', 'reboot', 'rebuild', 'evacuate', 'create', 'restore', 'unshelve',
+          'resume', 'unpause', 'resetState')
+_ACTIONS = 20
 _PLACEMENT_VERSION = '1.36'
 _CONFLICT = 409
 # What the reason begins with for which Nova has disabled a service by itself.
@@ -135,13 +139,14 @@ class Compute:
         return True
 
     def stopped_by_itself(self, server_id: str) -> bool:
-        """Tell whether the last that was done to a server was that Nova noticed its end.
+        """Return whether Nova itself, not a user, has stopped a server.
 
-        Then nobody has asked for it.
+        Other actions may have followed, such as the detachment of a volume.
         """
-        found = self._nova.get(f'/servers/{server_id}/os-instance-actions',
-                               limit=1)['instanceActions']
-        return bool(found) and found[0]['action'] == 'stop' and not found[0]['user_id']
+        actions = self._nova.get(f'/servers/{server_id}/os-instance-actions',
+                                 limit=_ACTIONS)['instanceActions']
+        newest = next((one for one in actions if one['action'] in _POWER), None)
+        return newest is not None and newest['action'] == 'stop' and not newest['user_id']
 
     def _act(self, server_id: str, action: Mapping[str, Any],
              headers: Mapping[str, str] | None = None) -> None:

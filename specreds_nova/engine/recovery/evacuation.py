@@ -118,13 +118,24 @@ class _Evacuation:
             if not self._force_down():
                 self._detail['refused'] = f'{self._source} may not be forced down'
                 return
-            if server.status != 'ACTIVE' or server.task is not None:
+            if not self._as_it_is(server):
                 compute.reset(server.id)
             force = target is not None and self._times > _BEFORE_FORCE
             compute.evacuate(server.id, target or self._other(server), force)
         except (exception.Refused, exception.Unreachable) as exc:
             LOG.warning('recovery %s: %s', run.id, exc)
             self._detail['refused'] = str(exc)
+
+    def _as_it_is(self, server: model.Server) -> bool:
+        """Return whether Nova can evacuate a server in its state.
+
+        Nova stops a stopped server again after its evacuation: then a user must have stopped it.
+        """
+        if server.task is not None:
+            return False
+        return server.status == 'ACTIVE' or (
+            server.status == 'SHUTOFF'
+            and not self._run.context.compute.stopped_by_itself(server.id))
 
     def _force_down(self) -> bool:
         """Have Nova take the host for down; False if Nova does not, or the host is trusted again.

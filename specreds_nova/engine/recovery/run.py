@@ -104,6 +104,14 @@ class Run(recorded.RecordedRun):
                 return None
         return None
 
+    def superposed(self) -> frozenset[str] | None:
+        """Return the volumes that were put into superposition last; None if that is not noted."""
+        for step in reversed(self.recovery.steps):
+            if step.name == timeline.SUPER and step.detail.get('superposition'):
+                volumes = step.detail.get('volumes')
+                return None if volumes is None else frozenset(volumes)
+        return None
+
     def server(self, *, anew: bool = False) -> model.Server | None:
         """The server as it was when it was looked at; None if it is deleted.
 

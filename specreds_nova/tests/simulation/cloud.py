@@ -103,6 +103,12 @@ class Server:
     failed: str = ''
     # Its owner has stopped it.
     stopped_by_owner: bool = False
+    # Volumes that were attached beside the one that it boots from.
+    attached: list[str] = dataclasses.field(default_factory=list)
+
+    def volumes(self) -> tuple[str, ...]:
+        """Return the ids of its volumes."""
+        return (f'volume-{self.name}', *self.attached)
 
     def connect(self, host: str) -> None:
         """Connect a new copy of the server to the network.
@@ -129,6 +135,7 @@ class Superposition:
     outcome: str | None = None
     decided: float = 0.0
     base: Copy | None = None
+    volumes: tuple[str, ...] = ()
 
 
 class Cloud:
@@ -263,11 +270,15 @@ class Cloud:
 
     # Cinder
 
-    def superpose(self, server_id: str, reason: str) -> str:
+    def attach(self, name: str) -> None:
+        """Attach another volume to a server."""
+        self.servers[name].attached.append(f'volume-{next(self._count)}')
+
+    def superpose(self, server_id: str, reason: str, volumes: tuple[str, ...]) -> str:
         """Superpose the volumes of a server, and return the id of the superposition."""
         server = self.servers[server_id]
         record = Superposition(f'superposition-{next(self._count)}', server_id, reason,
-                              base=server.primary)
+                              base=server.primary, volumes=volumes)
         self.superpositions[record.id] = record
         server.superposition = record.id
         return record.id
@@ -373,6 +384,10 @@ class Cloud:
             return
         if not backup.durable:
             raise Wrong(f'{server.name}: the backup is not durable')
+        superposed = self.superpositions.get(backup.superposition)
+        if superposed is not None and superposed.volumes != server.volumes():
+            raise Wrong(f'{server.name}: the backup has {superposed.volumes}, not '
+                        f'{server.volumes()}')
         backup.phase = 'promoted'
         server.connect(backup.host)
 
@@ -408,7 +423,7 @@ class Cloud:
             if not self._waited(host) or server.task is None:
                 return
             server.connect(target)
-            if server.status != 'ACTIVE':
+            if server.status != 'ACTIVE' and not server.stopped_by_owner:
                 server.failed = f'it was evacuated while it was {server.status}'
         if server.task is None:
             # The server was reset meanwhile.
@@ -470,5 +485,5 @@ class Cloud:
         return model.Server(
             id=server.name, name=server.name, project='p', host=server.host,
             status=server.status, task=server.task, locked=False, zone=None,
-            flavor={'vcpus': 1, 'ram': 1, 'disk': 0}, volumes=(f'volume-{server.name}',),
+            flavor={'vcpus': 1, 'ram': 1, 'disk': 0}, volumes=server.volumes(),
             metadata=server.metadata)

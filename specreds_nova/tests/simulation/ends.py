@@ -278,7 +278,7 @@ class Volumes:
                 raise exception.Refused(known.refused)
             record = self._cloud.superpositions.get(known.superposition or '')
             if record is None:
-                return self._cloud.superpose(server.id, recovery_id)
+                return self._cloud.superpose(server.id, recovery_id, server.volumes)
             if record.state in states.DECIDED:
                 raise exception.Merging(f'{record.id} is {record.state}')
             if record.reason == recovery_id and record.state == 'superposed':

@@ -113,6 +113,7 @@ class Story:
             'abort': self._abort, 'suspect': lambda name: self._say(name, 'suspect'),
             'clear': lambda name: self._say(name, 'clear'), 'delete': self._delete,
             'stopped': self._stopped, 'crash': self._cloud.crash, 'stop': self._cloud.stop,
+            'attach': self._cloud.attach,
             'board': lambda state: setattr(self._board, 'away', state == 'away')}
         events[name](target)
 

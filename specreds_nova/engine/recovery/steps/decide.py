@@ -12,6 +12,7 @@ from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import tenant
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import unanswered
 from specreds_nova.engine.recovery import verdict as verdicts
@@ -36,7 +37,9 @@ def decide(run: runs.Run, raced: verdicts.StepVerdict) -> verdicts.StepVerdict:
     # It may have been done before, by an engine that did not come to tell of it.
     found = run.standing() or raced
     if found.kind == verdicts.READY:
-        found = _harden(run) or collapse(run)
+        reading = tenant.Reading(run)
+        reading.begin()
+        found = _harden(run) or reading.verdict() or collapse(run)
     elif found.kind == verdicts.DECIDING:
         found = collapse(run)
     elif found.kind == verdicts.GONE:

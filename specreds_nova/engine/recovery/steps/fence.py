@@ -4,6 +4,7 @@
 from specreds_nova.engine import exception
 from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import tenant
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.recovery.steps import decide
@@ -76,7 +77,7 @@ def _fence(run: runs.Run) -> verdicts.StepVerdict:
         if run.recovery.superposition != superposed.why:
             run.change(superposition=superposed.why)
         run.fresh()
-        spared = run.spared()
+        spared = run.spared() or tenant.verdict(run)
         found = decide.decide(run, spared or verdicts.StepVerdict(verdicts.DECIDING))
         if found.kind != verdicts.EVACUATE:
             return found
@@ -88,7 +89,7 @@ def _unfenced(run: runs.Run, why: str) -> verdicts.StepVerdict:
     if not run.options.evacuate_unfenced:
         return verdicts.StepVerdict(verdicts.FAILED, f'it could not be fenced: {why}')
     run.fresh()
-    if found := run.spared():
+    if found := run.spared() or tenant.verdict(run):
         return found
     if run.context.suspects.is_well(run.recovery.host):
         _restart_there(run)

@@ -37,5 +37,5 @@ def superpose(run: runs.Run) -> verdicts.StepVerdict:
                 if found := run.over():
                     return found
             run.pause(_PAUSE)
-        detail['superposition'] = superposition
+        detail.update(superposition=superposition, volumes=list(server.volumes))
     return verdicts.StepVerdict(verdicts.STARTED, superposition)

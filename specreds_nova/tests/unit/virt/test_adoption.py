@@ -4,7 +4,9 @@
 from typing import Any
 from unittest import mock
 
+import fixtures
 from nova import exception as nova_exception
+from nova import objects
 from nova.compute import task_states
 from nova.compute import vm_states
 
@@ -154,8 +156,21 @@ class GiveBackTest(base.TestCase):
         self.claims.withdraw.assert_not_called()
         self.instance.save.assert_not_called()
 
+    def actions(self, *actions: tuple[str, str | None]) -> None:
+        """Have users, or nobody, have done something to the server, the newest first."""
+        found = [mock.Mock(action=action, user_id=user) for action, user in actions]
+        self.useFixture(fixtures.MockPatchObject(
+            objects.InstanceActionList, 'get_by_instance_uuid', return_value=found))
+
+    def test_server_that_a_user_has_stopped_stays_stopped(self) -> None:
+        self.instance.vm_state = vm_states.STOPPED
+        self.actions(('detach_volume', 'u'), ('stop', 'u'), ('stop', None))
+        self.adoption.keep_active(self.given)
+        self.instance.save.assert_not_called()
+
     def test_kept_active(self) -> None:
         self.instance.vm_state = vm_states.STOPPED
+        self.actions(('stop', None), ('stop', 'u'))
         self.adoption.keep_active(self.given)
         self.assertEqual(vm_states.ACTIVE, self.instance.vm_state)
         self.instance.save.assert_called_once_with(

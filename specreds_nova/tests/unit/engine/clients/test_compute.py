@@ -197,7 +197,10 @@ class ComputeTest(base.ServiceTest):
 
     @ddt.data(([], False), ([{'action': 'stop', 'user_id': None}], True),
               ([{'action': 'stop', 'user_id': 'u'}], False),
-              ([{'action': 'reboot', 'user_id': None}], False))
+              ([{'action': 'reboot', 'user_id': None}], False),
+              ([{'action': 'detach_volume', 'user_id': 'u'},
+                {'action': 'stop', 'user_id': None}], True),
+              ([{'action': 'start', 'user_id': 'u'}, {'action': 'stop', 'user_id': None}], False))
     @ddt.unpack
     def test_last_action_says_whether_the_owner_stopped_the_server(
             self, actions: list[dict[str, Any]], itself: bool) -> None:

@@ -49,3 +49,16 @@ class MovingTest(base.RecoveryTest):
         self.assertEqual([(('h1', True),), (('h1', False),)],
                          [call[1:2] for call in self.compute.force_down.mock_calls])
         self.compute.evacuate.assert_not_called()
+
+    def test_server_that_nova_has_stopped_is_active_again(self) -> None:
+        self.compute.server.side_effect = lambda name: base.make_server(name, status='SHUTOFF')
+        self.compute.stopped_by_itself.return_value = True
+        self.move()
+        self.compute.reset.assert_called_with('a')
+
+    def test_server_that_a_user_has_stopped_stays_stopped(self) -> None:
+        self.compute.server.side_effect = lambda name: base.make_server(name, status='SHUTOFF')
+        self.compute.stopped_by_itself.return_value = False
+        self.move()
+        self.compute.reset.assert_not_called()
+        self.compute.evacuate.assert_called()

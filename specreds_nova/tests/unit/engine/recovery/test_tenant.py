@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users ask for between the suspicion and the decision."""
+
+from typing import Any
+
+import ddt
+
+from specreds_nova.engine import exception
+from specreds_nova.engine import model
+from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import tenant
+from specreds_nova.engine.recovery import timeline
+from specreds_nova.engine.recovery import verdict
+from specreds_nova.engine.recovery.steps import decide
+from specreds_nova.tests.unit.engine.recovery import base
+
+_SUPERPOSED = {'superposition': 'sp', 'volumes': ['v']}
+
+
+@ddt.ddt
+class TenantTest(base.ContextTest):
+    """A recovery whose backup is ready."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.suspect()
+        recovery = self.make_recovery(state=model.RACING, destination='h2', superposition='sp')
+        attempt = self.store.begin_step(recovery, timeline.SUPER)
+        self.store.end_step(recovery, timeline.SUPER, attempt, _SUPERPOSED)
+        self.shows()
+        self.volumes.collapse.return_value = 'promoted'
+        self.volumes.state.return_value = 'superposed'
+        self.run_ = runs.Run(self.context, recovery)
+
+    def shows(self, **values: Any) -> None:
+        """Have Nova show the server so."""
+        self.compute.server.side_effect = lambda name: base.make_server(name, **values)
+
+    def verdict(self) -> verdict.StepVerdict | None:
+        """Return whether there is anything against the promotion."""
+        self.run_.fresh()
+        return tenant.verdict(self.run_)
+
+    def test_nothing_was_asked(self) -> None:
+        self.assertIsNone(self.verdict())
+        self.compute.stopped_by_itself.assert_not_called()
+
+    @ddt.data({'status': 'SHUTOFF'}, {'task': 'powering-off'}, {'task': 'pausing'},
+              {'task': 'resize_prep'}, {'task': 'deleting'}, {'task': 'shelving'},
+              {'status': 'PAUSED'}, {'status': 'SUSPENDED'}, {'status': 'RESCUE'},
+              {'status': 'VERIFY_RESIZE'}, {'host': 'h9'})
+    def test_what_a_user_asks_for_ends_the_recovery(self, values: dict[str, Any]) -> None:
+        self.compute.stopped_by_itself.return_value = False
+        self.shows(**values)
+        found = self.verdict()
+        assert found is not None
+        self.assertEqual(verdict.ABORTED, found.kind)
+        self.assertNotEqual('', found.why)
+
+    @ddt.data({'status': 'SHUTOFF'}, {'task': 'powering-off'}, {'task': 'rebooting'},
+              {'task': 'reboot_started_hard'}, {'task': 'image_snapshot'}, {'status': 'ERROR'})
+    def test_what_no_user_asks_for_does_not(self, values: dict[str, Any]) -> None:
+        self.compute.stopped_by_itself.return_value = True
+        self.shows(**values)
+        self.assertIsNone(self.verdict())
+
+    def test_deleted_server(self) -> None:
+        self.compute.server.side_effect = lambda name: None
+        found = self.verdict()
+        assert found is not None
+        self.assertEqual(verdict.ABORTED, found.kind)
+
+    @ddt.data((('v', 'w'), 'attached: w'), ((), 'detached: v'))
+    @ddt.unpack
+    def test_other_volumes_need_another_backup(self, volumes: tuple[str, ...], words: str) -> None:
+        self.shows(volumes=volumes)
+        found = self.verdict()
+        assert found is not None
+        self.assertEqual(verdict.AGAIN, found.kind)
+        self.assertIn(words, found.why)
+
+    def test_nova_that_does_not_answer_does_not_prevent_the_recovery(self) -> None:
+        self.compute.server.side_effect = exception.Unreachable('no')
+        began = self.clock.now()
+        self.assertIsNone(self.verdict())
+        self.assertLess(self.clock.now() - began, 20.0)
+
+    def test_stopped_server_is_not_promoted(self) -> None:
+        self.compute.stopped_by_itself.return_value = False
+        self.shows(task='powering-off')
+        self.volumes.state.side_effect = ['superposed', None]
+        found = decide.decide(self.run_, verdict.StepVerdict(verdict.READY))
+        self.assertEqual(verdict.ABORTED, found.kind)
+        self.assertIn('user', found.why)
+        self.volumes.collapse.assert_not_called()
+        self.volumes.drop.assert_called_with('sp')
+
+    def test_server_is_read_beside_the_hardening(self) -> None:
+        calls: list[str] = []
+
+        def noting(call: str, answer: Any) -> Any:
+            def called(*args: Any) -> Any:
+                calls.append(call)
+                return answer
+            return called
+        self.compute.server.side_effect = noting('server', base.make_server('a'))
+        self.backups.harden.side_effect = noting('harden', {})
+        self.volumes.collapse.side_effect = noting('collapse', 'promoted')
+        found = decide.decide(self.run_, verdict.StepVerdict(verdict.READY))
+        self.assertEqual(verdict.PROMOTED, found.kind)
+        self.assertEqual(['server', 'harden', 'collapse'], calls)
+
+    def test_answer_that_has_grown_old_is_asked_for_again(self) -> None:
+        def harden(*args: Any) -> None:
+            self.clock.sleep(5.0)
+            self.shows(status='PAUSED')
+        self.backups.harden.side_effect = harden
+        self.volumes.state.side_effect = ['superposed', None]
+        found = decide.decide(self.run_, verdict.StepVerdict(verdict.READY))
+        self.assertEqual(verdict.ABORTED, found.kind)
+
+    def test_error_while_reading_is_no_answer(self) -> None:
+        self.compute.server.side_effect = [KeyError('host'), base.make_server('a')]
+        reading = tenant.Reading(self.run_)
+        self.assertRaises(KeyError, reading.begin)
+        self.assertIsNone(reading.verdict())
