@@ -95,7 +95,10 @@ class Backups(Protocol):
         """Make what a backup has written durable."""
 
     def promote(self, host: str, recovery_id: str) -> Mapping[str, Any]:
-        """Let a backup out."""
+        """Let a backup out; its claim in Placement is kept until :meth:`release`."""
+
+    def release(self, host: str, recovery_id: str) -> None:
+        """Release the claim of a promoted backup: Nova's evacuation claims for the server."""
 
     def abort(self, host: str, recovery_id: str) -> Mapping[str, Any]:
         """Remove a backup."""

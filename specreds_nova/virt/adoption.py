@@ -91,8 +91,17 @@ class Adoption:
         record.adopting = False
         record.phase = journals.ADOPTED
         self._site.journal.save(record)
+        self._release(record)
         LOG.info('recovery %s is adopted', record.recovery_id, instance=instance)
         return True
+
+    def _release(self, record: journals.Record) -> None:
+        """Release the claim if it was not released before the evacuation."""
+        try:
+            self._site.claims.release(sites.admin_context(), record.recovery_id)
+        except exception.BackupError as exc:
+            LOG.warning('the claim of recovery %s is left in Placement: %s', record.recovery_id,
+                        exc.format_message())
 
     def give_back(self, record: journals.Record) -> None:
         """Let an evacuation be asked for again that was cut off with nova-compute.

@@ -119,9 +119,11 @@ class Backups:
             self._harden(record)
             return self._describe(record)
 
-    def promote(self, recovery_id: str) -> Status:
+    def promote(self, recovery_id: str, keep_claim: bool = False) -> Status:
         """Let a backup out: Cinder has promoted its volumes.
 
+        :param keep_claim: the caller calls :meth:`release` right before the evacuation, so that
+            nothing else takes the room meanwhile
         :raises RecoveryConflict: Cinder has not, or the backup is over
         :raises BackupLost: the backup does not run any more; evacuate the server
         :raises SuperpositionUnknown: Cinder does not answer
@@ -139,8 +141,20 @@ class Backups:
                 raise exception.RecoveryConflict(
                     f'superposition {record.superposition_id} is {state or "gone"}, not '
                     f'promoted: ' + ('collapse it first' if state else 'abort the recovery'))
-            self.let_out(record)
+            self.let_out(record, keep_claim=keep_claim)
             return self._describe(record)
+
+    def release(self, recovery_id: str) -> Status:
+        """Release the claim of a promoted backup, as Nova's evacuation claims for the server.
+
+        :raises RecoveryConflict: the backup is not promoted
+        :raises PlacementUnknown: Placement does not answer
+        """
+        record = self._get(recovery_id)
+        if record.phase not in journals.OURS:
+            self._need(record, journals.PROMOTED)
+        self._site.claims.release(sites.admin_context(), recovery_id)
+        return self._describe(record)
 
     def abort(self, recovery_id: str) -> Status:
         """Remove a backup without a trace. Nothing is left of one that is not known.
@@ -186,9 +200,10 @@ class Backups:
 
     # For adoption and reconciliation, which hold the server's lock
 
-    def let_out(self, record: journals.Record) -> None:
+    def let_out(self, record: journals.Record, *, keep_claim: bool = False) -> None:
         """Open the box of a backup of which Cinder says that it is promoted.
 
+        :param keep_claim: whether the caller releases the claim
         :raises BackupLost: it does not run any more; what is left of it is removed
         """
         if not self.runs(record):
@@ -211,7 +226,8 @@ class Backups:
         record.opened = True
         self._journal.save(record)
         self._watches.end(record.recovery_id)
-        self._release(record)
+        if not keep_claim:
+            self._release(record)
 
     def drop(self, record: journals.Record, why: str | None = None) -> None:
         """Remove a backup that does not count.

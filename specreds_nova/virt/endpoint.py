@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nova-compute answers over RPC: namespace ``specreds``, version 1.1.
+"""What nova-compute answers over RPC: namespace ``specreds``, version 1.2.
 
-1.1 added ``returned``.
+1.1 added ``returned``; 1.2 added ``release`` and the argument ``keep_claim`` of ``promote``.
 
 Topic ``compute``, exchange ``nova``, server is the host. Arguments and results are plain JSON.
 """
@@ -14,7 +14,7 @@ from oslo_utils import uuidutils
 from specreds_nova import exception
 
 NAMESPACE = 'specreds'
-VERSION = '1.1'
+VERSION = '1.2'
 
 _expected = messaging.expected_exceptions(*exception.EXPECTED)
 
@@ -66,10 +66,16 @@ class Endpoint:
         return dict(self._backups.harden(recovery_id))
 
     @_expected
-    def promote(self, ctxt: Any, recovery_id: str) -> dict[str, Any]:
+    def promote(self, ctxt: Any, recovery_id: str, keep_claim: bool = False) -> dict[str, Any]:
         """Let a backup out, of which Cinder says that it is promoted."""
         del ctxt
-        return dict(self._backups.promote(recovery_id))
+        return dict(self._backups.promote(recovery_id, keep_claim=keep_claim))
+
+    @_expected
+    def release(self, ctxt: Any, recovery_id: str) -> dict[str, Any]:
+        """Release the claim of a promoted backup, right before the evacuation that adopts it."""
+        del ctxt
+        return dict(self._backups.release(recovery_id))
 
     @_expected
     def abort(self, ctxt: Any, recovery_id: str) -> dict[str, Any]:

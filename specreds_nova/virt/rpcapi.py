@@ -61,9 +61,20 @@ class BackupsAPI:
         """Make what a backup has written durable: right before its volumes are promoted."""
         return Status(self._call(ctxt, host, 'harden', recovery_id=recovery_id))
 
-    def promote(self, ctxt: Any, host: str, recovery_id: str) -> Status:
-        """Let a backup out, after Cinder has promoted its volumes."""
-        return Status(self._call(ctxt, host, 'promote', recovery_id=recovery_id))
+    def promote(self, ctxt: Any, host: str, recovery_id: str, keep_claim: bool = False) -> Status:
+        """Let a backup out, after Cinder has promoted its volumes.
+
+        :param keep_claim: leave the claim to :meth:`release`, right before the evacuation
+        """
+        if not keep_claim:
+            return Status(self._call(ctxt, host, 'promote', recovery_id=recovery_id))
+        return Status(self._client.prepare(server=host, version='1.2').call(
+            ctxt, 'promote', recovery_id=recovery_id, keep_claim=True))
+
+    def release(self, ctxt: Any, host: str, recovery_id: str) -> Status:
+        """Release the claim of a promoted backup: Nova's evacuation claims for the server."""
+        return Status(self._client.prepare(server=host, version='1.2').call(
+            ctxt, 'release', recovery_id=recovery_id))
 
     def abort(self, ctxt: Any, host: str, recovery_id: str) -> Status:
         """Remove a backup without a trace."""

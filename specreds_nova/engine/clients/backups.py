@@ -42,8 +42,19 @@ class Backups:
         return self._ask(host, self._hosts.harden, recovery_id)
 
     def promote(self, host: str, recovery_id: str) -> Mapping[str, Any]:
-        """Let a backup out."""
-        return self._ask(host, self._hosts.promote, recovery_id)
+        """Let a backup out; its claim is kept until :meth:`release`."""
+        try:
+            return self._ask(host, self._hosts.promote, recovery_id, True)
+        except backup_errors.ServerNotEligible:
+            # An older plug-in, which releases the claim at once.
+            return self._ask(host, self._hosts.promote, recovery_id)
+
+    def release(self, host: str, recovery_id: str) -> None:
+        """Release the claim of a promoted backup; an older plug-in has done so."""
+        try:
+            self._ask(host, self._hosts.release, recovery_id)
+        except backup_errors.ServerNotEligible:
+            return
 
     def abort(self, host: str, recovery_id: str) -> Mapping[str, Any]:
         """Remove a backup."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from oslo_log import log as logging
 
+from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import run as runs
@@ -120,11 +121,22 @@ class _Evacuation:
                 return
             if not self._as_it_is(server):
                 compute.reset(server.id)
+            if target is not None:
+                self._release(target)
             force = target is not None and self._times > _BEFORE_FORCE
             compute.evacuate(server.id, target or self._other(server), force)
         except (exception.Refused, exception.Unreachable) as exc:
             LOG.warning('recovery %s: %s', run.id, exc)
             self._detail['refused'] = str(exc)
+
+    def _release(self, host: str) -> None:
+        """Have the room of the backup free for Nova's claim, and for nothing else until then."""
+        run = self._run
+        try:
+            run.context.backups.release(host, run.backup_id)
+        except (backup_errors.BackupError, exception.Unreachable) as exc:
+            LOG.warning('recovery %s: the claim of the backup is not released, so that Nova may '
+                        'find no room for the server on %s: %s', run.id, host, exc)
 
     def _as_it_is(self, server: model.Server) -> bool:
         """Return whether Nova can evacuate a server in its state.

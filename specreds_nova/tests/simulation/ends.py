@@ -399,6 +399,10 @@ class Backups:
             return self._status(backup)
         return self._call_host(host, 'harden', act)
 
+    def release(self, host: str, recovery_id: str) -> None:
+        """Release the claim of a backup."""
+        self._call_host(host, 'release', lambda there: self._status(_get(there, recovery_id)))
+
     def promote(self, host: str, recovery_id: str) -> Mapping[str, Any]:
         """Open the box of a backup."""
         def act(there: clouds.Host) -> dict[str, Any]:

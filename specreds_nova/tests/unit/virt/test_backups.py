@@ -220,6 +220,15 @@ class DecideTest(base.TestCase):
         self.backups.promote(base.RECOVERY)
         self.box.open.assert_called_once()
 
+    def test_claim_is_kept_until_the_evacuation(self) -> None:
+        self.record(journals.HARDENED)
+        self.assertRaises(exception.RecoveryConflict, self.backups.release, base.RECOVERY)
+        self.storage.state.return_value = 'promoted'
+        self.backups.promote(base.RECOVERY, keep_claim=True)
+        self.claims.release.assert_not_called()
+        self.assertEqual('promoted', self.backups.release(base.RECOVERY)['phase'])
+        self.claims.release.assert_called_once()
+
     def test_promote_of_what_was_not_hardened(self) -> None:
         self.record(journals.RUNNING)
         self.storage.state.return_value = 'merging'

@@ -42,14 +42,20 @@ class RpcTest(base.TestCase):
         methods = [name for name, member in vars(rpcapi.BackupsAPI).items()
                    if inspect.isfunction(member) and not name.startswith('_')
                    and name != 'returned']
-        self.assertEqual(8, len(methods))
+        self.assertEqual(9, len(methods))
         for name in methods:
             getattr(self.served, name).return_value = {} if name != 'list' else [{'phase': 'x'}]
             method = getattr(self.api, name)
             wanted = [ids[parameter] for parameter in inspect.signature(method).parameters
                       if parameter in ids]
             method({}, base.HOST, *wanted)
-            getattr(self.served, name).assert_called_once_with(*wanted)
+            more = {'keep_claim': False} if name == 'promote' else {}
+            getattr(self.served, name).assert_called_once_with(*wanted, **more)
+
+    def test_claim_is_kept(self) -> None:
+        self.served.promote.return_value = {}
+        self.api.promote({}, base.HOST, base.RECOVERY, keep_claim=True)
+        self.served.promote.assert_called_once_with(base.RECOVERY, keep_claim=True)
 
     def test_a_host_that_is_back_is_asked_to_clean_up(self) -> None:
         self.returning.clean.return_value = {'clean': False, 'left': [base.SERVER]}

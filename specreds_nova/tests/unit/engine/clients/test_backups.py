@@ -30,11 +30,21 @@ class BackupsTest(testtools.TestCase):
         self.api.start.return_value = {'phase': 'running'}
         self.assertEqual({'phase': 'running'}, self.backups.start('h2', 'r', 'a', 's1'))
         self.api.start.assert_called_once_with({}, 'h2', 'r', 'a', 's1')
-        for name in ('status', 'harden', 'promote', 'abort', 'check'):
+        for name in ('status', 'harden', 'release', 'abort', 'check'):
             getattr(self.backups, name)('h2', 'r')
             getattr(self.api, name).assert_called_once_with({}, 'h2', 'r')
+        self.backups.promote('h2', 'r')
+        self.api.promote.assert_called_once_with({}, 'h2', 'r', True)
         self.backups.returned('h2')
         self.api.returned.assert_called_once_with({}, 'h2')
+
+    def test_older_host_releases_the_claim_when_it_promotes(self) -> None:
+        unknown = messaging.RemoteError('UnsupportedVersion', '1.2')
+        self.api.promote.side_effect = [unknown, {'phase': 'promoted'}]
+        self.api.release.side_effect = unknown
+        self.assertEqual({'phase': 'promoted'}, self.backups.promote('h2', 'r'))
+        self.assertEqual(({}, 'h2', 'r'), self.api.promote.call_args.args)
+        self.backups.release('h2', 'r')
 
     @ddt.data(
         (messaging.MessagingTimeout('late'), exception.Unreachable),

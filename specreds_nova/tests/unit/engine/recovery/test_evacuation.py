@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nova is told that a host is down only by the engine whose recovery it is."""
 
+from collections.abc import Callable
+from typing import Any
+
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import evacuation
@@ -49,6 +52,31 @@ class MovingTest(base.RecoveryTest):
         self.assertEqual([(('h1', True),), (('h1', False),)],
                          [call[1:2] for call in self.compute.force_down.mock_calls])
         self.compute.evacuate.assert_not_called()
+
+    def test_claim_is_released_right_before_the_evacuation(self) -> None:
+        self.recovery = self.store.change(self.recovery, destination='h2')
+        calls: list[str] = []
+        for service, names in ((self.compute, ('force_down', 'evacuate')),
+                               (self.backups, ('release',))):
+            for name in names:
+                getattr(service, name).side_effect = self.noting(calls, name)
+        evacuation.evacuate(runs.Run(self.context, self.recovery), 'h1', {}, lambda host: True)
+        self.assertEqual(['force_down', 'release', 'evacuate'], calls[:3])
+        self.backups.release.assert_called_with('h2', self.recovery.id)
+
+    def test_claim_that_cannot_be_released_does_not_prevent_the_evacuation(self) -> None:
+        self.recovery = self.store.change(self.recovery, destination='h2')
+        self.backups.release.side_effect = exception.Unreachable('no')
+        evacuation.evacuate(runs.Run(self.context, self.recovery), 'h1', {}, lambda host: True)
+        self.compute.evacuate.assert_called()
+
+    @staticmethod
+    def noting(calls: list[str], name: str) -> Callable[..., bool]:
+        """Return a function that notes its calls."""
+        def called(*args: Any) -> bool:
+            calls.append(name)
+            return True
+        return called
 
     def test_server_that_nova_has_stopped_is_active_again(self) -> None:
         self.compute.server.side_effect = lambda name: base.make_server(name, status='SHUTOFF')

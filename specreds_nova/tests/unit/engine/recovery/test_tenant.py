@@ -18,7 +18,7 @@ _SUPERPOSED = {'superposition': 'sp', 'volumes': ['v']}
 
 
 @ddt.ddt
-class TenantTest(base.ContextTest):
+class TenantTest(base.RecoveryTest):
     """A recovery whose backup is ready."""
 
     def setUp(self) -> None:
