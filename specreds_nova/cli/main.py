@@ -17,7 +17,7 @@ import oslo_messaging as messaging
 from specreds_nova.cli import deciding
 from specreds_nova.cli import reading
 from specreds_nova.cli import starting
-from specreds_nova.virt import rpcapi
+from specreds_nova.virt.backup import rpcapi
 
 _DESCRIPTION = """\
 Take the steps of a recovery by hand, which an engine takes by itself.

@@ -75,7 +75,7 @@ class Compute(Protocol):
 
 
 class Backups(Protocol):
-    """The hosts' backups: :class:`specreds_nova.virt.rpcapi.BackupsAPI` without its context.
+    """Backups of hosts: :class:`specreds_nova.virt.backup.rpcapi.BackupsAPI` without its context.
 
     :raises exception.Unreachable: of every method, when the host does not answer
     :raises specreds_nova.exception.BackupError: what the host answers

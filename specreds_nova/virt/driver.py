@@ -23,29 +23,29 @@ from specreds_nova import conf
 from specreds_nova import exception
 from specreds_nova import releases
 from specreds_nova.heartbeat import pulse
-from specreds_nova.virt import adoption
-from specreds_nova.virt import backups
 from specreds_nova.virt import box
-from specreds_nova.virt import chain
-from specreds_nova.virt import claims
-from specreds_nova.virt import domains
-from specreds_nova.virt import eligibility
-from specreds_nova.virt import endpoint
-from specreds_nova.virt import guarded
-from specreds_nova.virt import heartbeat
-from specreds_nova.virt import journal as journals
-from specreds_nova.virt import launch
-from specreds_nova.virt import merge
-from specreds_nova.virt import passing
+from specreds_nova.virt import cinder_api
 from specreds_nova.virt import protection
-from specreds_nova.virt import readiness
-from specreds_nova.virt import reconcile
-from specreds_nova.virt import returning
-from specreds_nova.virt import site as sites
-from specreds_nova.virt import storage
-from specreds_nova.virt import warming
-from specreds_nova.virt.afterwards import operations
+from specreds_nova.virt import signatures
+from specreds_nova.virt.backup import adoption
+from specreds_nova.virt.backup import backups
+from specreds_nova.virt.backup import claims
+from specreds_nova.virt.backup import domain as backup_domain
+from specreds_nova.virt.backup import eligibility
+from specreds_nova.virt.backup import endpoint
+from specreds_nova.virt.backup import host as backup_host
+from specreds_nova.virt.backup import journal as journals
+from specreds_nova.virt.backup import marks
+from specreds_nova.virt.backup import readiness
+from specreds_nova.virt.backup import reconcile
+from specreds_nova.virt.backup import stale
+from specreds_nova.virt.backup import warmup
 from specreds_nova.virt.box import vifs
+from specreds_nova.virt.disks import volume_driver
+from specreds_nova.virt.liveness import heartbeat
+from specreds_nova.virt.merge import merger as mergers
+from specreds_nova.virt.unmerged import driver as unmerged_driver
+from specreds_nova.virt.unmerged import operations
 
 __all__ = ['SpeculativeLibvirtDriver']
 
@@ -54,12 +54,12 @@ conf.register(CONF)
 LOG = logging.getLogger(__name__)
 
 
-class SpeculativeLibvirtDriver(guarded.GuardedLibvirtDriver):
+class SpeculativeLibvirtDriver(unmerged_driver.GuardedLibvirtDriver):
     """LibvirtDriver, and backups of servers whose own host is suspected of having failed."""
 
     def __init__(self, virtapi: Any, read_only: bool = False) -> None:
         super().__init__(virtapi, read_only)
-        self._chains = chain.ChainedVolumeDriver(self._host)
+        self._chains = volume_driver.ChainedVolumeDriver(self._host)
         self._journal = journals.Journal(os.path.join(CONF.state_path, 'specreds'))
         # Until init_host nothing is known of backups.
         self._box: Any = None
@@ -79,15 +79,15 @@ class SpeculativeLibvirtDriver(guarded.GuardedLibvirtDriver):
         self._journal.load()
         self._box = box.load(self)
         self.vif_driver = self._box.vif_driver(self._host)
-        cinder = storage.Storage()
-        launcher = launch.Launcher(self)
-        site = sites.Site(
+        cinder = cinder_api.Storage()
+        launcher = backup_domain.Launcher(self)
+        site = backup_host.Site(
             host=host, driver=self, journal=self._journal, storage=cinder, launcher=launcher,
             claims=claims.Claims(_Provider(host)),
             eligibility=eligibility.Eligibility(self, launcher, host), box=self._box)
         watches = readiness.Watches(launcher, self._box)
         found = backups.Backups(site, watches)
-        self._merger = merge.Merger(self, cinder, reconcile.merge_report(self._journal))
+        self._merger = mergers.Merger(self, cinder, reconcile.merge_report(self._journal))
         self.afterwards = operations.Afterwards(self, cinder, self._merger)
         self._adoption = adoption.Adoption(site, found)
         self._reconciler = reconcile.Reconciler(site, found, self._adoption, watches,
@@ -96,8 +96,8 @@ class SpeculativeLibvirtDriver(guarded.GuardedLibvirtDriver):
         self._reconciler.give_back()
         rpc.add_extra_exmods(exception.__name__)
         compute.additional_endpoints.append(endpoint.Endpoint(
-            found, returning.Returning(compute, host)))
-        self._periodic = reconcile.Periodic(self._reconciler, warming.Warming(site))
+            found, stale.Returning(compute, host)))
+        self._periodic = reconcile.Periodic(self._reconciler, warmup.Warming(site))
         self._periodic.start()
         self._heartbeat = heartbeat.of(CONF, host, self._uri(), self._overlooked)
         watches.tell = self._heartbeat.ready
@@ -143,7 +143,7 @@ class SpeculativeLibvirtDriver(guarded.GuardedLibvirtDriver):
         """
         if self._adoption is None or self._reconciler is None:
             raise NotImplementedError()
-        given = passing.arguments(nova_driver.ComputeDriver.rebuild, self, *args, **kwargs)
+        given = signatures.arguments(nova_driver.ComputeDriver.rebuild, self, *args, **kwargs)
         if not given['evacuate']:
             self._refuse_until_merged(given['instance'], 'rebuilt')
             raise NotImplementedError()
@@ -161,7 +161,7 @@ class SpeculativeLibvirtDriver(guarded.GuardedLibvirtDriver):
 
     def _get_volume_driver(self, connection_info: dict[str, Any]) -> Any:
         kind = connection_info.get('driver_volume_type')
-        if kind == chain.CHAINED or (kind == chain.PLAIN and protection.applies()):
+        if kind == volume_driver.CHAINED or (kind == volume_driver.PLAIN and protection.applies()):
             return self._chains
         return super()._get_volume_driver(connection_info)
 
@@ -173,7 +173,7 @@ class SpeculativeLibvirtDriver(guarded.GuardedLibvirtDriver):
     def attach_volume(self, *args: Any, **kwargs: Any) -> Any:
         """Attach a volume as it would have been from the beginning."""
         attach = super().attach_volume
-        with protection.of(passing.arguments(attach, *args, **kwargs)['instance']):
+        with protection.of(signatures.arguments(attach, *args, **kwargs)['instance']):
             return attach(*args, **kwargs)
 
     attach_volume.__signature__ = inspect.signature(  # type: ignore[attr-defined]
@@ -184,7 +184,7 @@ class SpeculativeLibvirtDriver(guarded.GuardedLibvirtDriver):
         config = super()._get_guest_config(instance, network_info, *args, **kwargs)
         mark = self._mark(instance)
         if mark is not None:
-            config.metadata.append(domains.MarkConfig(mark))
+            config.metadata.append(marks.MarkConfig(mark))
         if protection.protected(instance):
             for device in readiness.devices(instance):
                 config.add_device(device)
@@ -227,13 +227,13 @@ class SpeculativeLibvirtDriver(guarded.GuardedLibvirtDriver):
         """Tell whether the end of a domain is not that of its server."""
         return uuid in self._journal.hidden() or os.path.exists(_stale_note(uuid))
 
-    def _mark(self, instance: Any) -> domains.Mark | None:
+    def _mark(self, instance: Any) -> marks.Mark | None:
         """Give the mark of a domain, which it keeps until what it wrote is merged."""
         record = self._journal.of_instance(instance.uuid)
         if record is not None and (record.phase in journals.OURS
                                    or record.phase == journals.PROMOTED):
-            return domains.Mark(record.recovery_id, record.superposition_id)
-        return launch.marking()
+            return marks.Mark(record.recovery_id, record.superposition_id)
+        return backup_domain.marking()
 
 
 def _stopped(event: Any) -> bool:
@@ -254,6 +254,7 @@ class _Provider:
 
     def __call__(self) -> str:
         if self._uuid is None:
-            nodes = objects.ComputeNodeList.get_all_by_host(sites.admin_context(), self._host)
+            nodes = objects.ComputeNodeList.get_all_by_host(
+                backup_host.admin_context(), self._host)
             self._uuid = str(nodes[0].uuid)
         return self._uuid

@@ -8,7 +8,7 @@ import oslo_messaging as messaging
 
 from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
-from specreds_nova.virt import rpcapi
+from specreds_nova.virt.backup import rpcapi
 
 # What a nova-compute without the plug-in, or with an older one, answers.
 _UNKNOWN = ('NoSuchMethod', 'UnsupportedVersion', 'UnsupportedNamespace')

@@ -12,7 +12,7 @@ from specreds_nova.engine.clients import backups
 from specreds_nova.engine.clients import compute
 from specreds_nova.engine.clients import rest
 from specreds_nova.engine.clients import volumes
-from specreds_nova.virt import rpcapi
+from specreds_nova.virt.backup import rpcapi
 
 LOG = logging.getLogger(__name__)
 

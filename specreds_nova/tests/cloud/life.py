@@ -15,9 +15,9 @@ import libvirt_qemu
 
 from cloud import drill as drills
 from specreds_nova.tests.cloud import base
-from specreds_nova.virt import chain_nodes
-from specreds_nova.virt import durable
-from specreds_nova.virt import switching
+from specreds_nova.virt.disks import durable
+from specreds_nova.virt.disks import nodes as disk_nodes
+from specreds_nova.virt.merge import pivot
 
 _MIB = 1 << 20
 # Beyond the part of the disk that the guests' file systems use.
@@ -130,13 +130,13 @@ class LifeTestCase(base.NovaTestCase):
     def overlays(self, recovery: drills.Recovery, host: str | None = None) -> list[str]:
         """Return the devices of a server that use an overlay."""
         with self.domain(recovery, host) as domain:
-            return [disk.target for disk in chain_nodes.chained(domain)]
+            return [disk.target for disk in disk_nodes.chained(domain)]
 
     def assert_plain_and_durable(self, recovery: drills.Recovery, host: str | None = None
                                  ) -> None:
         """Assert that a server runs on its volumes only, and that its flushes reach them."""
         with self.domain(recovery, host) as domain:
-            self.assertEqual([], chain_nodes.chained(domain))
+            self.assertEqual([], disk_nodes.chained(domain))
             self.assertEqual([], durable.loose(domain))
             stored = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
         self.assertFalse(durable.speculative(stored))
@@ -202,6 +202,6 @@ class LifeTestCase(base.NovaTestCase):
         """Wait until a server's guest is paused for the end of its merge."""
         with self.domain(recovery) as domain:
             deadline = time.monotonic() + 120
-            while switching.note_of(domain.XMLDesc(0)) is None:
+            while pivot.note_of(domain.XMLDesc(0)) is None:
                 self.assertLess(time.monotonic(), deadline, 'the merge does not get to its end')
                 time.sleep(0.005)

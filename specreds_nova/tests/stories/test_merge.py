@@ -3,7 +3,7 @@
 
 from specreds_nova.tests.cloud import base
 from specreds_nova.tests.cloud import life
-from specreds_nova.virt import switching
+from specreds_nova.virt.merge import pivot
 
 _MIB = 1 << 20
 
@@ -57,7 +57,7 @@ class TestCutOff(life.LifeTestCase):
         self.assert_filled(recovery, 32)
         self.assert_plain_and_durable(recovery)
         with self.domain(recovery) as domain:
-            self.assertIsNone(switching.note_of(domain.XMLDesc(0)))
+            self.assertIsNone(pivot.note_of(domain.XMLDesc(0)))
 
     def test_merge_continues_after_the_death_of_libvirtd(self) -> None:
         recovery = self.adopted(fill=192)

@@ -15,7 +15,7 @@ import unittest
 from unittest import mock
 
 from specreds_nova.virt import driver
-from specreds_nova.virt import guarded
+from specreds_nova.virt.unmerged import driver as unmerged_driver
 
 try:
     from nova.tests.unit.virt.libvirt import test_driver as upstream
@@ -27,7 +27,7 @@ _ALL = os.environ.get('SPECREDS_UPSTREAM_TESTS', 'all') != 'overridden'
 _THEIRS = upstream.libvirt_driver.LibvirtDriver
 _REPLACED = ('_create_ephemeral', '_create_swap')
 _OVERRIDDEN = sorted(
-    name for ours in (driver.SpeculativeLibvirtDriver, guarded.GuardedLibvirtDriver)
+    name for ours in (driver.SpeculativeLibvirtDriver, unmerged_driver.GuardedLibvirtDriver)
     for name in vars(ours)
     if not name.startswith('__') and hasattr(_THEIRS, name))
 # A call, or a replacement by a name in quotes.

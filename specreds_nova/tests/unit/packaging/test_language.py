@@ -43,8 +43,8 @@ REWRITTEN = (
     'specreds_nova/tests/unit/packaging/test_map.py',
     'specreds_nova/tests/unit/packaging/test_pictures.py',
     'specreds_nova/tests/unit/packaging/test_readme.py',
-    'specreds_nova/virt/backup_ceph.py',
-    'specreds_nova/virt/passing.py',
+    'specreds_nova/virt/disks/ceph_conf.py',
+    'specreds_nova/virt/signatures.py',
     'tempest_plugin',
 )
 # Pages that follow HACKING.rst. The list only grows.

@@ -12,10 +12,10 @@ import nova.conf
 from oslo_config import fixture as config_fixture
 import testtools
 
-from specreds_nova.virt import backups
-from specreds_nova.virt import journal as journals
-from specreds_nova.virt import launch
-from specreds_nova.virt import site as sites
+from specreds_nova.virt.backup import backups
+from specreds_nova.virt.backup import domain as backup_domain
+from specreds_nova.virt.backup import host as backup_host
+from specreds_nova.virt.backup import journal as journals
 
 SERVER = '11111111-1111-4111-8111-111111111111'
 VOLUME = '22222222-2222-4222-8222-222222222222'
@@ -67,7 +67,7 @@ class TestCase(testtools.TestCase):
         self.eligibility = mock.Mock()
         self.eligibility.reasons.return_value = []
         self.driver = mock.Mock()
-        self.site = sites.Site(
+        self.site = backup_host.Site(
             host=HOST, driver=self.driver, journal=self.journal, storage=self.storage,
             launcher=self.launcher, claims=self.claims, eligibility=self.eligibility,
             box=self.box)
@@ -79,11 +79,12 @@ class TestCase(testtools.TestCase):
         self.bdms = [types.SimpleNamespace(volume_id=VOLUME, attachment_id='a1')]
         self.storage.connections.return_value = {VOLUME: {}}
         self.storage.reasons.return_value = []
-        self.replace('specreds_nova.virt.starting.load', lambda context, uuid: (
+        self.replace('specreds_nova.virt.backup.start.load', lambda context, uuid: (
             self.instance, self.bdms))
-        self.replace('specreds_nova.virt.site.find_instance', lambda context, uuid: self.instance)
-        self.harden = self.replace('specreds_nova.virt.durable.harden', mock.Mock())
-        self.replace('specreds_nova.virt.site.admin_context', mock.Mock())
+        self.replace('specreds_nova.virt.backup.host.find_instance',
+                     lambda context, uuid: self.instance)
+        self.harden = self.replace('specreds_nova.virt.disks.durable.harden', mock.Mock())
+        self.replace('specreds_nova.virt.backup.host.admin_context', mock.Mock())
 
     def replace(self, name: str, new: Any) -> Any:
         """Replace something until the test ends."""
@@ -94,7 +95,7 @@ class TestCase(testtools.TestCase):
 
     def domain(self, state: str | None) -> None:
         """Let the domain of the backup be in a state; None for no domain."""
-        found = None if state is None else launch.Domain(4711, state)
+        found = None if state is None else backup_domain.Domain(4711, state)
         self.launcher.look.return_value = found
         self.launcher.backup.return_value = None if state is None else mock.Mock()
         self.launcher.find.return_value = None

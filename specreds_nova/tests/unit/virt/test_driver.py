@@ -12,14 +12,14 @@ from nova.virt.libvirt import config as vconfig
 from nova.virt.libvirt import driver as nova_driver
 
 from specreds_nova.tests.unit.virt import base
-from specreds_nova.virt import chain
-from specreds_nova.virt import domains
 from specreds_nova.virt import driver
-from specreds_nova.virt import guarded
-from specreds_nova.virt import journal as journals
-from specreds_nova.virt import launch
 from specreds_nova.virt import protection
-from specreds_nova.virt.afterwards import operations
+from specreds_nova.virt.backup import domain as backup_domain
+from specreds_nova.virt.backup import journal as journals
+from specreds_nova.virt.backup import marks
+from specreds_nova.virt.disks import volume_driver
+from specreds_nova.virt.unmerged import driver as unmerged_driver
+from specreds_nova.virt.unmerged import operations
 
 OTHER = '55555555-5555-4555-8555-555555555555'
 
@@ -115,30 +115,30 @@ class DriverTest(base.TestCase):
         with protection.of(server):
             for kind, ours in (('rbd', True), ('iscsi', False), ('rbd_super', True)):
                 found = self.ours._get_volume_driver({'driver_volume_type': kind})
-                self.assertEqual(ours, isinstance(found, chain.ChainedVolumeDriver), kind)
+                self.assertEqual(ours, isinstance(found, volume_driver.ChainedVolumeDriver), kind)
 
-    def config(self, mark: domains.Mark | None, **metadata: str) -> vconfig.LibvirtConfigGuest:
+    def config(self, mark: marks.Mark | None, **metadata: str) -> vconfig.LibvirtConfigGuest:
         config = vconfig.LibvirtConfigGuest()
         config.virt_type, config.name, config.uuid = 'qemu', 'instance-1', base.SERVER
         server = types.SimpleNamespace(metadata=metadata, obj_attr_is_set=lambda name: True,
                                        system_metadata={}, uuid=base.SERVER)
-        self.replace('specreds_nova.virt.readiness.ready.parse', lambda instance: mock.Mock(
+        self.replace('specreds_nova.virt.backup.readiness.ready.parse', lambda instance: mock.Mock(
             devices=lambda: [mock.sentinel.device]))
         theirs = mock.patch.object(nova_driver.LibvirtDriver, '_get_guest_config', autospec=True,
                                    return_value=config)
-        with theirs, mock.patch.object(launch, 'marking', return_value=mark):
+        with theirs, mock.patch.object(backup_domain, 'marking', return_value=mark):
             return self.ours._get_guest_config(server, [], mock.Mock(), {})
 
     def test_backup_is_marked(self) -> None:
-        config = self.config(domains.Mark(base.RECOVERY, base.SUPERPOSITION))
+        config = self.config(marks.Mark(base.RECOVERY, base.SUPERPOSITION))
         config.devices = []
-        self.assertEqual(domains.Mark(base.RECOVERY, base.SUPERPOSITION),
-                         domains.mark_of(config.to_xml()))
+        self.assertEqual(marks.Mark(base.RECOVERY, base.SUPERPOSITION),
+                         marks.mark_of(config.to_xml()))
 
     def test_server_that_is_not_protected_is_as_it_was(self) -> None:
         config = self.config(None, HA_Enabled='false')
         self.assertEqual(([], []), (config.devices, config.metadata))
-        self.assertIsNone(domains.mark_of(config.to_xml()))
+        self.assertIsNone(marks.mark_of(config.to_xml()))
 
     def test_protected_server_can_say_that_it_is_ready(self) -> None:
         self.assertEqual([mock.sentinel.device], self.config(None).devices)
@@ -182,9 +182,9 @@ class DriverTest(base.TestCase):
     def test_init_host(self) -> None:
         self.theirs('init_host')
         self.replace('specreds_nova.virt.box.load', mock.Mock())
-        self.replace('specreds_nova.virt.merge.Merger', mock.Mock())
-        started = self.replace('specreds_nova.virt.reconcile.Periodic.start', mock.Mock())
-        heartbeat = self.replace('specreds_nova.virt.heartbeat.of', mock.Mock())
+        self.replace('specreds_nova.virt.merge.merger.Merger', mock.Mock())
+        started = self.replace('specreds_nova.virt.backup.reconcile.Periodic.start', mock.Mock())
+        heartbeat = self.replace('specreds_nova.virt.liveness.heartbeat.of', mock.Mock())
         self.record(journals.PROMOTED)
         self.guests = []
         self.ours._journal = journals.Journal(f'{self.state}/specreds')
@@ -225,7 +225,7 @@ class GuardedTest(base.TestCase):
             for parameter in list(parameters)[1:]])
 
     def test_novas_own_gets_every_argument(self) -> None:
-        names = [name for name, member in vars(guarded.GuardedLibvirtDriver).items()
+        names = [name for name, member in vars(unmerged_driver.GuardedLibvirtDriver).items()
                  if inspect.isfunction(member) and hasattr(nova_driver.LibvirtDriver, name)]
         self.assertIn('finish_migration', names)
         for name in [*names, 'attach_volume']:

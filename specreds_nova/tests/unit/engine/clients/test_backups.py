@@ -12,7 +12,7 @@ import testtools
 from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine.clients import backups
-from specreds_nova.virt import rpcapi
+from specreds_nova.virt.backup import rpcapi
 
 
 @ddt.ddt

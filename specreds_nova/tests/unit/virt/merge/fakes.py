@@ -9,7 +9,7 @@ from unittest import mock
 import libvirt
 from lxml import etree
 
-from specreds_nova.virt import merge_errors as errors
+from specreds_nova.virt.merge import errors
 
 _SECRETS = [f'libvirt-{index}-storage-auth-secret0' for index in range(1, 5)]
 
@@ -232,7 +232,7 @@ class Domain:
 
     def refuse(self, command: str) -> Exception:
         """What is raised for a command that QEMU refuses."""
-        from specreds_nova.virt import qmp
+        from specreds_nova.virt.disks import qmp
         return qmp.MonitorError(self.refused[command])
 
     def _nodes(self) -> list[dict[str, Any]]:

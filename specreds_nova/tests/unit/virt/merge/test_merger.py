@@ -12,10 +12,10 @@ import testtools
 
 from specreds_nova import exception
 from specreds_nova.tests.unit.virt.merge import fakes
-from specreds_nova.virt import merge
-from specreds_nova.virt import merge_errors as errors
-from specreds_nova.virt import merging
-from specreds_nova.virt.afterwards import connections
+from specreds_nova.virt.disks import connections
+from specreds_nova.virt.merge import errors
+from specreds_nova.virt.merge import job as merge_job
+from specreds_nova.virt.merge import merger as mergers
 
 CONF = nova.conf.CONF
 SERVER = 'b6a1d7f0-5c56-4a52-8f50-3a2f6c1f7d10'
@@ -37,12 +37,12 @@ class MergerTestCase(testtools.TestCase):
             self.domain)
         self.storage = mock.Mock()
         self.reported: list[tuple[str, str, dict[str, Any]]] = []
-        self.work = self.replaced(merging, 'Merging')
-        self.work.return_value.progress = merging.Progress()
+        self.work = self.replaced(merge_job, 'Merging')
+        self.work.return_value.progress = merge_job.Progress()
         self.found = self.replaced(objects.Instance, 'get_by_uuid', return_value=self.instance)
         self.noted = self.replaced(connections, 'superposition', return_value=SUPER)
         self.refreshed = self.replaced(connections, 'refresh_all')
-        self.merger = merge.Merger(self.driver, self.storage,
+        self.merger = mergers.Merger(self.driver, self.storage,
                                    lambda *told: self.reported.append(told))
         self.addCleanup(self.merger.stop)
 
@@ -193,9 +193,9 @@ class ThrottleTest(testtools.TestCase):
 
     def test_once_a_second_and_at_each_change(self) -> None:
         told: list[int] = []
-        throttle = merge._Throttle(lambda progress: told.append(progress['done']))
-        progress = merging.Progress(state='merging')
-        with mock.patch.object(merge, 'time') as clock:
+        throttle = mergers._Throttle(lambda progress: told.append(progress['done']))
+        progress = merge_job.Progress(state='merging')
+        with mock.patch.object(mergers, 'time') as clock:
             for now, done, state in ((0.0, 1, 'merging'), (0.5, 2, 'merging'),
                                      (1.5, 3, 'merging'), (1.6, 4, 'switching'),
                                      (1.7, 5, 'switching')):
@@ -206,8 +206,8 @@ class ThrottleTest(testtools.TestCase):
 
     def test_full_disk(self) -> None:
         report = mock.Mock(side_effect=OSError('no space'))
-        throttle = merge._Throttle(report)
-        progress = merging.Progress(state='merging')
+        throttle = mergers._Throttle(report)
+        progress = merge_job.Progress(state='merging')
         throttle(progress)
         report.side_effect = None
         throttle.failed(progress, 'Ceph is full')

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nova's evacuation, with a backup here and without one."""
+
+from typing import Any
+from unittest import mock
+
+import fixtures
+from nova import exception as nova_exception
+from nova import objects
+from nova.compute import task_states
+from nova.compute import vm_states
+
+from specreds_nova import exception
+from specreds_nova.tests.unit.virt import base
+from specreds_nova.virt.backup import adoption
+from specreds_nova.virt.backup import journal as journals
+
+
+class AdoptionTest(base.TestCase):
+    """What the driver does in ``rebuild``."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.adoption = adoption.Adoption(self.site, self.backups)
+        self.order: list[Any] = []
+        self.instance.task_state = task_states.REBUILDING
+        self.instance.save.side_effect = lambda expected_task_state: self.order.append(
+            (self.instance.task_state, expected_task_state))
+        self.kind = 'rbd_super'
+        self.api = self.driver._volume_api
+        self.api.attachment_get_all.return_value = [{'id': 'a1'}, {'id': 'left over'}]
+
+    def detach(self, context: Any, bdms: Any, detach_root_bdm: bool) -> None:
+        self.assertTrue(detach_root_bdm)
+        self.assertIs(self.bdms, bdms)
+        self.order.append('detach')
+
+    def attach(self, context: Any, instance: Any, bdms: Any) -> dict[str, Any]:
+        self.order.append('attach')
+        volume = mock.MagicMock(volume_id=base.VOLUME)
+        volume.__getitem__.return_value = {'driver_volume_type': self.kind}
+        return {'block_device_mapping': [volume]}
+
+    def adopt(self) -> journals.Record | None:
+        return self.adoption.adopt(adoption.Evacuation(
+            mock.sentinel.context, self.instance, self.bdms, self.detach, self.attach))
+
+    def test_exactly_novas_order(self) -> None:
+        self.record(journals.PROMOTED, opened=True)
+        record = self.adopt()
+        self.assertEqual([
+            'detach',
+            (task_states.REBUILD_BLOCK_DEVICE_MAPPING, [task_states.REBUILDING]),
+            'attach',
+            (task_states.REBUILD_SPAWNING, [task_states.REBUILD_BLOCK_DEVICE_MAPPING]),
+        ], self.order)
+        assert record is not None
+        self.assertIn('adopt', record.timings_ms)
+        # It is not ours before Nova says so.
+        self.assertEqual(('promoted', True), (record.phase, record.adopting))
+        self.api.attachment_delete.assert_not_called()
+        self.launcher.remove.assert_not_called()
+
+    def test_nothing_here(self) -> None:
+        self.assertIsNone(self.adopt())
+        for phase in (*journals.ENDED, *journals.OURS):
+            self.record(phase)
+            self.assertIsNone(self.adopt())
+        self.assertEqual([], self.order)
+
+    def test_promoted_meanwhile(self) -> None:
+        self.record(journals.HARDENED)
+        self.storage.state.return_value = 'promoted'
+        self.assertIsNotNone(self.adopt())
+        self.box.open.assert_called_once()
+
+    def test_given_up_when_it_is_not_promoted(self) -> None:
+        self.record(journals.RUNNING)
+        self.assertIsNone(self.adopt())
+        self.assertEqual('aborted', self.phase())
+        self.launcher.remove.assert_called_once()
+        self.assertEqual([], self.order)
+
+    def test_lost(self) -> None:
+        self.record(journals.PROMOTED, opened=True)
+        self.domain('shutoff')
+        self.assertIsNone(self.adopt())
+        self.assertEqual('failed', self.phase())
+        self.assertEqual([], self.order)
+
+    def test_server_is_left_alone_while_cinder_is_silent(self) -> None:
+        self.record(journals.HARDENED)
+        self.storage.state.side_effect = exception.SuperpositionUnknown('no answer')
+        error = self.assertRaises(nova_exception.InstanceFaultRollback, self.adopt)
+        self.assertIsInstance(error.inner_exception, exception.SuperpositionUnknown)
+        self.assertEqual('hardened', self.phase())
+
+    def test_again_after_a_crash(self) -> None:
+        self.record(journals.PROMOTED, opened=True, adopting=True)
+        self.adopt()
+        self.api.attachment_get_all.assert_called_once_with(
+            mock.sentinel.context, base.SERVER, base.VOLUME)
+        self.api.attachment_delete.assert_called_once_with(mock.sentinel.context, 'left over')
+        self.assertEqual('detach', self.order[0])
+
+    def test_adopting_is_on_disk_before_anything_is_done(self) -> None:
+        self.record(journals.PROMOTED, opened=True)
+        with mock.patch.object(self, 'detach', side_effect=RuntimeError('Cinder fails')):
+            self.assertRaises(RuntimeError, self.adopt)
+        record = self.on_disk()
+        assert record is not None
+        self.assertEqual(('promoted', True), (record.phase, record.adopting))
+
+    def test_settled_when_nova_says_so(self) -> None:
+        record = self.record(journals.PROMOTED, opened=True, adopting=True)
+        self.assertFalse(self.adoption.settle(record))
+        self.instance.host = base.HOST
+        self.assertTrue(self.adoption.settle(record))
+        self.assertEqual('adopted', self.phase())
+        self.assertEqual(frozenset(), self.journal.hidden())
+
+
+class GiveBackTest(base.TestCase):
+    """An evacuation that was cut off together with nova-compute."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.adoption = adoption.Adoption(self.site, self.backups)
+        self.migration = mock.Mock(status='pre-migrating')
+        self.found = self.replace('nova.objects.MigrationList.get_by_filters', mock.Mock(
+            return_value=[self.migration]))
+        self.given = self.record(journals.PROMOTED, adopting=True, primary=base.PRIMARY)
+
+    def test_can_be_asked_for_again(self) -> None:
+        self.instance.task_state = task_states.REBUILD_BLOCK_DEVICE_MAPPING
+        self.adoption.give_back(self.given)
+        self.assertEqual('failed', self.migration.status)
+        self.migration.save.assert_called_once()
+        self.claims.withdraw.assert_called_once()
+        self.assertIsNone(self.instance.task_state)
+        self.instance.save.assert_called_once()
+        filters = self.found.call_args.args[1]
+        self.assertEqual((base.HOST, base.SERVER, 'evacuation'), tuple(
+            filters[name] for name in ('dest_compute', 'instance_uuid', 'migration_type')))
+
+    def test_ended_before(self) -> None:
+        self.instance.host = base.HOST
+        self.adoption.give_back(self.given)
+        self.migration.save.assert_not_called()
+        self.instance.save.assert_not_called()
+
+    def test_something_else_is_under_way(self) -> None:
+        self.found.return_value = []
+        self.instance.task_state = 'deleting'
+        self.adoption.give_back(self.given)
+        self.claims.withdraw.assert_not_called()
+        self.instance.save.assert_not_called()
+
+    def actions(self, *actions: tuple[str, str | None]) -> None:
+        """Have users, or nobody, have done something to the server, the newest first."""
+        found = [mock.Mock(action=action, user_id=user) for action, user in actions]
+        self.useFixture(fixtures.MockPatchObject(
+            objects.InstanceActionList, 'get_by_instance_uuid', return_value=found))
+
+    def test_server_that_a_user_has_stopped_stays_stopped(self) -> None:
+        self.instance.vm_state = vm_states.STOPPED
+        self.actions(('detach_volume', 'u'), ('stop', 'u'), ('stop', None))
+        self.adoption.keep_active(self.given)
+        self.instance.save.assert_not_called()
+
+    def test_kept_active(self) -> None:
+        self.instance.vm_state = vm_states.STOPPED
+        self.actions(('stop', None), ('stop', 'u'))
+        self.adoption.keep_active(self.given)
+        self.assertEqual(vm_states.ACTIVE, self.instance.vm_state)
+        self.instance.save.assert_called_once_with(
+            expected_vm_state=[vm_states.STOPPED], expected_task_state=[None])
+
+    def test_not_kept_active_while_somebody_works_on_it(self) -> None:
+        for name, value in (('task_state', 'powering-off'), ('vm_state', vm_states.ERROR),
+                            ('host', base.HOST)):
+            self.instance.host, self.instance.task_state = base.PRIMARY, None
+            self.instance.vm_state = vm_states.STOPPED
+            setattr(self.instance, name, value)
+            self.adoption.keep_active(self.given)
+        self.instance.save.assert_not_called()

@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The life of a backup, step by step, and what is refused when."""
+
+from concurrent import futures
+import threading
+from typing import Any
+from unittest import mock
+
+from nova import utils
+from oslo_concurrency import lockutils
+
+from specreds_nova import exception
+from specreds_nova.tests.unit.virt import base
+from specreds_nova.virt.backup import host as backup_host
+from specreds_nova.virt.backup import journal as journals
+from specreds_nova.virt.backup import start as starts
+from specreds_nova.virt.disks import durable
+
+
+class StartTest(base.TestCase):
+    """Start, and what is undone when it fails."""
+
+    def start(self, recovery: str = base.RECOVERY,
+              superposition: str = base.SUPERPOSITION) -> dict[str, Any]:
+        return self.backups.start(recovery, base.SERVER, superposition)
+
+    def test_runs_sealed(self) -> None:
+        status = self.start()
+        self.assertEqual(('running', {'pid': 4711, 'state': 'running'}, None),
+                         (status['phase'], status['domain'], status['error']))
+        self.assertEqual('running', self.phase())
+        self.assertEqual({base.RECOVERY}, self.watches.watched)
+        for what in ('connection', 'seal', 'claim', 'domain', 'rpc_to_running'):
+            self.assertIn(what, status['timings_ms'])
+        self.launcher.launch.assert_called_once()
+        self.box.attached.assert_called_once_with(self.instance, base.RECOVERY)
+        record = self.on_disk()
+        assert record is not None
+        self.assertEqual((base.PRIMARY, [base.VOLUME], 'instance-00000001'),
+                         (record.primary, record.volume_ids, record.instance_name))
+
+    def test_twice_is_once(self) -> None:
+        self.start()
+        self.assertEqual('running', self.start()['phase'])
+        self.launcher.launch.assert_called_once()
+
+    def test_not_eligible_begins_nothing(self) -> None:
+        self.eligibility.reasons.return_value = ['it has a virtual TPM']
+        error = self.assertRaises(exception.ServerNotEligible, self.start)
+        self.assertIn('it has a virtual TPM', str(error))
+        self.assertIsNone(self.phase())
+        self.box.seal.assert_not_called()
+        self.claims.claim.assert_not_called()
+        self.launcher.launch.assert_not_called()
+
+    def test_failure_is_undone(self) -> None:
+        self.launcher.launch.side_effect = RuntimeError('no QEMU')
+        error = self.assertRaises(exception.StartFailed, self.start)
+        self.assertIn('no QEMU', str(error))
+        self.assertEqual('failed', self.phase())
+        self.launcher.remove.assert_called_once_with(base.RECOVERY, base.SERVER)
+        self.box.remove.assert_called_once()
+        self.claims.release.assert_called_once()
+        self.launcher.remove_files.assert_called_once_with(base.SERVER)
+
+    def test_full_host_is_not_eligible_and_undone(self) -> None:
+        self.claims.claim.side_effect = exception.ServerNotEligible('not enough left')
+        self.assertRaises(exception.ServerNotEligible, self.start)
+        self.assertEqual('failed', self.phase())
+        self.box.remove.assert_called_once()
+        self.launcher.launch.assert_not_called()
+
+    def test_what_cannot_be_undone_is_kept_for_later(self) -> None:
+        self.launcher.launch.side_effect = RuntimeError('no QEMU')
+        self.box.remove.side_effect = exception.BackupError('Neutron does not answer')
+        self.assertRaises(exception.StartFailed, self.start)
+        record = self.on_disk()
+        assert record is not None
+        self.assertEqual('aborting', record.phase)
+        self.assertIn('Neutron does not answer', record.error or '')
+        # The rest is undone nevertheless.
+        self.claims.release.assert_called_once()
+
+    def test_aborted_meanwhile(self) -> None:
+        aborts = self.abort_when(self.claims.claim)
+        error = self.assertRaises(exception.StartFailed, self.start)
+        self.assertIn('was aborted', str(error))
+        self.assertEqual(['aborted'], [abort.result()['phase'] for abort in aborts])
+        self.launcher.launch.assert_not_called()
+        self.box.remove.assert_called_once()
+        self.claims.release.assert_called_once()
+        # The next one of this server is in nobody's way.
+        self.claims.claim.side_effect = None
+        self.assertEqual('running', self.start('another')['phase'])
+
+    def test_aborted_before_anything_was_begun(self) -> None:
+        self.eligibility.reasons.return_value = []
+        aborts = self.abort_when(self.eligibility.reasons)
+        self.assertRaises(exception.StartFailed, self.start)
+        self.assertEqual(['aborted'], [abort.result()['phase'] for abort in aborts])
+        self.box.seal.assert_not_called()
+        self.box.remove.assert_not_called()
+        # Whoever asks for it once more comes too late.
+        self.assertRaises(exception.RecoveryConflict, self.start)
+
+    def test_aborted_when_it_runs_nearly(self) -> None:
+        aborts = self.abort_when(self.launcher.launch)
+        self.start()
+        self.assertEqual(['aborted'], [abort.result()['phase'] for abort in aborts])
+        self.launcher.remove.assert_called_once()
+
+    def abort_when(self, step: mock.Mock) -> list[futures.Future[dict[str, Any]]]:
+        """Have the recovery aborted, by somebody else, while a step of its start is taken."""
+        aborts: list[futures.Future[dict[str, Any]]] = []
+        pool = futures.ThreadPoolExecutor(1)
+        self.addCleanup(pool.shutdown)
+        heard = threading.Event()
+        give_up = starts.UnderWay.give_up
+
+        def hear(under_way: starts.UnderWay, recovery_id: str) -> str | None:
+            found = give_up(under_way, recovery_id)
+            heard.set()
+            return found
+
+        patch = mock.patch.object(starts.UnderWay, 'give_up', hear)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+        def abort(*_arguments: Any, **_named: Any) -> Any:
+            aborts.append(pool.submit(self.backups.abort, base.RECOVERY))
+            self.assertTrue(heard.wait(10.0))
+            return mock.DEFAULT
+        step.side_effect = abort
+        return aborts
+
+    def test_other_volumes(self) -> None:
+        self.storage.connections.return_value = {'another': {}}
+        error = self.assertRaises(exception.StartFailed, self.start)
+        self.assertIn('superpose all of them together', str(error))
+        self.launcher.launch.assert_not_called()
+
+    def test_cut_off_start_begins_anew(self) -> None:
+        self.record(journals.STARTING)
+        self.assertEqual('running', self.start()['phase'])
+        self.launcher.remove.assert_called_once()
+        self.launcher.launch.assert_called_once()
+
+    def test_ended_id_is_not_used_again(self) -> None:
+        self.record(journals.ABORTED)
+        error = self.assertRaises(exception.RecoveryConflict, self.start)
+        self.assertIn('take another id', str(error))
+
+    def test_same_id_for_something_else(self) -> None:
+        self.start()
+        self.assertRaises(exception.RecoveryConflict, self.start, base.RECOVERY, 'another')
+
+    def test_another_recovery_of_the_server(self) -> None:
+        self.start()
+        error = self.assertRaises(exception.RecoveryConflict, self.start, 'another')
+        self.assertIn(base.RECOVERY, str(error))
+
+    def test_ended_recovery_is_in_nobodys_way(self) -> None:
+        self.record(journals.FAILED)
+        self.assertEqual('running', self.start('another')['phase'])
+
+
+class DecideTest(base.TestCase):
+    """Harden, promote, abort and clean up."""
+
+    def test_harden(self) -> None:
+        self.record(journals.RUNNING)
+        self.assertEqual('hardened', self.backups.harden(base.RECOVERY)['phase'])
+        self.assertEqual('hardened', self.phase())
+        self.backups.harden(base.RECOVERY)
+        self.assertEqual(2, self.harden.call_count)
+
+    def test_what_is_ready_is_hardened_at_once(self) -> None:
+        self.record(journals.RUNNING)
+        self.watches.then(base.RECOVERY)
+        self.assertEqual('hardened', self.phase())
+
+    def test_who_watches_does_not_fail_with_it(self) -> None:
+        self.record(journals.RUNNING)
+        for error in (durable.NotDurable('vda is not'), RuntimeError('anything')):
+            self.harden.side_effect = error
+            self.watches.then(base.RECOVERY)
+            self.assertEqual('running', self.phase())
+        self.watches.then('another')
+
+    def test_not_durable(self) -> None:
+        self.record(journals.RUNNING)
+        self.harden.side_effect = durable.NotDurable('vda is not')
+        error = self.assertRaises(exception.RecoveryConflict, self.backups.harden, base.RECOVERY)
+        self.assertIn('do not promote it', str(error))
+        self.assertEqual('running', self.phase())
+
+    def test_harden_of_what_ended(self) -> None:
+        self.record(journals.RUNNING)
+        self.domain('shutoff')
+        self.assertRaises(exception.BackupLost, self.backups.harden, base.RECOVERY)
+        self.harden.assert_not_called()
+
+    def test_promote(self) -> None:
+        self.record(journals.HARDENED)
+        self.storage.state.return_value = 'promoted'
+        seen = []
+
+        def opened(*ids: Any) -> dict[str, int]:
+            seen.append(self.phase())
+            return {'box_open': 3}
+
+        self.box.open.side_effect = opened
+        status = self.backups.promote(base.RECOVERY)
+        self.assertEqual('promoted', status['phase'])
+        self.assertEqual(3, status['timings_ms']['box_open'])
+        # Or else it would be shut again when it is found open after a crash.
+        self.assertEqual(['promoted'], seen)
+        self.harden.assert_not_called()
+        self.claims.release.assert_called_once()
+        self.backups.promote(base.RECOVERY)
+        self.box.open.assert_called_once()
+
+    def test_claim_is_kept_until_the_evacuation(self) -> None:
+        self.record(journals.HARDENED)
+        self.assertRaises(exception.RecoveryConflict, self.backups.release, base.RECOVERY)
+        self.storage.state.return_value = 'promoted'
+        self.backups.promote(base.RECOVERY, keep_claim=True)
+        self.claims.release.assert_not_called()
+        self.assertEqual('promoted', self.backups.release(base.RECOVERY)['phase'])
+        self.claims.release.assert_called_once()
+
+    def test_promote_of_what_was_not_hardened(self) -> None:
+        self.record(journals.RUNNING)
+        self.storage.state.return_value = 'merging'
+        self.assertEqual('promoted', self.backups.promote(base.RECOVERY)['phase'])
+        self.harden.assert_called_once()
+
+    def test_caller_is_not_trusted(self) -> None:
+        self.record(journals.HARDENED)
+        for state in ('superposed', 'collapsing', 'aborting', None):
+            self.storage.state.return_value = state
+            self.assertRaises(exception.RecoveryConflict, self.backups.promote, base.RECOVERY)
+        self.box.open.assert_not_called()
+        self.assertEqual('hardened', self.phase())
+
+    def test_nothing_is_opened_while_cinder_is_silent(self) -> None:
+        self.record(journals.HARDENED)
+        self.storage.state.side_effect = exception.SuperpositionUnknown('no answer')
+        self.assertRaises(exception.SuperpositionUnknown, self.backups.promote, base.RECOVERY)
+        self.box.open.assert_not_called()
+
+    def test_promote_of_what_is_lost(self) -> None:
+        self.record(journals.HARDENED)
+        self.storage.state.return_value = 'promoted'
+        self.domain(None)
+        error = self.assertRaises(exception.BackupLost, self.backups.promote, base.RECOVERY)
+        self.assertIn('evacuate the server', str(error))
+        self.assertEqual('failed', self.phase())
+        self.box.open.assert_not_called()
+
+    def test_box_that_did_not_open_is_opened_again(self) -> None:
+        self.record(journals.HARDENED)
+        self.storage.state.return_value = 'promoted'
+        self.box.open.side_effect = [exception.BackupError('half open'), {}]
+        self.assertRaises(exception.BackupError, self.backups.promote, base.RECOVERY)
+        self.assertEqual('promoted', self.phase())
+        self.backups.promote(base.RECOVERY)
+        self.assertEqual(2, self.box.open.call_count)
+        record = self.on_disk()
+        self.assertTrue(record is not None and record.opened)
+
+    def test_abort(self) -> None:
+        for phase in (journals.STARTING, journals.RUNNING, journals.HARDENED,
+                      journals.ABORTING):
+            self.record(phase)
+            self.assertEqual('aborted', self.backups.abort(base.RECOVERY)['phase'])
+            self.assertEqual('aborted', self.phase())
+        self.assertEqual(4, self.launcher.remove.call_count)
+        self.backups.abort(base.RECOVERY)
+        self.assertEqual(4, self.launcher.remove.call_count)
+
+    def test_abort_of_what_counts(self) -> None:
+        self.record(journals.HARDENED)
+        for state in ('promoted', 'merging', 'merged'):
+            self.storage.state.return_value = state
+            self.assertRaises(exception.RecoveryConflict, self.backups.abort, base.RECOVERY)
+        for phase in (journals.PROMOTED, journals.ADOPTED, journals.MERGING, journals.MERGED):
+            self.record(phase)
+            self.assertRaises(exception.RecoveryConflict, self.backups.abort, base.RECOVERY)
+        self.launcher.remove.assert_not_called()
+
+    def test_abort_while_cinder_is_silent(self) -> None:
+        self.record(journals.RUNNING)
+        self.storage.state.side_effect = exception.SuperpositionUnknown('no answer')
+        self.assertRaises(exception.SuperpositionUnknown, self.backups.abort, base.RECOVERY)
+        self.launcher.remove.assert_not_called()
+
+    def test_abort_of_nothing(self) -> None:
+        self.assertEqual('aborted', self.backups.abort('another')['phase'])
+
+    def test_files_of_a_server_of_this_host_are_kept(self) -> None:
+        self.record(journals.RUNNING)
+        self.instance.host = base.HOST
+        self.backups.abort(base.RECOVERY)
+        self.launcher.remove_files.assert_not_called()
+
+    def test_cleanup(self) -> None:
+        self.record(journals.RUNNING)
+        self.assertRaises(exception.RecoveryConflict, self.backups.cleanup, base.RECOVERY)
+        for phase in (journals.ABORTED, journals.FAILED, journals.MERGED):
+            self.record(phase)
+            self.backups.cleanup(base.RECOVERY)
+            self.assertIsNone(self.phase())
+        self.backups.cleanup(base.RECOVERY)
+
+    def test_status_of_nothing(self) -> None:
+        self.assertRaises(exception.RecoveryNotFound, self.backups.status, 'another')
+
+    def test_list(self) -> None:
+        self.record(journals.RUNNING)
+        self.assertEqual([base.RECOVERY],
+                         [status['recovery_id'] for status in self.backups.list()])
+
+
+class CheckTest(base.TestCase):
+    """Whether a backup could be started."""
+
+    def test_eligible(self) -> None:
+        self.assertEqual({'eligible': True, 'reasons': []}, self.backups.check(base.SERVER))
+
+    def test_all_say_why_not(self) -> None:
+        self.eligibility.reasons.return_value = ['one']
+        self.box.reasons.return_value = ['two']
+        self.storage.reasons.return_value = ['three']
+        self.assertEqual({'eligible': False, 'reasons': ['one', 'two', 'three']},
+                         self.backups.check(base.SERVER))
+        self.storage.reasons.assert_called_once_with([base.VOLUME])
+
+
+class LockTest(base.TestCase):
+    """There is one lock for a server, Nova's own."""
+
+    def free(self) -> bool:
+        lock = lockutils.internal_lock(base.SERVER)
+        taken = bool(lock.acquire(blocking=False))
+        if taken:
+            lock.release()
+        return taken
+
+    def test_same_lock(self) -> None:
+        self.assertTrue(self.free())
+        with backup_host.locked(base.SERVER):
+            self.assertFalse(self.free())
+        self.assertFalse(utils.synchronized(base.SERVER)(self.free)())

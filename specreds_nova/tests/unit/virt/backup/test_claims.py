@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Placement is asked for."""
+
+from typing import Any
+from unittest import mock
+
+from keystoneauth1 import exceptions
+
+from specreds_nova import exception
+from specreds_nova.tests.unit.virt import base
+from specreds_nova.virt.backup import claims
+
+
+class ClaimsTest(base.TestCase):
+    """Claim and release."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.client = mock.Mock()
+        self.replace('nova.scheduler.client.report.report_client_singleton', lambda: self.client)
+        self.resources = self.replace(
+            'specreds_nova.releases.resources_from_flavor_and_bfv',
+            mock.Mock(return_value={'VCPU': 1, 'MEMORY_MB': 128}))
+        self.found = claims.Claims(lambda: 'provider')
+        self.instance.flavor = mock.sentinel.flavor
+        self.instance.project_id, self.instance.user_id = 'project', 'user'
+
+    def claim(self, status: int, text: str = '') -> Any:
+        self.client.put.return_value = mock.Mock(status_code=status, text=text)
+        return self.found.claim(mock.Mock(), base.RECOVERY, self.instance)
+
+    def test_claimed_in_the_recoverys_name(self) -> None:
+        self.claim(204)
+        path, payload = self.client.put.call_args.args
+        self.assertEqual(f'/allocations/{base.RECOVERY}', path)
+        self.assertEqual({'provider': {'resources': {'VCPU': 1, 'MEMORY_MB': 128}}},
+                         payload['allocations'])
+        self.assertEqual(('project', 'user', None), tuple(
+            payload[name] for name in ('project_id', 'user_id', 'consumer_generation')))
+        self.resources.assert_called_once_with(mock.sentinel.flavor, is_bfv=True)
+
+    def test_full(self) -> None:
+        self.assertRaises(exception.ServerNotEligible, self.claim, 409, 'Unable to allocate')
+
+    def test_claimed_before(self) -> None:
+        self.claim(409, 'consumer generation conflict - expected 1 but got null')
+        # What is there stays.
+        self.client.put.assert_called_once()
+        self.client.delete.assert_not_called()
+
+    def test_refused(self) -> None:
+        self.assertRaises(exception.StartFailed, self.claim, 400, 'Malformed')
+
+    def test_silence(self) -> None:
+        self.client.put.side_effect = exceptions.ConnectFailure('refused')
+        self.assertRaises(exception.PlacementUnknown, self.found.claim, mock.Mock(),
+                          base.RECOVERY, self.instance)
+
+    def test_release(self) -> None:
+        for status in (204, 404):
+            self.client.delete.return_value = mock.Mock(status_code=status)
+            self.found.release(mock.Mock(), base.RECOVERY)
+        self.client.delete.return_value = mock.Mock(status_code=409, text='conflict')
+        self.assertRaises(exception.UndoIncomplete, self.found.release, mock.Mock(),
+                          base.RECOVERY)
+
+    def test_withdraw(self) -> None:
+        self.found.withdraw(mock.sentinel.context, base.SERVER)
+        self.client.remove_provider_tree_from_instance_allocation.assert_called_once_with(
+            mock.sentinel.context, base.SERVER, 'provider')

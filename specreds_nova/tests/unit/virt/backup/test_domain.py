@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The domain of a backup."""
+
+import os
+from typing import Any
+from unittest import mock
+
+import fixtures
+import libvirt
+from nova import exception as nova_exception
+from nova import objects
+import nova.conf
+from nova.objects import fields
+from oslo_config import fixture as config_fixture
+import testtools
+
+from specreds_nova import exception
+from specreds_nova.tests.unit.virt import base
+from specreds_nova.virt.backup import domain as backup_domain
+from specreds_nova.virt.backup import marks
+
+_MARK = marks.Mark(base.RECOVERY, base.SUPERPOSITION)
+_MARKED = (f'<domain><metadata><s:backup xmlns:s="{marks.NAMESPACE}" '
+           f'recovery="{base.RECOVERY}" superposition="{base.SUPERPOSITION}"/>'
+           '</metadata></domain>')
+
+
+class LaunchTest(testtools.TestCase):
+    """With Nova's driver played."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        objects.register_all()
+        self.instances = self.useFixture(fixtures.TempDir()).path
+        self.useFixture(config_fixture.Config(nova.conf.CONF)).config(
+            instances_path=self.instances)
+        self.driver = mock.Mock()
+        self.launcher = backup_domain.Launcher(self.driver)
+        self.guest = self.driver._host.get_guest.return_value
+        self.guest.get_xml_desc.return_value = _MARKED
+        self.directory = os.path.join(self.instances, base.SERVER)
+        self.instance = objects.Instance(
+            id=1, uuid=base.SERVER, root_device_name='/dev/vda', metadata={}, config_drive='')
+        self.bdm = objects.BlockDeviceMapping(
+            id=1, instance_uuid=base.SERVER, source_type='volume', destination_type='volume',
+            device_name='/dev/vda', volume_id=base.VOLUME, volume_size=1, boot_index=0,
+            device_type='disk', disk_bus='virtio', guest_format=None, no_device=False,
+            delete_on_termination=False, attachment_id=base.RECOVERY, tag=None,
+            connection_info='{"driver_volume_type": "rbd"}', encrypted=False, volume_type=None)
+
+    def launch(self) -> Any:
+        """Launch, and give the block devices that Nova's code was handed."""
+        with mock.patch('nova.virt.libvirt.blockinfo.get_disk_info'), \
+                mock.patch.object(objects.Instance, 'image_meta', create=True):
+            self.launcher.launch(
+                mock.sentinel.context, self.instance,
+                objects.BlockDeviceMappingList(objects=[self.bdm]),
+                {base.VOLUME: {'driver_volume_type': 'rbd_super'}}, mock.sentinel.network, _MARK)
+        return self.driver._get_guest_xml.call_args.kwargs['block_device_info']
+
+    def test_primarys_block_devices_are_not_changed(self) -> None:
+        [volume] = self.launch()['block_device_mapping']
+        self.assertEqual({'driver_volume_type': 'rbd_super'}, volume['connection_info'])
+        with mock.patch.object(objects.BlockDeviceMapping, 'save') as saved:
+            volume.save()
+        saved.assert_not_called()
+        self.assertEqual('{"driver_volume_type": "rbd"}', self.bdm.connection_info)
+
+    def test_files_of_an_earlier_life_are_removed(self) -> None:
+        os.mkdir(self.directory)
+        stale = os.path.join(self.directory, 'disk.config')
+        with open(stale, 'w') as file:
+            file.write('old')
+        self.launch()
+        self.assertFalse(os.path.exists(stale))
+        self.assertTrue(os.path.isdir(self.directory))
+
+    def test_marked_while_it_is_configured(self) -> None:
+        seen = []
+        self.driver._get_guest_xml.side_effect = lambda *args, **kwargs: seen.append(
+            backup_domain.marking())
+        self.launch()
+        self.assertEqual([_MARK], seen)
+        self.assertIsNone(backup_domain.marking())
+
+    def test_without_config_drive(self) -> None:
+        self.launch()
+        call = self.driver._create_guest_with_network.call_args
+        self.assertIsNone(call.kwargs['post_xml_callback'])
+
+    def test_config_drive_is_made_anew_as_nova_does(self) -> None:
+        self.instance.config_drive = 'True'
+        self.launch()
+        call = self.driver._create_guest_with_network.call_args
+        self.assertTrue(call.kwargs['vifs_already_plugged'])
+        call.kwargs['post_xml_callback']()
+        _context, instance, injection = self.driver._create_configdrive.call_args.args
+        self.assertIs(self.instance, instance)
+        self.assertIs(mock.sentinel.network, injection.network_info)
+
+    def test_loaded_server_is_never_saved(self) -> None:
+        with mock.patch.object(objects.Instance, 'get_by_uuid', return_value=self.instance), \
+                mock.patch.object(objects.Instance, 'save') as saved:
+            backup_domain.load_instance(mock.Mock(), base.SERVER).save(expected_task_state=[None])
+        saved.assert_not_called()
+
+    def test_only_its_own_domain(self) -> None:
+        self.assertIs(self.guest, self.launcher.backup(base.RECOVERY, base.SERVER))
+        self.assertIsNone(self.launcher.backup('another', base.SERVER))
+        self.guest.get_xml_desc.return_value = '<domain/>'
+        self.assertIsNone(self.launcher.backup(base.RECOVERY, base.SERVER))
+        self.launcher.remove(base.RECOVERY, base.SERVER)
+        self.guest.poweroff.assert_not_called()
+        self.guest.delete_configuration.assert_not_called()
+
+    def test_remove(self) -> None:
+        self.launcher.remove(base.RECOVERY, base.SERVER)
+        self.guest.poweroff.assert_called_once()
+        self.guest.delete_configuration.assert_called_once()
+        self.driver._host.get_guest.side_effect = nova_exception.InstanceNotFound(
+            instance_id=base.SERVER)
+        self.launcher.remove(base.RECOVERY, base.SERVER)
+
+    def failing(self, code: int) -> libvirt.libvirtError:
+        error = libvirt.libvirtError('it fails')
+        error.err = (code,)
+        return error
+
+    def test_remove_of_what_goes_away(self) -> None:
+        self.guest.poweroff.side_effect = self.failing(libvirt.VIR_ERR_NO_DOMAIN)
+        self.launcher.remove(base.RECOVERY, base.SERVER)
+        self.guest.poweroff.side_effect = self.failing(libvirt.VIR_ERR_SYSTEM_ERROR)
+        self.assertRaises(exception.UndoIncomplete, self.launcher.remove, base.RECOVERY,
+                          base.SERVER)
+
+    def test_look(self) -> None:
+        for state, told in ((libvirt.VIR_DOMAIN_RUNNING, 'running'),
+                            (libvirt.VIR_DOMAIN_BLOCKED, 'running'),
+                            (libvirt.VIR_DOMAIN_PAUSED, 'paused'),
+                            (libvirt.VIR_DOMAIN_SHUTOFF, 'shutoff'),
+                            (libvirt.VIR_DOMAIN_CRASHED, 'shutoff')):
+            self.guest._domain.state.return_value = (state, 0)
+            found = self.launcher.look(base.RECOVERY, base.SERVER)
+            self.assertEqual(told, found and found.state)
+
+    def test_remove_files(self) -> None:
+        os.mkdir(self.directory)
+        self.launcher.remove_files(base.SERVER)
+        self.launcher.remove_files(base.SERVER)
+        self.assertFalse(os.path.exists(self.directory))
+
+    def test_bus_and_order_are_the_servers(self) -> None:
+        [volume] = self.launch()['block_device_mapping']
+        self.assertEqual(('/dev/vda', 'virtio', 0, fields.BlockDeviceType.DISK), (
+            volume['mount_device'], volume['disk_bus'], volume['boot_index'],
+            volume['device_type']))

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What no backup is started of, and why."""
+
+import json
+import types
+from typing import Any
+from unittest import mock
+
+from nova import objects
+from nova.network import model
+
+from specreds_nova.tests.unit.virt import base
+from specreds_nova.virt.backup import eligibility
+
+
+class EligibilityTest(base.TestCase):
+    """One server that is eligible, and what makes it not so."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.migrations = self.replace('nova.objects.MigrationList.get_by_filters',
+                                     mock.Mock(return_value=[]))
+        self.shares = self.replace('nova.objects.ShareMappingList.get_by_instance_uuid',
+                                 mock.Mock(return_value=[]))
+        self.replace('nova.virt.configdrive.required_by', lambda instance: False)
+        self.mounts = self.replace('psutil.disk_partitions', mock.Mock(return_value=[
+            types.SimpleNamespace(mountpoint='/', fstype='ext4')]))
+        domain = types.SimpleNamespace(machines={'pc-q35-7.2': {}}, aliases={'pc': {}, 'q35': {}})
+        self.driver._host.get_capabilities.return_value = types.SimpleNamespace(
+            host=types.SimpleNamespace(cpu=types.SimpleNamespace(arch='x86_64')),
+            guests=[types.SimpleNamespace(arch='x86_64', default_domain=domain, domains={})])
+        self.driver._host.get_cpu_model_names.return_value = ['Nehalem']
+        self.conf.config(instances_path='/var/lib/nova/instances')
+        self.vif = model.VIF(id='p1', vnic_type='normal', type='ovs', details={})
+        self.connection: dict[str, Any] = {'driver_volume_type': 'rbd', 'data': {}}
+        self.bdm = types.SimpleNamespace(
+            destination_type='volume', volume_id=base.VOLUME, device_name='/dev/vda',
+            guest_format=None, source_type='volume', encrypted=False)
+        self.server = types.SimpleNamespace(
+            uuid=base.SERVER, host=base.PRIMARY, vm_state='active', task_state=None,
+            deleted=False, kernel_id='', ramdisk_id='', numa_topology=None, vcpu_model=None,
+            pci_requests=objects.InstancePCIRequests(requests=[]),
+            flavor=objects.Flavor(extra_specs={}), system_metadata={},
+            image_meta=objects.ImageMeta.from_dict({'properties': {
+                'hw_architecture': 'x86_64', 'hw_machine_type': 'pc'}}),
+            get_network_info=lambda: model.NetworkInfo([self.vif]))
+        self.found = eligibility.Eligibility(self.driver, self.launcher, base.HOST)
+
+    def reasons(self, *bdms: Any) -> list[str]:
+        self.bdm.connection_info = json.dumps(self.connection)
+        return self.found.reasons(mock.Mock(), self.server, bdms or [self.bdm])
+
+    def refused(self, *words: str) -> None:
+        reasons = self.reasons()
+        self.assertEqual(len(words), len(reasons), '; '.join(reasons))
+        for word, reason in zip(words, reasons, strict=True):
+            self.assertIn(word, reason)
+
+    def test_eligible(self) -> None:
+        self.assertEqual([], self.reasons())
+
+    def test_state(self) -> None:
+        for state in ('stopped', 'paused', 'suspended', 'resized', 'rescued', 'error',
+                      'shelved_offloaded', 'building'):
+            self.server.vm_state = state
+            self.refused(f'it is {state}')
+        self.server.vm_state = 'active'
+        for task in ('migrating', 'resize_migrating', 'powering-off', 'rebuilding', 'deleting'):
+            self.server.task_state = task
+            self.refused(task)
+
+    def test_place(self) -> None:
+        self.server.host = base.HOST
+        self.refused('choose another one')
+        self.server.host = None
+        self.refused('on no host')
+
+    def test_an_earlier_life(self) -> None:
+        self.launcher.find.return_value = mock.Mock()
+        self.refused('has a domain')
+        self.launcher.find.return_value = None
+        self.migrations.return_value = [mock.Mock()]
+        self.refused('restart it first')
+        self.assertEqual(base.HOST, self.migrations.call_args.args[1]['source_compute'])
+
+    def test_local_disks(self) -> None:
+        for guest_format, source in (('swap', 'blank'), (None, 'blank'), (None, 'image')):
+            self.bdm.destination_type, self.bdm.source_type = 'local', source
+            self.bdm.guest_format = guest_format
+            self.refused('local to its host')
+
+    def test_volumes(self) -> None:
+        for kind in ('iscsi', 'nfs', None):
+            self.connection['driver_volume_type'] = kind
+            self.refused('not by RBD')
+        self.connection['driver_volume_type'] = 'rbd_super'
+        self.refused('still being merged')
+        self.connection = {'driver_volume_type': 'rbd', 'data': {}, 'multiattach': True}
+        self.refused('several times')
+        self.connection = {'driver_volume_type': 'rbd', 'data': {'encrypted': True}}
+        self.refused('encrypted')
+
+    def test_no_volumes(self) -> None:
+        self.assertEqual(['it has no volumes'],
+                         self.found.reasons(mock.Mock(), self.server, []))
+
+    def test_ports(self) -> None:
+        for kind in ('direct', 'macvtap', 'vdpa', 'direct-physical', 'accelerator-direct'):
+            self.vif['vnic_type'] = kind
+            self.refused(kind)
+        self.vif['vnic_type'] = 'normal'
+        self.vif['type'] = 'bridge'
+        self.refused('by Open vSwitch')
+        self.vif['type'] = 'ovs'
+        self.vif['details'] = {'ovs_hybrid_plug': True}
+        self.refused('iptables')
+
+    def test_devices(self) -> None:
+        self.server.numa_topology = mock.Mock()
+        self.server.pci_requests.requests = [objects.InstancePCIRequest(count=1)]
+        self.shares.return_value = [mock.Mock()]
+        self.server.kernel_id = 'k1'
+        self.refused('NUMA', 'PCI', 'kernel', 'shares')
+
+    def test_flavour(self) -> None:
+        for specs, word in (({'hw:tpm_version': '2.0'}, 'TPM'),
+                            ({'accel:device_profile': 'fpga'}, 'accelerators'),
+                            ({'hw:pmem': '6GB'}, 'persistent memory'),
+                            ({'resources:VGPU': '1'}, 'VGPU'),
+                            ({'resources1:CUSTOM_NIC': '1'}, 'CUSTOM_NIC')):
+            self.server.flavor.extra_specs = specs
+            self.refused(word)
+        self.server.flavor.extra_specs = {'resources:VCPU': '1', 'resources:VGPU': '0',
+                                          'hw:cpu_sockets': '1'}
+        self.refused()
+
+    def image(self, **properties: str) -> None:
+        self.server.image_meta = objects.ImageMeta.from_dict({'properties': {
+            'hw_architecture': 'x86_64', **properties}})
+
+    def test_image(self) -> None:
+        self.image(hw_firmware_type='uefi')
+        self.refused('UEFI')
+        self.image(hw_machine_type='pc-q35-9.9')
+        self.refused('no machine type pc-q35-9.9')
+        self.image(hw_machine_type='pc-q35-7.2')
+        self.refused()
+        self.image(hw_architecture='aarch64')
+        self.refused('architecture aarch64')
+
+    def test_cpu(self) -> None:
+        self.server.vcpu_model = types.SimpleNamespace(mode='custom', model='Nehalem')
+        self.refused()
+        self.server.vcpu_model.model = 'Sapphire'
+        self.refused('Sapphire')
+        self.server.vcpu_model.mode = 'host-model'
+        self.refused()
+
+    def test_shared_instances_path(self) -> None:
+        self.mounts.return_value.append(
+            types.SimpleNamespace(mountpoint='/var/lib/nova/instances', fstype='nfs4'))
+        self.refused('shared among hosts (nfs4)')
+        self.mounts.return_value[1].mountpoint = '/var/lib/nova/instances2'
+        self.refused()
+
+    def test_config_drive_in_a_shared_pool(self) -> None:
+        self.replace('nova.virt.configdrive.required_by', lambda instance: True)
+        self.conf.config(group='libvirt', images_type='rbd')
+        self.refused()
+        self.conf.config(config_drive_format='vfat')
+        self.refused('config drive')

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who is told of a backup that is ready, and what its owner says of waiting for it."""
+
+from typing import Any
+from unittest import mock
+
+import fixtures
+from oslo_config import cfg
+import testtools
+
+from specreds_nova import conf as specreds_conf
+from specreds_nova.virt.backup import journal as journals
+from specreds_nova.virt.backup import readiness
+from specreds_nova.virt.ready import conditions
+
+
+class WatchesTest(testtools.TestCase):
+    """A backup that runs."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.watch = self._patch('specreds_nova.virt.ready.watch')
+        self.condition = conditions.Condition(conditions.Kind.TCP, '80', 60.0)
+        self._patch('specreds_nova.virt.ready.parse').side_effect = lambda _: self.condition
+        self._patch('specreds_nova.virt.backup.host.find_instance')
+        self._patch('specreds_nova.virt.backup.host.admin_context')
+        self.record = journals.Record('recovery-1', 'server-1', 'superposition-1', 'node2')
+        self.watches = readiness.Watches(mock.Mock(), mock.Mock())
+
+    def _patch(self, name: str) -> Any:
+        return self.useFixture(fixtures.MockPatch(name)).mock
+
+    def test_whoever_decides_is_told_before_anything_is_done(self) -> None:
+        told: list[tuple[str, str]] = []
+        self.watches.tell = lambda recovery_id: told.append(('tell', recovery_id))
+        self.watches.then = lambda recovery_id: told.append(('then', recovery_id))
+        self.watches.begin(self.record)
+        self.watch.call_args.kwargs['then']()
+        self.assertEqual([('tell', 'recovery-1'), ('then', 'recovery-1')], told)
+
+    def test_the_owners_patience(self) -> None:
+        self.watches.begin(self.record)
+        self.assertIsNone(self.record.ready_timeout)
+        self.watches.end('recovery-1')
+        self.condition = conditions.Condition(conditions.Kind.TCP, '80', 9.0, owned=True)
+        self.watches.begin(self.record)
+        self.assertEqual(9.0, self.record.ready_timeout)
+
+    def test_is_watched_once(self) -> None:
+        self.watches.begin(self.record)
+        self.watches.begin(self.record)
+        self.watch.assert_called_once()
+
+    def test_default_readiness_where_the_owners_makes_no_sense(self) -> None:
+        instance = mock.Mock(metadata={'specreds:ready': r'console:(a)\1'}, system_metadata={},
+                             uuid='server-1')
+        self.useFixture(fixtures.MockPatch('specreds_nova.virt.ready.parse',
+                                           conditions.parse))
+        specreds_conf.register(cfg.CONF)
+        with mock.patch('specreds_nova.virt.backup.host.find_instance', return_value=instance):
+            self.watches.begin(self.record)
+        condition = self.watch.call_args.args[0]
+        self.assertEqual((conditions.Kind.DELAY, '30'), (condition.kind, condition.argument))
+        self.assertIn('neither back references nor lookaround', str(condition))
+        self.assertEqual([], readiness.devices(instance))

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls and answers over a message bus that is played."""
+
+import inspect
+import threading
+from typing import Any
+from unittest import mock
+
+from oslo_config import cfg
+import oslo_messaging as messaging
+from oslo_messaging import conffixture
+
+from specreds_nova import exception
+from specreds_nova.tests.unit.virt import base
+from specreds_nova.virt.backup import endpoint
+from specreds_nova.virt.backup import rpcapi
+
+
+class RpcTest(base.TestCase):
+    """A client and a host."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        conf = cfg.ConfigOpts()
+        fixture = self.useFixture(conffixture.ConfFixture(conf))
+        fixture.transport_url = 'fake:/'
+        transport = messaging.get_rpc_transport(
+            conf, allowed_remote_exmods=rpcapi.ALLOWED_EXMODS)
+        self.served = mock.Mock()
+        self.returning = mock.Mock()
+        server = messaging.get_rpc_server(
+            transport, messaging.Target(exchange='nova', topic='compute', server=base.HOST),
+            [endpoint.Endpoint(self.served, self.returning)], executor='threading')
+        server.start()
+        self.addCleanup(server.wait)
+        self.addCleanup(server.stop)
+        self.api = rpcapi.BackupsAPI(transport, timeout=10)
+
+    def test_each_method_arrives(self) -> None:
+        ids = {'recovery_id': base.RECOVERY, 'instance_uuid': base.SERVER,
+               'superposition_id': base.SUPERPOSITION}
+        methods = [name for name, member in vars(rpcapi.BackupsAPI).items()
+                   if inspect.isfunction(member) and not name.startswith('_')
+                   and name != 'returned']
+        self.assertEqual(9, len(methods))
+        for name in methods:
+            getattr(self.served, name).return_value = {} if name != 'list' else [{'phase': 'x'}]
+            method = getattr(self.api, name)
+            wanted = [ids[parameter] for parameter in inspect.signature(method).parameters
+                      if parameter in ids]
+            method({}, base.HOST, *wanted)
+            more = {'keep_claim': False} if name == 'promote' else {}
+            getattr(self.served, name).assert_called_once_with(*wanted, **more)
+
+    def test_claim_is_kept(self) -> None:
+        self.served.promote.return_value = {}
+        self.api.promote({}, base.HOST, base.RECOVERY, keep_claim=True)
+        self.served.promote.assert_called_once_with(base.RECOVERY, keep_claim=True)
+
+    def test_a_host_that_is_back_is_asked_to_clean_up(self) -> None:
+        self.returning.clean.return_value = {'clean': False, 'left': [base.SERVER]}
+        self.assertEqual({'clean': False, 'left': [base.SERVER]},
+                         self.api.returned({}, base.HOST))
+
+    def test_errors_come_out_as_they_are(self) -> None:
+        for kind in (exception.RecoveryConflict, exception.RecoveryNotFound,
+                     exception.SuperpositionUnknown):
+            self.served.promote.side_effect = kind('what, and what to do')
+            error: Any = self.assertRaises(kind, self.api.promote, {}, base.HOST, base.RECOVERY)
+            self.assertIn('what, and what to do', str(error))
+
+    def test_ids_have_to_be_such(self) -> None:
+        for wrong in ('../../etc/passwd', '', base.RECOVERY.upper(), None):
+            self.assertRaises(exception.BadRequest, self.api.start, {}, base.HOST, wrong,
+                              base.SERVER, base.SUPERPOSITION)
+        self.served.start.assert_not_called()
+
+    def test_nobody_waits_for_another(self) -> None:
+        entered, free = threading.Event(), threading.Event()
+        self.addCleanup(free.set)
+
+        def slow(*ids: str) -> dict[str, Any]:
+            entered.set()
+            free.wait(10)
+            return {}
+
+        self.served.start.side_effect = slow
+        self.served.list.return_value = []
+        starting = threading.Thread(target=self.api.start, args=(
+            {}, base.HOST, base.RECOVERY, base.SERVER, base.SUPERPOSITION))
+        starting.start()
+        self.assertTrue(entered.wait(10))
+        self.assertEqual([], self.api.list({}, base.HOST))
+        free.set()
+        starting.join()

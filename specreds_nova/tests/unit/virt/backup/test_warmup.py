@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is cold is tried until it is warm, and then left alone."""
+
+from unittest import mock
+
+import testtools
+
+from specreds_nova.virt.backup import warmup
+
+
+class WarmingTest(testtools.TestCase):
+    """A host that has booted before the services that it needs."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.site = mock.Mock()
+        self.warming = warmup.Warming(self.site)
+
+    def counts(self) -> dict[str, int]:
+        """How often each has been tried."""
+        site = self.site
+        return {name: method.call_count for name, method in (
+            ('helpers', site.box.warm_up_helpers), ('storage', site.storage.warm_up),
+            ('claims', site.claims.warm_up), ('network', site.box.warm_up_network),
+            ('processors', site.driver._host.get_cpu_model_names))}
+
+    def test_once(self) -> None:
+        self.warming.run()
+        self.warming.run()
+        self.assertEqual({'helpers': 1, 'storage': 1, 'claims': 1, 'network': 1,
+                          'processors': 1}, self.counts())
+
+    def test_what_fails_is_tried_again(self) -> None:
+        self.site.storage.warm_up.side_effect = [OSError('not yet'), OSError('not yet'), None]
+        for _ in range(4):
+            self.warming.run()
+        self.assertEqual({'helpers': 1, 'storage': 3, 'claims': 1, 'network': 1,
+                          'processors': 1}, self.counts())

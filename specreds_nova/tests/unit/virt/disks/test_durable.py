@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Disks that are made durable under a running guest."""
+
+import libvirt
+import testtools
+
+from specreds_nova.tests.unit.virt.merge import fakes
+from specreds_nova.virt.disks import durable
+from specreds_nova.virt.disks import nodes as disk_nodes
+from specreds_nova.virt.disks import qmp
+
+NODES = ('libvirt-3-format', 'libvirt-3-storage', 'libvirt-4-format', 'libvirt-4-storage',
+         'libvirt-1-format', 'libvirt-1-storage', 'libvirt-2-format', 'libvirt-2-storage')
+
+
+class DurableTestCase(testtools.TestCase):
+    """A domain with two speculative disks."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.domain = fakes.Domain()
+        self.patch(qmp, 'run', self.domain.qmp)
+
+    @property
+    def commands(self) -> list[str]:
+        """What QEMU was told to change."""
+        return [command for command, _arguments in self.domain.requests
+                if command in ('blockdev-reopen', 'change-backing-file')]
+
+
+class HardenTest(DurableTestCase):
+
+    def test_flushes_twice_with_a_write_in_between(self) -> None:
+        report = durable.harden(self.domain)
+        self.assertEqual(NODES, report.nodes)
+        # The first reopen flushes what still ignores flushes; only after a write to each does
+        # the second one flush in earnest.
+        self.assertEqual(['blockdev-reopen', 'change-backing-file', 'change-backing-file',
+                          'blockdev-reopen'], self.commands)
+        self.assertEqual([], durable.loose(self.domain))
+
+    def test_again(self) -> None:
+        durable.harden(self.domain)
+        del self.domain.requests[:]
+        self.assertEqual((), durable.harden(self.domain).nodes)
+        self.assertEqual([], self.commands)
+
+    def test_what_is_half_done_is_done(self) -> None:
+        self.domain.durable = set(NODES[:3])
+        self.assertEqual(NODES[3:], durable.harden(self.domain).nodes)
+
+    def test_options_are_libvirts_own(self) -> None:
+        durable.harden(self.domain)
+        _command, arguments = next(request for request in self.domain.requests
+                                   if request[0] == 'blockdev-reopen')
+        # As libvirt 9 writes them into QEMU's arguments, but for the flushing.
+        cache = {'direct': False, 'no-flush': False}
+        storage = {'driver': 'rbd', 'pool': 'volumes', 'user': 'cinder',
+                   'server': [{'host': '192.0.2.1', 'port': '6789'}],
+                   'auth-client-required': ['cephx', 'none'], 'cache': cache,
+                   'auto-read-only': True, 'discard': 'unmap'}
+        self.assertEqual([
+            {**storage, 'image': 'root', 'node-name': 'libvirt-4-storage',
+             'key-secret': 'libvirt-4-storage-auth-secret0'},
+            {'node-name': 'libvirt-4-format', 'read-only': True, 'discard': 'unmap',
+             'cache': cache, 'driver': 'raw', 'file': 'libvirt-4-storage'},
+            {**storage, 'image': 'root.super', 'node-name': 'libvirt-3-storage',
+             'key-secret': 'libvirt-3-storage-auth-secret0'},
+            {'node-name': 'libvirt-3-format', 'read-only': False, 'discard': 'unmap',
+             'cache': cache, 'driver': 'qcow2', 'file': 'libvirt-3-storage',
+             'backing': 'libvirt-4-format'},
+        ], arguments['options'][:4])
+
+    def test_merged_disks(self) -> None:
+        for disk in self.domain.disks:
+            disk.overlay = None
+        durable.harden(self.domain)
+        self.assertEqual(['blockdev-reopen', 'blockdev-reopen'], self.commands)
+
+    def test_refused(self) -> None:
+        self.domain.refused['blockdev-reopen'] = 'Cannot change the option'
+        exc = self.assertRaises(durable.NotDurable, durable.harden, self.domain)
+        self.assertIn('Cannot change the option', str(exc))
+        self.assertIn('instance-1', str(exc))
+
+    def test_not_running(self) -> None:
+        self.domain.active = False
+        exc = self.assertRaises(durable.NotDurable, durable.harden, self.domain)
+        self.assertIsInstance(exc.__cause__, libvirt.libvirtError)
+
+    def test_seen_to(self) -> None:
+        # QEMU says yes, and does not do it.
+        self.patch(qmp, 'run', lambda domain, command, **arguments: (
+            {} if command == 'blockdev-reopen'
+            else self.domain.qmp(domain, command, **arguments)))
+        exc = self.assertRaises(durable.NotDurable, durable.harden, self.domain)
+        self.assertIn('libvirt-1-storage', str(exc))
+
+    def test_unknown_node(self) -> None:
+        # A release of libvirt that names them otherwise: that must not look durable.
+        self.domain.disks[0].nodes = list  # type: ignore[method-assign]
+        exc = self.assertRaises(durable.NotDurable, durable.harden, self.domain)
+        self.assertIn('libvirt-3-storage', str(exc))
+
+    def test_stored_definition(self) -> None:
+        self.domain.stored = _definition('unsafe')
+        durable.harden(self.domain)
+        self.assertEqual(_definition('none'), self.domain.stored)
+
+
+class FlushTest(DurableTestCase):
+
+    def test_only_the_volumes(self) -> None:
+        durable.harden(self.domain)
+        del self.domain.requests[:]
+        durable.flush(self.domain, disk_nodes.chained(self.domain))
+        [(_command, arguments)] = [request for request in self.domain.requests
+                                   if request[0] == 'blockdev-reopen']
+        self.assertEqual(['libvirt-4-storage', 'libvirt-4-format', 'libvirt-2-storage',
+                          'libvirt-2-format'],
+                         [node['node-name'] for node in arguments['options']])
+
+    def test_nothing(self) -> None:
+        durable.flush(self.domain, [])
+        self.assertEqual([], self.commands)
+
+    def test_fails(self) -> None:
+        self.domain.refused['blockdev-reopen'] = 'Error flushing drive'
+        self.assertRaises(durable.NotDurable, durable.flush, self.domain,
+                          disk_nodes.chained(self.domain))
+
+
+class StrictTest(testtools.TestCase):
+
+    def test_only_disks_in_ceph(self) -> None:
+        local = ("<domain><devices><disk type='file'><driver name='qemu' cache='unsafe'/>"
+                 "<source file='/x'/></disk></devices></domain>")
+        self.assertFalse(durable.speculative(local))
+        self.assertIn('unsafe', durable.strict(local))
+
+    def test_speculative(self) -> None:
+        self.assertTrue(durable.speculative(_definition('unsafe')))
+        self.assertFalse(durable.speculative(durable.strict(_definition('unsafe'))))
+
+
+class NestedTest(testtools.TestCase):
+
+    def test_several_monitors(self) -> None:
+        nested = disk_nodes._nested({
+            'driver': 'rbd', 'server.0.host': 'a', 'server.1.host': 'b', 'server.0.port': '1',
+            'server.1.port': '2', 'namespace': 'n'})
+        self.assertEqual({'driver': 'rbd', 'namespace': 'n', 'server': [
+            {'host': 'a', 'port': '1'}, {'host': 'b', 'port': '2'}]}, nested)
+
+
+def _definition(cache: str) -> str:
+    return (f'<domain><devices><disk type="network" device="disk"><driver name="qemu" '
+            f'type="qcow2" cache="{cache}"/><source protocol="rbd" name="volumes/a"/></disk>'
+            f'</devices></domain>')

@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a host says of itself, and that nothing keeps it from doing so."""
+
+import threading
+from typing import Any
+from unittest import mock
+
+import fixtures
+import libvirt
+import nova.conf
+from oslo_config import fixture as config_fixture
+import rados
+import testtools
+
+from specreds_nova import conf as options
+from specreds_nova.heartbeat import fast_decode
+from specreds_nova.heartbeat import message
+from specreds_nova.virt.liveness import heartbeat
+from specreds_nova.virt.liveness import probes
+
+_PATIENCE = 30.0
+
+
+class Bus:
+    """Stands for the bus, and may be away."""
+
+    def __init__(self, conf: Any) -> None:
+        del conf
+        Bus.made = self
+        self.beats: list[dict[str, Any]] = []
+        self.closed = False
+        self.sent = threading.Condition()
+
+    made: 'Bus'
+    error: Exception | None = None
+
+    def send(self, method: str, **arguments: Any) -> Exception | None:
+        """Take a beat."""
+        assert method == 'beat', method
+        if Bus.error is not None:
+            return Bus.error
+        with self.sent:
+            self.beats.append(arguments['beat'])
+            self.sent.notify_all()
+        return None
+
+    def close(self) -> None:
+        """End."""
+        self.closed = True
+
+    def wait(self, count: int) -> None:
+        """Wait for some beats."""
+        with self.sent:
+            if not self.sent.wait_for(lambda: len(self.beats) >= count, _PATIENCE):
+                raise AssertionError(f'{len(self.beats)} beats, not {count}')
+
+
+class Hanging(probes.Probe):
+    """Asks something that does not answer."""
+
+    def __init__(self) -> None:
+        super().__init__('played', 0.01)
+        self.asked, self.free = threading.Event(), threading.Event()
+
+    def ask(self) -> None:
+        """Hang."""
+        self.asked.set()
+        self.free.wait(_PATIENCE)
+
+
+class Answering(probes.Probe):
+    """Asks something that answers."""
+
+    def ask(self) -> None:
+        """Be answered."""
+
+
+class HeartbeatTest(testtools.TestCase):
+    """A heartbeat that beats every 10 ms."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.conf = self.useFixture(config_fixture.Config(nova.conf.CONF))
+        options.register(self.conf.conf)
+        self.conf.config(heartbeat_interval=0.01, heartbeat_probe_interval=0.1,
+                         group='specreds')
+        self.useFixture(fixtures.MonkeyPatch('specreds_nova.heartbeat.sender.Sender', Bus))
+        self.useFixture(fixtures.MonkeyPatch(f'{__name__}.Bus.error', None))
+
+    def beating(self, **asked: probes.Probe) -> heartbeat.Heartbeat:
+        found = heartbeat.Heartbeat(nova.conf.CONF, 'node1', asked)
+        self.addCleanup(found.stop)
+        return found
+
+    def test_beats(self) -> None:
+        self.beating().start()
+        self.wait_for_bus().wait(3)
+        found = [message.decode(told) for told in Bus.made.beats[:3]]
+        self.assertEqual([0, 1, 2], [beat.number for beat in found])
+        self.assertEqual([('node1', found[0].boot, 0.01, False)] * 3,
+                         [(beat.host, beat.boot, beat.interval, beat.leaving) for beat in found])
+
+    def test_beats_of_a_host_that_is_well_are_usual(self) -> None:
+        asked = {name: Answering(name, 60.0) for name in ('libvirt', 'storage')}
+        for probe in asked.values():
+            probe.beat()
+        beating = heartbeat.Heartbeat(nova.conf.CONF, 'node1', asked, frozenset)
+        beating._domains.said()
+        beating._domains._changed = float('-inf')
+        told = message.encode(beating._next())
+        self.assertEqual(message.decode(told),
+                         fast_decode.read(message.wrap('beat', {'beat': told})))
+
+    def wait_for_bus(self) -> Bus:
+        for _ in range(1000):
+            if hasattr(Bus, 'made') and not Bus.made.closed:
+                return Bus.made
+            threading.Event().wait(0.01)
+        raise AssertionError('nobody has connected')
+
+    def test_says_goodbye(self) -> None:
+        beating = self.beating()
+        beating.start()
+        bus = self.wait_for_bus()
+        bus.wait(2)
+        beating.stop()
+        self.assertEqual([True], [beat['leaving'] for beat in bus.beats if beat.get('leaving')])
+        self.assertTrue(bus.beats[-1]['leaving'])
+        self.assertTrue(bus.closed)
+
+    def test_says_why_it_leaves(self) -> None:
+        answers: tuple[tuple[Any, str], ...] = (
+            ([('stopping\n', '')], message.SYSTEM), ([('running\n', '')], message.SERVICE),
+            (FileNotFoundError('no systemd'), message.SERVICE))
+        for answer, expected in answers:
+            with mock.patch('oslo_concurrency.processutils.execute', side_effect=answer):
+                beating = self.beating()
+                beating.start()
+                bus = self.wait_for_bus()
+                beating.stop()
+            self.assertEqual(expected, bus.beats[-1]['goodbye'])
+            self.assertNotIn('goodbye', bus.beats[0])
+
+    def test_each_start_is_another_one(self) -> None:
+        self.assertNotEqual(*[heartbeat.Heartbeat(nova.conf.CONF, 'node1', {})._boot
+                              for _ in range(2)])
+
+    def test_switched_off(self) -> None:
+        self.conf.config(heartbeat_interval=0, group='specreds')
+        asked = mock.Mock(spec=probes.Probe)
+        beating = self.beating(libvirt=asked)
+        beating.start()
+        beating.stop()
+        asked.start.assert_not_called()
+
+    def test_what_hangs_does_not_matter(self) -> None:
+        hanging = Hanging()
+        self.addCleanup(hanging.free.set)
+        self.beating(storage=hanging).start()
+        self.assertTrue(hanging.asked.wait(_PATIENCE))
+        bus = self.wait_for_bus()
+        bus.wait(len(bus.beats) + 3)
+        self.assertIsNone(bus.beats[-1].get('storage_age'))
+
+    def test_crash_is_told_for_a_while(self) -> None:
+        beating = self.beating()
+        beating.ended('server-1')
+        self.assertEqual(('server-1',), beating._next().ended)
+        with mock.patch('time.monotonic', return_value=1e12):
+            self.assertEqual((), beating._next().ended)
+
+    def test_ready_is_told_for_a_while(self) -> None:
+        beating = self.beating()
+        beating.ready('recovery-1')
+        beating.ready('recovery-2')
+        told = message.encode(beating._next())
+        self.assertEqual(('recovery-1', 'recovery-2'), message.decode(told).ready)
+        with mock.patch('time.monotonic', return_value=1e12):
+            self.assertNotIn('ready', message.encode(beating._next()))
+
+    def test_what_cannot_be_sent_is_forgotten(self) -> None:
+        beating = self.beating()
+        beating.beat()
+        Bus.error = OSError('reset')
+        for _ in range(50):
+            beating.beat()
+        Bus.error = None
+        beating.beat()
+        self.assertEqual([0, 51], [beat['number'] for beat in Bus.made.beats])
+
+
+class ProbeTest(testtools.TestCase):
+    """Whether something answers."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.now = 100.0
+        self.useFixture(fixtures.MonkeyPatch('specreds_nova.virt.liveness.probes.time.monotonic',
+                                             lambda: self.now))
+        self.conf = self.useFixture(config_fixture.Config(nova.conf.CONF))
+        options.register(self.conf.conf)
+        self.libvirt = mock.Mock()
+        self.libvirt().listAllDomains.return_value = []
+        self.libvirt.reset_mock()
+        self.useFixture(fixtures.MonkeyPatch('libvirt.openReadOnly', self.libvirt))
+        self.probe = probes.Libvirt(nova.conf.CONF, 'test:///default')
+
+    def test_age(self) -> None:
+        self.assertIsNone(self.probe.age())
+        self.probe.beat()
+        self.now += 2.0
+        self.assertEqual(2.0, self.probe.age())
+        self.probe.beat()
+        self.assertEqual(0.0, self.probe.age())
+        self.libvirt.assert_called_once()
+
+    def test_slow_answer_is_as_old_as_the_question(self) -> None:
+        def slow(_flags: int) -> list[object]:
+            self.now += 3.0
+            return []
+
+        self.libvirt().listAllDomains.side_effect = slow
+        self.probe.beat()
+        self.assertEqual(3.0, self.probe.age())
+
+    def test_connection_is_made_again(self) -> None:
+        self.probe.beat()
+        self.libvirt().listAllDomains.side_effect = libvirt.libvirtError('played')
+        self.now += 5.0
+        self.probe.beat()
+        self.assertEqual(5.0, self.probe.age())
+        self.libvirt.reset_mock(side_effect=True, return_value=True)
+        self.probe.beat()
+        self.libvirt.assert_called_once()
+
+    def test_who_may_not_only_read(self) -> None:
+        self.libvirt.side_effect = libvirt.libvirtError('no polkit')
+        writing = self.useFixture(fixtures.MockPatch('libvirt.open')).mock
+        self.probe.beat()
+        writing.assert_called_once_with('test:///default')
+        self.assertEqual(0.0, self.probe.age())
+
+    def test_crashes(self) -> None:
+        crashed: list[str] = []
+        self.probe.on_crash = crashed.append
+        self.probe.beat()
+        told = self.libvirt().domainEventRegisterAny.call_args.args[2]
+        for event, detail, expected in (
+                (libvirt.VIR_DOMAIN_EVENT_CRASHED, libvirt.VIR_DOMAIN_EVENT_CRASHED_PANICKED, 1),
+                (libvirt.VIR_DOMAIN_EVENT_STOPPED, libvirt.VIR_DOMAIN_EVENT_STOPPED_FAILED, 1),
+                (libvirt.VIR_DOMAIN_EVENT_STOPPED, libvirt.VIR_DOMAIN_EVENT_STOPPED_SHUTDOWN, 0),
+                (libvirt.VIR_DOMAIN_EVENT_STOPPED, libvirt.VIR_DOMAIN_EVENT_STOPPED_DESTROYED, 0),
+                (libvirt.VIR_DOMAIN_EVENT_STOPPED, libvirt.VIR_DOMAIN_EVENT_STOPPED_MIGRATED, 0),
+                (libvirt.VIR_DOMAIN_EVENT_STARTED, 0, 0)):
+            crashed.clear()
+            told(None, mock.Mock(UUIDString=lambda: 'server-1'), event, detail, None)
+            self.assertEqual(['server-1'] * expected, crashed, f'{event} {detail}')
+
+    def test_domains_that_run(self) -> None:
+        beating = heartbeat.of(nova.conf.CONF, 'node1', 'test:///default', lambda server: False)
+        first = beating._next()
+        self.assertEqual(('', None), (first.running, first.domains))
+        self.assertRegex(first.kernel, r'^[0-9a-f-]{36}$')
+        self.libvirt().listAllDomains.return_value = [mock.Mock(UUIDString=lambda: 'server-1')]
+        beating._asked['libvirt'].beat()
+        said = beating._next()
+        self.assertEqual((message.digest(['server-1']), ('server-1',)),
+                         (said.running, said.domains))
+
+    def test_domains_are_listed_now_and_then(self) -> None:
+        self.libvirt().listAllDomains.return_value = []
+        beating = heartbeat.of(nova.conf.CONF, 'node1', 'test:///default', lambda server: False)
+        beating._asked['libvirt'].beat()
+        listed = []
+        for _ in range(50):
+            listed.append(beating._next().domains is not None)
+            self.now += 0.25
+        self.assertEqual([True] * 4, listed[:4])
+        self.assertEqual(2, sum(listed[4:]))
+
+    def test_whose_end_means_nothing(self) -> None:
+        beating = heartbeat.of(nova.conf.CONF, 'node1', 'test:///default',
+                               lambda server: server == 'stale')
+        probe = beating._asked['libvirt']
+        assert isinstance(probe, probes.Libvirt)
+        probe.on_crash('stale')
+        probe.on_crash('server-1')
+        self.assertEqual(('server-1',), beating._next().ended)
+
+
+class StorageTest(testtools.TestCase):
+    """Whether Ceph answers."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.conf = self.useFixture(config_fixture.Config(nova.conf.CONF))
+        options.register(self.conf.conf)
+        probes.Storage.users(nova.conf.CONF)
+
+    def test_clients_are_the_sentinels(self) -> None:
+        self.conf.config(rbd_user='cinder', group='libvirt')
+        self.assertEqual(('cinder',), probes.Storage.users(nova.conf.CONF))
+        self.conf.config(sentinel_clients={'a': 'look', 'b': 'look@/etc/b.conf', 'c': 'look'},
+                         group='specreds')
+        self.assertEqual(('look', 'look@/etc/b.conf'), probes.Storage.users(nova.conf.CONF))
+
+    def test_not_looked_at(self) -> None:
+        self.conf.config(rbd_user=None, group='libvirt')
+        self.assertNotIn('storage', heartbeat.of(
+            nova.conf.CONF, 'node1', 'test:///default', lambda _: False)._asked)
+        with mock.patch.object(probes, 'rados', None):
+            self.assertEqual((), probes.Storage.users(nova.conf.CONF))
+
+    def storage(self, **pools: Any) -> tuple[probes.Storage, mock.Mock]:
+        self.conf.config(sentinel_clients={'a': 'look'}, group='specreds')
+        cluster = mock.Mock()
+        cluster.rados.list_pools.return_value = list(pools)
+
+        def open_ioctx(pool: str) -> Any:
+            found = mock.MagicMock()
+            found.__enter__().stat.side_effect = pools[pool]
+            return found
+
+        cluster.rados.open_ioctx.side_effect = open_ioctx
+        self.useFixture(fixtures.MonkeyPatch(
+            'specreds_nova.virt.liveness.probes.cluster.Cluster', mock.Mock(return_value=cluster)))
+        return probes.Storage(nova.conf.CONF), cluster.rados
+
+    def test_pools_that_may_be_read(self) -> None:
+        probe, handle = self.storage(
+            volumes=rados.ObjectNotFound('played'), other=rados.PermissionError(''),
+            images=None)
+        probe.beat()
+        self.assertIsNotNone(probe.age())
+        handle.open_ioctx.reset_mock()
+        probe.beat()
+        self.assertEqual(['volumes', 'images'],
+                         [call.args[0] for call in handle.open_ioctx.call_args_list])
+
+    def test_no_answer(self) -> None:
+        probe, handle = self.storage(volumes=rados.TimedOut('played'))
+        probe.beat()
+        self.assertIsNone(probe.age())
+        handle.shutdown.assert_called_once_with()
+
+    def test_nothing_may_be_read(self) -> None:
+        probe, _ = self.storage(volumes=rados.PermissionError(''))
+        probe.beat()
+        self.assertIsNone(probe.age())

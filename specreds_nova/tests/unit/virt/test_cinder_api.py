@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is asked of Cinder, and what its answers mean."""
+
+import json
+import pathlib
+from typing import Any
+from unittest import mock
+
+from keystoneauth1 import exceptions
+
+from specreds_nova import exception
+from specreds_nova.tests.unit.virt import base
+from specreds_nova.virt import cinder_api
+
+_SAMPLES = pathlib.Path(__file__).parents[4] / 'doc' / 'api_samples'
+
+
+def answer(sample: str) -> mock.Mock:
+    """Give an answer of Cinder's, as documented."""
+    text = (_SAMPLES / f'{sample}.json').read_text()
+    return mock.Mock(text=text, json=lambda: json.loads(text))
+
+
+def failure(kind: type[exceptions.HttpError], body: dict[str, Any]) -> exceptions.HttpError:
+    """Give an error of Cinder's."""
+    return kind(response=mock.Mock(text=json.dumps(body), json=lambda: body))
+
+
+class StorageTest(base.TestCase):
+    """Requests and answers."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.cinder = cinder_api.Storage()
+        self.adapter = self.cinder._adapter = mock.Mock()
+
+    def answers(self, result: Any) -> None:
+        if isinstance(result, Exception):
+            self.adapter.request.side_effect = result
+        else:
+            self.adapter.request.return_value = result
+
+    def asked(self) -> tuple[str, str, Any]:
+        call = self.adapter.request.call_args
+        self.assertEqual({'OpenStack-API-Version': 'superposition 1.0'}, call.kwargs['headers'])
+        return call.args[1], call.args[0], call.kwargs['json']
+
+    def test_state(self) -> None:
+        self.answers(answer('superposition-show-response'))
+        self.assertEqual('superposed', self.cinder.state('s1'))
+        self.assertEqual(('GET', '/os-superpositions/s1', None), self.asked())
+
+    def test_gone(self) -> None:
+        self.answers(failure(exceptions.NotFound, {'itemNotFound': {'message': 'none'}}))
+        self.assertIsNone(self.cinder.state('s1'))
+
+    def test_wrong_address_is_not_gone(self) -> None:
+        self.answers(failure(exceptions.NotFound, {'error': 'no such page'}))
+        self.assertRaises(exception.SuperpositionRefused, self.cinder.state, 's1')
+
+    def test_unknown_state(self) -> None:
+        self.answers(mock.Mock(json=lambda: {'superposition': {'state': 'unknown'}}))
+        self.assertRaises(exception.SuperpositionUnknown, self.cinder.state, 's1')
+
+    def test_silence(self) -> None:
+        for error in (exceptions.ConnectFailure('refused'), exceptions.ConnectTimeout('late'),
+                      failure(exceptions.ServiceUnavailable, {}),
+                      failure(exceptions.InternalServerError, {}),
+                      exceptions.EndpointNotFound()):
+            self.answers(error)
+            self.assertRaises(exception.SuperpositionUnknown, self.cinder.state, 's1')
+
+    def test_connections(self) -> None:
+        self.answers(answer('superposition-connection-response'))
+        found = self.cinder.connections('s1', {'host': base.HOST})
+        volume_id = '0f9c2c7e-8a77-4e4b-b6d0-0a9a4b6c9d01'
+        self.assertEqual([volume_id], list(found))
+        self.assertEqual(('rbd_super', volume_id), (
+            found[volume_id]['driver_volume_type'], found[volume_id]['serial']))
+        self.assertEqual(('POST', '/os-superpositions/s1/connection',
+                          {'connector': {'host': base.HOST}}), self.asked())
+
+    def test_refused_in_cinders_words(self) -> None:
+        body = json.loads((_SAMPLES / 'superposition-conflict-response.json').read_text())
+        self.answers(failure(exceptions.Conflict, body))
+        error = self.assertRaises(exception.SuperpositionRefused, self.cinder.connections, 's1',
+                                  {})
+        self.assertIn('it can only be merged', str(error))
+
+    def test_merge(self) -> None:
+        self.cinder.merge('s1', 'end')
+        self.assertEqual(('POST', '/os-superpositions/s1/merge', {'merge': {'step': 'end'}}),
+                         self.asked())
+
+    def test_reasons(self) -> None:
+        self.answers(answer('superposition-eligibility-response'))
+        self.assertEqual([
+            'volume 1f9c2c7e-8a77-4e4b-b6d0-0a9a4b6c9d02: it can be attached several times: '
+            'there must be one primary'], self.cinder.reasons(['v1', 'v2']))
+        self.assertEqual('/os-superpositions/eligibility?volume_id=v1&volume_id=v2',
+                         self.asked()[1])
+
+    def test_no_credentials(self) -> None:
+        cinder = cinder_api.Storage()
+        with mock.patch('keystoneauth1.loading.load_auth_from_conf_options', return_value=None):
+            error = self.assertRaises(exception.SuperpositionUnknown, cinder.state, 's1')
+        self.assertIn('[cinder]', str(error))

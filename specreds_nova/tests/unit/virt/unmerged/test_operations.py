@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nova's operations on servers that run on what was promoted."""
+
+from typing import Any
+from unittest import mock
+
+from nova import exception as nova_exception
+from nova import objects
+from nova.compute import power_state
+import testtools
+
+from specreds_nova import exception
+from specreds_nova.tests.unit.virt.disks import test_connections as data
+from specreds_nova.tests.unit.virt.merge import fakes
+from specreds_nova.virt.disks import connections
+from specreds_nova.virt.disks import durable
+from specreds_nova.virt.disks import errors as disk_errors
+from specreds_nova.virt.unmerged import errors
+from specreds_nova.virt.unmerged import operations
+from specreds_nova.virt.unmerged import settling
+
+
+class OperationsTestCase(testtools.TestCase):
+    """A server that runs on overlays."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.domain: Any = fakes.Domain()
+        self.instance = objects.Instance(uuid=data.SERVER, metadata={}, task_state=None)
+        self.driver = mock.Mock()
+        self.driver._host.get_guest.return_value = mock.Mock(_domain=self.domain)
+        self.storage = mock.Mock()
+        self.storage.state.return_value = 'merging'
+        self.merger = mock.Mock()
+        self.merger.progress.return_value = None
+        self.afterwards = operations.Afterwards(self.driver, self.storage, self.merger)
+        patch = mock.patch.object(connections, 'superposition', return_value='one')
+        self.noted = patch.start()
+        self.addCleanup(patch.stop)
+        for module in (operations, settling):
+            self.patch(module, 'time', mock.Mock(
+                monotonic=self.now, sleep=lambda seconds: self.pass_by(seconds)))
+        self.clock = 0.0
+
+    def now(self) -> float:
+        """The time."""
+        return self.clock
+
+    def pass_by(self, seconds: float) -> None:
+        """Let time pass."""
+        self.clock += seconds
+
+    def merged(self) -> None:
+        """Let the server run on its volumes."""
+        for disk in self.domain.disks:
+            disk.overlay = None
+
+    def gone(self) -> None:
+        """Let there be no domain."""
+        self.driver._host.get_guest.side_effect = nova_exception.InstanceNotFound(
+            instance_id=data.SERVER)
+
+
+class RefuseTest(OperationsTestCase):
+
+    def test_on_overlays(self) -> None:
+        self.merger.progress.return_value = {
+            'done': 3 << 20, 'total': 9 << 20, 'error': 'Ceph is full'}
+        exc = self.assertRaises(errors.NotMerged, self.afterwards.refuse_until_merged,
+                                self.instance, 'rescued')
+        self.assertIn('cannot be rescued now', str(exc))
+        self.assertIn('3 of 9 MiB: Ceph is full', str(exc))
+
+    def test_off(self) -> None:
+        self.gone()
+        self.assertRaises(errors.NotMerged, self.afterwards.refuse_until_merged, self.instance,
+                          'rescued')
+
+    def test_merged(self) -> None:
+        self.merged()
+        for state in ('merged', None):
+            self.storage.state.return_value = state
+            self.storage.state.reset_mock()
+            self.afterwards.refuse_until_merged(self.instance, 'rescued')
+            # It is Cinder who says so.
+            self.storage.state.assert_called_once_with('one')
+
+    def test_never_promoted(self) -> None:
+        self.merged()
+        self.noted.return_value = None
+        self.afterwards.refuse_until_merged(self.instance, 'rescued')
+        self.storage.state.assert_not_called()
+
+    def test_unknown(self) -> None:
+        self.merged()
+        self.storage.state.side_effect = exception.SuperpositionUnknown('Cinder is down')
+        exc = self.assertRaises(disk_errors.VersionUnknown, self.afterwards.refuse_until_merged,
+                                self.instance, 'rescued')
+        self.assertIn('Cinder is down', str(exc))
+
+    def test_server_is_left_as_it_is(self) -> None:
+        # For these Nova would put it into ERROR.
+        for task in ('suspending', 'rebuilding'):
+            self.instance.task_state = task
+            exc = self.assertRaises(nova_exception.InstanceFaultRollback,
+                                    self.afterwards.refuse_until_merged, self.instance, 'changed')
+            self.assertIsInstance(exc.inner_exception, errors.NotMerged)
+
+    def test_live_migration(self) -> None:
+        exc = self.assertRaises(nova_exception.MigrationPreCheckError,
+                                self.afterwards.before_live_migration, self.instance)
+        self.assertIn('cannot be migrated live now', str(exc))
+        self.merged()
+        self.storage.state.return_value = None
+        self.afterwards.before_live_migration(self.instance)
+
+    def test_detach(self) -> None:
+        self.afterwards.before_detach(self.instance, data.PLAIN)
+        exc = self.assertRaises(
+            errors.NotMerged, self.afterwards.before_detach, self.instance,
+            {**data.through('one'), 'serial': 'volume-1'})
+        self.assertIn('volume-1', str(exc))
+
+
+class OpenTest(OperationsTestCase):
+
+    def info(self, noted: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+        """Block device info of a server with one volume."""
+        return {'block_device_mapping': [data.Device(noted, now)]}
+
+    def setUp(self) -> None:
+        super().setUp()
+        patch = mock.patch.object(connections, 'cinder')
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def test_refresh(self) -> None:
+        info = self.info(data.through('one'), data.PLAIN)
+        self.afterwards.refresh(self.instance, info)
+        self.assertEqual(data.PLAIN, info['block_device_mapping'][0]['connection_info'])
+
+    def merged_after(self, looks: int) -> None:
+        """Let Cinder merge, and give plain connections from then on."""
+        states = ['merging'] * looks + ['merged']
+        self.storage.state.side_effect = lambda _id: (
+            states.pop(0) if len(states) > 1 else states[0])
+        device = self.device
+
+        def refresh(*_arguments: Any) -> None:
+            device['connection_info'] = (data.PLAIN if states == ['merged']
+                                         else data.through('one'))
+        device.refresh_connection_info = refresh  # type: ignore
+
+    def test_spawn(self) -> None:
+        self.afterwards.before_spawn(self.instance, self.info(data.PLAIN, data.PLAIN))
+        self.storage.merge.assert_not_called()
+
+    def test_spawn_where_the_backup_is_lost(self) -> None:
+        for noted in (data.PLAIN, data.through('one')):
+            self.device = data.Device(noted)
+            self.merged_after(25)
+            self.storage.merge.reset_mock()
+            began = self.clock
+            self.afterwards.before_spawn(self.instance, {'block_device_mapping': [self.device]})
+            self.assertEqual(data.PLAIN, self.device['connection_info'])
+            self.assertEqual(25, self.clock - began)
+            # Asked again now and then: at first the overlay may seem to be in use.
+            self.assertEqual([mock.call('one', 'offline')] * 3,
+                             self.storage.merge.call_args_list)
+
+    def test_spawn_where_the_backup_lives(self) -> None:
+        self.storage.merge.side_effect = exception.SuperpositionRefused('the overlay is open')
+        info = self.info(data.PLAIN, data.through('one'))
+        exc = self.assertRaises(disk_errors.NotHere, self.afterwards.before_spawn, self.instance,
+                                info)
+        self.assertIn('superposition one', str(exc))
+        self.assertIn('evacuate the server to there', str(exc))
+        self.assertGreater(self.clock, settling.CONF.specreds.settle_timeout)
+
+    def test_spawn_without_cinder(self) -> None:
+        self.storage.state.side_effect = exception.SuperpositionUnknown('Cinder is down')
+        self.assertRaises(disk_errors.VersionUnknown, self.afterwards.before_spawn, self.instance,
+                          self.info(data.PLAIN, data.through('one')))
+
+    def test_rescue(self) -> None:
+        self.device = data.Device(data.through('one'))
+        self.merged_after(2)
+        info = {'block_device_mapping': [self.device]}
+        with mock.patch.object(operations, 'blockinfo'), \
+                mock.patch.object(objects.Instance, 'image_meta'):
+            self.afterwards.before_rescue(self.instance, [], info)
+        self.driver._host.write_instance_config.assert_called_once_with(
+            self.driver._get_guest_xml.return_value)
+        self.assertEqual(data.PLAIN, self.device['connection_info'])
+
+    def test_rescue_of_what_is_merged(self) -> None:
+        self.afterwards.before_rescue(self.instance, [], self.info(data.PLAIN, data.PLAIN))
+        self.driver._host.write_instance_config.assert_not_called()
+
+    def test_cleanup(self) -> None:
+        self.deleted()
+        # Also called where a server is only stopped, or has gone.
+        self.instance.task_state = None
+        self.afterwards.after_cleanup(self.instance)
+        self.storage.merge.assert_not_called()
+        self.instance.task_state = 'deleting'
+        self.merged_after(2)
+        self.afterwards.after_cleanup(self.instance)
+        self.storage.merge.assert_called_once_with('one', 'offline')
+
+    def test_cleanup_goes_on_without_a_merge(self) -> None:
+        self.deleted()
+        self.storage.state.side_effect = exception.SuperpositionUnknown('Cinder is down')
+        self.afterwards.after_cleanup(self.instance)
+        self.storage.merge.assert_not_called()
+
+    def deleted(self) -> None:
+        """Let the server be deleted, with a volume that goes through an overlay."""
+        self.device = data.Device(data.through('one'))
+        self.device['delete_on_termination'] = True
+        self.instance.task_state = 'deleting'
+        patch = mock.patch.object(connections, 'noted', return_value={
+            'block_device_mapping': [self.device]})
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def test_resume(self) -> None:
+        # It was suspended to disk when its definition still had what its backup began with.
+        saved = ('<domain><devices><disk type="network"><driver cache="{}"/>'
+                 '<source protocol="rbd"/></disk></devices></domain>')
+        self.domain = mock.Mock()
+        self.driver._host.get_guest.return_value._domain = self.domain
+        self.domain.managedSaveGetXMLDesc.return_value = saved.format('unsafe')
+        self.afterwards.before_resume(self.instance, None)
+        self.domain.managedSaveDefineXML.assert_called_once_with(
+            durable.strict(saved.format('unsafe')), 0)
+        self.domain.managedSaveDefineXML.reset_mock()
+        self.domain.managedSaveGetXMLDesc.return_value = saved.format('none')
+        self.afterwards.before_resume(self.instance, None)
+        self.domain.hasManagedSaveImage.return_value = False
+        self.afterwards.before_resume(self.instance, None)
+        self.gone()
+        self.afterwards.before_resume(self.instance, None)
+        self.domain.managedSaveDefineXML.assert_not_called()
+
+
+class RebootTest(OperationsTestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.states = [power_state.RUNNING] * 3 + [power_state.SHUTDOWN]
+        self.driver.get_info.side_effect = lambda _instance: mock.Mock(
+            state=self.states.pop(0) if len(self.states) > 1 else self.states[0])
+        self.domain.shutdown = mock.Mock()
+
+    def test_through_overlay(self) -> None:
+        self.assertTrue(self.afterwards.through_overlay(self.instance))
+        self.merged()
+        self.assertFalse(self.afterwards.through_overlay(self.instance))
+        self.gone()
+        self.assertFalse(self.afterwards.through_overlay(self.instance))
+
+    def test_soft(self) -> None:
+        self.assertFalse(self.afterwards.soft_reboot(self.instance))
+        self.domain.shutdown.assert_called_once_with()
+        self.assertEqual([power_state.SHUTDOWN], self.states)
+
+    def test_deaf_guest(self) -> None:
+        self.states = [power_state.RUNNING]
+        self.assertFalse(self.afterwards.soft_reboot(self.instance))
+        self.assertGreater(self.clock, operations.CONF.libvirt.wait_soft_reboot_seconds)
+
+    def test_no_domain(self) -> None:
+        self.gone()
+        self.assertFalse(self.afterwards.soft_reboot(self.instance))
+        self.domain.shutdown.assert_not_called()
+
+
+class SwitchingTest(OperationsTestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.domain.note = ('<specreds:merge xmlns:specreds="urn:specreds:merge:1" '
+                            'superposition="one" running="yes"/>')
+
+    def test_waits(self) -> None:
+        def end(seconds: float) -> None:
+            self.clock += seconds
+            self.domain.note = None
+        self.pass_by = end  # type: ignore
+        self.afterwards.unless_switching(self.instance, 'paused')
+        self.assertGreater(self.clock, 0)
+
+    def test_not_for_ever(self) -> None:
+        exc = self.assertRaises(errors.NotMerged, self.afterwards.unless_switching,
+                                self.instance, 'paused')
+        self.assertIn('cannot be paused', str(exc))
+
+    def test_not_switching(self) -> None:
+        self.domain.note = None
+        self.afterwards.unless_switching(self.instance, 'paused')
+        self.gone()
+        self.afterwards.unless_switching(self.instance, 'paused')
+        self.assertEqual(0, self.clock)

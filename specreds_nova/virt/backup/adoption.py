@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Adoption: Nova's evacuation finds the server running here already, and takes it over.
+
+Nova calls a driver's ``rebuild`` first. With a promoted backup here the attachments are moved to
+this host by Nova's own callbacks, in the order of states that Nova's own rebuild has, and the
+domain goes on running. Without one Nova does what it always did.
+
+Cut off at any point, the evacuation can be asked for again: the domain runs, and which attachment
+is the server's is what its block devices say.
+"""
+
+from collections.abc import Callable
+import dataclasses
+from typing import Any
+
+from nova import exception as nova_exception
+from nova import objects
+from nova.compute import instance_actions
+from nova.compute import power_state
+from nova.compute import task_states
+from nova.compute import vm_states
+from nova.objects import fields
+from oslo_log import log as logging
+
+from specreds_cinder.superposition import states
+from specreds_nova import exception
+from specreds_nova.virt.backup import backups as backup_module
+from specreds_nova.virt.backup import host as backup_host
+from specreds_nova.virt.backup import journal as journals
+from specreds_nova.virt.disks import volume_driver
+
+LOG = logging.getLogger(__name__)
+
+_REBUILDING = (task_states.REBUILDING, task_states.REBUILD_BLOCK_DEVICE_MAPPING,
+               task_states.REBUILD_SPAWNING)
+# Of an evacuation that nobody carries on with.
+_CUT_OFF = ['accepted', 'pre-migrating']
+# Actions of a server that are read to find out who has stopped it.
+_ACTIONS = 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Evacuation:
+    """What Nova's evacuation hands to the driver.
+
+    :ivar detach: detaches the volumes from the host that failed
+    :ivar attach: attaches them to this host, and gives the block devices
+    """
+
+    context: Any
+    instance: Any
+    bdms: Any
+    detach: Callable[..., None]
+    attach: Callable[..., Any]
+
+
+class Adoption:
+    """Makes promoted backups Nova's servers on this host."""
+
+    def __init__(self, site: backup_host.Site, backups: backup_module.Backups) -> None:
+        self._site = site
+        self._backups = backups
+
+    def adopt(self, evacuation: Evacuation) -> journals.Record | None:
+        """Adopt the backup of a server that is evacuated to this host.
+
+        :return: its record; None if there is nothing to adopt, and the server has to be started
+        :raises InstanceFaultRollback: it cannot be known now what counts; nothing was changed
+        """
+        instance = evacuation.instance
+        with backup_host.locked(instance.uuid):
+            record = self._promoted(instance)
+            if record is None:
+                return None
+            again, record.adopting = record.adopting, True
+            self._site.journal.save(record)
+            with record.timed('adopt'):
+                if again:
+                    self._drop_orphans(evacuation)
+                self._take_over(evacuation, record)
+            self._site.journal.save(record)
+            LOG.info('the backup of recovery %s is the server now: adopted in %.0f ms',
+                     record.recovery_id, record.timings_ms['adopt'], instance=instance)
+            return record
+
+    def settle(self, record: journals.Record) -> bool:
+        """Tell whether Nova's evacuation has ended with the server here, and note it then."""
+        instance = backup_host.find_instance(backup_host.admin_context(), record.instance_uuid)
+        if instance is None or instance.host != self._site.host:
+            return False
+        record.adopting = False
+        record.phase = journals.ADOPTED
+        self._site.journal.save(record)
+        self._release(record)
+        LOG.info('recovery %s is adopted', record.recovery_id, instance=instance)
+        return True
+
+    def _release(self, record: journals.Record) -> None:
+        """Release the claim if it was not released before the evacuation."""
+        try:
+            self._site.claims.release(backup_host.admin_context(), record.recovery_id)
+        except exception.BackupError as exc:
+            LOG.warning('the claim of recovery %s is left in Placement: %s', record.recovery_id,
+                        exc.format_message())
+
+    def give_back(self, record: journals.Record) -> None:
+        """Let an evacuation be asked for again that was cut off with nova-compute.
+
+        Nova itself would leave the server in the middle of it for ever.
+        """
+        context = backup_host.admin_context()
+        instance = backup_host.find_instance(context, record.instance_uuid)
+        if instance is None or instance.host == self._site.host:
+            return
+        migrations = objects.MigrationList.get_by_filters(context, {
+            'dest_compute': self._site.host, 'instance_uuid': instance.uuid,
+            'status': _CUT_OFF, 'migration_type': fields.MigrationType.EVACUATION})
+        for migration in migrations:
+            LOG.warning('the evacuation of the server to this host was cut off: it is taken for '
+                        'failed, so that it can be asked for again', instance=instance)
+            migration.status = 'failed'
+            migration.save()
+            self._site.claims.withdraw(context, instance.uuid)
+        if instance.task_state in _REBUILDING:
+            instance.task_state = None
+            instance.save(expected_task_state=list(_REBUILDING))
+
+    def keep_active(self, record: journals.Record) -> None:
+        """Let a server that runs here be active, also when its old host says that it is not.
+
+        Where only the suspicion was wrong, nova-compute is alive there, sees the fenced domain end
+        and notes the server as stopped; evacuating it would then end with stopping the backup.
+        A server that a user has stopped meanwhile is to be stopped.
+        """
+        instance = backup_host.find_instance(backup_host.admin_context(), record.instance_uuid)
+        if (instance is None or instance.host != record.primary
+                or instance.vm_state != vm_states.STOPPED or instance.task_state is not None
+                or _stopped_by_user(instance)):
+            return
+        LOG.info('host %s notes the server as stopped, but its backup is promoted and runs: it is '
+                 'active', record.primary, instance=instance)
+        instance.vm_state = vm_states.ACTIVE
+        instance.power_state = power_state.RUNNING
+        instance.save(expected_vm_state=[vm_states.STOPPED], expected_task_state=[None])
+
+    def _promoted(self, instance: Any) -> journals.Record | None:
+        """Give the record of a backup that counts and runs; what else is here is removed."""
+        record = self._site.journal.of_instance(instance.uuid)
+        if record is None or record.phase not in journals.HIDDEN:
+            return None
+        try:
+            if record.phase in (journals.RUNNING, journals.HARDENED):
+                state = self._site.storage.state(record.superposition_id)
+                if state in states.DECIDED:
+                    self._backups.let_out(record)
+            if record.phase != journals.PROMOTED:
+                LOG.warning('the server is evacuated while the backup of recovery %s is %s: the '
+                            'backup is given up, and the server started from its own volumes',
+                            record.recovery_id, record.phase, instance=instance)
+                self._backups.drop(record, 'the server was evacuated before it was promoted')
+                return None
+            if not self._backups.runs(record):
+                self._backups.fail(record, 'its QEMU had ended; the server is started again')
+                return None
+        except exception.BackupLost:
+            return None
+        except nova_exception.NovaException as exc:
+            # Anything else would have Nova put the server into ERROR.
+            raise nova_exception.InstanceFaultRollback(inner_exception=exc) from exc
+        return record
+
+    def _take_over(self, evacuation: Evacuation, record: journals.Record) -> None:
+        context, instance = evacuation.context, evacuation.instance
+        evacuation.detach(context, evacuation.bdms, detach_root_bdm=True)
+        instance.task_state = task_states.REBUILD_BLOCK_DEVICE_MAPPING
+        instance.save(expected_task_state=[task_states.REBUILDING])
+        devices = evacuation.attach(context, instance, evacuation.bdms)
+        for volume in devices['block_device_mapping']:
+            told = volume['connection_info']
+            if told['driver_volume_type'] != volume_driver.CHAINED:
+                LOG.error('Cinder connects volume %s by %s although it was promoted with '
+                          'superposition %s: do not stop the server before an operator has '
+                          'looked at it', volume.volume_id, told['driver_volume_type'],
+                          record.superposition_id, instance=instance)
+        instance.task_state = task_states.REBUILD_SPAWNING
+        instance.save(expected_task_state=[task_states.REBUILD_BLOCK_DEVICE_MAPPING])
+
+    def _drop_orphans(self, evacuation: Evacuation) -> None:
+        """Delete attachments that an evacuation had made when it was cut off.
+
+        Those of the server that its block devices do not name; a live one is always named.
+        """
+        api = self._site.driver._volume_api
+        known = {bdm.attachment_id for bdm in evacuation.bdms}
+        for bdm in evacuation.bdms:
+            for attachment in api.attachment_get_all(
+                    evacuation.context, evacuation.instance.uuid, bdm.volume_id):
+                if attachment['id'] not in known:
+                    LOG.info('attachment %s of volume %s is left from an evacuation that was cut '
+                             'off, and deleted', attachment['id'], bdm.volume_id,
+                             instance=evacuation.instance)
+                    api.attachment_delete(evacuation.context, attachment['id'])
+
+
+def _stopped_by_user(instance: Any) -> bool:
+    """Return whether a user has stopped a server, not Nova that missed its domain."""
+    actions = objects.InstanceActionList.get_by_instance_uuid(
+        backup_host.admin_context(), instance.uuid, limit=_ACTIONS)
+    newest = next((one for one in actions if one.action == instance_actions.STOP), None)
+    return newest is not None and bool(newest.user_id)

@@ -1,0 +1,398 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The backups of a host: started, made durable, let out, or removed.
+
+Every step may be asked for again, by the recovery's id, and after any crash: the journal tells
+how far it had come, and Cinder what was decided meanwhile.
+"""
+
+import builtins
+import contextlib
+from typing import Any
+
+from nova import exception as nova_exception
+from oslo_log import log as logging
+
+from specreds_cinder.superposition import states
+from specreds_nova import exception
+from specreds_nova.virt.backup import host as backup_host
+from specreds_nova.virt.backup import journal as journals
+from specreds_nova.virt.backup import readiness
+from specreds_nova.virt.backup import start as starts
+from specreds_nova.virt.disks import durable
+
+LOG = logging.getLogger(__name__)
+
+Status = dict[str, Any]
+
+_RUNS = frozenset({'running', 'paused'})
+
+
+class Backups:
+    """The backups of this host."""
+
+    def __init__(self, site: backup_host.Site, watches: readiness.Watches) -> None:
+        self._site = site
+        self._journal = site.journal
+        self._undoing = backup_host.Undoing(site)
+        self._watches = watches
+        watches.then = self._harden_early
+        self._starter = starts.Starter(site)
+        self._under_way = starts.UnderWay()
+
+    # For callers
+
+    def check(self, instance_uuid: str) -> dict[str, Any]:
+        """Tell whether this host could run a server's backup, and why not."""
+        context = backup_host.admin_context()
+        instance, bdms = starts.load(context, instance_uuid)
+        reasons = self._site.eligibility.reasons(context, instance, bdms)
+        reasons += self._site.box.reasons(context, instance)
+        volume_ids = [bdm.volume_id for bdm in bdms if bdm.volume_id]
+        if volume_ids:
+            reasons += self._site.storage.reasons(volume_ids)
+        return {'eligible': not reasons, 'reasons': reasons}
+
+    def start(self, recovery_id: str, instance_uuid: str, superposition_id: str) -> Status:
+        """Start a backup; it runs, sealed, when this returns.
+
+        :raises ServerNotEligible: this host cannot run it; nothing was begun
+        :raises RecoveryConflict: the recovery is over, or another one of this server is here
+        :raises StartFailed: it could not be started; what had been begun is undone
+        """
+        with backup_host.locked(instance_uuid):
+            record = self._journal.get(recovery_id)
+            if record is not None:
+                self._check_same(record, instance_uuid, superposition_id)
+                if record.phase != journals.STARTING:
+                    return self._describe(record)
+                # It was cut off, together with the nova-compute that had begun it.
+                self._undo(record)
+            other = self._journal.of_instance(instance_uuid)
+            if other is not None and other.recovery_id != recovery_id:
+                raise exception.RecoveryConflict(
+                    f'recovery {other.recovery_id} of server {instance_uuid} is {other.phase} on '
+                    f'this host: end that one first')
+            record = journals.Record(recovery_id, instance_uuid, superposition_id,
+                                     self._site.host)
+            try:
+                with self._under_way.begun(recovery_id, instance_uuid) as go_on:
+                    self._starter.start(record, go_on)
+            except starts.Unwanted as exc:
+                self._drop_unstarted(record)
+                raise exception.StartFailed(
+                    f'recovery {recovery_id} was aborted while the backup of server '
+                    f'{instance_uuid} was started') from exc
+            except exception.ServerNotEligible:
+                if self._journal.get(recovery_id) is not None:
+                    self._fail(record, 'the server is not eligible')
+                raise
+            except Exception as exc:
+                LOG.exception('the backup of server %s (recovery %s) could not be started',
+                              instance_uuid, recovery_id)
+                why = _words(exc)
+                if self._journal.get(recovery_id) is not None:
+                    self._fail(record, why)
+                raise exception.StartFailed(
+                    f'the backup of server {instance_uuid} could not be started: {why}') from exc
+            self._advance(record, journals.RUNNING)
+            self._watches.begin(record)
+            return self._describe(record)
+
+    def status(self, recovery_id: str) -> Status:
+        """Tell how far a recovery is."""
+        return self._describe(self._get(recovery_id))
+
+    def list(self) -> builtins.list[Status]:
+        """Tell of all recoveries that this host knows."""
+        return [self._describe(record) for record in self._journal.records()]
+
+    def harden(self, recovery_id: str) -> Status:
+        """Force out what a backup has written, and all that it writes from now on.
+
+        :raises RecoveryConflict: it does not run, or does not run any more
+        """
+        record = self._get(recovery_id)
+        with backup_host.locked(record.instance_uuid):
+            if record.phase in journals.OURS or record.phase == journals.PROMOTED:
+                return self._describe(record)
+            self._need(record, journals.RUNNING, journals.HARDENED)
+            self._harden(record)
+            return self._describe(record)
+
+    def promote(self, recovery_id: str, keep_claim: bool = False) -> Status:
+        """Let a backup out: Cinder has promoted its volumes.
+
+        :param keep_claim: the caller calls :meth:`release` right before the evacuation, so that
+            nothing else takes the room meanwhile
+        :raises RecoveryConflict: Cinder has not, or the backup is over
+        :raises BackupLost: the backup does not run any more; evacuate the server
+        :raises SuperpositionUnknown: Cinder does not answer
+        """
+        record = self._get(recovery_id)
+        with backup_host.locked(record.instance_uuid):
+            if record.phase in journals.OURS:
+                return self._describe(record)
+            if record.phase == journals.PROMOTED:
+                self.let_out(record)
+                return self._describe(record)
+            self._need(record, journals.RUNNING, journals.HARDENED)
+            state = self._site.storage.state(record.superposition_id)
+            if state not in states.DECIDED:
+                raise exception.RecoveryConflict(
+                    f'superposition {record.superposition_id} is {state or "gone"}, not '
+                    f'promoted: ' + ('collapse it first' if state else 'abort the recovery'))
+            self.let_out(record, keep_claim=keep_claim)
+            return self._describe(record)
+
+    def release(self, recovery_id: str) -> Status:
+        """Release the claim of a promoted backup, as Nova's evacuation claims for the server.
+
+        :raises RecoveryConflict: the backup is not promoted
+        :raises PlacementUnknown: Placement does not answer
+        """
+        record = self._get(recovery_id)
+        if record.phase not in journals.OURS:
+            self._need(record, journals.PROMOTED)
+        self._site.claims.release(backup_host.admin_context(), recovery_id)
+        return self._describe(record)
+
+    def abort(self, recovery_id: str) -> Status:
+        """Remove a backup without a trace. Nothing is left of one that is not known.
+
+        One that is being started is given up at the next step.
+
+        :raises RecoveryConflict: it is what counts, or is the server itself already
+        :raises SuperpositionUnknown: Cinder does not answer, so it may be what counts
+        """
+        instance_uuid = self._under_way.give_up(recovery_id)
+        record = self._journal.get(recovery_id)
+        if record is not None:
+            instance_uuid = record.instance_uuid
+        if instance_uuid is None:
+            return _nothing(recovery_id, self._site.host)
+        with backup_host.locked(instance_uuid):
+            # What a start that has just ended has left, if anything.
+            record = self._journal.get(recovery_id)
+            if record is None:
+                return _nothing(recovery_id, self._site.host)
+            if record.phase in journals.ENDED:
+                return self._describe(record)
+            self._need(record, journals.STARTING, journals.RUNNING, journals.HARDENED,
+                       journals.ABORTING)
+            state = self._site.storage.state(record.superposition_id)
+            if state in states.DECIDED:
+                raise exception.RecoveryConflict(
+                    f'superposition {record.superposition_id} is {state}: the backup is what '
+                    f'counts now; promote the recovery')
+            self.drop(record)
+            return self._describe(record)
+
+    def cleanup(self, recovery_id: str) -> None:
+        """Forget a recovery that has ended. Nothing happens if it is not known.
+
+        :raises RecoveryConflict: it has not ended
+        """
+        record = self._journal.get(recovery_id)
+        if record is None:
+            return
+        self._need(record, *journals.FINISHED)
+        self._journal.forget(recovery_id)
+
+    # For adoption and reconciliation, which hold the server's lock
+
+    def let_out(self, record: journals.Record, *, keep_claim: bool = False) -> None:
+        """Open the box of a backup of which Cinder says that it is promoted.
+
+        :param keep_claim: whether the caller releases the claim
+        :raises BackupLost: it does not run any more; what is left of it is removed
+        """
+        if not self.runs(record):
+            why = (f'the backup of server {record.instance_uuid} does not run any more, but what '
+                   f'it had made durable is promoted: evacuate the server, which starts it again '
+                   f'from there')
+            self._fail(record, why)
+            raise exception.BackupLost(why)
+        if record.phase == journals.RUNNING:
+            # Whoever promoted it had to see to that; if he has not, it is done late.
+            self._harden(record)
+        if record.phase != journals.PROMOTED:
+            # First: an open box of what is not promoted is shut again when it is found.
+            self._advance(record, journals.PROMOTED)
+        if record.opened:
+            return
+        context = backup_host.admin_context()
+        instance = backup_host.find_instance(context, record.instance_uuid)
+        record.timings_ms.update(self._site.box.open(context, instance, record.recovery_id))
+        record.opened = True
+        self._journal.save(record)
+        self._watches.end(record.recovery_id)
+        if not keep_claim:
+            self._release(record)
+
+    def drop(self, record: journals.Record, why: str | None = None) -> None:
+        """Remove a backup that does not count.
+
+        :raises UndoIncomplete: something is left; it is tried again
+        """
+        self._advance(record, journals.ABORTING)
+        self._undo(record)
+        record.error = why
+        self._advance(record, journals.ABORTED)
+
+    def fail(self, record: journals.Record, why: str) -> None:
+        """Remove what is left of a backup that is lost."""
+        self._fail(record, why)
+
+    def runs(self, record: journals.Record) -> bool:
+        """Tell whether the domain of a backup is there, with its memory."""
+        domain = self._site.launcher.look(record.recovery_id, record.instance_uuid)
+        return domain is not None and domain.state in _RUNS
+
+    # Steps
+
+    def _drop_unstarted(self, record: journals.Record) -> None:
+        if self._journal.get(record.recovery_id) is None:
+            # Nothing was begun, and nothing ever will be.
+            self._advance(record, journals.ABORTED)
+            return
+        with contextlib.suppress(exception.UndoIncomplete):
+            self.drop(record)
+
+    def _harden(self, record: journals.Record) -> None:
+        guest = self._site.launcher.backup(record.recovery_id, record.instance_uuid)
+        if guest is None or not self.runs(record):
+            raise exception.BackupLost(
+                f'the backup of server {record.instance_uuid} does not run any more: abort the '
+                f'recovery')
+        with record.timed('harden'):
+            try:
+                durable.harden(guest._domain)
+            except durable.NotDurable as exc:
+                raise exception.RecoveryConflict(
+                    f'the backup of server {record.instance_uuid} cannot be made durable '
+                    f'({exc}): do not promote it') from exc
+        self._advance(record, journals.HARDENED)
+
+    def _harden_early(self, recovery_id: str) -> None:
+        """Harden a backup that is ready: who decides asks for it next."""
+        try:
+            self.harden(recovery_id)
+        except exception.BackupError as exc:
+            LOG.info('recovery %s is not hardened yet: %s', recovery_id, exc.format_message())
+        except Exception:
+            LOG.exception('recovery %s could not be hardened', recovery_id)
+
+    def _release(self, record: journals.Record) -> None:
+        """Release the claim; if Placement does not answer, another time."""
+        try:
+            self._site.claims.release(backup_host.admin_context(), record.recovery_id)
+        except exception.BackupError as exc:
+            LOG.warning('%s; it is tried again', exc.format_message())
+            record.error = exc.format_message()
+            self._journal.save(record)
+
+    def _undo(self, record: journals.Record) -> None:
+        self._watches.end(record.recovery_id)
+        try:
+            self._undoing.undo(record)
+        except exception.UndoIncomplete as exc:
+            why = exc.format_message()
+            if why != record.error:
+                # Whoever asks again and again need not read it each time.
+                LOG.error('of recovery %s something is left: %s; it is tried again',
+                          record.recovery_id, why)
+            record.error = why
+            self._journal.save(record)
+            raise
+
+    def _fail(self, record: journals.Record, why: str) -> None:
+        record.error = why
+        self._advance(record, journals.ABORTING)
+        try:
+            self._undo(record)
+        except exception.UndoIncomplete:
+            return
+        record.error = why
+        self._advance(record, journals.FAILED)
+
+    def _advance(self, record: journals.Record, phase: str) -> None:
+        LOG.info('recovery %s of server %s: %s -> %s', record.recovery_id, record.instance_uuid,
+                 record.phase, phase)
+        record.phase = phase
+        self._journal.save(record)
+
+    # What is told
+
+    def _get(self, recovery_id: str) -> journals.Record:
+        record = self._journal.get(recovery_id)
+        if record is None:
+            raise exception.RecoveryNotFound(
+                f'host {self._site.host} knows of no recovery {recovery_id}')
+        return record
+
+    def _need(self, record: journals.Record, *phases: str) -> None:
+        if record.phase in phases:
+            return
+        raise exception.RecoveryConflict(
+            f'recovery {record.recovery_id} is {record.phase}: {_ADVICE[record.phase]}')
+
+    def _check_same(self, record: journals.Record, instance_uuid: str,
+                    superposition_id: str) -> None:
+        if (record.instance_uuid, record.superposition_id) != (instance_uuid, superposition_id):
+            raise exception.RecoveryConflict(
+                f'recovery {record.recovery_id} is of server {record.instance_uuid} in '
+                f'superposition {record.superposition_id}: take another id')
+        if record.phase in journals.ENDED:
+            raise exception.RecoveryConflict(
+                f'recovery {record.recovery_id} is {record.phase}: take another id')
+
+    def _describe(self, record: journals.Record) -> Status:
+        domain = None
+        if record.phase not in journals.ENDED:
+            try:
+                domain = self._site.launcher.look(record.recovery_id, record.instance_uuid)
+            except nova_exception.NovaException as exc:
+                LOG.warning('the domain of recovery %s cannot be looked at: %s',
+                            record.recovery_id, exc)
+        ready, detail = self._watches.look(record)
+        return {
+            'recovery_id': record.recovery_id,
+            'instance_uuid': record.instance_uuid,
+            'superposition_id': record.superposition_id,
+            'host': record.host,
+            'phase': record.phase,
+            'ready': ready,
+            'ready_detail': detail,
+            'ready_timeout': record.ready_timeout,
+            'error': record.error,
+            'timings_ms': dict(record.timings_ms),
+            'merge': record.merge,
+            'domain': domain and {'pid': domain.pid, 'state': domain.state},
+        }
+
+
+_ADVICE = {
+    journals.STARTING: 'ask again when it runs',
+    journals.RUNNING: 'it has not ended',
+    journals.HARDENED: 'it has not ended',
+    journals.PROMOTED: 'the backup is what counts; evacuate the server to this host',
+    journals.ADOPTED: 'the backup is the server now',
+    journals.MERGING: 'the backup is the server now',
+    journals.MERGED: 'the backup is the server now',
+    journals.ABORTING: 'it is being removed',
+    journals.ABORTED: 'it is over; begin another recovery',
+    journals.FAILED: 'it is over; begin another recovery',
+}
+
+
+def _nothing(recovery_id: str, host: str) -> Status:
+    """Describe a recovery of which nothing is here."""
+    return {'recovery_id': recovery_id, 'instance_uuid': None, 'superposition_id': None,
+            'host': host, 'phase': journals.ABORTED, 'ready': False, 'ready_detail': '',
+            'error': None, 'timings_ms': {}, 'merge': None, 'domain': None}
+
+
+def _words(exc: Exception) -> str:
+    if isinstance(exc, nova_exception.NovaException):
+        return str(exc.format_message())
+    return f'{type(exc).__name__}: {exc}'

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The domain of a backup: made as Nova's spawn does, and removed without a trace.
+
+Nothing of the primary's is changed: neither its rows in Nova's database nor its attachments.
+"""
+
+from collections.abc import Iterator, Mapping
+import contextlib
+import contextvars
+import dataclasses
+import functools
+import os
+import shutil
+from typing import Any
+
+import libvirt
+from nova import exception as nova_exception
+from nova import objects
+import nova.conf
+from nova.virt import configdrive
+from nova.virt import driver as virt_driver
+from nova.virt.libvirt import blockinfo
+from nova.virt.libvirt import driver as libvirt_driver
+from nova.virt.libvirt import utils as libvirt_utils
+from oslo_utils import fileutils
+
+from specreds_nova import exception
+from specreds_nova.virt import protection
+from specreds_nova.virt.backup import marks
+
+CONF = nova.conf.CONF
+
+# What _get_guest_xml and the config drive read of a server, at once instead of one by one.
+_ATTRIBUTES = ('ec2_ids', 'flavor', 'info_cache', 'keypairs', 'metadata', 'migration_context',
+               'numa_topology', 'pci_devices', 'pci_requests', 'resources', 'security_groups',
+               'services', 'system_metadata', 'trusted_certs', 'vcpu_model')
+
+_marking: contextvars.ContextVar[marks.Mark | None] = contextvars.ContextVar(
+    'specreds_marking', default=None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Domain:
+    """A backup's domain as libvirt sees it.
+
+    :ivar pid: of its QEMU; None if that does not run
+    :ivar state: running, paused or shutoff
+    """
+
+    pid: int | None
+    state: str
+
+
+def load_instance(context: Any, instance_uuid: str) -> Any:
+    """Read a server with all that starting it takes. What is changed of it is never saved."""
+    instance = objects.Instance.get_by_uuid(
+        context, instance_uuid, expected_attrs=list(_ATTRIBUTES))
+    instance.save = _not_saved
+    return instance
+
+
+def marking() -> marks.Mark | None:
+    """Give the mark of the domain that is being configured, if it is a backup's."""
+    return _marking.get()
+
+
+class Launcher:
+    """Makes and removes the domains of backups on this host.
+
+    :param driver: Nova's libvirt driver, whose own ways of making domains are used
+    """
+
+    def __init__(self, driver: Any) -> None:
+        self._driver = driver
+
+    def launch(self, context: Any, instance: Any, bdms: Any,
+               connections: Mapping[str, Mapping[str, Any]], network_info: Any,
+               mark: marks.Mark) -> None:
+        """Start a backup's domain. Its network is plugged where ``network_info`` says.
+
+        :param connections: how to open the backup's version of each volume, by volume id
+        """
+        volumes = _child_volumes(instance, bdms, connections)
+        directory = libvirt_utils.get_instance_path(instance)
+        # What an earlier life of the server on this host has left, such as a config drive.
+        shutil.rmtree(directory, ignore_errors=True)
+        fileutils.ensure_tree(directory)
+        self._driver._ensure_console_log_for_instance(instance)
+        disk_info = blockinfo.get_disk_info(CONF.libvirt.virt_type, instance,
+                                            instance.image_meta, volumes)
+        injection = libvirt_driver.InjectionInfo(network_info=network_info, files=[],
+                                                 admin_pass=None)
+        with _marked(mark), protection.of(instance):
+            xml = self._driver._get_guest_xml(context, instance, network_info, disk_info,
+                                              instance.image_meta, block_device_info=volumes)
+        # Asked here, as the callback first collects what only a config drive has, whether or not
+        # there is one: two questions to the conductor.
+        configure = functools.partial(
+            self._driver._create_configdrive, context, instance,
+            injection) if configdrive.required_by(instance) else None
+        self._driver._create_guest_with_network(
+            context, xml, instance, network_info, volumes, vifs_already_plugged=True,
+            post_xml_callback=configure)
+
+    def find(self, instance_uuid: str) -> Any | None:
+        """Give a server's domain on this host; None if there is none."""
+        try:
+            return self._driver._host.get_guest(objects.Instance(uuid=instance_uuid, id=0))
+        except nova_exception.InstanceNotFound:
+            return None
+
+    def backup(self, recovery_id: str, instance_uuid: str) -> Any | None:
+        """Give a server's domain if it is a recovery's own; never another one's."""
+        guest = self.find(instance_uuid)
+        if guest is None:
+            return None
+        mark = marks.mark_of(guest.get_xml_desc())
+        return guest if mark is not None and mark.recovery_id == recovery_id else None
+
+    def look(self, recovery_id: str, instance_uuid: str) -> Domain | None:
+        """Tell how the domain of a backup is; None if there is none."""
+        guest = self.backup(recovery_id, instance_uuid)
+        if guest is None:
+            return None
+        try:
+            state, _reason = guest._domain.state()
+        except libvirt.libvirtError as exc:
+            if exc.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+                return None
+            raise
+        return Domain(_pid(guest.name), _STATES.get(state, 'shutoff'))
+
+    def remove(self, recovery_id: str, instance_uuid: str) -> None:
+        """Destroy the domain of a backup, if it is there, and its definition.
+
+        :raises UndoIncomplete: libvirt does not do so
+        """
+        guest = self.backup(recovery_id, instance_uuid)
+        if guest is None:
+            return
+        try:
+            if guest.is_active():
+                guest.poweroff()
+            guest.delete_configuration()
+        except libvirt.libvirtError as exc:
+            if exc.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+                return
+            raise exception.UndoIncomplete(
+                f'the domain {guest.name} of recovery {recovery_id} cannot be removed: {exc}'
+                ) from exc
+        self._driver._device_event_handler.cleanup_waiters(instance_uuid)
+
+    def remove_files(self, instance_uuid: str) -> None:
+        """Remove the directory of a backup: console log and config drive.
+
+        :raises UndoIncomplete: it cannot be removed
+        """
+        directory = libvirt_utils.get_instance_path(objects.Instance(uuid=instance_uuid))
+        try:
+            shutil.rmtree(directory)
+        except FileNotFoundError:
+            return
+        except OSError as exc:
+            raise exception.UndoIncomplete(f'{directory} cannot be removed: {exc}') from exc
+
+
+_STATES = {
+    libvirt.VIR_DOMAIN_RUNNING: 'running',
+    libvirt.VIR_DOMAIN_BLOCKED: 'running',
+    libvirt.VIR_DOMAIN_PAUSED: 'paused',
+    libvirt.VIR_DOMAIN_PMSUSPENDED: 'paused',
+}
+
+
+@contextlib.contextmanager
+def _marked(mark: marks.Mark) -> Iterator[None]:
+    token = _marking.set(mark)
+    try:
+        yield
+    finally:
+        _marking.reset(token)
+
+
+def _child_volumes(instance: Any, bdms: Any,
+                   connections: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Give the server's block devices, with the backup's versions of its volumes."""
+    devices: dict[str, Any] = virt_driver.get_block_device_info(instance, bdms)
+    for volume in devices['block_device_mapping']:
+        volume['connection_info'] = dict(connections[volume.volume_id])
+        # They describe the primary's attachments, where the backup's connections must not go.
+        volume.save = _not_saved
+    return devices
+
+
+def _not_saved(*args: Any, **kwargs: Any) -> None:
+    """Stand for the save of what must not be saved."""
+
+
+def _pid(name: str) -> int | None:
+    """Give the process of a domain's QEMU, as libvirt notes it."""
+    for directory in ('/run/libvirt/qemu', '/var/run/libvirt/qemu'):
+        try:
+            with open(os.path.join(directory, f'{name}.pid')) as file:
+                return int(file.read())
+        except (OSError, ValueError):
+            continue
+    return None

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the parts of this package share on a compute host."""
+
+from collections.abc import Callable, Iterator
+import contextlib
+import dataclasses
+from typing import Any
+
+from nova import exception as nova_exception
+from nova import objects
+import nova.context
+from oslo_concurrency import lockutils
+
+from specreds_nova import exception
+from specreds_nova.virt import cinder_api
+from specreds_nova.virt.backup import claims
+from specreds_nova.virt.backup import domain as backup_domain
+from specreds_nova.virt.backup import eligibility
+from specreds_nova.virt.backup import journal as journals
+
+
+@dataclasses.dataclass(frozen=True)
+class Site:
+    """One compute host.
+
+    :ivar host: its name in Nova
+    :ivar driver: Nova's libvirt driver
+    :ivar box: what seals backups off
+    """
+
+    host: str
+    driver: Any
+    journal: journals.Journal
+    storage: cinder_api.Storage
+    launcher: backup_domain.Launcher
+    claims: claims.Claims
+    eligibility: eligibility.Eligibility
+    box: Any
+
+
+def admin_context() -> Any:
+    """Give a context for what is done on the cloud's own behalf."""
+    return nova.context.get_admin_context()
+
+
+@contextlib.contextmanager
+def locked(instance_uuid: str) -> Iterator[None]:
+    """Be alone with a server on this host: it is the lock that Nova itself takes."""
+    with lockutils.lock(instance_uuid, 'nova-'):
+        yield
+
+
+def find_instance(context: Any, instance_uuid: str) -> Any | None:
+    """Read a server with what removing its backup takes; None if it is deleted."""
+    try:
+        return objects.Instance.get_by_uuid(context, instance_uuid, expected_attrs=[
+            'flavor', 'info_cache', 'metadata', 'system_metadata'])
+    except nova_exception.InstanceNotFound:
+        return None
+
+
+class Undoing:
+    """Removes all that a start has made, as far as it came. May be repeated."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def undo(self, record: journals.Record) -> None:
+        """Remove the domain first, which runs, then what it stood on.
+
+        :raises UndoIncomplete: something could not be removed; the rest is
+        """
+        context = admin_context()
+        instance = find_instance(context, record.instance_uuid)
+        site = self._site
+        steps: list[Callable[[], Any]] = [
+            lambda: site.launcher.remove(record.recovery_id, record.instance_uuid),
+            lambda: site.box.remove(context, instance, record.recovery_id),
+            lambda: self._remove_files(record, instance),
+            lambda: site.claims.release(context, record.recovery_id),
+        ]
+        failures = []
+        for step in steps:
+            try:
+                step()
+            except nova_exception.NovaException as exc:
+                failures.append(exc.format_message())
+            except Exception as exc:
+                failures.append(f'{type(exc).__name__}: {exc}')
+        if failures:
+            raise exception.UndoIncomplete('; '.join(failures))
+
+    def _remove_files(self, record: journals.Record, instance: Any) -> None:
+        """Remove the server's directory, unless it serves a domain that is not the backup's."""
+        if instance is not None and instance.host == self._site.host:
+            return
+        if self._site.launcher.find(record.instance_uuid) is None:
+            self._site.launcher.remove_files(record.instance_uuid)

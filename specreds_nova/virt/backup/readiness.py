@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which backups have said that their recovery is finished."""
+
+from collections.abc import Callable
+import threading
+from typing import Any
+
+from oslo_log import log as logging
+
+from specreds_nova.virt import ready
+from specreds_nova.virt.backup import domain as backup_domain
+from specreds_nova.virt.backup import host as backup_host
+from specreds_nova.virt.backup import journal as journals
+
+LOG = logging.getLogger(__name__)
+
+
+def condition_of(instance: Any) -> ready.Condition:
+    """Return the condition of a server; the default one if what its owner says makes no sense."""
+    try:
+        return ready.parse(instance)
+    except ready.BadCondition as exc:
+        LOG.warning('the default readiness applies: %s', exc, instance=instance)
+        return ready.default(instance, refused=str(exc))
+
+
+def devices(instance: Any) -> list[Any]:
+    """Give the devices by which a server can say that it is ready.
+
+    Metadata that make no sense do not keep the server from starting.
+    """
+    try:
+        return list(condition_of(instance).devices())
+    except Exception as exc:
+        LOG.warning('the server cannot say when it is ready: %s', exc, instance=instance)
+        return []
+
+
+class Watches:
+    """Watches the backups of this host for the sign that they are ready.
+
+    :param launcher: finds their domains
+    :param box: from where a guest can be reached while it is sealed off
+    :ivar tell: called first with the id of each recovery whose backup is found to be ready
+    :ivar then: called next, and may take its time
+    """
+
+    def __init__(self, launcher: backup_domain.Launcher, box: Any) -> None:
+        self._launcher = launcher
+        self._box = box
+        self._lock = threading.Lock()
+        self._watches: dict[str, Any] = {}
+        self.tell: Callable[[str], None] = lambda recovery_id: None
+        self.then: Callable[[str], None] = lambda recovery_id: None
+
+    def begin(self, record: journals.Record) -> None:
+        """Watch a backup that runs. Nothing happens if it is watched already.
+
+        A sign that cannot be watched for is told in ``ready_detail``, not raised: whether to go
+        on without it is the caller's decision.
+        """
+        with self._lock:
+            if record.recovery_id in self._watches or record.ready:
+                return
+        try:
+            instance = backup_host.find_instance(backup_host.admin_context(), record.instance_uuid)
+            guest = self._launcher.backup(record.recovery_id, record.instance_uuid)
+            if instance is None or guest is None:
+                return
+            condition = condition_of(instance)
+            if condition.owned:
+                record.ready_timeout = condition.timeout
+            watch = ready.watch(condition, guest, self._box, record.recovery_id,
+                                then=lambda: self._ready(record.recovery_id))
+        except Exception as exc:
+            LOG.exception('recovery %s cannot be watched for being ready', record.recovery_id)
+            record.ready_detail = f'cannot be watched: {exc}'
+            return
+        with self._lock:
+            self._watches[record.recovery_id] = watch
+
+    def look(self, record: journals.Record) -> tuple[bool, str]:
+        """Tell whether a backup is ready, and what is seen of it."""
+        with self._lock:
+            watch = self._watches.get(record.recovery_id)
+        if watch is not None:
+            record.ready = record.ready or bool(watch.ready)
+            record.ready_detail = str(watch.detail)
+        return record.ready, record.ready_detail
+
+    def end(self, recovery_id: str) -> None:
+        """Stop to watch. Nothing happens if it is not watched."""
+        with self._lock:
+            watch = self._watches.pop(recovery_id, None)
+        if watch is not None:
+            watch.stop()
+
+    def _ready(self, recovery_id: str) -> None:
+        self.tell(recovery_id)
+        self.then(recovery_id)

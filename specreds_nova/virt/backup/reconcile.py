@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes of this host's backups what they should be, whatever was cut off, and by what.
+
+Done when nova-compute starts, and every ``[specreds] reconcile_interval`` seconds. What counts is
+what Cinder says of the superposition; where it does not answer nothing is done.
+"""
+
+import threading
+import time
+from typing import Any
+
+from nova import exception as nova_exception
+import nova.conf
+from oslo_log import log as logging
+
+from specreds_cinder.superposition import states
+from specreds_nova import conf
+from specreds_nova.virt.backup import adoption as adoptions
+from specreds_nova.virt.backup import backups as backup_module
+from specreds_nova.virt.backup import host as backup_host
+from specreds_nova.virt.backup import journal as journals
+from specreds_nova.virt.backup import marks
+from specreds_nova.virt.backup import readiness
+from specreds_nova.virt.backup import warmup
+
+CONF = nova.conf.CONF
+conf.register(CONF)
+LOG = logging.getLogger(__name__)
+
+# Seconds between two looks at a server that Nova is about to make ours.
+_SETTLING = 0.2
+_SETTLED_AFTER = 60.0
+
+
+class Reconciler:
+    """Looks after the backups of this host."""
+
+    def __init__(self, site: backup_host.Site, backups: backup_module.Backups,
+                 adoption: adoptions.Adoption, watches: readiness.Watches, merger: Any) -> None:
+        self._site = site
+        self._journal = site.journal
+        self._backups = backups
+        self._adoption = adoption
+        self._watches = watches
+        self._merger = merger
+
+    def find_lost(self) -> None:
+        """Write records of backups that run here without one.
+
+        Before Nova looks at its domains: they must be hidden from it.
+        """
+        for guest in self._site.driver._host.list_guests(only_running=False):
+            mark = marks.mark_of(guest.get_xml_desc())
+            if mark is None or self._journal.get(mark.recovery_id) is not None:
+                continue
+            instance = backup_host.find_instance(backup_host.admin_context(), guest.uuid)
+            if instance is not None and instance.host == self._site.host:
+                # Adopted, and its record forgotten since.
+                continue
+            LOG.warning('domain %s is the backup of recovery %s, of which this host has no '
+                        'record any more', guest.name, mark.recovery_id)
+            self._journal.save(journals.Record(
+                mark.recovery_id, guest.uuid, mark.superposition_id, self._site.host,
+                phase=journals.RUNNING, instance_name=guest.name))
+
+    def give_back(self) -> None:
+        """Give back the evacuations that were cut off with the last nova-compute."""
+        for record in self._journal.records():
+            if record.phase == journals.PROMOTED and record.adopting:
+                try:
+                    self._adoption.give_back(record)
+                except Exception:
+                    LOG.exception('the evacuation of server %s, which was cut off, cannot be '
+                                  'given back', record.instance_uuid)
+
+    def run(self) -> None:
+        """Look at all backups once. Never raises."""
+        for record in self._journal.records():
+            try:
+                self._look_after(record)
+            except nova_exception.NovaException as exc:
+                LOG.warning('recovery %s, which is %s, cannot be gone on with now: %s',
+                            record.recovery_id, record.phase, exc.format_message())
+            except Exception:
+                LOG.exception('recovery %s, which is %s, cannot be looked after',
+                              record.recovery_id, record.phase)
+        for what, step in (('boxes', self._reconcile_boxes), ('merges', self._scan_merges)):
+            try:
+                step()
+            except Exception:
+                LOG.exception('the %s of this host cannot be looked after', what)
+
+    def await_adoption(self, record: journals.Record) -> None:
+        """Wait until Nova has made an adopted backup its own, and merge it then."""
+        until = time.monotonic() + _SETTLED_AFTER
+        while time.monotonic() < until:
+            try:
+                with backup_host.locked(record.instance_uuid):
+                    if record.phase != journals.PROMOTED:
+                        return
+                    if self._adoption.settle(record):
+                        self._adopted(record)
+                        return
+            except Exception:
+                LOG.exception('it is not known yet whether recovery %s is adopted',
+                              record.recovery_id)
+            time.sleep(_SETTLING)
+
+    def _look_after(self, record: journals.Record) -> None:
+        if record.phase in journals.FINISHED:
+            if time.time() - record.updated_at > CONF.specreds.keep_finished:
+                self._journal.forget(record.recovery_id)
+            return
+        with backup_host.locked(record.instance_uuid):
+            # As it is behind the lock: nobody else is at work on it.
+            if record.phase == journals.STARTING:
+                self._backups.fail(record, 'nova-compute was stopped while it was started')
+            elif record.phase == journals.ABORTING:
+                self._backups.drop(record, record.error)
+            elif record.phase in (journals.RUNNING, journals.HARDENED):
+                self._undecided(record)
+            elif record.phase == journals.PROMOTED:
+                self._promoted(record)
+            elif record.phase in journals.OURS:
+                self._ours(record)
+
+    def _undecided(self, record: journals.Record) -> None:
+        state = self._site.storage.state(record.superposition_id)
+        if state in states.DECIDED:
+            LOG.info('superposition %s is %s: recovery %s is promoted', record.superposition_id,
+                     state, record.recovery_id)
+            self._backups.let_out(record)
+        elif state is None or state == states.ABORTING:
+            self._backups.drop(record, f'superposition {record.superposition_id} is '
+                                       f'{state or "gone"}')
+        elif backup_host.find_instance(backup_host.admin_context(), record.instance_uuid) is None:
+            self._backups.drop(record, 'the server is deleted')
+        elif self._backups.runs(record):
+            self._watches.begin(record)
+        elif state == states.SUPERPOSED:
+            # Not while it is collapsing: that may end with what it had made durable.
+            self._backups.fail(record, 'its QEMU has ended')
+
+    def _promoted(self, record: journals.Record) -> None:
+        if self._adoption.settle(record):
+            self._adopted(record)
+        elif backup_host.find_instance(backup_host.admin_context(), record.instance_uuid) is None:
+            self._backups.drop(record, 'the server is deleted')
+        else:
+            self._backups.let_out(record)
+            self._adoption.keep_active(record)
+
+    def _adopted(self, record: journals.Record) -> None:
+        self._site.box.adopted(backup_host.admin_context(), record.recovery_id)
+        self._merger.ensure(record.instance_uuid, record.superposition_id)
+
+    def _ours(self, record: journals.Record) -> None:
+        instance = backup_host.find_instance(backup_host.admin_context(), record.instance_uuid)
+        if instance is None or instance.host != self._site.host:
+            LOG.info('recovery %s is forgotten: server %s is not on this host any more',
+                     record.recovery_id, record.instance_uuid)
+            self._journal.forget(record.recovery_id)
+        elif self._site.storage.state(record.superposition_id) is None:
+            record.phase = journals.MERGED
+            self._journal.save(record)
+
+    def _reconcile_boxes(self) -> None:
+        records = self._journal.records()
+        undecided = {journals.STARTING, journals.RUNNING, journals.HARDENED}
+        self._site.box.reconcile(
+            shut=[record.recovery_id for record in records if record.phase in undecided],
+            opened=[record.recovery_id for record in records
+                    if record.phase == journals.PROMOTED or record.phase in journals.OURS],
+            unsure=[record.recovery_id for record in records
+                    if record.phase == journals.ABORTING])
+
+    def _scan_merges(self) -> None:
+        self._merger.scan(backup_host.admin_context())
+
+
+class Periodic:
+    """Runs the reconciler in a thread of its own; a green one where Nova's are."""
+
+    def __init__(self, reconciler: Reconciler, warmed: warmup.Warming) -> None:
+        self._reconciler = reconciler
+        self._warming = warmed
+        self._stopped = False
+        self._due = threading.Event()
+
+    def start(self) -> None:
+        """Begin, at once."""
+        threading.Thread(target=self._run, name='specreds-reconcile', daemon=True).start()
+
+    def stop(self) -> None:
+        """Do not begin another time."""
+        self._stopped = True
+        self._due.set()
+
+    def look(self) -> None:
+        """Begin now instead of at the end of the interval: something has happened."""
+        self._due.set()
+
+    def _run(self) -> None:
+        while not self._stopped:
+            self._due.clear()
+            # What there is comes before what may be.
+            self._reconciler.run()
+            self._warming.run()
+            self._due.wait(CONF.specreds.reconcile_interval)
+
+
+def merge_report(journal: journals.Journal) -> Any:
+    """Give what the merger tells of its progress to, which is kept in the journal."""
+    def report(instance_uuid: str, superposition_id: str, told: dict[str, Any]) -> None:
+        record = journal.of_instance(instance_uuid)
+        if record is None or record.superposition_id != superposition_id:
+            return
+        if record.phase not in journals.OURS:
+            return
+        record.merge = dict(told)
+        record.phase = journals.MERGED if told.get('state') == 'merged' else journals.MERGING
+        # None once a merge goes on that was held up.
+        record.error = told.get('error')
+        journal.save(record)
+    return report
+
+

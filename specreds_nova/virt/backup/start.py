@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The start of a backup: checked, claimed, connected, sealed, and then running."""
+
+from collections.abc import Callable, Iterator
+import contextlib
+import functools
+import threading
+import time
+from typing import Any
+
+from nova import exception as nova_exception
+from nova import objects
+import nova.conf
+from nova.network import model as network_model
+from nova.network import neutron
+
+from specreds_nova import exception
+from specreds_nova import releases
+from specreds_nova.virt.backup import domain as backup_domain
+from specreds_nova.virt.backup import host as backup_host
+from specreds_nova.virt.backup import journal as journals
+from specreds_nova.virt.backup import marks
+
+CONF = nova.conf.CONF
+
+# Seconds for which Neutron may take to bind a port anew, and between two looks.
+_BINDING = 5.0
+_POLL = 0.1
+
+
+def load(context: Any, instance_uuid: str) -> tuple[Any, Any]:
+    """Read a server and its block devices.
+
+    :raises ServerNotEligible: this host's cell has no such server
+    """
+    try:
+        instance = backup_domain.load_instance(context, instance_uuid)
+    except nova_exception.InstanceNotFound as exc:
+        raise exception.ServerNotEligible(
+            f'there is no server {instance_uuid} in the cell of this host') from exc
+    _await_binding(context, instance)
+    return instance, objects.BlockDeviceMappingList.get_by_instance_uuid(context, instance_uuid)
+
+
+def _await_binding(context: Any, instance: Any) -> None:
+    """Have Nova look at a server's ports again that it saw while they were bound anew.
+
+    Neutron binds a port of the primary's host anew, and shows it unbound for a moment, when a
+    binding's profile changes: as it does when a box is made, or removed.
+    """
+    until = time.monotonic() + _BINDING
+    while _unbound(instance) and time.monotonic() < until:
+        time.sleep(_POLL)
+        neutron.API().get_instance_nw_info(context, instance, force_refresh=True)
+
+
+def _unbound(instance: Any) -> bool:
+    return any(vif['type'] == network_model.VIF_TYPE_UNBOUND
+               for vif in instance.get_network_info())
+
+
+class Unwanted(Exception):
+    """Nobody needs any more what is being started."""
+
+
+class UnderWay:
+    """The starts of this host that have not ended."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._starts: dict[str, tuple[str, threading.Event]] = {}
+
+    @contextlib.contextmanager
+    def begun(self, recovery_id: str, instance_uuid: str) -> Iterator[Callable[[], None]]:
+        """Begin one; gives what raises :class:`Unwanted` once it is given up."""
+        given_up = threading.Event()
+
+        def go_on() -> None:
+            if given_up.is_set():
+                raise Unwanted
+
+        with self._lock:
+            self._starts[recovery_id] = instance_uuid, given_up
+        try:
+            yield go_on
+        finally:
+            with self._lock:
+                del self._starts[recovery_id]
+
+    def give_up(self, recovery_id: str) -> str | None:
+        """Have one end at its next step; gives the server, None if there is no such start."""
+        with self._lock:
+            instance_uuid, given_up = self._starts.get(recovery_id, (None, None))
+        if given_up is not None:
+            given_up.set()
+        return instance_uuid
+
+
+class Starter:
+    """Starts backups on this host."""
+
+    def __init__(self, site: backup_host.Site) -> None:
+        self._site = site
+
+    def start(self, record: journals.Record, go_on: Callable[[], None]) -> None:
+        """Start a backup. What was begun when this raises is in the journal, for undoing.
+
+        :param go_on: called before each step; raises if it need not be taken any more
+        :raises ServerNotEligible: this host cannot run it
+        """
+        began = time.monotonic()
+        context = backup_host.admin_context()
+        # A question, of which nothing remains; the answer takes longest of all that is asked for.
+        connecting = releases.spawn(self._connect, record.superposition_id)
+        try:
+            instance, bdms, network_info = self._prepare(context, record, go_on)
+        finally:
+            failure = connecting.exception()
+        if failure is not None:
+            raise failure
+        connections, record.timings_ms['connection'] = connecting.result()
+        if set(connections) != set(record.volume_ids):
+            raise exception.StartFailed(
+                f'superposition {record.superposition_id} has volumes '
+                f'{", ".join(sorted(connections))}, but server {instance.uuid} has '
+                f'{", ".join(sorted(record.volume_ids))}: superpose all of them together')
+        mark = marks.Mark(record.recovery_id, record.superposition_id)
+        go_on()
+        with record.timed('domain'):
+            self._site.launcher.launch(context, instance, bdms, connections, network_info, mark)
+        record.timings_ms['rpc_to_running'] = round((time.monotonic() - began) * 1e3, 1)
+        # Its guest boots meanwhile.
+        with record.timed('attached'):
+            self._site.box.attached(instance, record.recovery_id)
+
+    def _connect(self, superposition_id: str) -> tuple[Any, float]:
+        """Ask Cinder how to open the volumes; gives the milliseconds that it took, too."""
+        began = time.monotonic()
+        connections = self._site.storage.connections(superposition_id, {
+            'host': self._site.host, 'ip': CONF.my_block_storage_ip, 'multipath': False})
+        return connections, round((time.monotonic() - began) * 1e3, 1)
+
+    def _prepare(self, context: Any, record: journals.Record, go_on: Callable[[], None]
+                 ) -> tuple[Any, Any, Any]:
+        """See whether this host can run it, and ask Neutron and Placement; gives what was read."""
+        with record.timed('database'):
+            instance, bdms = load(context, record.instance_uuid)
+        go_on()
+        with record.timed('eligibility'):
+            reasons = self._site.eligibility.reasons(context, instance, bdms)
+        if reasons:
+            raise exception.ServerNotEligible(
+                f'host {self._site.host} cannot run a backup of server {instance.uuid}: '
+                f'{"; ".join(reasons)}')
+        record.instance_name = instance.name
+        record.primary = instance.host
+        record.volume_ids = [bdm.volume_id for bdm in bdms]
+        go_on()
+        self._site.journal.save(record)
+        claiming = releases.spawn(_timed, record, 'claim', functools.partial(
+            self._site.claims.claim, context, record.recovery_id, instance))
+        try:
+            network_info = _timed(record, 'seal', functools.partial(
+                self._site.box.seal, context, instance, record.recovery_id))
+        finally:
+            # Both end before any error is raised: what is undone must not be made later.
+            failure = claiming.exception()
+        if failure is not None:
+            raise failure
+        return instance, bdms, network_info
+
+
+def _timed(record: journals.Record, what: str, ask: Callable[[], Any]) -> Any:
+    with record.timed(what):
+        return ask()

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the first backup of a host would wait for, done before there is a hurry.
+
+Each has cost it between half a second and two: tokens, connections to the other services, and
+helpers with privileges, which are processes of their own.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from oslo_log import log as logging
+
+from specreds_nova.virt.backup import host as backup_host
+
+LOG = logging.getLogger(__name__)
+
+
+class Warming:
+    """What is still cold on a host, which may have booted before the services that it needs."""
+
+    def __init__(self, site: backup_host.Site) -> None:
+        context = backup_host.admin_context
+        self._cold: list[Callable[[], Any]] = [
+            site.box.warm_up_helpers,
+            site.storage.warm_up,
+            lambda: site.claims.warm_up(context()),
+            lambda: site.box.warm_up_network(context()),
+            site.driver._host.get_cpu_model_names,
+        ]
+
+    def run(self) -> None:
+        """Try what has not worked yet. Never raises."""
+        for step in list(self._cold):
+            try:
+                step()
+            except Exception as exc:
+                LOG.info('the first backup will take longer to start: %s', exc)
+            else:
+                self._cold.remove(step)

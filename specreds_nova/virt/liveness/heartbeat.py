@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""This host's heartbeat: tells the engines several times a second that nova-compute lives.
+
+The thread that sends waits for nothing but the broker. Whether libvirt and Ceph answer is found
+out by others, which may hang for as long as those do; it only tells since when.
+"""
+
+from collections.abc import Callable, Mapping
+import pathlib
+import time
+from typing import Any
+import uuid
+
+from oslo_concurrency import processutils
+from oslo_log import log as logging
+
+from specreds_nova.heartbeat import message
+from specreds_nova.heartbeat import pulse
+from specreds_nova.heartbeat import sender
+from specreds_nova.virt.liveness import probes
+
+LOG = logging.getLogger(__name__)
+
+# Seconds for which it is told what has happened: several beats may be lost.
+_REMEMBER = 10.0
+# Seconds between two lists of the domains that run, and for which a new one is repeated.
+_LIST, _CHANGED = 5.0, 1.0
+_KERNEL = pathlib.Path('/proc/sys/kernel/random/boot_id')
+_SYSTEM_STATE = ('systemctl', 'is-system-running')
+# Seconds that the last beat may take.
+_GOODBYE = 1.0
+
+
+class Heartbeat(pulse.Pulse):
+    """The thread that sends.
+
+    :param conf: the global configuration
+    :param host: its name in Nova
+    :param asked: what is asked whether it answers; by ``libvirt`` and ``storage``
+    :param domains: returns the UUIDs of the domains that run, None while that is not known
+    """
+
+    def __init__(self, conf: Any, host: str, asked: Mapping[str, probes.Probe],
+                 domains: Callable[[], frozenset[str] | None] = lambda: None) -> None:
+        super().__init__('specreds-heartbeat', conf.specreds.heartbeat_interval)
+        self._host = host
+        self._boot = uuid.uuid4().hex[:16]
+        self._number = 0
+        self._kernel = _kernel()
+        self._asked = asked
+        self._domains = _Domains(domains)
+        self._ended, self._ready = _Lately(), _Lately()
+        self._sender = sender.Sender(conf)
+        self._failing = False
+        self._goodbye = message.SERVICE
+
+    def start(self) -> None:
+        """Begin, unless it is switched off; nothing is waited for."""
+        if not self._interval:
+            LOG.warning('there is no heartbeat: the servers of this host are not protected')
+            return
+        for probe in self._asked.values():
+            probe.start()
+        super().start()
+
+    def stop(self, patience: float = _GOODBYE) -> None:
+        """End, and say goodbye, so that the silence that follows is not taken for a failure."""
+        self._goodbye = _why()
+        super().stop(patience)
+        for probe in self._asked.values():
+            probe.stop(0.0)
+
+    def ended(self, server: str) -> None:
+        """Tell that the domain of a server has crashed."""
+        self._ended.add(server)
+
+    def ready(self, recovery_id: str) -> None:
+        """Tell that a backup has become ready."""
+        self._ready.add(recovery_id)
+
+    def beat(self) -> None:
+        """Send the next beat."""
+        self._send(self._next())
+
+    def end(self) -> None:
+        """Send the last beat."""
+        self._send(self._next(leaving=True))
+        self._sender.close()
+
+    def _next(self, leaving: bool = False) -> message.Beat:
+        ages = {name: probe.age() for name, probe in self._asked.items()}
+        running, domains = self._domains.said()
+        beat = message.Beat(
+            host=self._host, boot=self._boot, number=self._number, interval=self._interval,
+            libvirt_age=ages.get('libvirt'), storage_age=ages.get('storage'),
+            ended=self._ended.all(), ready=self._ready.all(), leaving=leaving,
+            kernel=self._kernel, running=running, domains=domains,
+            goodbye=self._goodbye if leaving else '')
+        self._number += 1
+        return beat
+
+    def _send(self, beat: message.Beat) -> None:
+        error = self._sender.send('beat', beat=message.encode(beat))
+        if error is not None and not self._failing:
+            LOG.warning('the heartbeat cannot be sent: %s', error)
+        elif error is None and self._failing:
+            LOG.info('the heartbeat is sent again')
+        self._failing = error is not None
+
+
+class _Lately:
+    """What has happened in the last seconds. For use by several threads."""
+
+    def __init__(self) -> None:
+        self._lock = pulse.native('threading').Lock()
+        self._at: dict[str, float] = {}
+
+    def add(self, name: str) -> None:
+        """It happens now."""
+        with self._lock:
+            self._at[name] = time.monotonic()
+
+    def all(self) -> tuple[str, ...]:
+        """Give what is not long ago."""
+        now = time.monotonic()
+        with self._lock:
+            self._at = {name: at for name, at in self._at.items() if now - at < _REMEMBER}
+            return tuple(self._at)
+
+
+class _Domains:
+    """What beats say of the domains that run: mostly a digest, and the list now and then.
+
+    :param domains: returns their UUIDs, None while that is not known
+    """
+
+    def __init__(self, domains: Callable[[], frozenset[str] | None]) -> None:
+        self._domains = domains
+        self._last: frozenset[str] | None = None
+        self._digest = ''
+        self._changed = self._listed = float('-inf')
+
+    def said(self) -> tuple[str, tuple[str, ...] | None]:
+        """Return the digest, and the list if this beat is to have it."""
+        domains, now = self._domains(), time.monotonic()
+        if domains is None:
+            return '', None
+        if domains != self._last:
+            self._last, self._digest, self._changed = domains, message.digest(domains), now
+        if now - self._changed >= _CHANGED and now - self._listed < _LIST:
+            return self._digest, None
+        self._listed = now
+        return self._digest, tuple(sorted(domains))
+
+
+def _why() -> str:
+    """Return whether only nova-compute is being stopped, or the system is going down."""
+    try:
+        state, _ = processutils.execute(*_SYSTEM_STATE, check_exit_code=False)
+    except OSError:
+        # There is no systemd.
+        return message.SERVICE
+    return message.SYSTEM if state.strip() == 'stopping' else message.SERVICE
+
+
+def _kernel() -> str:
+    """Return the id of this boot of the kernel; empty if it does not say it."""
+    try:
+        return _KERNEL.read_text().strip()
+    except OSError:
+        return ''
+
+
+def of(conf: Any, host: str, uri: str, overlooked: Callable[[str], bool]) -> Heartbeat:
+    """Give the heartbeat of a host.
+
+    :param conf: the global configuration
+    :param host: its name in Nova
+    :param uri: of libvirt
+    :param overlooked: tells whether the end of a server's domain here means nothing
+    """
+    libvirt_probe = probes.Libvirt(conf, uri)
+    asked: dict[str, probes.Probe] = {'libvirt': libvirt_probe}
+    if probes.Storage.users(conf):
+        asked['storage'] = probes.Storage(conf)
+    heartbeat = Heartbeat(conf, host, asked, lambda: libvirt_probe.domains)
+
+    def crashed(server: str) -> None:
+        if not overlooked(server):
+            heartbeat.ended(server)
+
+    libvirt_probe.on_crash = crashed
+    return heartbeat

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The merge of one running server: its overlays are written down into its volumes, by libvirt.
+
+It can be cut off anywhere, and be begun again: until the record says merged, the overlays hold
+everything. How it ends is told in :mod:`specreds_nova.virt.merge.pivot`.
+"""
+
+from collections.abc import Callable
+import contextlib
+import dataclasses
+import threading
+import time
+from typing import Any
+
+import libvirt
+from oslo_log import log as logging
+
+from specreds_cinder.superposition import merge_rate
+from specreds_cinder.superposition import states
+from specreds_nova.virt.disks import durable
+from specreds_nova.virt.disks import nodes as disk_nodes
+from specreds_nova.virt.disks import qmp
+from specreds_nova.virt.merge import errors
+from specreds_nova.virt.merge import pivot
+
+LOG = logging.getLogger(__name__)
+
+# Between two looks at a merge: half of what it still takes at its limit, within these bounds. Each
+# costs libvirt and QEMU something that the guest does not get.
+_POLL_S = (0.1, 1.0)
+# What made this a server of this host has just been done, perhaps for many servers at once: the
+# merge does not compete with it.
+_QUIET_S = 3.0
+_RETRY_S = 1.0
+_ATTEMPTS = 10
+# How often a merge looks whether its server is still this host's, and its record still there.
+_CHECK_S = 5.0
+# So little is copied in a fraction of a second, while the guest stands still.
+_ENOUGH = 8 << 20
+
+
+@dataclasses.dataclass
+class Progress:
+    """How far a merge is.
+
+    :ivar state: waiting, merging, switching, merged or failed
+    :ivar volumes: by device, the bytes copied, the bytes there are, and whether it mirrors by now
+    :ivar timings_ms: what took how long, in milliseconds
+    """
+
+    state: str = 'waiting'
+    done: int = 0
+    total: int = 0
+    volumes: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+    error: str | None = None
+    timings_ms: dict[str, float] = dataclasses.field(default_factory=dict)
+
+
+class Merging:
+    """Merges the disks of one domain.
+
+    :param find: gives the domain anew each time, as libvirt may have been restarted; raises
+        :class:`merge_errors.Gone` or :class:`merge_errors.Unavailable`
+    :param owned: tells whether the server is this host's; called every few seconds
+    :param rate: bytes per second and disk at most, 0 for no limit
+    :param tell: called with the progress whenever it has changed
+    :param stop: set when this process is about to end
+    """
+
+    def __init__(self, find: Callable[[], qmp.Domain], superposition_id: str,
+                 record: pivot.Record, owned: Callable[[], bool], rate: int,
+                 tell: Callable[[Progress], None], stop: threading.Event) -> None:
+        self._find = find
+        self._superposition_id = superposition_id
+        self._record = record
+        self._owned = owned
+        self._checked = 0.0
+        self._rate = rate
+        self._tell = tell
+        self._stop = stop
+        self.progress = Progress()
+
+    def run(self) -> None:
+        """Merge, from wherever an earlier attempt got to.
+
+        :raises Gone: the domain does not run; start it as the record says
+        :raises Overtaken: its overlays do not count any more; nothing was switched to the volumes
+        :raises Stopped: this process ends
+        :raises Interrupted: try again later
+        """
+        began = time.monotonic()
+        self._report(state='merging', error=None)
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                self._wait(_RETRY_S)
+            try:
+                if not attempt:
+                    self._rest(self._running())
+                    began = time.monotonic()
+                self._merge(self._running())
+            except errors.Overtaken:
+                self._cancel()
+                raise
+            except (durable.NotDurable, qmp.MonitorError, errors.Interrupted) as exc:
+                error = str(exc)
+                if not self._again(exc):
+                    break
+            except (libvirt.libvirtError, errors.Unavailable) as exc:
+                if _no_domain(exc):
+                    raise errors.Gone(str(exc)) from exc
+                # libvirt has been restarted, or QEMU has died: the next look tells.
+                error = str(exc)
+            else:
+                self._took('total', began)
+                self._report(state='merged', error=None, done=self.progress.total)
+                return
+            LOG.info('merge of superposition %s: %s', self._superposition_id, error)
+            self._report(error=error)
+        raise errors.Interrupted(error)
+
+    def _again(self, exc: Exception) -> bool:
+        """Tell whether to try again at once, and not another time."""
+        if isinstance(exc.__cause__, libvirt.libvirtError):
+            return True
+        try:
+            # Nobody likes to wait for a guest that stands still.
+            return pivot.note_of(self._running().XMLDesc(0)) is not None
+        except (libvirt.libvirtError, errors.Unavailable):
+            return True
+
+    def _running(self) -> qmp.Domain:
+        domain = self._find()
+        if not domain.isActive():
+            raise errors.Gone(f'domain {domain.name()} does not run')
+        return domain
+
+    def _rest(self, domain: qmp.Domain) -> None:
+        """Let pass what goes on around a merge that has not begun yet."""
+        xml = domain.XMLDesc(0)
+        jobs = [disk.job for disk in disk_nodes.parse(xml) if disk.chained]
+        if jobs and not any(jobs) and pivot.note_of(xml) is None:
+            self._wait(_QUIET_S)
+
+    def _merge(self, domain: qmp.Domain) -> None:
+        noted = pivot.note_of(domain.XMLDesc(0))
+        chained = disk_nodes.chained(domain)
+        if noted is None and not chained:
+            return
+        if noted is not None and domain.state()[0] == libvirt.VIR_DOMAIN_RUNNING:
+            # Cut off before it was suspended or after it went on, or somebody has let it go on.
+            pivot.forget(domain)
+            noted = None
+        durable.harden(domain)
+        if noted is None:
+            if not chained:
+                return
+            self._begin()
+            self._converge(domain)
+        self._switch(domain, noted)
+
+    def _begin(self) -> None:
+        try:
+            state = self._record.state()
+            if state == states.MERGED:
+                return
+            if state is None:
+                raise errors.Overtaken(pivot.gone(self._superposition_id))
+            if state not in states.THROUGH_OVERLAY:
+                raise errors.Interrupted(
+                    f'superposition {self._superposition_id} is {state}: only what was promoted '
+                    f'can be merged')
+            self._record.step('begin')
+        except (errors.Refused, errors.Unknown) as exc:
+            raise errors.Interrupted(str(exc)) from exc
+
+    def _converge(self, domain: qmp.Domain) -> None:
+        """Copy while the guest runs, until so little is left that it can stand still for it."""
+        began = time.monotonic()
+        pivot.commit(domain, self._rate)
+        merge_rate.approach(f'domain {domain.name()}', self._rate, _ENOUGH,
+                      lambda: self._left(domain),
+                      lambda raised: pivot.commit(domain, raised),
+                      self._next)
+        self._took('copy', began)
+
+    def _next(self, left: int, rate: int) -> None:
+        """Wait until the copy is to be looked at again."""
+        self._wait(_pause(left, rate))
+        if time.monotonic() >= self._checked + _CHECK_S:
+            self._check()
+
+    def _check(self) -> None:
+        """Make sure that what is copied still counts.
+
+        :raises Overtaken: it does not
+        """
+        self._checked = time.monotonic()
+        if not self._owned():
+            raise errors.Overtaken(
+                f'the server is not on this host any more: its merge in superposition '
+                f'{self._superposition_id} ends here')
+        # Whoever refuses or does not answer says nothing; the end of the merge insists.
+        with contextlib.suppress(errors.Refused, errors.Unknown):
+            if self._record.state() is None:
+                raise errors.Overtaken(pivot.gone(self._superposition_id))
+
+    def _cancel(self) -> None:
+        """End the copies without a switch to the volumes."""
+        with contextlib.suppress(libvirt.libvirtError, errors.Unavailable):
+            domain = self._find()
+            for disk in disk_nodes.chained(domain):
+                if disk.job is not None:
+                    domain.blockJobAbort(disk.target, 0)
+
+    def _left(self, domain: qmp.Domain) -> int:
+        """Give the bytes that are still to be copied; :data:`merge_rate.UNKNOWN` at first."""
+        disks = disk_nodes.chained(domain)
+        volumes, done, total, counted = {}, 0, 0, True
+        for disk in disks:
+            if disk.job is None:
+                raise errors.Interrupted(
+                    f'the merge of {disk.target} of domain {domain.name()} has ended before its '
+                    f'time: is Ceph healthy? It is begun again')
+            told = domain.blockJobInfo(disk.target, 0) or {'cur': 0, 'end': 0}
+            # As long as a job has not counted what there is, libvirt says 0 of 1.
+            counted = counted and (disk.ready or told['end'] > 1)
+            volumes[disk.target] = {'done': told['cur'], 'total': told['end'],
+                                    'ready': disk.ready}
+            done += told['cur']
+            total += told['end']
+        self._report(done=done, total=total, volumes=volumes)
+        return total - done if counted else merge_rate.UNKNOWN
+
+    def _switch(self, domain: qmp.Domain, noted: pivot.Note | None) -> None:
+        switch = pivot.Switch(domain, self._superposition_id, self._record, self._rate,
+                                  lambda error: self._report(error=error), self._wait)
+        if disk_nodes.chained(domain):
+            self._check()
+        state = switch.prepare(noted)
+        began = time.monotonic()
+        if noted is None:
+            noted = switch.suspend()
+        self._report(state='switching')
+        switch.finish(state, noted)
+        self._took('suspended', began)
+
+    def _wait(self, seconds: float) -> None:
+        if self._stop.wait(seconds):
+            raise errors.Stopped
+
+    def _took(self, what: str, began: float) -> None:
+        self.progress.timings_ms[what] = round((time.monotonic() - began) * 1e3, 1)
+
+    def _report(self, **changes: Any) -> None:
+        for name, value in changes.items():
+            setattr(self.progress, name, value)
+        self._tell(self.progress)
+
+
+def _pause(left: int, rate: int) -> float:
+    shortest, longest = _POLL_S
+    if not rate or left == merge_rate.UNKNOWN:
+        return shortest
+    return min(longest, max(shortest, (left - _ENOUGH) / rate / 2))
+
+
+def _no_domain(exc: Exception) -> bool:
+    return (isinstance(exc, libvirt.libvirtError)
+            and exc.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN)

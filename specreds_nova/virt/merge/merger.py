@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Merging the servers of this host that run on what was promoted.
+
+Nothing has to be remembered: what is to be merged shows in the domains, and which superposition
+it is of in Nova's block device mappings. So a server is merged wherever it runs, also when it has
+been moved since, and after any crash.
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent import futures
+import contextlib
+import dataclasses
+import functools
+import threading
+import time
+from typing import Any, Protocol
+
+from nova import context as nova_context
+from nova import exception as nova_exception
+from nova import objects
+import nova.conf
+from oslo_log import log as logging
+
+from specreds_nova import conf
+from specreds_nova import exception
+from specreds_nova.virt.disks import connections
+from specreds_nova.virt.disks import nodes as disk_nodes
+from specreds_nova.virt.merge import errors as merge_errors
+from specreds_nova.virt.merge import job as merge_job
+from specreds_nova.virt.merge import pivot
+
+CONF = nova.conf.CONF
+conf.register(CONF)
+LOG = logging.getLogger(__name__)
+
+# By instance, by superposition, and how far it is.
+Report = Callable[[str, str, dict[str, Any]], None]
+
+_AT_A_TIME = 4
+_MIB = 1 << 20
+_NOT_NOW = (nova_exception.InternalError, nova_exception.HypervisorUnavailable)
+
+
+class Storage(Protocol):
+    """Cinder, as :class:`specreds_nova.virt.cinder_api.Storage` asks it."""
+
+    def state(self, superposition_id: str) -> str | None:
+        """Tell how far a superposition is; None if there is none (any more)."""
+
+    def merge(self, superposition_id: str, step: str) -> None:
+        """Tell of a step of a merge."""
+
+
+class _Record:
+    """The record of one superposition, for :class:`merging.Merging`."""
+
+    def __init__(self, storage: Storage, superposition_id: str) -> None:
+        self._storage = storage
+        self._id = superposition_id
+
+    def state(self) -> str | None:
+        with _translated():
+            return self._storage.state(self._id)
+
+    def step(self, step: str) -> None:
+        with _translated():
+            self._storage.merge(self._id, step)
+
+
+class Merger:
+    """The merges of this host.
+
+    :param driver: Nova's libvirt driver
+    :param report: called with the id of the server, that of the superposition, and a dictionary
+        of :class:`merging.Progress`, at most about once a second and whenever the state changes
+    """
+
+    def __init__(self, driver: Any, storage: Storage, report: Report) -> None:
+        self._driver = driver
+        self._storage = storage
+        self._report = report
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._running: dict[str, merge_job.Merging] = {}
+        self._executor = futures.ThreadPoolExecutor(_AT_A_TIME, thread_name_prefix='merge')
+
+    def ensure(self, instance_uuid: str, superposition_id: str) -> None:
+        """Merge a server that runs here, or go on with that; returns at once."""
+        tell = _Throttle(functools.partial(self._report, instance_uuid, superposition_id))
+        work = merge_job.Merging(
+            functools.partial(self._find, instance_uuid), superposition_id,
+            _Record(self._storage, superposition_id),
+            functools.partial(self._owned, instance_uuid),
+            int(CONF.specreds.merge_bandwidth * _MIB), tell, self._stop)
+        with self._lock:
+            if self._stop.is_set() or instance_uuid in self._running:
+                return
+            self._running[instance_uuid] = work
+        self._executor.submit(self._merge, instance_uuid, superposition_id, work, tell)
+
+    def progress(self, instance_uuid: str) -> dict[str, Any] | None:
+        """Tell how far the merge of a server is; None if none runs."""
+        with self._lock:
+            work = self._running.get(instance_uuid)
+        return None if work is None else dataclasses.asdict(work.progress)
+
+    def scan(self, context: Any) -> None:
+        """Find every server of this host that is to be merged, and see to it.
+
+        :param context: an administrator's
+        """
+        for instance_uuid, domain in self._domains():
+            if self.progress(instance_uuid) is not None:
+                continue
+            xml = domain.XMLDesc(0)
+            noted = pivot.note_of(xml)
+            chained = {disk.serial for disk in disk_nodes.parse(xml) if disk.chained}
+            if noted is None and not chained:
+                continue
+            instance = self._ours(context, instance_uuid)
+            if instance is None:
+                continue
+            found = noted.superposition_id if noted else connections.superposition(
+                instance, chained)
+            if found is None:
+                LOG.warning('it runs on an overlay, but its block device mappings name no '
+                            'superposition; reboot it (hard) to have them read again',
+                            instance=instance)
+                continue
+            self.ensure(instance_uuid, found)
+
+    def stop(self) -> None:
+        """Let go of all merges; whoever starts next goes on with them."""
+        self._stop.set()
+        self._executor.shutdown(wait=True, cancel_futures=True)
+
+    def _merge(self, instance_uuid: str, superposition_id: str, work: merge_job.Merging,
+               tell: '_Throttle') -> None:
+        try:
+            work.run()
+            LOG.info('superposition %s is merged: %s', superposition_id,
+                     work.progress.timings_ms, instance_uuid=instance_uuid)
+            self._tidy(instance_uuid, superposition_id)
+            self._refresh(instance_uuid)
+        except merge_errors.Stopped:
+            LOG.info('the merge of superposition %s is left to the next nova-compute',
+                     superposition_id, instance_uuid=instance_uuid)
+        except (merge_errors.Gone, merge_errors.Interrupted, merge_errors.Overtaken) as exc:
+            LOG.warning('superposition %s could not be merged: %s', superposition_id, exc,
+                        instance_uuid=instance_uuid)
+            tell.failed(work.progress, str(exc))
+        except Exception as exc:
+            LOG.exception('superposition %s could not be merged', superposition_id,
+                          instance_uuid=instance_uuid)
+            tell.failed(work.progress, repr(exc))
+        finally:
+            with self._lock:
+                del self._running[instance_uuid]
+
+    def _tidy(self, instance_uuid: str, superposition_id: str) -> None:
+        """Have Cinder remove the overlays now, or else it does so a while later.
+
+        Until then it refuses what a volume that is superposed must be spared.
+        """
+        try:
+            self._storage.merge(superposition_id, 'offline')
+        except exception.BackupError as exc:
+            LOG.info('the overlays of superposition %s are removed later: %s', superposition_id,
+                     exc, instance_uuid=instance_uuid)
+
+    def _refresh(self, instance_uuid: str) -> None:
+        """Have Nova's database say what counts now; whoever opens a disk asks again anyway."""
+        try:
+            context = nova_context.get_admin_context()
+            instance = objects.Instance.get_by_uuid(context, instance_uuid)
+            connections.refresh_all(self._driver, instance)
+        except Exception as exc:
+            LOG.warning('its connections could not be read again: %s', exc,
+                        instance_uuid=instance_uuid)
+
+    def _find(self, instance_uuid: str) -> Any:
+        try:
+            return self._driver._host.get_connection().lookupByUUIDString(instance_uuid)
+        except _NOT_NOW as exc:
+            raise merge_errors.Unavailable(str(exc)) from exc
+
+    def _owned(self, instance_uuid: str) -> bool:
+        """Tell whether a server is this host's, as far as Nova's database answers."""
+        try:
+            instance = objects.Instance.get_by_uuid(
+                nova_context.get_admin_context(), instance_uuid)
+        except nova_exception.InstanceNotFound:
+            return False
+        except Exception as exc:
+            LOG.info('it cannot be seen whether it is still on this host: %s', exc,
+                     instance_uuid=instance_uuid)
+            return True
+        return bool(instance.host == CONF.host)
+
+    def _domains(self) -> Iterator[tuple[str, Any]]:
+        for guest in self._driver._host.list_guests(only_running=True):
+            yield guest.uuid, guest._domain
+
+    def _ours(self, context: Any, instance_uuid: str) -> Any:
+        """Give the server of a domain, None if it is not (quite) this host's."""
+        try:
+            instance = objects.Instance.get_by_uuid(context, instance_uuid)
+        except nova_exception.InstanceNotFound:
+            return None
+        # A backup is nobody's before it is adopted; and what Nova is at work on will change.
+        if instance.host != CONF.host or instance.task_state is not None:
+            return None
+        return instance
+
+
+class _Throttle:
+    """Passes progress on, but not each of many small steps."""
+
+    def __init__(self, report: Callable[[dict[str, Any]], None]) -> None:
+        self._report = report
+        self._told: tuple[Any, ...] = ()
+        self._next = 0.0
+
+    def __call__(self, progress: merge_job.Progress) -> None:
+        now = time.monotonic()
+        key = (progress.state, progress.error)
+        if key == self._told and now < self._next:
+            return
+        self._told, self._next = key, now + 1.0
+        try:
+            self._report(dataclasses.asdict(progress))
+        except OSError as exc:
+            LOG.warning('progress of a merge could not be noted: %s', exc)
+
+    def failed(self, progress: merge_job.Progress, error: str) -> None:
+        """Pass on that it came to nothing, for now."""
+        progress.state, progress.error = 'failed', error
+        self(progress)
+
+
+@contextlib.contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except exception.SuperpositionRefused as exc:
+        raise merge_errors.Refused(str(exc)) from exc
+    except exception.SuperpositionUnknown as exc:
+        raise merge_errors.Unknown(str(exc)) from exc

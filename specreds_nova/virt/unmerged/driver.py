@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nova's operations on servers whose disks may still be those of a promoted backup.
+
+Each is Nova's own, after what ``afterwards`` has to do or to refuse first.
+"""
+
+from typing import Any
+
+from nova.virt.libvirt import driver
+
+from specreds_nova.virt import protection
+from specreds_nova.virt import signatures
+from specreds_nova.virt.unmerged import operations
+
+_before = signatures.before(driver.LibvirtDriver)
+
+
+class GuardedLibvirtDriver(driver.LibvirtDriver):
+    """LibvirtDriver, on a host where servers may have been backups.
+
+    A method takes only those of Nova's arguments that it reads; all of them are passed on.
+
+    :ivar afterwards: None until this host's backups are known
+    """
+
+    afterwards: operations.Afterwards | None = None
+
+    # Disks are opened as they are now, not as they were when Nova noted it
+
+    @_before
+    def spawn(self, instance: Any, block_device_info: Any) -> None:
+        """Start a server that is new here."""
+        if self.afterwards is not None:
+            self.afterwards.before_spawn(instance, block_device_info)
+
+    @_before
+    def power_on(self, instance: Any, block_device_info: Any) -> None:
+        """Start a server."""
+        self._refresh(instance, block_device_info)
+
+    @_before
+    def reboot(self, instance: Any, block_device_info: Any) -> None:
+        """Reboot a server."""
+        if self.afterwards is not None:
+            self.afterwards.before_reboot(instance, block_device_info)
+
+    def _soft_reboot(self, instance: Any) -> Any:
+        if self.afterwards is not None and self.afterwards.through_overlay(instance):
+            return self.afterwards.soft_reboot(instance)
+        return super()._soft_reboot(instance)
+
+    @_before
+    def resume_state_on_host_boot(self, instance: Any, block_device_info: Any) -> None:
+        """Start a server that ran when the host went down."""
+        self._refresh(instance, block_device_info)
+
+    @_before
+    def resume(self, instance: Any, block_device_info: Any) -> None:
+        """Let a server go on that was suspended."""
+        if self.afterwards is not None:
+            self.afterwards.before_resume(instance, block_device_info)
+
+    @_before
+    def finish_migration(self, instance: Any, block_device_info: Any) -> None:
+        """Start a server that has come here."""
+        self._refresh(instance, block_device_info)
+
+    @_before
+    def finish_revert_migration(self, instance: Any, block_device_info: Any) -> None:
+        """Start a server that has come back."""
+        self._refresh(instance, block_device_info)
+
+    @_before
+    def rescue(self, instance: Any, network_info: Any, block_device_info: Any) -> None:
+        """Start a server from another disk."""
+        if self.afterwards is not None:
+            self.afterwards.before_rescue(instance, network_info, block_device_info)
+
+    def _cleanup(self, context: Any, instance: Any, *args: Any, **kwargs: Any) -> Any:
+        super()._cleanup(context, instance, *args, **kwargs)
+        if self.afterwards is not None:
+            self.afterwards.after_cleanup(instance)
+
+    # Refused, or put off, while a merge needs the disks as they are
+
+    @_before
+    def pause(self, instance: Any) -> None:
+        """Pause a guest."""
+        if self.afterwards is not None:
+            self.afterwards.unless_switching(instance, 'paused')
+
+    @_before
+    def unpause(self, instance: Any) -> None:
+        """Let a guest go on."""
+        if self.afterwards is not None:
+            self.afterwards.unless_switching(instance, 'unpaused')
+
+    @_before
+    def suspend(self, instance: Any) -> None:
+        """Suspend a server to disk."""
+        self._refuse_until_merged(instance, 'suspended')
+
+    @_before
+    def snapshot(self, instance: Any) -> None:
+        """Make an image of a server."""
+        self._refuse_until_merged(instance, 'snapshotted')
+
+    @_before
+    def volume_snapshot_create(self, instance: Any) -> None:
+        """Make a snapshot of a volume."""
+        self._refuse_until_merged(instance, 'snapshotted')
+
+    @_before
+    def volume_snapshot_delete(self, instance: Any) -> None:
+        """Remove a snapshot of a volume."""
+        self._refuse_until_merged(instance, 'snapshotted')
+
+    @_before
+    def swap_volume(self, instance: Any) -> None:
+        """Put another volume in a volume's place."""
+        self._refuse_until_merged(instance, 'given another volume')
+
+    @_before
+    def extend_volume(self, instance: Any) -> None:
+        """Tell a guest that its volume has grown."""
+        self._refuse_until_merged(instance, 'given a larger volume')
+
+    @_before
+    def detach_volume(self, instance: Any, connection_info: Any) -> None:
+        """Detach a volume."""
+        if self.afterwards is not None:
+            self.afterwards.before_detach(instance, connection_info)
+
+    @_before
+    def check_can_live_migrate_source(self, instance: Any) -> None:
+        """Tell whether a server can be migrated live."""
+        if self.afterwards is not None:
+            self.afterwards.before_live_migration(instance)
+
+    def _live_migration_operation(self, context: Any, instance: Any, *args: Any,
+                                  **kwargs: Any) -> Any:
+        # It configures the disks anew.
+        with protection.of(instance):
+            return super()._live_migration_operation(context, instance, *args, **kwargs)
+
+    def _refresh(self, instance: Any, block_device_info: Any) -> None:
+        if self.afterwards is not None:
+            self.afterwards.refresh(instance, block_device_info)
+
+    def _refuse_until_merged(self, instance: Any, done: str) -> None:
+        if self.afterwards is not None:
+            self.afterwards.refuse_until_merged(instance, done)
