@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What TaskFlow notes of flows that run here: in memory, and a moment later in the database.
+"""The logbooks of the flows that run here: in memory, and some seconds later in the database.
 
-To have each of TaskFlow's notes in the database before a flow goes on takes several times as long
-as all that is done until a backup is asked to start. They can be late, as nothing depends on them:
-whoever goes on with a flow from an older note takes steps again that may be taken again.
+To write each change to the database before the flow continues would take several times as long as
+all work until a host is asked to start a backup. The writes may be late, because an engine that
+continues from an older logbook only repeats steps that may be repeated.
 """
 
 from collections.abc import Callable
@@ -19,33 +19,33 @@ from taskflow.persistence import base
 
 LOG = logging.getLogger(__name__)
 
-# Seconds after which a note is written down: not while backups are being started.
+# Seconds after which a change is written: not while backups are being started.
 _LATE = 2.0
 _LOOK = 0.25
 
 
 class LogbookCache:
-    """The books of the flows that run here. May be used by several threads.
+    """The logbooks of the flows that run here. May be used by several threads.
 
-    :param backend: of TaskFlow's persistence, where they are kept
+    :param backend: backend of TaskFlow's persistence
     """
 
     def __init__(self, backend: Any, now: Callable[[], float] = time.monotonic) -> None:
         self._backend = backend
         self._now = now
         self._lock = threading.Lock()
-        # By the recovery that they are of, with when they were changed.
+        # Logbooks, and times of unwritten changes, by recovery.
         self._books: dict[str, Any] = {}
         self._changed: dict[str, float] = {}
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._work, name='notebook', daemon=True)
+        self._thread = threading.Thread(target=self._work, name='logbooks', daemon=True)
 
     def start(self) -> None:
-        """Write down what is late, from a thread of its own."""
+        """Start the thread that writes changes."""
         self._thread.start()
 
     def close(self) -> None:
-        """Write everything down, and let go of the database."""
+        """Write all changes, and close the database."""
         self._stopped.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -53,9 +53,9 @@ class LogbookCache:
         self._backend.close()
 
     def open(self, recovery_id: str, *, known: bool) -> Any:
-        """Give the book of a recovery as it was written down last; None if it never was.
+        """Return the logbook of a recovery as it was written last; None if it never was.
 
-        :param known: it may have been
+        :param known: whether the logbook may have been written
         """
         with self._lock:
             if recovery_id in self._books:
@@ -69,20 +69,20 @@ class LogbookCache:
                 return None
 
     def keep(self, book: Any) -> '_Backend':
-        """Begin to note what happens to a book; gives where TaskFlow writes to."""
+        """Start to track a logbook; return the backend to which TaskFlow writes its changes."""
         with self._lock:
             self._books[book.uuid] = book
         return _Backend(lambda: self._note(book.uuid))
 
     def leave(self, recovery_id: str) -> None:
-        """Nothing happens to a book here any more: write it down."""
+        """Write a logbook that another engine continues, and stop to track it."""
         self._write(recovery_id)
         with self._lock:
             self._books.pop(recovery_id, None)
             self._changed.pop(recovery_id, None)
 
     def forget(self, recovery_id: str) -> None:
-        """Remove a book; nothing happens if there is none."""
+        """Remove a logbook, if there is one."""
         with self._lock:
             self._books.pop(recovery_id, None)
             self._changed.pop(recovery_id, None)
@@ -91,12 +91,13 @@ class LogbookCache:
             connection.destroy_logbook(recovery_id)
 
     def write(self, late: float = _LATE) -> None:
-        """Write down what was changed so long ago."""
+        """Write the logbooks with changes of at least this age in seconds."""
         now = self._now()
         with self._lock:
-            due = [one for one, changed in self._changed.items() if now - changed >= late]
-        for one in due:
-            self._write(one)
+            due = [recovery_id for recovery_id, changed in self._changed.items()
+                   if now - changed >= late]
+        for recovery_id in due:
+            self._write(recovery_id)
 
     def _note(self, recovery_id: str) -> None:
         with self._lock:
@@ -114,8 +115,8 @@ class LogbookCache:
                 connection.save_logbook(book)
         except (taskflow_exceptions.TaskFlowException, sa_exceptions.SQLAlchemyError,
                 RuntimeError) as exc:
-            # RuntimeError: it was changed in the middle of it.
-            LOG.debug('the flow of recovery %s is written down later: %s', recovery_id, exc)
+            # RuntimeError: the logbook was changed while it was being written.
+            LOG.debug('recovery %s: its flow is written later: %s', recovery_id, exc)
             self._note(recovery_id)
 
     def _work(self) -> None:
@@ -123,61 +124,61 @@ class LogbookCache:
             try:
                 self.write()
             except Exception:
-                LOG.exception('flows cannot be written down')
+                LOG.exception('the flows of recoveries cannot be written; they are tried again')
 
 
 class _Backend(base.Backend):
-    """What TaskFlow takes for where it writes to: what it has in memory is the book itself."""
+    """A backend for TaskFlow that only notes changes: TaskFlow holds the logbook itself."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
         super().__init__({})
         self.changed = changed
 
     def get_connection(self) -> '_Connection':
-        """Connect."""
+        """Return a connection."""
         return _Connection(self)
 
     def close(self) -> None:
-        """Disconnect."""
+        """Do nothing."""
 
 
 class _Connection(base.Connection):
-    """Notes that something was changed."""
+    """A connection that notes each change."""
 
     def __init__(self, backend: _Backend) -> None:
         self._backend = backend
 
     @property
     def backend(self) -> _Backend:
-        """Where it leads to."""
+        """The backend of the connection."""
         return self._backend
 
     def close(self) -> None:
-        """Disconnect."""
+        """Do nothing."""
 
     def upgrade(self) -> None:
-        """There is nothing older."""
+        """Do nothing: there is no schema."""
 
     def validate(self) -> None:
-        """It is what it is."""
+        """Do nothing: there is no schema."""
 
     def update_atom_details(self, atom_detail: Any) -> Any:
-        """A task has changed."""
+        """Note that a task has changed."""
         self._backend.changed()
         return atom_detail
 
     def update_flow_details(self, flow_detail: Any) -> Any:
-        """A flow has changed."""
+        """Note that a flow has changed."""
         self._backend.changed()
         return flow_detail
 
     def save_logbook(self, book: Any) -> Any:
-        """A book has changed."""
+        """Note that a logbook has changed."""
         self._backend.changed()
         return book
 
     def _not_here(self, *_arguments: Any, **_more: Any) -> Any:
-        raise NotImplementedError('books are read from the database')
+        raise NotImplementedError('logbooks are read by LogbookCache')
 
     get_logbook = get_logbooks = destroy_logbook = clear_all = _not_here
     get_flow_details = get_flows_for_book = get_atom_details = get_atoms_for_flow = _not_here

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flows of recoveries, run by TaskFlow and kept in the database.
+"""Run the flows of recoveries in TaskFlow, and keep them in the database.
 
-What TaskFlow keeps saves whoever takes over from taking steps again that were taken; what has been
-decided is in the recovery itself, so a flow that is lost, or of another version, is no loss.
+An engine that takes over a recovery skips the steps that its flow has completed. Decisions are in
+the recovery itself, so that a flow may be lost, or be of another version, without harm.
 """
 
 import collections
@@ -29,21 +29,22 @@ from specreds_nova.engine.recovery import run as runs
 
 LOG = logging.getLogger(__name__)
 
-# Of what a flow was when its engine died; whatever else it was has come to its end.
-_GOES_ON = (None, states.PENDING, states.RUNNING, states.SUSPENDING, states.SUSPENDED,
+# States of a flow whose engine has died; in any other state the flow has ended.
+_UNFINISHED = (None, states.PENDING, states.RUNNING, states.SUSPENDING, states.SUSPENDED,
             states.RESUMING)
 
 
 class FlowRunner:
     """Runs flows. May be used by several threads.
 
-    :param book: where they are noted down
-    :param threads: for steps that are taken side by side; 0 for none, so that they never are
+    :param logbooks: what TaskFlow records of the flows
+    :param threads: number of threads for steps that are taken at the same time; 0 to take all
+        steps one after the other
     """
 
-    def __init__(self, book: persistence.LogbookCache, threads: int) -> None:
-        self._notes = book
-        # Some that nobody has yet: to make one is a part of what all backups of a host wait for.
+    def __init__(self, logbooks: persistence.LogbookCache, threads: int) -> None:
+        self._logbooks = logbooks
+        # Flows in store: all backups of a host would wait while theirs are made.
         self._made: collections.deque[Any] = collections.deque()
         self._kept = 0
         self._options: dict[str, Any] = {'engine': 'serial'}
@@ -52,23 +53,23 @@ class FlowRunner:
                              'executor': futurist.ThreadPoolExecutor(max_workers=threads)}
 
     def warm(self, count: int) -> None:
-        """Have all loaded that TaskFlow loads with the first flow: then it is late for that.
+        """Load what TaskFlow loads with the first flow, before a recovery has to wait for it.
 
-        :param count: flows to keep in store
+        :param count: number of flows to keep in store
         """
         engines.load(tasks.make(), **self._options).compile()
         self._kept = count
         self._made.extend(tasks.make() for _ in range(count))
 
     def run(self, run: runs.Run) -> None:
-        """Bring a recovery as far as one attempt does, from where it is.
+        """Make one attempt of a recovery, from the state in which the recovery is.
 
-        :raises Again: there has to be another attempt
-        :raises Left: it is another engine's, or this one is being stopped
+        :raises exception.RetryAttempt: another attempt is needed
+        :raises tasks.Handover: another engine has the recovery, or this one is being stopped
         :raises exception.Unreachable: the database does not answer
         """
         with _translated():
-            book = self._notes.open(run.id, known=run.recovery.epoch > 1)
+            book = self._logbooks.open(run.id, known=run.recovery.epoch > 1)
             if book is None:
                 book = models.LogBook('recovery', run.id)
             engine = self._engine(book, self._flow(book), run)
@@ -77,44 +78,44 @@ class FlowRunner:
             engine.run()
 
     def _new(self) -> Any:
-        """Give a flow that nobody else has."""
+        """Return an unused flow."""
         try:
             return self._made.popleft()
         except IndexError:
             return tasks.make()
 
     def leave(self, recovery_id: str) -> None:
-        """Write down how far a recovery is that others go on with."""
+        """Write the flow of a recovery that another engine continues to the database."""
         with _translated():
-            self._notes.leave(recovery_id)
+            self._logbooks.leave(recovery_id)
 
     def forget(self, recovery_id: str) -> None:
-        """Remove what is kept of a recovery; nothing happens if nothing is."""
+        """Remove the flows of a recovery, if there are any."""
         with _translated():
-            self._notes.forget(recovery_id)
+            self._logbooks.forget(recovery_id)
         if len(self._made) < self._kept:
             self._made.append(tasks.make())
 
     def close(self) -> None:
-        """Let go of threads and connections."""
+        """Close threads and connections."""
         if 'executor' in self._options:
             self._options['executor'].shutdown(wait=False)
-        self._notes.close()
+        self._logbooks.close()
 
     @staticmethod
     def _flow(book: Any, anew: bool = False) -> Any:
-        """Give the flow that is to go on, or a new one."""
-        attempts = sorted(book, key=lambda one: int(one.name))
-        if attempts and not anew and attempts[-1].state in _GOES_ON:
+        """Return the flow to continue, or a new one."""
+        attempts = sorted(book, key=lambda attempt: int(attempt.name))
+        if attempts and not anew and attempts[-1].state in _UNFINISHED:
             return attempts[-1]
         detail = models.FlowDetail(str(len(attempts) + 1), str(uuid.uuid4()))
         book.add(detail)
         return detail
 
     def _engine(self, book: Any, detail: Any, run: runs.Run, *, must: bool = False) -> Any:
-        """Make what runs a flow; None if the flow is of another version."""
+        """Return the TaskFlow engine for a flow; None if the flow is of another version."""
         engine = engines.load(
-            self._new(), flow_detail=detail, book=book, backend=self._notes.keep(book),
+            self._new(), flow_detail=detail, book=book, backend=self._logbooks.keep(book),
             never_resolve=True, **self._options)
         try:
             engine.compile()
@@ -126,38 +127,38 @@ class FlowRunner:
         except taskflow_exceptions.TaskFlowException as exc:
             if must:
                 raise
-            LOG.warning('the flow of recovery %s cannot go on, so another one begins: %s',
+            LOG.warning('recovery %s: its flow cannot be continued, so a new flow begins: %s',
                         run.id, exc)
             return None
         return engine
 
 
 def from_conf(conf: cfg.ConfigOpts) -> FlowRunner:
-    """Give the flows that are kept in the database of the configuration.
+    """Return a runner whose flows are kept in the configured database.
 
-    :raises exception.Unreachable: it does not answer
+    :raises exception.Unreachable: the database does not answer
     """
     threads = 2 * conf.engine.slots
     backend = backends.fetch({
         'connection': conf.database.connection, 'checkin_yield': False})
     prepare(backend)
-    book = persistence.LogbookCache(backend)
-    book.start()
-    runner = FlowRunner(book, threads)
+    logbooks = persistence.LogbookCache(backend)
+    logbooks.start()
+    runner = FlowRunner(logbooks, threads)
     runner.warm(conf.engine.slots)
     return runner
 
 
 def prepare(backend: Any) -> None:
-    """Make the tables that TaskFlow needs, unless they are there.
+    """Create the tables of TaskFlow, unless they exist.
 
     :raises exception.Unreachable: the database does not answer
     """
     with _translated():
-        # Beside the engine's own tables there is no room for the version that TaskFlow notes.
+        # The engine's own migrations use the table in which TaskFlow would keep its version.
         metadata = sa.MetaData()
         tables.fetch(metadata)
-        # Another engine may be making them at this very moment.
+        # Another engine may be creating them at the same time.
         with contextlib.suppress(sa_exceptions.OperationalError, sa_exceptions.ProgrammingError):
             metadata.create_all(backend.engine)
         with contextlib.closing(backend.get_connection()) as connection:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers of which it was heard that their domains have crashed: what cannot be done yet waits."""
+"""The queue of servers whose domains have crashed; crashes that have to wait are tried again."""
 
 from collections.abc import Callable, Mapping, Sequence
 import dataclasses
@@ -17,7 +17,7 @@ LOG = logging.getLogger(__name__)
 Why = Sequence[Mapping[str, Any]]
 Act = Callable[[str, str, Why], str | None]
 
-# Seconds after which it is given up.
+# Seconds after which a crash that still has to wait is dropped.
 _LONGEST = 60.0
 
 
@@ -31,9 +31,9 @@ class _Crash:
 
 
 class Crashes:
-    """A thread of its own, so that no host waits for what is done about a single server.
+    """A thread that acts on crashes, so that no suspicion of a host waits for a single server.
 
-    :param act: acts on one, and gives why that is not done yet: Dispatcher.crashed
+    :param act: acts on one crash, and returns why it has to wait: Dispatcher.crashed
     :param again: seconds between two tries
     """
 
@@ -45,46 +45,46 @@ class Crashes:
         self._thread = threading.Thread(target=self._run, name='crashes', daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self, patience: float) -> None:
-        """End; what waits is forgotten."""
+        """Stop the thread; crashes that wait are dropped."""
         self._news.put(None)
         self._thread.join(patience)
 
     def tell(self, host: str, server: str, why: Why) -> None:
-        """A server has crashed. Returns at once."""
+        """Add the crash of a server. Returns at once."""
         self._news.put(_Crash(host, server, why, self._clock.now() + _LONGEST))
 
     def _run(self) -> None:
         waiting: list[_Crash] = []
         while True:
             try:
-                found = [self._news.get(timeout=self._again if waiting else None)]
+                due = [self._news.get(timeout=self._again if waiting else None)]
             except queue.Empty:
-                found = [*waiting]
+                due = [*waiting]
                 waiting.clear()
-            for one in found:
-                if one is None:
+            for crash in due:
+                if crash is None:
                     return
-                if self._waits(one):
-                    waiting.append(one)
+                if self._waits(crash):
+                    waiting.append(crash)
 
-    def _waits(self, one: _Crash) -> bool:
-        """Try once; tells whether it is to be tried again."""
+    def _waits(self, crash: _Crash) -> bool:
+        """Act on a crash, and return whether to try again."""
         try:
-            held = self._act(one.host, one.server, one.why)
+            held = self._act(crash.host, crash.server, crash.why)
         except exception.EngineError as exc:
             held = str(exc)
         except Exception:
-            LOG.exception('server %s on %s', one.server, one.host)
+            LOG.exception('the crash of server %s on %s is dropped', crash.server, crash.host)
             return False
         if held is None:
             return False
-        over = self._clock.now() >= one.until
-        if over or held != one.held:
-            LOG.warning('nothing is done %sabout the crash of server %s on %s: %s',
-                        '' if over else 'yet ', one.server, one.host, held)
-        one.held = held
+        over = self._clock.now() >= crash.until
+        if over or held != crash.held:
+            LOG.warning('server %s crashed on %s, and is not restarted%s: %s', crash.server,
+                        crash.host, '' if over else ' yet', held)
+        crash.held = held
         return not over

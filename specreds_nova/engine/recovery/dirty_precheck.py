@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first look whether the primary has written, taken while its backup is being started.
+"""The first check for writes of the primary, made while the backup is being started.
 
-A server that is only suspected mostly has by then. Its backup is given up before it has a domain,
-which is most of what a backup costs.
+The primary of a host that is suspected by mistake has mostly written by then. Its backup is then
+aborted before it has a domain, which is most of the cost of a backup.
 """
 
 import threading
@@ -13,10 +13,10 @@ from specreds_nova.engine.recovery import run as runs
 
 
 class DirtyPrecheck:
-    """Looks once.
+    """One check for writes of the primary.
 
-    :param host: where the backup is being started
-    :param backup: its id there
+    :param host: host on which the backup is being started
+    :param backup: id of the backup on that host
     """
 
     def __init__(self, run: runs.Run, host: str, backup: str) -> None:
@@ -24,21 +24,21 @@ class DirtyPrecheck:
         self._host = host
         self._backup = backup
         self._superposition = str(run.recovery.superposition)
-        self._over = threading.Event()
+        self._finished = threading.Event()
 
-    def take(self) -> None:
-        """Look, and have the start given up if it is of no use."""
+    def check(self) -> None:
+        """Check for writes, and abort the start of the backup if the primary has written."""
         context = self._run.context
         try:
             if not context.volumes.dirty(self._superposition):
                 return
             self._run.wrote()
-            if not self._over.is_set():
+            if not self._finished.is_set():
                 context.backups.abort(self._host, self._backup)
         except (exception.Unreachable, exception.Refused, backup_errors.BackupError):
-            # The race looks again, and what has to be removed is removed by whoever decides.
+            # The race repeats the check, and the decision removes the backup.
             return
 
-    def over(self) -> None:
-        """The start has ended."""
-        self._over.set()
+    def finish(self) -> None:
+        """Note that the start has ended: the backup is not aborted after that."""
+        self._finished.set()

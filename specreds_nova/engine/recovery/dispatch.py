@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done about a host that is suspected: a recovery for each of its servers, in order."""
+"""Recoveries for the servers of suspected hosts, and for servers that have crashed."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 import dataclasses
@@ -23,16 +23,16 @@ LOG = logging.getLogger(__name__)
 
 # Seconds between two recoveries of the same server, at most.
 _SELDOM = 3600.0
-# Recoveries of a server that are looked at to find out how often there has been one.
+# Former recoveries of a server that are read to find out how often it was recovered.
 _MANY = 12
-# Seconds for which hosts tell of a crash, and engines take what they hear for the same one.
+# Seconds within which reports of a crash are taken for the same crash.
 _TOLD = 15.0
-# Seconds for which it is not asked again whether Nova still keeps it from doing something.
+# How long to cache a refusal that is based on Nova's answer, in seconds.
 _HELD = 2.0
-# Seconds by which engines may be apart in what they take for now.
+# Seconds by which the clocks of two engines may differ.
 _APART = 5.0
 
-# The epoch of a recovery that the engine that makes it works on at once.
+# The epoch of a recovery that its creator works on at once.
 _FIRST = 1
 
 Why = Sequence[Mapping[str, Any]]
@@ -40,31 +40,31 @@ FactsOf = Callable[[str, Mapping[str, Any] | None], gates.Facts]
 
 
 class Work(Protocol):
-    """Where recoveries are worked on."""
+    """The part of the engine that works on recoveries."""
 
     def expect(self, recoveries: Sequence[model.Recovery]) -> None:
-        """Note which recoveries are about to be made: what they get depends on all of them."""
+        """Note the recoveries that are about to be created: shares of slots depend on all."""
 
     def reserve(self, recovery: model.Recovery) -> bool:
-        """Have this engine work on a recovery that is about to be made; False if it cannot."""
+        """Reserve a slot for a recovery that is about to be created; False if there is none."""
 
     def release(self, recovery_id: str) -> None:
-        """It was not made."""
+        """Free the slot of a recovery that was not created."""
 
     def begin(self, recovery: model.Recovery) -> None:
-        """It was: have it worked on, here if that was reserved, or by whoever can.
+        """Start the work on a created recovery: here if a slot is reserved, or on any engine.
 
-        :raises exception.Unreachable: nobody can be told now
+        :raises exception.Unreachable: the job cannot be posted at the moment
         """
 
 
 class Dispatcher:
-    """Makes recoveries. Every method may be called by any thread, and repeated.
+    """Creates recoveries. Every method may be called by any thread, and repeated.
 
-    :param facts: what the gates of hosts are to know: Monitor.facts
-    :param engine: the name of this one
-    :param crash_gates: those of hosts that also hold for single servers on them
-    :param nova: who is asked of hosts that are suspected
+    :param facts: returns the facts that the gates of hosts examine: Monitor.facts
+    :param engine: name of this engine
+    :param crash_gates: the gates of hosts that also apply to single servers
+    :param nova: answers questions about suspected hosts
     """
 
     def __init__(self, context: contexts.Context, facts: FactsOf, host_gates: gates.Gates,
@@ -80,43 +80,43 @@ class Dispatcher:
         self._crash_gates = crash_gates or gates.Gates(())
         self._nova: nova_prefetch.HostQueries = (
             nova or nova_prefetch.DirectQueries(context.compute))
-        # Until when Nova is not asked again of which hosts, and what it has against them.
+        # By host: the time until which Nova is not asked again, and its reasons.
         self._held: dict[str, tuple[float, list[str]]] = {}
 
     def suspect(self, name: str, why: Why, heard: float | None = None,
                 well: float | None = None) -> list[str]:
-        """Act on the suspicion of a host; gives why that is not done (yet), if it is not.
+        """Act on the suspicion of a host, and return the reasons that hold the action back.
 
-        :param heard: when this engine has heard it last, in seconds since the epoch; None for
-            never
-        :param well: the same while it was not suspected
-        :raises exception.Unreachable: Nova or the database does not answer: ask again
+        :param heard: time at which this engine heard the host last, in seconds since the epoch;
+            None for never
+        :param well: the same for the last time at which the host was not suspected
+        :raises exception.Unreachable: Nova or the database does not answer: call again
         """
         store, now = self._context.store, self._context.clock.now()
         host = store.host(name)
         anew = host.state == model.TRUSTED
         if not anew and (well is None or well <= host.since + _APART):
-            # It was another engine's; whatever that one leaves undone the janitor does.
+            # Another engine has acted on it; the janitor completes what that engine leaves undone.
             return []
-        # What was asked after it fell silent is as good as what is asked now.
+        # An answer from after the host fell silent is as good as a new one.
         since = now if heard is None else heard
         reasons = self._reasons(host, since, ours=not anew)
         if reasons:
             return reasons
-        # One that was back meanwhile, and was not clean yet, has failed once more: what is said
-        # of its servers from now on counts from now on.
+        # A host that had come back, and was not clean yet, has failed once more: its servers are
+        # judged from this suspicion on.
         changed = store.change_host(host, state=model.SUSPECTED if anew else host.state,
                                     since=now, why=tuple(why), held=())
         if changed is None:
             return ['another engine was faster']
         LOG.warning('host %s is suspected%s: %s', name, '' if anew else ' once more',
-                    '; '.join(str(one.get('words', one)) for one in why))
+                    '; '.join(str(fact.get('words', fact)) for fact in why))
         self._context.observer.host('suspect', changed)
         self._dispatch(changed, since, again=not anew)
         return []
 
     def hold(self, name: str, reasons: Iterable[str]) -> None:
-        """Write down why nothing is done about a host that this engine takes for dead.
+        """Record the reasons that hold back the recoveries of a host that seems to have failed.
 
         :raises exception.Unreachable: the database does not answer
         """
@@ -128,10 +128,10 @@ class Dispatcher:
             self._context.observer.host('hold', changed)
 
     def again(self, host: model.Host) -> int:
-        """Look after the servers that are still on a host that is still suspected.
+        """Create further recoveries for a host that is still suspected; return how many.
 
-        An engine may have died before it had made all recoveries, and recoveries may have ended
-        without the server serving elsewhere.
+        An engine may have died before it had created all recoveries, and recoveries may have
+        ended although the server serves nowhere.
 
         :raises exception.Unreachable: Nova or the database does not answer
         """
@@ -143,8 +143,8 @@ class Dispatcher:
     def crashed(self, name: str, server_id: str, why: Why) -> str | None:
         """Act on the crash of one server on a host that is well.
 
-        :returns: why that is not done yet; None if it is, or is not to be
-        :raises exception.Unreachable: Nova or the database does not answer: ask again
+        :returns: why the crash has to wait; None if the engine has acted on it, or need not
+        :raises exception.Unreachable: Nova or the database does not answer: call again
         """
         context = self._context
         if not context.suspects.is_well(name):
@@ -153,16 +153,17 @@ class Dispatcher:
         if host.state != model.TRUSTED:
             return f'{name} is {host.state}'
         server = context.compute.server(server_id)
-        before = [one for one in context.store.recoveries({'server': server_id}, _MANY)
-                  if restart.concerns(one)]
-        heard = min((float(one['at']) for one in why if 'at' in one), default=context.clock.now())
-        if any(one.created >= heard - _TOLD for one in before):
-            # Another engine has heard of it, too.
+        before = [recovery for recovery in context.store.recoveries({'server': server_id}, _MANY)
+                  if restart.concerns(recovery)]
+        heard = min((float(fact['at']) for fact in why if 'at' in fact),
+                    default=context.clock.now())
+        if any(recovery.created >= heard - _TOLD for recovery in before):
+            # Another engine has acted on this crash.
             return None
         reasons = self._against(host, server, before)
         if server is None or reasons:
-            LOG.warning('nothing is done about the crash of server %s on %s: %s', server_id,
-                        name, '; '.join(reasons))
+            LOG.warning('server %s crashed on %s, and is not restarted: %s', server_id, name,
+                        '; '.join(reasons))
             return None
         crash = dataclasses.replace(host, since=context.clock.now(), why=tuple(why))
         return None if self._begin([self._new(crash, server, None, crash.since)]) else \
@@ -170,9 +171,9 @@ class Dispatcher:
 
     def _against(self, host: model.Host, server: model.Server | None,
                  before: Sequence[model.Recovery]) -> list[str]:
-        """Say why a server that has crashed is not to be started again.
+        """Return the reasons for which a server that has crashed is not restarted.
 
-        :param before: the recoveries after its former crashes
+        :param before: the recoveries after its earlier crashes
         """
         if server is None:
             return ['it is deleted']
@@ -180,7 +181,7 @@ class Dispatcher:
             return [f'it is on {server.host} now']
         options = self._context.options
         since = self._context.clock.now() - options.flap_period
-        times = sum(one.created >= since for one in before)
+        times = sum(recovery.created >= since for recovery in before)
         often = [f'it has crashed {times} times before in {options.flap_period:g} s'] \
             if 0 < options.flap_count <= times else []
         facts = gates.Facts(host.name, service=self._context.compute.service(host.name),
@@ -188,16 +189,16 @@ class Dispatcher:
         return self._crash_gates.reasons(facts) + self._server_gates.reasons(server) + often
 
     def _dispatch(self, host: model.Host, since: float, *, again: bool = False) -> int:
-        """Make a recovery for each server of a host that is to have one; gives how many.
+        """Create a recovery for each server of a host that needs one; return how many.
 
-        :param since: the host has done nothing since then
-        :param again: there may have been some in this suspicion
+        :param since: time since which the host has done nothing
+        :param again: earlier recoveries may belong to the same suspicion
         """
         context = self._context
-        active = {one.server for one in context.store.active()}
-        found = [server for server in self._nova.servers(host.name, since)
+        active = {recovery.server for recovery in context.store.active()}
+        protected = [server for server in self._nova.servers(host.name, since)
                  if self._protected(server)]
-        due = [server for server in found if server.id not in active
+        due = [server for server in protected if server.id not in active
                and (not again or self._due(host, server))]
         expected, now = kinds.expected(context.store, due), context.clock.now()
         wanted = policies.ordered(
@@ -208,14 +209,14 @@ class Dispatcher:
         return self._begin(wanted)
 
     def _reasons(self, host: model.Host, since: float, ours: bool = False) -> list[str]:
-        """Say why nothing is to be done about a host.
+        """Return the reasons that hold back the recoveries of a host.
 
-        :param since: the host has done nothing since then
-        :param ours: something is done already: that it is forced down says nothing
+        :param since: time since which the host has done nothing
+        :param ours: recoveries of the host exist: engines have forced it down themselves
         """
         name, now = host.name, self._context.clock.now()
         if reasons := self._shut(host, None):
-            # Then Nova need not be asked.
+            # These reasons do not need an answer of Nova.
             return reasons
         until, held = self._held.get(name, (now, []))
         if now < until:
@@ -224,7 +225,7 @@ class Dispatcher:
         try:
             service = self._nova.service(name, since)
         except exception.Unreachable as exc:
-            LOG.warning('host %s: %s', name, exc)
+            LOG.warning('host %s: Nova has not described its service: %s', name, exc)
             service = {}
         if ours:
             service = {**service, 'forced_down': False}
@@ -236,25 +237,26 @@ class Dispatcher:
         return reasons
 
     def _shut(self, host: model.Host, service: Mapping[str, Any] | None) -> list[str]:
-        """Return the reasons of the gates that are shut."""
+        """Return the reasons of the gates that are closed."""
         return self._host_gates.reasons(dataclasses.replace(
             self._facts(host.name, service), maintenance=host.maintenance))
 
     def _protected(self, server: model.Server) -> bool:
         reasons = self._server_gates.reasons(server)
         if reasons:
-            LOG.info('server %s on %s has no recovery: %s', server.id, server.host,
+            LOG.info('server %s on %s is not recovered: %s', server.id, server.host,
                      '; '.join(reasons))
         return not reasons
 
     def _due(self, host: model.Host, server: model.Server) -> bool:
-        """Tell whether it is time for a recovery: each takes twice as long as the one before."""
-        before = [one for one in self._context.store.recoveries({'server': server.id}, _MANY)
-                  if one.host == host.name and one.created >= host.since]
+        """Return whether another recovery is due: the wait doubles with each recovery."""
+        before = [recovery for recovery in
+                  self._context.store.recoveries({'server': server.id}, _MANY)
+                  if recovery.host == host.name and recovery.created >= host.since]
         if not before:
             return True
         wait = min(float(self._context.options.again_after) * 2 ** (len(before) - 1), _SELDOM)
-        ended = max(one.ended or 0.0 for one in before)
+        ended = max(recovery.ended or 0.0 for recovery in before)
         return bool(self._context.clock.now() >= ended + wait)
 
     def _priority(self, server: model.Server) -> int:
@@ -262,39 +264,40 @@ class Dispatcher:
 
     def _new(self, host: model.Host, server: model.Server, expected: float | None, now: float
              ) -> model.Recovery:
-        """Return a recovery that is not written down yet."""
+        """Return a new recovery, which is not in the database yet."""
         return model.Recovery(
             id=str(uuid.uuid4()), server=server.id, server_name=server.name,
             project=server.project, host=host.name, suspected=host.since, why=host.why,
             priority=self._priority(server), expected=expected, created=now)
 
     def _reserved(self, recovery: model.Recovery) -> model.Recovery:
-        """Return a new recovery as this engine's if it keeps a slot for it."""
+        """Return a new recovery, assigned to this engine if it has a slot for it."""
         if not self._work.reserve(recovery):
             return recovery
         return dataclasses.replace(recovery, epoch=_FIRST, engine=self._engine)
 
     def _begin(self, ordered: Sequence[model.Recovery]) -> int:
-        """Write recoveries down, and have them worked on in that order; gives how many.
+        """Create recoveries and start the work on them in this order; return how many.
 
-        All at once: one by one, the last ones would wait for what the first ones do by then.
+        They are created all at once: one by one, the last ones would wait for the work of the
+        first ones.
         """
         wanted = [self._reserved(recovery) for recovery in ordered]
-        made: set[str] = set()
+        created: set[str] = set()
         try:
-            made = self._context.store.create(wanted)
+            created = self._context.store.create(wanted)
         finally:
             for recovery in wanted:
-                if recovery.epoch and recovery.id not in made:
+                if recovery.epoch and recovery.id not in created:
                     self._work.release(recovery.id)
-        begun = [recovery for recovery in wanted if recovery.id in made]
+        begun = [recovery for recovery in wanted if recovery.id in created]
         for recovery in begun:
             LOG.info('recovery %s of server %s on %s begins', recovery.id, recovery.server,
                      recovery.host)
             try:
                 self._work.begin(recovery)
             except exception.Unreachable as exc:
-                LOG.warning('recovery %s is posted later: %s', recovery.id, exc)
+                LOG.warning('recovery %s: its job is posted later: %s', recovery.id, exc)
         for recovery in begun:
             self._context.observer.recovery('start', recovery)
         return len(begun)

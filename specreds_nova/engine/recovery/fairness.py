@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In which order servers are recovered: nobody's servers wait for all of somebody else's.
+"""The order in which servers are recovered: no project waits for all servers of another one.
 
-What an operator gave a priority comes first. All else takes turns by project: the first server of
-each, then the second of each. What a tenant says of its own servers orders those among themselves,
-and puts them behind all others if it is negative.
+Servers with a priority from an operator come first. The others take turns by project: the first
+server of each project, then the second of each. A tenant's priorities order its own servers, and
+put those with a negative one behind all others.
 """
 
 import collections
@@ -19,9 +19,9 @@ _LARGEST = 1000
 
 
 def priority(server: model.Server, tenant_max: int) -> int:
-    """Return a server's priority; 0 unless its flavor, or else its metadata, say otherwise.
+    """Return the priority in a server's flavor, or else in its metadata; 0 by default.
 
-    :param tenant_max: the highest that metadata can give, which tenants write
+    :param tenant_max: limit of the priority in metadata, which tenants write
     """
     by_flavor = _number((server.flavor.get('extra_specs') or {}).get(PRIORITY))
     if by_flavor is not None:
@@ -30,28 +30,28 @@ def priority(server: model.Server, tenant_max: int) -> int:
 
 
 def level(priority_: int, tenant_max: int) -> int:
-    """Return what a priority counts among all projects: what tenants can give is 0 at most."""
+    """Return a priority as it counts among projects: what tenants can give counts as 0 at most."""
     return priority_ if priority_ > tenant_max else min(priority_, 0)
 
 
 def ordered(wanted: Iterable[_T], priority_of: Callable[[_T], int],
             project_of: Callable[[_T], str], rest: Callable[[_T], Any],
             tenant_max: int) -> list[_T]:
-    """Return them in the order in which they get their turns.
+    """Return the items in the order of their turns.
 
-    :param rest: the order of those of one project that have the same priority
+    :param rest: sort key among the items of one project that have the same priority
     """
     turns: collections.Counter[tuple[int, str]] = collections.Counter()
     keys = []
-    for one in sorted(wanted, key=lambda one: (-priority_of(one), rest(one))):
-        its = level(priority_of(one), tenant_max)
-        turns[its, project_of(one)] += 1
-        keys.append(((-its, turns[its, project_of(one)], rest(one)), one))
-    return [one for _, one in sorted(keys, key=lambda pair: pair[0])]
+    for item in sorted(wanted, key=lambda item: (-priority_of(item), rest(item))):
+        item_level = level(priority_of(item), tenant_max)
+        turns[item_level, project_of(item)] += 1
+        keys.append(((-item_level, turns[item_level, project_of(item)], rest(item)), item))
+    return [item for _, item in sorted(keys, key=lambda pair: pair[0])]
 
 
-def _number(told: str | None) -> int | None:
+def _number(text: str | None) -> int | None:
     try:
-        return None if told is None else max(-_LARGEST, min(_LARGEST, int(told)))
+        return None if text is None else max(-_LARGEST, min(_LARGEST, int(text)))
     except ValueError:
         return None

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a backup is expected to take until it is ready: by server, or else by kind of server.
+"""The expected time until a backup is ready: by server, or else by kind of server.
 
-A server that fails for the first time has no history, but others like it have. A kind is what a
-tenant says of readiness and the size of the server: both are known before there is a backup. The
-image is not part of it, as Nova does not say from which image a volume was made.
+A server that fails for the first time has no history, but similar servers may have one. A kind
+consists of the server's conditions of readiness and its size: both are known before the backup
+exists. The image is not part of it, because Nova does not report the image of a volume.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from specreds_nova.engine import model
 
 _NAMESPACE = uuid.UUID('5d3b8f0e-6a57-5c1d-9f42-7c0e2b94a1d6')
 _READY = 'specreds:ready'
-# A flavor as Nova describes it inside a server, which does not have its id.
+# Keys of the flavor as Nova embeds it in a server, without its id.
 _SIZE = ('original_name', 'vcpus', 'ram', 'disk')
 
 

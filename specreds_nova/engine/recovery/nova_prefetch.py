@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Nova says of a host whose beat is late, asked before it is suspected.
+"""Nova's answers about a host whose beat is late, requested before the host is suspected.
 
-From the first beat that is missing until the suspicion there is more time than Nova usually takes
-to answer. What was asked for then is as good as what is asked later: a host that is silent does
-nothing. If it has spoken since, or some seconds have passed, it is asked for anew.
+Nova usually answers within the time from the first missing beat to the suspicion. An early answer
+is as good as a later one, because a silent host changes nothing. If the host was heard again, or
+if the answer is some seconds old, Nova is asked again.
 """
 
 from collections.abc import Mapping
@@ -15,116 +15,117 @@ from typing import Any, Protocol
 from specreds_nova.engine import interfaces
 from specreds_nova.engine import model
 
-# Seconds for which an answer is good.
+# Seconds for which an answer is valid.
 _GOOD = 2.0
-# Hosts of which it is asked ahead at once; with more it is rather the network.
+# Hosts for which requests are sent ahead at once; if more are late, the network is the cause.
 _MOST = 4
 _THREADS = 16
 
 
 class HostQueries(Protocol):
-    """Who is asked of hosts.
+    """Questions to Nova about a host.
 
-    :raises exception.Unreachable: of every method but the first, when Nova does not answer
+    :raises exception.Unreachable: every method but the first, when Nova does not answer
     """
 
     def begin(self, host: str, since: float) -> None:
-        """Ask, and do not wait for the answer.
+        """Send the requests, and return before the answers come.
 
-        :param since: an answer to what was asked later is good, in seconds since the epoch
+        :param since: answers to requests after this time are valid, in seconds since the epoch
         """
 
     def service(self, host: str, since: float) -> Mapping[str, Any]:
-        """Give what Nova says of a host's nova-compute."""
+        """Return Nova's description of a host's nova-compute."""
 
     def servers(self, host: str, since: float) -> list[model.Server]:
-        """Give the servers of a host."""
+        """Return the servers of a host."""
 
 
 class DirectQueries:
-    """Asks when it is needed."""
+    """Asks Nova when an answer is needed."""
 
     def __init__(self, compute: interfaces.Compute) -> None:
         self._compute = compute
 
     def begin(self, host: str, since: float) -> None:
-        """Do nothing yet."""
+        """Do nothing: the answers are requested later."""
 
     def service(self, host: str, since: float) -> Mapping[str, Any]:
-        """Ask."""
+        """Return Nova's current description of a host's nova-compute."""
         del since
         return self._compute.service(host)
 
     def servers(self, host: str, since: float) -> list[model.Server]:
-        """Ask."""
+        """Return the current servers of a host."""
         del since
         return self._compute.servers(host)
 
 
 @dataclasses.dataclass(frozen=True)
-class _Asked:
+class _Request:
     at: float
     service: futures.Future[Mapping[str, Any]]
     servers: futures.Future[list[model.Server]]
 
     def done(self) -> bool:
-        """Tell whether all is answered."""
+        """Return whether both answers have come."""
         return self.service.done() and self.servers.done()
 
 
 class NovaPrefetch:
-    """Asks as soon as there is a doubt, for everything at once. May be used by several threads."""
+    """Sends both requests as soon as a host is in doubt. May be used by several threads."""
 
     def __init__(self, compute: interfaces.Compute, clock: interfaces.Clock) -> None:
         self._compute = compute
         self._clock = clock
         self._lock = threading.Lock()
-        self._asked: dict[str, _Asked] = {}
-        self._pool = futures.ThreadPoolExecutor(_THREADS, 'ahead')
+        self._requests: dict[str, _Request] = {}
+        self._pool = futures.ThreadPoolExecutor(_THREADS, 'nova-prefetch')
 
     def doubt(self, host: str) -> None:
-        """A host may be about to be suspected. Returns at once."""
+        """Send requests about a host that may soon be suspected. Returns at once."""
         with self._lock:
-            self._tidy()
-            if sum(not one.done() for one in self._asked.values()) < _MOST:
+            self._expire()
+            if sum(not request.done() for request in self._requests.values()) < _MOST:
                 self._ask(host)
 
     def begin(self, host: str, since: float) -> None:
-        """Ask, unless that was done."""
+        """Send the requests, unless valid answers exist."""
         self._known(host, since)
 
     def service(self, host: str, since: float) -> Mapping[str, Any]:
-        """Give what Nova says of a host's nova-compute."""
+        """Return Nova's description of a host's nova-compute."""
         return self._known(host, since).service.result()
 
     def servers(self, host: str, since: float) -> list[model.Server]:
-        """Give the servers of a host."""
+        """Return the servers of a host."""
         return self._known(host, since).servers.result()
 
     def close(self) -> None:
-        """Ask nothing any more."""
+        """Cancel the requests that have not been sent."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _known(self, host: str, since: float) -> _Asked:
+    def _known(self, host: str, since: float) -> _Request:
         with self._lock:
-            self._tidy()
-            known = self._asked.get(host)
-            if known is None or known.at < since or self._failed(known):
-                known = self._ask(host)
-            return known
+            self._expire()
+            request = self._requests.get(host)
+            if request is None or request.at < since or self._failed(request):
+                request = self._ask(host)
+            return request
 
     @staticmethod
-    def _failed(known: _Asked) -> bool:
-        return any(one.done() and one.exception() is not None
-                   for one in (known.service, known.servers))
+    def _failed(request: _Request) -> bool:
+        return any(answer.done() and answer.exception() is not None
+                   for answer in (request.service, request.servers))
 
-    def _ask(self, host: str) -> _Asked:
-        asked = _Asked(self._clock.now(), self._pool.submit(self._compute.service, host),
+    def _ask(self, host: str) -> _Request:
+        request = _Request(self._clock.now(), self._pool.submit(self._compute.service, host),
                        self._pool.submit(self._compute.servers, host))
-        self._asked[host] = asked
-        return asked
+        self._requests[host] = request
+        return request
 
-    def _tidy(self) -> None:
-        """Forget what is not good any more, but for what is waited for."""
+    def _expire(self) -> None:
+        """Forget answers that are too old; callers that wait for one keep it."""
         late = self._clock.now() - _GOOD
-        self._asked = {host: one for host, one in self._asked.items() if one.at >= late}
+        self._requests = {host: request for host, request in self._requests.items()
+                          if request.at >= late}

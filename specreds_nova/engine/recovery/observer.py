@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is told of what recoveries do. Nothing depends on it."""
+"""The receiver of what happens to recoveries and hosts; recoveries do not depend on it."""
 
 from typing import Literal
 
@@ -10,19 +10,19 @@ HostPhase = Literal['suspect', 'clear', 'hold']
 
 
 class Observer:
-    """Takes no notice."""
+    """Ignores everything."""
 
     def step(self, name: str, seconds: float) -> None:
-        """A step has ended.
+        """Receive the end of a step.
 
-        :param seconds: that it took
+        :param seconds: duration of the step
         """
 
     def recovery(self, phase: Phase, recovery: model.Recovery) -> None:
-        """A recovery has come so far."""
+        """Receive the phase that a recovery has reached."""
 
     def host(self, phase: HostPhase, host: model.Host) -> None:
-        """A host is suspected, or not any more, or a gate holds back what is to be done."""
+        """Receive that a host is suspected, cleared or held back."""
 
     def serves(self, recovery_id: str) -> None:
-        """The server of a recovery serves again, or there is nothing to be done about it."""
+        """Receive that a recovery needs no slot: its server serves, or it cannot proceed."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of an engine's waiting recoveries get its free slots, and which leave them to others."""
+"""The order in which waiting recoveries get the free slots of an engine."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 import itertools
@@ -8,16 +8,16 @@ import threading
 from specreds_nova.engine.recovery import fairness
 from specreds_nova.engine.recovery import policies
 
-# Seconds for which slots are kept for recoveries like those that came.
+# Seconds for which slots are kept for recoveries similar to those that came.
 RECENT = 120.0
 
 
 class Order:
-    """What has come lately, and the policy for it. May be used by several threads.
+    """The recoveries of the last minutes, under a policy. May be used by several threads.
 
-    :param policy: one of :data:`policies.POLICIES`
-    :param slots: of this engine
-    :param tenant_max: the highest priority that tenants can give
+    :param policy: key of :data:`policies.POLICIES`
+    :param slots: slots of this engine
+    :param tenant_max: highest priority that tenants can give
     """
 
     def __init__(self, policy: str, slots: int, tenant_max: int) -> None:
@@ -25,71 +25,72 @@ class Order:
         self._slots = slots
         self._tenant_max = tenant_max
         self._lock = threading.Lock()
-        # By id: when it was noted first, and what it is.
+        # By id: the time at which the recovery was noted, and the recovery.
         self._known: dict[str, tuple[float, policies.Waiting]] = {}
 
     def note(self, wanted: Iterable[policies.Waiting], now: float) -> None:
-        """Remember recoveries: the shares of slots depend on all that come at a time."""
+        """Remember recoveries: shares of slots depend on all that come at a time."""
         with self._lock:
-            for one in wanted:
-                self._known.setdefault(one.id, (now, one))
+            for recovery in wanted:
+                self._known.setdefault(recovery.id, (now, recovery))
 
-    def admits(self, one: policies.Waiting, running: Collection[str], now: float) -> bool:
+    def admits(self, recovery: policies.Waiting, running: Collection[str], now: float) -> bool:
         """Return whether a new recovery may take a slot at once.
 
         :param running: ids of the recoveries that hold slots
         """
         if len(running) >= self._slots:
             return False
-        self.note([one], now)
-        allowance = self._allowance([*running, one.id], now, self._level(one))
-        return allowance.admits(one, self._busy(running))
+        self.note([recovery], now)
+        allowance = self._allowance([*running, recovery.id], now, self._level(recovery))
+        return allowance.admits(recovery, self._busy(running))
 
     def begin(self, waiting: Collection[policies.Waiting],
               running: Callable[[], Collection[str]], now: float) -> Iterator[policies.Waiting]:
-        """Yield the recoveries that may take a slot, the first one first, while there are slots.
+        """Yield the recoveries that may take a slot, in order, while there are free slots.
 
-        None of a lower priority is yielded after one that may not: it would take its slot.
+        After a recovery that may not take one, none of a lower priority is yielded: it would take
+        the slot that is kept for the first.
 
         :param running: returns the ids of the recoveries that hold slots, read before each turn
         """
         self.note(waiting, now)
-        there = {one.id for one in waiting}.union(running())
+        there = {recovery.id for recovery in waiting}.union(running())
         self._forget(there, now)
-        turns = self._policy.ordered(waiting, self._tenant_max, now)
-        for level, equals in itertools.groupby(turns, self._level):
+        queue = self._policy.ordered(waiting, self._tenant_max, now)
+        for level, equals in itertools.groupby(queue, self._level):
             allowance, held = self._allowance(there, now, level), False
-            for one in equals:
+            for recovery in equals:
                 taken = running()
                 if len(taken) >= self._slots:
                     return
-                if allowance.admits(one, self._busy(taken)):
-                    yield one
+                if allowance.admits(recovery, self._busy(taken)):
+                    yield recovery
                 else:
                     held = True
             if held:
                 return
 
     def _forget(self, there: Collection[str], now: float) -> None:
-        """Forget what came long since, but for what waits or runs."""
+        """Forget old recoveries that neither wait nor run."""
         with self._lock:
             for gone in [name for name, (noted, _) in self._known.items()
                          if now - noted > RECENT and name not in there]:
                 del self._known[gone]
 
     def _allowance(self, there: Collection[str], now: float, level: int) -> policies.Allowance:
-        """Return the shares of slots among recoveries of one level."""
+        """Return the shares of slots among the recoveries of one level."""
         with self._lock:
-            equals = [(name, noted, one) for name, (noted, one) in self._known.items()
-                      if self._level(one) == level]
-        # The longer something takes the longer it waits and runs, so that only what has come
-        # tells how much of each there is.
-        came = [one for _, noted, one in equals if now - noted <= RECENT]
+            equals = [(name, noted, recovery) for name, (noted, recovery) in self._known.items()
+                      if self._level(recovery) == level]
+        # A long recovery waits and runs for long, so that only arrivals show how much of each size
+        # there is.
+        came = [recovery for _, noted, recovery in equals if now - noted <= RECENT]
         return self._policy.allowance(
-            came, [one for name, _, one in equals if name in there], self._slots)
+            came, [recovery for name, _, recovery in equals if name in there], self._slots)
 
-    def _level(self, one: policies.Waiting) -> int:
-        return fairness.level(one.priority, self._tenant_max)
+    def _level(self, recovery: policies.Waiting) -> int:
+        return fairness.level(recovery.priority, self._tenant_max)
 
     def _busy(self, running: Collection[str]) -> list[policies.Waiting]:
         with self._lock:

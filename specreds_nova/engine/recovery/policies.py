@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The policies by which waiting recoveries get slots: pure functions of what waits and runs.
+"""The policies by which waiting recoveries get slots: functions without side effects.
 
 ``darc`` takes its idea from Demoulin et al., *When Idling is Ideal: Optimizing Tail-Latency for
 Heavy-Tailed Datacenter Workloads with Perséphone* (SOSP 2021): slots are set aside for short
@@ -21,19 +21,19 @@ CFCFS = 'cfcfs'
 SJF = 'sjf'
 DARC = 'darc'
 
-# Seconds that a recovery counts with whose time is not known, unless longer ones are known.
+# Expected seconds of a recovery whose time is unknown, for its share of slots.
 UNKNOWN = 300.0
-# Seconds that a recovery waits at least before it counts as aged.
+# Shortest wait in seconds after which a recovery counts as aged.
 PATIENCE = 60.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Waiting:
-    """A recovery, as far as its turn depends on it.
+    """The properties of a recovery that its turn depends on.
 
-    :ivar expected: seconds until its backup is ready; None if nobody knows
-    :ivar since: when it began to wait, in seconds since the epoch
-    :ivar name: orders those that are equal otherwise
+    :ivar expected: expected seconds until the backup is ready; None if unknown
+    :ivar since: time at which the recovery began to wait, in seconds since the epoch
+    :ivar name: orders recoveries that are equal otherwise
     """
 
     id: str
@@ -46,34 +46,34 @@ class Waiting:
 
     @property
     def seconds(self) -> float:
-        """Return the expected seconds; what is not known is longer than all that is."""
+        """Return the expected seconds; an unknown time is longer than any known one."""
         return math.inf if self.expected is None else self.expected
 
     @property
     def work(self) -> float:
-        """Return the seconds that it counts with in shares of slots."""
+        """Return the seconds that the recovery contributes to shares of slots."""
         return UNKNOWN if self.expected is None else self.expected
 
     @functools.cached_property
     def size(self) -> float:
-        """Return its class of size: times within a factor of two are of one."""
+        """Return the class of size: times within a factor of two belong to one class."""
         return math.floor(math.log2(max(self.expected, 1.0))) if self.expected is not None \
             else math.inf
 
 
 def of(recovery: model.Recovery) -> Waiting:
-    """Return what the turn of a new recovery depends on."""
+    """Return the properties of a new recovery that its turn depends on."""
     return Waiting(recovery.id, recovery.project, recovery.host, recovery.priority,
                    recovery.expected, recovery.created, recovery.server_name)
 
 
 class Allowance(Protocol):
-    """How much of the slots each recovery may use; valid for one moment."""
+    """The slots that each recovery may use at one moment."""
 
-    def admits(self, one: Waiting, busy: Collection[Waiting]) -> bool:
+    def admits(self, recovery: Waiting, busy: Collection[Waiting]) -> bool:
         """Return whether a recovery may take a free slot.
 
-        :param busy: the recoveries that hold slots; there is a free one
+        :param busy: recoveries that hold slots; at least one slot is free
         """
 
 
@@ -83,24 +83,24 @@ class Policy(Protocol):
     def ordered(self, waiting: Iterable[Waiting], tenant_max: int, now: float) -> list[Waiting]:
         """Return recoveries in the order in which they get slots.
 
-        :param tenant_max: the highest priority that tenants can give
+        :param tenant_max: highest priority that tenants can give
         """
 
     def allowance(self, came: Iterable[Waiting], there: Iterable[Waiting], slots: int
                   ) -> Allowance:
         """Return how slots are shared.
 
-        :param came: what came lately
-        :param there: what waits or runs
+        :param came: recoveries that came lately
+        :param there: recoveries that wait or run
         """
 
 
 class _All:
     """Any recovery may take any free slot."""
 
-    def admits(self, one: Waiting, busy: Collection[Waiting]) -> bool:
+    def admits(self, recovery: Waiting, busy: Collection[Waiting]) -> bool:
         """Return True."""
-        del one, busy
+        del recovery, busy
         return True
 
 
@@ -108,14 +108,14 @@ class CentralFirstCome:
     """One queue in the order of arrival."""
 
     def ordered(self, waiting: Iterable[Waiting], tenant_max: int, now: float) -> list[Waiting]:
-        """Return them by operators' priority, then by arrival."""
+        """Return recoveries by operators' priority, then by arrival."""
         del now
         return sorted(waiting, key=lambda one: (-fairness.level(one.priority, tenant_max),
                                                 one.since, one.name, one.id))
 
     def allowance(self, came: Iterable[Waiting], there: Iterable[Waiting], slots: int
                   ) -> Allowance:
-        """Return that of any slot for any recovery."""
+        """Return an allowance of any slot for any recovery."""
         del came, there, slots
         return _All()
 
@@ -125,7 +125,7 @@ class FirstComeByHost(CentralFirstCome):
 
     def allowance(self, came: Iterable[Waiting], there: Iterable[Waiting], slots: int
                   ) -> Allowance:
-        """Return that of as many slots for each host, rounded up."""
+        """Return an allowance of equally many slots for each host, rounded up."""
         del came
         hosts = len({one.host for one in there})
         return _ByHost(math.ceil(slots / max(1, hosts)))
@@ -135,16 +135,16 @@ class FirstComeByHost(CentralFirstCome):
 class _ByHost:
     most: int
 
-    def admits(self, one: Waiting, busy: Collection[Waiting]) -> bool:
-        """Return whether its host holds fewer slots than it may."""
-        return sum(other.host == one.host for other in busy) < self.most
+    def admits(self, recovery: Waiting, busy: Collection[Waiting]) -> bool:
+        """Return whether the recovery's host holds fewer slots than it may."""
+        return sum(other.host == recovery.host for other in busy) < self.most
 
 
 class ShortestFirst(CentralFirstCome):
     """Projects in turn, and among equals the shortest first."""
 
     def ordered(self, waiting: Iterable[Waiting], tenant_max: int, now: float) -> list[Waiting]:
-        """Return them by operators' priority, turn of the project, and expected time."""
+        """Return recoveries by operators' priority, turn of the project, and expected time."""
         del now
         return fairness.ordered(
             waiting, lambda one: one.priority, lambda one: one.project,
@@ -155,7 +155,7 @@ class Darc(ShortestFirst):
     """Short before long, with slots that only short recoveries may take."""
 
     def ordered(self, waiting: Iterable[Waiting], tenant_max: int, now: float) -> list[Waiting]:
-        """Return them by operators' priority; then the aged ones by arrival, then by size.
+        """Return recoveries by operators' priority; then aged ones by arrival, then by size.
 
         Projects take turns within a size.
         """
@@ -169,14 +169,14 @@ class Darc(ShortestFirst):
 
     def allowance(self, came: Iterable[Waiting], there: Iterable[Waiting], slots: int
                   ) -> Allowance:
-        """Return that of slots by size: its share of all work, rounded up.
+        """Return an allowance by size: the share of the size in all work, rounded up.
 
-        One slot at least is left for the longest, however few there are.
+        At least one slot is left for the longest recoveries.
         """
         work: dict[float, float] = {}
         del there
-        for one in came:
-            work[one.size] = work.get(one.size, 0.0) + one.work
+        for recovery in came:
+            work[recovery.size] = work.get(recovery.size, 0.0) + recovery.work
         total, left = sum(work.values()), slots - 1
         reserved = {}
         for size in sorted(work)[:-1]:
@@ -192,11 +192,11 @@ class _Reserved:
     slots_of: dict[float, int]
     slots: int
 
-    def admits(self, one: Waiting, busy: Collection[Waiting]) -> bool:
-        """Return whether a slot is free that is not set aside for shorter recoveries."""
+    def admits(self, recovery: Waiting, busy: Collection[Waiting]) -> bool:
+        """Return whether a free slot is not reserved for shorter recoveries."""
         sizes = [other.size for other in busy]
         kept = sum(max(0, count - sizes.count(size))
-                   for size, count in self.slots_of.items() if size < one.size)
+                   for size, count in self.slots_of.items() if size < recovery.size)
         return self.slots - len(sizes) > kept
 
 
@@ -207,6 +207,6 @@ POLICIES: dict[str, Policy] = {
 def ordered(policy: str, recoveries: Sequence[model.Recovery], tenant_max: int, now: float
             ) -> list[model.Recovery]:
     """Return new recoveries in the order in which a policy gives them slots."""
-    by_id = {one.id: one for one in recoveries}
-    return [by_id[one.id] for one in POLICIES[policy].ordered(
+    by_id = {recovery.id: recovery for recovery in recoveries}
+    return [by_id[waiting.id] for waiting in POLICIES[policy].ordered(
         map(of, recoveries), tenant_max, now)]

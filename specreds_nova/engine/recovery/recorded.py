@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A recovery as its engine reads, changes and waits for it."""
+"""The record of a recovery, as the engine that works on it reads and changes it."""
 
 from collections.abc import Callable, Iterator
 import contextlib
@@ -39,13 +39,13 @@ class RecordedRun:
 
     @property
     def recovery(self) -> model.Recovery:
-        """As it was read or changed last."""
+        """The recovery, as it was read or changed last."""
         with self._lock:
             return self._recovery
 
     @property
     def id(self) -> str:
-        """The recovery's."""
+        """The id of the recovery."""
         return self._recovery.id
 
     @property
@@ -56,30 +56,30 @@ class RecordedRun:
     def fresh(self) -> model.Recovery:
         """Read the recovery, with its steps.
 
-        :raises exception.Superseded: it is another engine's, or has ended
+        :raises exception.Superseded: another engine has the recovery, or it has ended
         """
-        found = self.insist(self.context.store.get, self.id)
-        if found is None or found.state == model.ENDED:
+        stored = self.insist(self.context.store.get, self.id)
+        if stored is None or stored.state == model.ENDED:
             raise exception.Ended(f'recovery {self.id} has ended')
-        if found.epoch != self._recovery.epoch:
+        if stored.epoch != self._recovery.epoch:
             raise exception.Superseded(
-                f'recovery {self.id} was taken over by engine {found.engine}')
+                f'recovery {self.id} was taken over by engine {stored.engine}')
         with self._lock:
-            self._recovery = found
+            self._recovery = stored
             self._read = self.now
-        return found
+        return stored
 
     def glance(self) -> model.Recovery:
-        """Read it unless that was done a moment ago.
+        """Read the recovery, unless it was read within the last second.
 
-        :raises exception.Superseded: it is another engine's, or has ended
+        :raises exception.Superseded: another engine has the recovery, or it has ended
         """
         return self.fresh() if self.now - self._read >= _MOMENT else self.recovery
 
     def change(self, **values: Any) -> model.Recovery:
         """Change the recovery.
 
-        :raises exception.Superseded: it is another engine's
+        :raises exception.Superseded: another engine has the recovery
         """
         changed = self.insist(lambda: self.context.store.change(self._recovery, **values))
         with self._lock:
@@ -88,9 +88,11 @@ class RecordedRun:
 
     @contextlib.contextmanager
     def step(self, name: str) -> Iterator[dict[str, Any]]:
-        """Note that a step begins and ends, with what is put into the dictionary that this gives.
+        """Record the begin and the end of a step.
 
-        :raises exception.Superseded: the recovery is another engine's
+        The dictionary that is yielded becomes the detail of the step.
+
+        :raises exception.Superseded: another engine has the recovery
         """
         attempt = self.insist(self.context.store.begin_step, self._recovery, name)
         began = model.Step(name, attempt, self._recovery.engine or '', self.now)
@@ -112,29 +114,29 @@ class RecordedRun:
         self._note(dataclasses.replace(began, ended=self.now, detail=dict(detail)))
 
     def _note(self, step: model.Step) -> None:
-        """Have a step among those that are known, as it is in the store by now."""
+        """Add a step to the known steps, or replace it."""
         with self._lock:
-            others = tuple(one for one in self._recovery.steps
-                           if (one.name, one.attempt) != (step.name, step.attempt))
+            others = tuple(other for other in self._recovery.steps
+                           if (other.name, other.attempt) != (step.name, step.attempt))
             self._recovery = dataclasses.replace(self._recovery, steps=(*others, step))
 
     def silent(self, host: str) -> bool:
-        """Tell whether a backup's host is not heard, while others are.
+        """Return whether a backup's host is not heard while other hosts are.
 
-        It is not asked then: whoever waits for its answer does nothing else meanwhile.
+        Such a host is not called: the recovery could do nothing else while it waits.
         """
         suspects = self.context.suspects
         return suspects.suspected(host) and bool(suspects.healthy())
 
     def lost(self, host: str, since: float) -> bool:
-        """Tell whether a backup's host is to be given up.
+        """Return whether a backup's host has to be given up.
 
-        :param since: when it ceased to answer, in seconds since the epoch
+        :param since: time since which it has not answered, in seconds since the epoch
         """
         return self.now - since >= self.options.destination_timeout and self.silent(host)
 
     def pause(self, seconds: float) -> None:
-        """Let time pass.
+        """Sleep.
 
         :raises exception.Interrupted: the engine is being stopped
         """
@@ -142,23 +144,23 @@ class RecordedRun:
         self.wait(self.context.clock.sleep, seconds)
 
     def wait(self, wait: Callable[..., _T], *arguments: Any) -> _T:
-        """Wait for something, by calling what waits for it.
+        """Call a function that waits, and return its result.
 
         :raises exception.Interrupted: the engine is being stopped
         """
         if self.context.stopping():
             raise exception.Interrupted
-        found = wait(*arguments)
+        result = wait(*arguments)
         if self.context.stopping():
             raise exception.Interrupted
-        return found
+        return result
 
     def insist(self, call: Callable[..., _T], *arguments: Any,
                until: float | None = None) -> _T:
-        """Call until it is answered.
+        """Call a service again until it answers, and return the answer.
 
-        :param until: seconds since the epoch after which to give up
-        :raises exception.Unreachable: it was not, in time
+        :param until: time after which to give up, in seconds since the epoch
+        :raises exception.Unreachable: the service has not answered in time
         :raises exception.Interrupted: the engine is being stopped
         """
         pause = _PAUSE
@@ -169,6 +171,6 @@ class RecordedRun:
                 if until is not None and self.now >= until:
                     raise
                 if pause == _PAUSE:
-                    LOG.warning('recovery %s waits: %s', self.id, exc)
+                    LOG.warning('recovery %s waits for a service: %s', self.id, exc)
             self.pause(pause)
             pause = min(pause * 2, _PAUSE_AT_LAST)

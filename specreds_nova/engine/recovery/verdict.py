@@ -1,40 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the steps of a recovery tell the next ones."""
+"""The verdicts that the steps of a recovery pass to the next steps."""
 
 from typing import NamedTuple
 
 # The backup runs.
 STARTED = 'started'
-# The backup may be decided for.
+# The backup can be promoted.
 READY = 'ready'
-# A decision is under way that somebody else has asked for.
+# A decision is under way that another engine or an operator has requested.
 DECIDING = 'deciding'
-# Cinder has decided for the backup's version.
+# Cinder has promoted the backup's version.
 PROMOTED = 'promoted'
 # The primary was fenced, and then found to have written.
 LATE = 'late-dirty'
-# It is decided, but nobody knows how: the primary may be fenced.
+# A decision was made whose outcome is unknown: the primary may be fenced.
 GONE = 'gone'
 # The primary lives.
 PRIMARY = 'primary'
-# An operator wants it to end, or the server is deleted.
+# An operator has aborted the recovery, or the server is deleted or moved.
 ABORTED = 'aborted'
-# This backup is lost; another one may not be.
+# This backup is lost; another one may succeed.
 AGAIN = 'again'
-# There is no backup.
+# No backup is possible.
 EVACUATE = 'evacuate'
-# Nor can there be: what a former one wrote is not merged yet. Nova waits for that by itself.
+# No backup is possible before an earlier backup's data are merged, for which Nova waits itself.
 MERGING = 'merging'
 FAILED = 'failed'
-# Nova knows where the server is.
+# Nova has the server on its new host.
 ADOPTED = 'adopted'
 
 
 class StepVerdict(NamedTuple):
-    """How far a recovery is.
+    """What a step has found out or done.
 
-    :ivar kind: one of the above
-    :ivar why: in words, where it is not plain
+    :ivar kind: one of the constants above
+    :ivar why: the reason in words; empty where the kind says it all. The steps ``destination``
+        and ``super`` return the name of the host and the id of the superposition here.
     """
 
     kind: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How an engine brings one recovery to its end, attempt by attempt."""
+"""The work of an engine on one recovery, attempt by attempt, until the recovery has ended."""
 
 from collections.abc import Callable
 
@@ -13,19 +13,19 @@ from specreds_nova.engine.recovery.steps import restart
 
 LOG = logging.getLogger(__name__)
 
-# Seconds until it goes on after something was not reached; and after something unforeseen has
-# happened, at first and at last.
+# Seconds before the next attempt: after a service did not answer, and after the first of several
+# unexpected errors; and the longest pause between errors.
 _PAUSE = 1.0
 _PAUSE_AT_LAST = 60.0
-# Letters of an error that are kept.
+# Characters of an error that the database holds.
 _LONGEST = 255
 
 
 class RecoveryWorker:
-    """Takes recoveries over. Every method may be called by any thread.
+    """Takes over recoveries and brings them to an end. May be used by several threads.
 
-    :param attempt: makes one attempt, from wherever it is
-    :param name: the engine's
+    :param attempt: makes one attempt, from the state in which it finds the recovery
+    :param name: name of the engine
     """
 
     def __init__(self, context: contexts.Context, attempt: Callable[[runs.Run], object],
@@ -37,11 +37,11 @@ class RecoveryWorker:
     def bring_to_end(self, recovery_id: str, begun: model.Recovery | None = None) -> None:
         """Work on a recovery until it has ended.
 
-        :param begun: as this engine has just made it, for itself
-        :raises exception.Superseded: another engine goes on with it
-        :raises run.Interrupted: this engine is being stopped
+        :param begun: the recovery, if this engine has just created it for itself
+        :raises exception.Superseded: another engine has taken over the recovery
+        :raises exception.Interrupted: this engine is being stopped
         """
-        # What has patience with the database before there is a recovery.
+        # Waits for the database before the recovery is known.
         waiting = runs.Run(self._context, model.Recovery(recovery_id, '', '', '', '', 0.0))
         try:
             recovery = begun or waiting.insist(
@@ -50,17 +50,18 @@ class RecoveryWorker:
             return
         if recovery.state == model.ENDED:
             return
-        LOG.info('recovery %s of server %s is worked on, epoch %d', recovery_id, recovery.server,
-                 recovery.epoch)
+        LOG.info('recovery %s of server %s: this engine works on it, epoch %d', recovery_id,
+                 recovery.server, recovery.epoch)
         errors = _Errors(self._context)
         while recovery.state != model.ENDED:
             self._once(runs.Run(self._context, recovery), errors)
-            found = waiting.insist(self._context.store.get, recovery_id)
-            if found is None:
+            stored = waiting.insist(self._context.store.get, recovery_id)
+            if stored is None:
                 return
-            if found.state != model.ENDED and found.epoch != recovery.epoch:
-                raise exception.Superseded(f'engine {found.engine} has taken it over')
-            recovery = found
+            if stored.state != model.ENDED and stored.epoch != recovery.epoch:
+                raise exception.Superseded(
+                    f'recovery {recovery_id} was taken over by engine {stored.engine}')
+            recovery = stored
         self._context.observer.recovery('end', recovery)
 
     def _once(self, run: runs.Run, errors: '_Errors') -> None:
@@ -68,22 +69,22 @@ class RecoveryWorker:
             attempt = restart.attempt if restart.concerns(run.recovery) else self._attempt
             attempt(run)
         except exception.RetryAttempt as exc:
-            LOG.info('recovery %s begins anew: %s', run.id, exc)
+            LOG.info('recovery %s: another attempt begins: %s', run.id, exc)
         except exception.Unreachable as exc:
-            LOG.warning('recovery %s waits: %s', run.id, exc)
+            LOG.warning('recovery %s waits for a service: %s', run.id, exc)
             run.pause(_PAUSE)
         except exception.Ended:
             return
         except (exception.Superseded, exception.Interrupted):
             raise
         except Exception as exc:
-            LOG.exception('recovery %s: something unforeseen', run.id)
+            LOG.exception('recovery %s: unexpected error', run.id)
             self._context.observer.recovery('error', run.recovery)
             errors.take(run, exc)
 
 
 class _Errors:
-    """What has happened unforeseen to a recovery, since it came into its state."""
+    """The unexpected errors of a recovery in its current state."""
 
     def __init__(self, context: contexts.Context) -> None:
         self._context = context
@@ -91,17 +92,17 @@ class _Errors:
         self._state = ''
 
     def take(self, run: runs.Run, error: Exception) -> None:
-        """Wait, ever longer, and after too many errors give up what can be given up.
+        """Count an error, and wait: longer after each error.
 
-        Before the decision that is the recovery: what is left of its backup is removed by whoever
-        finds that the recovery has ended. After it there is no way back, so only its slot is given
-        to others, and the error shows.
+        After too many errors before the decision, the recovery fails; the host of its backup
+        removes the backup. After the decision there is no way back: the recovery continues, but
+        leaves its slot to others, and its error is visible.
         """
         if run.recovery.state != self._state:
             self._state, self._count = run.recovery.state, 0
         self._count += 1
         if self._count >= self._context.options.max_errors:
-            why = f'{self._count} times something unforeseen: {error}'[:_LONGEST]
+            why = f'{self._count} unexpected errors: {error}'[:_LONGEST]
             self._context.destinations.leave(run.id)
             self._context.observer.serves(run.id)
             if runs.before_commit(run.recovery) and not run.deciding():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What comes after the decision: the backup is let out, and Nova learns where the server is."""
+"""Step ``adopt``: Nova evacuates the server to its backup, or starts it on another host."""
 
 from typing import Any
 
@@ -17,63 +17,63 @@ from specreds_nova.engine.recovery.steps import promote
 LOG = logging.getLogger(__name__)
 
 _PAUSE = 0.2
-_WAY = 0.5
+_GIVE_WAY = 0.5
 _ASK_AGAIN = 2.0
 _LASTING = (backup_errors.BackupLost, backup_errors.RecoveryNotFound,
             backup_errors.RecoveryConflict)
 
 
 def adopt(run: runs.Run, promoted: verdicts.StepVerdict) -> verdicts.StepVerdict:
-    """Have Nova adopt the backup, or start the server again if there is none."""
+    """Have Nova adopt the backup, or start the server again where no backup is left."""
     if promoted.kind not in (verdicts.PROMOTED, verdicts.LATE):
         return promoted
     if run.recovery.state == model.MERGING:
         return verdicts.StepVerdict(verdicts.ADOPTED)
     with run.step(timeline.ADOPT) as detail:
         if promoted.kind == verdicts.LATE and run.context.suspects.is_well(run.recovery.host):
-            found = _reboot(run, detail)
+            failure = _reboot(run, detail)
         else:
             if promoted.kind == verdicts.PROMOTED and run.recovery.destination is not None:
                 _give_way(run)
-            found = evacuation.evacuate(run, run.recovery.host, detail,
+            failure = evacuation.evacuate(run, run.recovery.host, detail,
                                 lambda host: promote.let_out(run, host, {}) is None)
-    if found is not None:
-        return found
+    if failure is not None:
+        return failure
     run.change(state=model.MERGING)
     return verdicts.StepVerdict(verdicts.ADOPTED)
 
 
 def _give_way(run: runs.Run) -> None:
-    """Let those servers of the host go first that do not serve yet.
+    """Wait while other servers of the failed host race, up to ``adopt_patience``.
 
-    This one does, so Nova need not know at once; and what Nova does for it is work for many
-    services, for which those others would wait.
+    This server serves already, and the other ones would have to wait for the services that take
+    part in its evacuation.
     """
     until = run.now + run.options.adopt_patience
     while run.now < until:
         others = run.insist(run.context.store.active, run.recovery.host)
-        if not any(one.state == model.RACING and one.id != run.id for one in others):
+        if not any(other.state == model.RACING and other.id != run.id for other in others):
             return
-        run.pause(_WAY)
+        run.pause(_GIVE_WAY)
 
 
 def _reboot(run: runs.Run, detail: dict[str, Any]) -> verdicts.StepVerdict | None:
-    """Start it again on its own host, which is well: only its disks were taken from it."""
+    """Reboot a server whose host is well: the server was fenced, but not promoted elsewhere."""
     compute = run.context.compute
     until = run.now + run.options.adopt_timeout
-    asked = False
+    requested = False
     while run.now < until:
         server = run.insist(compute.server, run.recovery.server)
-        if server is None or (asked and server.task is None and server.status == 'ACTIVE'):
+        if server is None or (requested and server.task is None and server.status == 'ACTIVE'):
             return None
-        # An engine that died may have had it moved, before its host was heard again.
+        # Another engine may have evacuated the server before its host was heard again.
         moved = server.host != run.recovery.host
         if moved or not run.context.suspects.is_well(run.recovery.host):
             return evacuation.evacuate(run, run.recovery.host, detail)
         if server.task is None:
             try:
                 compute.reboot(server.id)
-                asked = True
+                requested = True
             except (exception.Refused, exception.Unreachable) as exc:
                 detail['refused'] = str(exc)
         run.pause(_ASK_AGAIN)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a backup is to run, and what its disks are: found out side by side."""
+"""Step ``destination``: a host is chosen for the backup."""
 
 from collections.abc import Sequence
 
@@ -8,41 +8,41 @@ from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
 
-# Seconds between two looks for a host that may take another backup.
-_FULL = 0.5
+# Seconds until candidates that are all at their limits are asked for again.
+_PAUSE = 0.5
 
 
 def destination(run: runs.Run) -> verdicts.StepVerdict:
-    """Choose the host of the backup, unless that was done already; it is the verdict's why."""
-    if found := run.resumed() or run.over():
-        return found
+    """Return the host of the backup as the verdict's ``why``; choose it if none is recorded."""
+    if verdict := run.resumed() or run.over():
+        return verdict
     if run.recovery.destination:
         return verdicts.StepVerdict(verdicts.STARTED, run.recovery.destination)
     return choose(run)
 
 
 def choose(run: runs.Run) -> verdicts.StepVerdict:
-    """Choose a host, another one than before if there is one."""
+    """Choose a host, preferably one that had no backup of this recovery."""
     server = run.server(anew=bool(run.chosen()))
     if server is None:
         return verdicts.StepVerdict(verdicts.ABORTED, 'the server is deleted')
     host = _unused(run.recovery)
     if host is None:
         if len(run.chosen()) >= run.options.max_attempts:
-            return verdicts.StepVerdict(verdicts.EVACUATE,
-                                    f'{len(run.chosen())} backups of it came to nothing')
+            return verdicts.StepVerdict(
+                verdicts.EVACUATE, f'{len(run.chosen())} backups of it have failed')
         with run.step(timeline.DESTINATION) as detail:
-            found = _look(run, server)
-            if isinstance(found, verdicts.StepVerdict):
-                detail['none'] = found.why
-                return found
-            host, others = found
-            detail.update(host=host, candidates=others)
+            choice = _search(run, server)
+            if isinstance(choice, verdicts.StepVerdict):
+                detail['none'] = choice.why
+                return choice
+            host, candidates = choice
+            detail.update(host=host, candidates=candidates)
     return verdicts.StepVerdict(verdicts.STARTED, host)
 
 
 def _unused(recovery: model.Recovery) -> str | None:
-    """Give the host that was chosen last, if nothing has been begun there."""
+    """Return the host that was chosen last, if no backup was started on it."""
     for step in reversed(recovery.steps):
         if step.name in (timeline.START, timeline.WITHDRAW):
             return None
@@ -51,8 +51,8 @@ def _unused(recovery: model.Recovery) -> str | None:
     return None
 
 
-def _look(run: runs.Run, server: model.Server) -> tuple[str, int] | verdicts.StepVerdict:
-    """Look for a host until there is one that may take another backup."""
+def _search(run: runs.Run, server: model.Server) -> tuple[str, int] | verdicts.StepVerdict:
+    """Return a host, once one may take another backup, and how many candidates there are."""
     avoid = run.chosen()
     while True:
         candidates = heard(run, run.insist(run.context.compute.candidates, server))
@@ -61,12 +61,12 @@ def _look(run: runs.Run, server: model.Server) -> tuple[str, int] | verdicts.Ste
         host = run.insist(run.context.destinations.choose, run.id, candidates, avoid)
         if host is not None:
             return host, len(candidates)
-        if found := run.over():
-            return found
-        run.pause(_FULL)
+        if over := run.over():
+            return over
+        run.pause(_PAUSE)
 
 
 def heard(run: runs.Run, candidates: Sequence[str]) -> list[str]:
-    """Leave out those that are not heard, if any host is."""
+    """Return the candidates that this engine hears; all of them if it hears no host at all."""
     healthy = set(run.context.suspects.healthy())
     return [host for host in candidates if not healthy or host in healthy]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end: when the server's disks are merged, or at once if there is nothing to merge."""
+"""Step ``end``: the outcome of the recovery is recorded."""
 
 from oslo_log import log as logging
 
@@ -14,25 +14,25 @@ _OUTCOMES = {verdicts.PRIMARY: model.PRIMARY, verdicts.ABORTED: model.ABORTED,
              verdicts.FAILED: model.FAILED}
 
 
-def end(run: runs.Run, told: verdicts.StepVerdict) -> str:
-    """Note the outcome, and give it."""
+def end(run: runs.Run, merged: verdicts.StepVerdict) -> str:
+    """Record the outcome, and return it."""
     run.context.destinations.leave(run.id)
-    outcome = _OUTCOMES.get(told.kind) or _recovered(run)
-    run.change(state=model.ENDED, outcome=outcome, error=told.why[:255] or None)
+    outcome = _OUTCOMES.get(merged.kind) or _recovered(run)
+    run.change(state=model.ENDED, outcome=outcome, error=merged.why[:255] or None)
     run.context.observer.serves(run.id)
     LOG.info('recovery %s of server %s on %s: %s%s', run.id, run.recovery.server,
-             run.recovery.host, outcome, f', {told.why}' if told.why else '')
+             run.recovery.host, outcome, f', {merged.why}' if merged.why else '')
     return outcome
 
 
 def _recovered(run: runs.Run) -> str:
     steps = run.fresh().steps
-    decided = [step.detail.get('outcome') for step in steps if step.name == timeline.COLLAPSE]
-    if decided and decided[-1] == 'late-dirty':
+    decisions = [step.detail.get('outcome') for step in steps if step.name == timeline.COLLAPSE]
+    if decisions and decisions[-1] == 'late-dirty':
         return model.RESTARTED
-    moved = [step.detail['host'] for step in steps
+    hosts = [step.detail['host'] for step in steps
              if step.name == timeline.ADOPT and step.detail.get('host')]
     backup = run.recovery.destination
-    if backup is None or (moved and moved[-1] != backup):
+    if backup is None or (hosts and hosts[-1] != backup):
         return model.EVACUATED
     return model.RECOVERED

@@ -16,14 +16,14 @@ _PAUSE = 3.0
 
 
 def merge(run: runs.Run, adopted: verdicts.StepVerdict) -> verdicts.StepVerdict:
-    """Wait until nothing of the recovery is left but the server."""
+    """Wait until the superposition is gone, and evacuate the server if its new host fails."""
     run.context.destinations.leave(run.id)
     run.context.observer.serves(run.id)
     superposition = run.recovery.superposition
     if adopted.kind != verdicts.ADOPTED or superposition is None:
         return adopted
     with run.step(timeline.MERGE) as detail:
-        silent = None
+        silent_since = None
         while True:
             written = run.insist(run.context.volumes.written, superposition)
             if written is None and run.insist(run.context.volumes.state, superposition) is None:
@@ -31,22 +31,27 @@ def merge(run: runs.Run, adopted: verdicts.StepVerdict) -> verdicts.StepVerdict:
             if written is not None and written > detail.get('bytes', -1):
                 detail['bytes'] = written
                 run.change(bytes=written)
-            silent = _second_failure(run, silent, detail)
+            silent_since = _second_failure(run, silent_since, detail)
             run.pause(_PAUSE)
 
 
-def _second_failure(run: runs.Run, silent: float | None, detail: dict[str, Any]) -> float | None:
-    """Evacuate the server once more if its new host has failed, too; gives since when."""
+def _second_failure(run: runs.Run, silent_since: float | None,
+                    detail: dict[str, Any]) -> float | None:
+    """Evacuate the server once more if its new host has failed, too.
+
+    :returns: the time since which that host is suspected, None if it is not
+    """
     host = run.recovery.destination
     if host is None or not run.context.suspects.suspected(host):
         return None
-    since = run.now if silent is None else silent
+    since = run.now if silent_since is None else silent_since
     if run.now - since < run.options.evacuate_after or not run.context.suspects.healthy():
         return since
     server = run.insist(run.context.compute.server, run.recovery.server)
     if server is not None and server.host == host:
-        LOG.warning('recovery %s: %s, where the server is now, has failed as well', run.id, host)
-        again: dict[str, Any] = {}
-        failed = evacuation.evacuate(run, host, again)
-        detail['again'] = failed.why if failed else again
+        LOG.warning('recovery %s: %s, the new host of the server, has failed, too: it is '
+                    'evacuated again', run.id, host)
+        evacuated: dict[str, Any] = {}
+        failure = evacuation.evacuate(run, host, evacuated)
+        detail['again'] = failure.why if failure else evacuated
     return since

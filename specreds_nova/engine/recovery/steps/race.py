@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The race: until the backup is ready, or the primary is found to live."""
+"""Step ``race``: wait until the backup is ready, or the primary is found to live."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,50 +18,50 @@ from specreds_nova.engine.recovery import verdict as verdicts
 
 LOG = logging.getLogger(__name__)
 
-# Seconds between two looks at what operators say.
-_LOOK = 1.0
-# A question to Cinder whether the primary has written reads all of a volume's objects: it waits
-# for so many times as long as the one before took, but not for longer than these seconds.
+# Seconds between two reads of the record, in which operators abort recoveries.
+_READ_INTERVAL = 1.0
+# A check for writes of the primary reads all objects of the volumes. The pause before the next
+# check is this multiple of the duration of the last one, up to a number of seconds.
 _REST, _LONGEST_REST = 10.0, 30.0
-# Seconds between two looks whether Nova still knows the server where it was.
+# Seconds between two questions to Nova whether the server is still on its host.
 _SELDOM = 10.0
 # Seconds by which status_interval grows with each recovery that races.
 _SHARE = 0.005
-# Phases of a backup, as its host tells them.
+# Phases of a backup that its host reports.
 _RUNS = ('running', 'hardened')
 _DECIDED = ('promoted', 'adopted', 'merging', 'merged')
 _ALIVE = ('running', 'paused')
-# Looks in a row at which the domain is not there before it is lost.
+# Consecutive reports without a domain after which the backup is lost.
 _MISSING = 3
 
 
 def race(run: runs.Run, started: verdicts.StepVerdict) -> verdicts.StepVerdict:
-    """Wait until it is clear who wins."""
+    """Wait until it is clear whether the primary or the backup wins."""
     if started.kind != verdicts.STARTED:
         return started
     if run.recovery.destination is None or run.recovery.superposition is None:
-        return verdicts.StepVerdict(verdicts.AGAIN, 'nothing is left of its backup')
+        return verdicts.StepVerdict(verdicts.AGAIN, 'its backup is gone')
     with run.step(timeline.RACE) as detail:
-        found = _Race(run).wait()
-        detail.update(won=found.kind, why=found.why)
-    return found
+        verdict = _Race(run).wait()
+        detail.update(won=verdict.kind, why=verdict.why)
+    return verdict
 
 
 class _Race:
-    """What is looked at again and again, each at its own pace."""
+    """The checks that are repeated during a race, each at its own pace."""
 
     def __init__(self, run: runs.Run) -> None:
         self._run = run
         self._host = str(run.recovery.destination)
         self._backup = run.backup_id
         self._began = _began(run)
-        self._looked = run.now
+        self._read = run.now
         self._sweep = run.now + run.options.dirty_interval
         self._asked = run.now
-        self._silence = unanswered.UnansweredSince(run, self._host)
+        self._unanswered = unanswered.UnansweredSince(run, self._host)
         self._missing = 0
-        # Whether the host has said by itself that the backup is ready.
-        self._told = False
+        # Whether the host has reported without a request that the backup is ready.
+        self._reported = False
         server = run.server()
         self._timeout = _metadata_seconds(
             server.metadata if server else {}, 'specreds:ready_timeout',
@@ -69,28 +69,28 @@ class _Race:
         self._longest = float(run.options.ready_timeout_max)
 
     def wait(self) -> verdicts.StepVerdict:
-        """Look until there is something to tell."""
+        """Repeat the checks until one of them has a verdict."""
         run = self._run
         interval = run.options.status_interval + _SHARE * run.context.destinations.count()
         while True:
-            found = self._primary() or self._status() or self._late() or self._elsewhere()
-            if found is not None:
-                return found
+            verdict = self._primary() or self._status() or self._late() or self._elsewhere()
+            if verdict is not None:
+                return verdict
             self._pause(interval)
 
     def _pause(self, seconds: float) -> None:
-        """Let time pass, but for what the backup's host has to say."""
-        if self._told:
-            # Once is enough: what it says then is asked for.
+        """Wait, but not longer than until the host reports that the backup is ready."""
+        if self._reported:
+            # One report is enough: the status of the backup is requested after it.
             self._run.pause(seconds)
         else:
-            self._told = self._run.wait(self._run.context.suspects.await_ready, self._host,
+            self._reported = self._run.wait(self._run.context.suspects.await_ready, self._host,
                                         self._backup, seconds)
 
     def _primary(self) -> verdicts.StepVerdict | None:
         run = self._run
-        if run.now - self._looked >= _LOOK:
-            self._looked = run.now
+        if run.now - self._read >= _READ_INTERVAL:
+            self._read = run.now
             run.fresh()
         if found := run.over():
             return found
@@ -130,23 +130,23 @@ class _Race:
             except backup_errors.BackupError as exc:
                 return verdicts.StepVerdict(verdicts.AGAIN, exc.format_message())
             else:
-                self._silence.ends()
+                self._unanswered.ends()
                 return self._judge(status)
-        return verdicts.StepVerdict(verdicts.AGAIN, why) if self._silence.lasts() else None
+        return verdicts.StepVerdict(verdicts.AGAIN, why) if self._unanswered.lasts() else None
 
     def _judge(self, status: Mapping[str, Any]) -> verdicts.StepVerdict | None:
         phase = status['phase']
-        # Its host knows the image's word, too.
+        # The host's value includes the property of the image.
         self._timeout = status.get('ready_timeout') or self._timeout
         if phase in _DECIDED:
             return verdicts.StepVerdict(verdicts.DECIDING, f'its backup is {phase}')
         if phase not in _RUNS:
-            return verdicts.StepVerdict(verdicts.AGAIN,
-                                    f'its backup is {phase}: {status.get("error")}')
+            return verdicts.StepVerdict(
+                verdicts.AGAIN, f'its backup is {phase}: {status.get("error")}')
         domain = status.get('domain') or {}
         self._missing = 0 if domain.get('state') in _ALIVE else self._missing + 1
         if self._missing >= _MISSING:
-            return verdicts.StepVerdict(verdicts.AGAIN, 'its backup does not run any more')
+            return verdicts.StepVerdict(verdicts.AGAIN, 'its backup has stopped')
         if not status['ready']:
             return None
         run = self._run
@@ -162,7 +162,7 @@ class _Race:
             run.insist(kinds.learn, run.context.store, server, seconds)
 
     def _elsewhere(self) -> verdicts.StepVerdict | None:
-        """Tell whether somebody has deleted or moved the server meanwhile."""
+        """Return a verdict if the server was deleted or moved during the race."""
         run = self._run
         if run.now - self._asked < _SELDOM:
             return None
@@ -189,7 +189,7 @@ class _Race:
 
 
 def _began(run: runs.Run) -> float:
-    """Since when the backup runs."""
+    """Return the time at which the backup was started."""
     ended = [step.ended for step in run.recovery.steps
              if step.name == timeline.START and step.ended is not None]
     return ended[-1] if ended else run.now

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server whose domain has crashed on a host that is well is started again there, by Nova.
+"""Step ``restart``: Nova reboots a server whose domain has crashed on a host that is well.
 
-There is no race, as there is nobody to race with: the crash is certain, and no other copy of the
-server is there that could write. Nor is it moved. Nova evacuates from hosts only that are down,
-and a host that is declared to be down for the sake of one server is down for its other servers
-too: nobody could stop, snapshot or migrate them, and everything that evacuates by itself would
-take them for lost. A hard reboot needs none of that, and Nova stays in charge of all of it.
+This is the only step of such a recovery. There is no race: the crash is certain, and no other copy
+of the server can write. The server is not moved either: Nova evacuates only from hosts that are
+down, and to force a host down because of one server would take its other servers from their users
+and from everything that evacuates on its own.
 
-What must never be taken for a crash: a server that somebody has stopped, or that runs (again).
-Nova's own host is asked whether it runs, and Nova whether it has stopped it by itself, as it does
-a while after its domain is gone.
+A server that a user has stopped, or that runs again, has not crashed. The host reports whether the
+domain runs, and Nova whether Nova itself has stopped the server, as it does some time after the
+domain has gone.
 """
 
 from typing import Any
@@ -26,98 +25,98 @@ from specreds_nova.engine.recovery import verdict as verdicts
 LOG = logging.getLogger(__name__)
 
 _PAUSE = 0.5
-# Seconds after which it has not worked, and how often Nova is asked within them, at which pace.
+# Seconds after which the recovery fails; requests to Nova within them, and seconds between two.
 _PATIENCE = 300.0
 _TIMES = 3
 _ASK_AGAIN = 10.0
-# The outcome, unless Nova was asked already.
+# The outcomes if Nova has not been asked to reboot the server.
 _OUTCOMES = {verdicts.PRIMARY: model.PRIMARY, verdicts.ABORTED: model.ABORTED,
              verdicts.FAILED: model.FAILED, timeline.RESTART: model.RESTARTED}
 
 
 def concerns(recovery: model.Recovery) -> bool:
-    """Tell whether a recovery is of a single server that has crashed."""
-    return any(one.get('kind') == evidence.CRASH for one in recovery.why)
+    """Return whether a recovery is that of a single server that has crashed."""
+    return any(fact.get('kind') == evidence.CRASH for fact in recovery.why)
 
 
 def attempt(run: runs.Run) -> str:
-    """Have a server started again, from wherever it is; gives the outcome.
+    """Have Nova reboot a server that has crashed; return the outcome.
 
-    :raises exception.Superseded: another engine has taken the recovery over
-    :raises run.Interrupted: the engine is being stopped
+    :raises exception.Superseded: another engine has taken over the recovery
+    :raises exception.Interrupted: the engine is being stopped
     """
-    # It needs no room anywhere.
+    # This recovery needs no room on another host.
     run.context.destinations.leave(run.id)
     with run.step(timeline.RESTART) as detail:
-        found = _Restart(run, detail).wait()
-        detail['outcome'] = found.kind
-    outcome = _OUTCOMES[found.kind]
-    run.change(state=model.ENDED, outcome=outcome, error=found.why[:255] or None)
+        verdict = _Restart(run, detail).wait()
+        detail['outcome'] = verdict.kind
+    outcome = _OUTCOMES[verdict.kind]
+    run.change(state=model.ENDED, outcome=outcome, error=verdict.why[:255] or None)
     run.context.observer.serves(run.id)
-    LOG.info('recovery %s of server %s on %s, which had crashed: %s%s', run.id,
+    LOG.info('recovery %s of server %s, which had crashed on %s: %s%s', run.id,
              run.recovery.server, run.recovery.host, outcome,
-             f', {found.why}' if found.why else '')
+             f', {verdict.why}' if verdict.why else '')
     return outcome
 
 
 class _Restart:
-    """What is known of it while it lasts."""
+    """The state of one restart."""
 
     def __init__(self, run: runs.Run, detail: dict[str, Any]) -> None:
         self._run = run
         self._detail = detail
-        self._times = 0
-        self._asked = float('-inf')
+        self._requests = 0
+        self._requested = float('-inf')
 
     def wait(self) -> verdicts.StepVerdict:
-        """Look until there is something to tell."""
+        """Check host and server until the restart has succeeded, failed or become needless."""
         run = self._run
         until = run.now + _PATIENCE
         while True:
             run.fresh()
             try:
-                found = self._over() or self._look()
+                verdict = self._over() or self._check()
             except (exception.Unreachable, exception.Refused, exception.NotFound) as exc:
                 self._detail['waited'] = str(exc)
-                found = None
-            if found is not None:
-                return self._certain(found)
+                verdict = None
+            if verdict is not None:
+                return self._certain(verdict)
             if run.now >= until:
                 return verdicts.StepVerdict(
                     verdicts.FAILED, f'Nova has not started it again in {_PATIENCE:g} s')
             run.pause(_PAUSE)
 
-    def _certain(self, found: verdicts.StepVerdict) -> verdicts.StepVerdict:
-        """Give what can be told of it: after Nova was asked nobody can say it did nothing."""
-        if runs.before_commit(self._run.recovery) or found.kind == timeline.RESTART:
-            return found
-        if found.kind == verdicts.PRIMARY:
+    def _certain(self, verdict: verdicts.StepVerdict) -> verdicts.StepVerdict:
+        """Return the verdict, or what it means after Nova was asked to reboot the server."""
+        if runs.before_commit(self._run.recovery) or verdict.kind == timeline.RESTART:
+            return verdict
+        if verdict.kind == verdicts.PRIMARY:
             return verdicts.StepVerdict(timeline.RESTART)
-        return verdicts.StepVerdict(verdicts.FAILED, found.why)
+        return verdicts.StepVerdict(verdicts.FAILED, verdict.why)
 
     def _over(self) -> verdicts.StepVerdict | None:
-        """Say why nothing is to be done, if nothing is."""
+        """Return a verdict if an operator or the state of the host ends the restart."""
         run = self._run
         if run.recovery.abort:
             return verdicts.StepVerdict(verdicts.ABORTED, 'an operator wants it to end')
         if run.context.store.host(run.recovery.host).state == model.TRUSTED or self._returned():
             return None
-        # Whatever is done about the host is done about this server, too, once this is over.
+        # The recoveries of the host include this server once this recovery has ended.
         if not runs.before_commit(run.recovery):
             server = run.context.compute.server(run.recovery.server)
             if server is not None and (server.task or '').startswith('reboot'):
-                # What Nova was asked for here keeps it from being moved.
+                # The reboot that Nova was asked for would prevent an evacuation.
                 run.context.compute.reset(server.id)
         return verdicts.StepVerdict(verdicts.FAILED, f'{run.recovery.host} is suspected as well')
 
     def _returned(self) -> bool:
-        """Return whether it is the host that had failed, and that is well again."""
+        """Return whether the whole host had failed, and is well again."""
         why = self._run.recovery.why
-        return (any(one.get('kind') != evidence.CRASH for one in why)
+        return (any(fact.get('kind') != evidence.CRASH for fact in why)
                 and self._run.context.suspects.is_well(self._run.recovery.host))
 
-    def _look(self) -> verdicts.StepVerdict | None:
-        """Look once at what Nova says of it, and ask Nova to start it if that is due."""
+    def _check(self) -> verdicts.StepVerdict | None:
+        """Read the server from Nova, and ask Nova to reboot it if that is due."""
         run, compute = self._run, self._run.context.compute
         server = compute.server(run.recovery.server)
         if server is None:
@@ -137,17 +136,17 @@ class _Restart:
 
     def _ask(self, server: model.Server) -> verdicts.StepVerdict | None:
         run = self._run
-        if run.now - self._asked < _ASK_AGAIN or not run.context.suspects.is_well(server.host):
+        if run.now - self._requested < _ASK_AGAIN or not run.context.suspects.is_well(server.host):
             return None
-        if self._times >= _TIMES:
+        if self._requests >= _TIMES:
             return verdicts.StepVerdict(
                 verdicts.FAILED, f'Nova was asked {_TIMES} times to start it again: it is '
                                  f'{server.status}, and does not run')
         if runs.before_commit(run.recovery):
-            # Before anything can come of it, so that whoever goes on knows.
+            # Before the request, so that another engine knows that it may have been sent.
             run.change(state=model.COMMITTED)
-        self._times += 1
-        self._asked = run.now
-        self._detail['asked'] = self._times
+        self._requests += 1
+        self._requested = run.now
+        self._detail['asked'] = self._requests
         run.context.compute.reboot(server.id)
         return None

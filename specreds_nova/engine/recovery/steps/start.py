@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The start of the backup, on another host if one cannot have it."""
+"""Step ``start``: a host starts the backup; if that host cannot run it, another one does."""
 
 from collections.abc import Iterator
 import contextlib
@@ -15,41 +15,41 @@ from specreds_nova.engine.recovery import unanswered
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.recovery.steps import destination
 
-# With more recoveries than these it is rather a host that is dead: reading all that its volumes
-# consist of would take time from its servers' backups, and is left to their races.
+# With more recoveries than these the host is probably dead: a check for writes, which reads all
+# objects of the volumes, would slow the backups down, and is left to their races.
 _FEW = 4
-# Seconds that a host that is heard may take for it.
+# Seconds that a host which is heard may take to start a backup.
 _PATIENCE = 120.0
 _PAUSE = 0.5
 
 
 def start(run: runs.Run, placed: verdicts.StepVerdict,
           superposed: verdicts.StepVerdict) -> verdicts.StepVerdict:
-    """Have the backup started."""
+    """Start the backup, on one host after the other until one of them runs it."""
     _note(run, placed, superposed)
-    for told in (superposed, placed):
-        if told.kind != verdicts.STARTED:
-            return told
+    for required in (superposed, placed):
+        if required.kind != verdicts.STARTED:
+            return required
     while True:
         run.glance()
-        if found := run.over():
-            return found
+        if over := run.over():
+            return over
         recovery = run.recovery
         if recovery.superposition is None:
             return verdicts.StepVerdict(verdicts.AGAIN, 'its superposition is gone')
         with run.step(timeline.START) as detail:
             detail.update(host=recovery.destination, backup=run.backup_id)
             run.context.preparations.leave(run.id)
-            with _looking(run):
-                found = _on(run, str(recovery.destination), str(recovery.superposition))
-            if found is not None:
-                detail['error'] = found.why
-                found = run.over() or found
-        if found is None:
+            with _prechecking(run):
+                failure = _on(run, str(recovery.destination), str(recovery.superposition))
+            if failure is not None:
+                detail['error'] = failure.why
+                failure = run.over() or failure
+        if failure is None:
             return verdicts.StepVerdict(verdicts.STARTED)
-        if found.kind != _ELSEWHERE:
-            return found
-        # Nothing was begun there, so nobody else has the disks open.
+        if failure.kind != _ELSEWHERE:
+            return failure
+        # Nothing was begun on that host, so no other client has the disks open.
         run.change(destination=None)
         placed = destination.choose(run)
         _note(run, placed, superposed)
@@ -58,21 +58,21 @@ def start(run: runs.Run, placed: verdicts.StepVerdict,
 
 
 @contextlib.contextmanager
-def _looking(run: runs.Run) -> Iterator[None]:
-    """Find out meanwhile whether the primary has written."""
-    look = dirty_precheck.DirtyPrecheck(run, str(run.recovery.destination), run.backup_id)
+def _prechecking(run: runs.Run) -> Iterator[None]:
+    """Check in the background whether the primary has written."""
+    precheck = dirty_precheck.DirtyPrecheck(run, str(run.recovery.destination), run.backup_id)
     if run.context.destinations.count() <= _FEW and not run.insisting():
-        run.context.in_background(look.take)
+        run.context.in_background(precheck.check)
     try:
         yield
     finally:
-        look.over()
+        precheck.finish()
 
 
 def _note(run: runs.Run, placed: verdicts.StepVerdict, superposed: verdicts.StepVerdict) -> None:
-    """Note what was found out, before anything depends on it.
+    """Write destination and superposition to the record, before anything depends on them.
 
-    What is known already is newer, if what was told was kept for a while.
+    A value in the record is newer than a verdict that TaskFlow replays from its database.
     """
     values: dict[str, Any] = {}
     if placed.kind == verdicts.STARTED and run.recovery.destination is None:
@@ -88,8 +88,8 @@ _ELSEWHERE = 'elsewhere'
 
 
 def _on(run: runs.Run, host: str, superposition: str) -> verdicts.StepVerdict | None:
-    """Have it started on a host; None if it runs."""
-    began, silence = run.now, unanswered.UnansweredSince(run, host)
+    """Start the backup on a host; return None if it runs, or else why not."""
+    began, unanswered_since = run.now, unanswered.UnansweredSince(run, host)
     backup = run.backup_id
     while True:
         try:
@@ -98,11 +98,11 @@ def _on(run: runs.Run, host: str, superposition: str) -> verdicts.StepVerdict | 
         except backup_errors.ServerNotEligible as exc:
             return verdicts.StepVerdict(_ELSEWHERE, exc.format_message())
         except backup_errors.BackupError as exc:
-            # Something of it may be left there.
+            # The host may keep a part of the backup.
             return verdicts.StepVerdict(verdicts.AGAIN, exc.format_message())
         except exception.Unreachable as exc:
-            if silence.lasts() or run.now - began > _PATIENCE:
+            if unanswered_since.lasts() or run.now - began > _PATIENCE:
                 return verdicts.StepVerdict(verdicts.AGAIN, str(exc))
-        if found := run.over():
-            return found
+        if over := run.over():
+            return over
         run.pause(_PAUSE)

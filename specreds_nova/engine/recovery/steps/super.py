@@ -33,7 +33,7 @@ def superpose(run: runs.Run) -> verdicts.StepVerdict:
                 return verdicts.StepVerdict(verdicts.EVACUATE, str(exc))
             except exception.Unreachable as exc:
                 detail['waited'] = str(exc)
-                # What it may have made nevertheless is dropped when it is found.
+                # A superposition that exists nevertheless is dropped by the decision.
                 if found := run.over():
                     return found
             run.pause(_PAUSE)

@@ -36,7 +36,7 @@ class WorkingTest(base.RecoveryTest):
         found = self.ended()
         self.assertEqual((model.ENDED, model.FAILED, 4),
                          (found.state, found.outcome, self.times))
-        self.assertEqual('4 times something unforeseen: played', found.error)
+        self.assertEqual('4 unexpected errors: played', found.error)
         self.assertEqual(1.0 + 2.0 + 4.0, self.clock.now() - began)
         self.observer.serves.assert_called_once_with(self.recovery.id)
 
@@ -46,7 +46,7 @@ class WorkingTest(base.RecoveryTest):
         began = self.clock.now()
         found = self.ended()
         self.assertEqual((model.RECOVERED, 21), (found.outcome, self.times))
-        self.assertIn('times something unforeseen: played', found.error)
+        self.assertIn('unexpected errors: played', found.error)
         self.observer.serves.assert_called_with(self.recovery.id)
         # 1, 2, 4, 8, 16, 32 and then 60 s each.
         self.assertEqual(63.0 + 14 * 60.0, self.clock.now() - began)
