@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two who race for a volume, as a test has them in hand: a primary, and a backup."""
+"""The two processes that race for a volume: a primary and a backup."""
 
 import contextlib
 import json
@@ -36,7 +36,7 @@ class Process:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, command: list[str]) -> None:
-        """Start it; what it says is in its directory."""
+        """Start it; its output is in its directory."""
         with (self.directory / 'log').open('wb') as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log,
                                              stderr=log)
@@ -52,7 +52,7 @@ class Process:
         self.wait()
 
     def wait(self) -> None:
-        """Wait for its end, and take its directory away."""
+        """Wait for its end, and remove its directory."""
         assert self._process is not None
         self._process.wait(_ANSWER_SECONDS)
         for path in self.directory.glob('*'):
@@ -62,7 +62,7 @@ class Process:
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended."""
+        """Return whether it has not ended."""
         return self._process is not None and self._process.poll() is None
 
 
@@ -81,11 +81,11 @@ class Primary(Process):
         self.clients = frozenset(ask(self._connection, 'clients')['clients'])
 
     def write(self, offset: int, byte: int = 0x77, length: int = 4096, disk: int = 0) -> int:
-        """Write; 0 if it was acknowledged, or a negative error number."""
+        """Write, and return 0 for an acknowledgement, or a negative error number."""
         return self.ask('write', offset=offset, byte=byte, length=length, disk=disk)
 
     def ask(self, do: str, **words: Any) -> int:
-        """Ask for something else; 0 if it was done, or a negative error number."""
+        """Send another request, and return 0 for success, or a negative error number."""
         code: int = ask(self._connection, do, **words)['code']
         return code
 
@@ -95,7 +95,7 @@ class Primary(Process):
         return bytes.fromhex(answer['data'])
 
     def close(self) -> None:
-        """Let it close its images and end."""
+        """Let the process close its images and end."""
         self.ask('close')
         self.wait()
 
@@ -125,7 +125,7 @@ class Backup(Process):
         self._nbd = str(self.directory / 'nbd')
         self.suspended: list[bool] = []
         self._quiet = False
-        # Whoever plays the guest holds this while it writes.
+        # The test that plays the guest holds this while it writes.
         self.running_guest = threading.Lock()
         command = ['qemu-storage-daemon', '--chardev',
                    f'socket,id=q,path={self.qmp},server=on,wait=off', '--monitor', 'chardev=q',
@@ -151,19 +151,19 @@ class Backup(Process):
 
     @property
     def hook(self) -> qmp_backup.QmpBackup:
-        """What a collapse and a merge talk to."""
+        """Return the hook of a collapse and a merge."""
         return qmp_backup.QmpBackup(self._cluster, self.qmp, self.prefixes,
                               quiesce=self._quiesce)
 
     def _quiesce(self, quiet: bool) -> None:
-        # A guest that stands still can be stopped again, and one that runs let go.
+        # A paused guest may be paused again, and one that runs may be resumed.
         if quiet != self._quiet:
             self.suspended.append(quiet)
             (self.running_guest.acquire if quiet else self.running_guest.release)()
             self._quiet = quiet
 
     def end(self) -> None:
-        """Stop it in good order."""
+        """Stop it cleanly."""
         if self.running:
             self.signal(signal.SIGTERM)
             self.wait()
@@ -196,7 +196,7 @@ def ask(connection: socket.socket, do: str, **words: Any) -> dict[str, Any]:
 
 
 def child_io(cluster: ceph.Cluster, volume: records.Volume, *commands: str) -> str:
-    """Run qemu-io's commands on the child version, which nobody has open."""
+    """Run qemu-io's commands on a child version that is not open."""
     command = ['qemu-io']
     for text in commands:
         command += ['-c', text]

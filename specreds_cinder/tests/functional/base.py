@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all tests on a real cluster share."""
+"""Base of all tests on a real cluster."""
 
 from collections.abc import Iterable, Mapping
 import functools
@@ -30,11 +30,11 @@ _BUSY_SECONDS = 60
 
 
 class FunctionalTestCase(testtools.TestCase):
-    """A test on the cluster that `./run test` has brought up.
+    """A test on the cluster that `./run test` starts.
 
     `self.ceph` is that cluster, `self.cluster` the library's connection to it as client.cinder,
     `self.administrator` a plain connection as client.admin. What a test makes with the methods
-    below is taken away when it ends.
+    below is removed when it ends.
     """
 
     pool = ceph.VOLUMES
@@ -51,7 +51,7 @@ class FunctionalTestCase(testtools.TestCase):
 
     @functools.cached_property
     def cluster(self) -> cluster.Cluster:
-        """The library's connection as client.cinder, made when it is first used."""
+        """Return the library's connection as client.cinder, made at its first use."""
         connection = cluster.Cluster(conffile=str(self.ceph.conf), user='cinder',
                                      timeout=_TIMEOUT)
         self.addCleanup(connection.close)
@@ -59,7 +59,7 @@ class FunctionalTestCase(testtools.TestCase):
 
     @functools.cached_property
     def cinder(self) -> 'rados.Rados':
-        """A client of its own as client.cinder, made when it is first used."""
+        """Return a client of its own as client.cinder, made at its first use."""
         return self.connect(self.ceph.conf, 'client.cinder')
 
     def connect(self, conf: pathlib.Path, name: str, **options: str) -> 'rados.Rados':
@@ -89,11 +89,11 @@ class FunctionalTestCase(testtools.TestCase):
         return self.connect(self.ceph.conf, name, keyring=str(keyring), **options)
 
     def make_pool(self, name: str, **options: Any) -> str:
-        """Make a pool that is removed when the test ends.
+        """Create a pool that is removed when the test ends.
 
         :param name: beginning of its name
         :param options: as for :meth:`cloud.ceph.Ceph.create_pool`
-        :return: its name
+        :returns: its name
         """
         full = f'{name}-{uuid.uuid4().hex[:8]}'
         self.ceph.create_pool(full, **options)
@@ -103,11 +103,11 @@ class FunctionalTestCase(testtools.TestCase):
     def make_image(self, name: str, size: int, objects: int | Iterable[int] = 0,
                    pool: str | None = None, namespace: str = '',
                    **features: Any) -> record.VolumeRef:
-        """Make an image that is removed when the test ends.
+        """Create an image that is removed when the test ends.
 
         :param name: beginning of its name
         :param size: bytes
-        :param objects: which of its objects to write to (4 KiB each), or how many of the first
+        :param objects: the objects to write to (4 KiB each), or the number of the first ones
         :param pool: None for `volumes`
         :param features: as for :meth:`rbd.RBD.create` (`features`, `data_pool`, `order`, …)
         """
@@ -121,7 +121,7 @@ class FunctionalTestCase(testtools.TestCase):
         return volume
 
     def open_pool(self, pool: str | None = None, namespace: str = '') -> 'rados.Ioctx':
-        """A pool's namespace as `self.cinder` sees it; close it, or use it in a `with`."""
+        """Return a pool's namespace of `self.cinder`; close it, or use it in a `with`."""
         io = self.cinder.open_ioctx(pool or self.pool)
         io.set_namespace(namespace)
         return io
@@ -147,7 +147,7 @@ def fill(image: 'rbd.Image', objects: Iterable[int], data: bytes = b'\xa5' * 409
     """Write to the beginning of objects, many at a time, and flush.
 
     :param objects: their numbers
-    :param data: what is written
+    :param data: bytes to write
     :raises rbd.Error: a write failed
     """
     size = image.stat()['obj_size']

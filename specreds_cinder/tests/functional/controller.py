@@ -25,7 +25,7 @@ def superpose(protocol: sp.Protocol, refs: list[sp.VolumeRef]) -> None:
 
 
 def collapse(protocol: sp.Protocol, refs: list[sp.VolumeRef]) -> None:
-    """Decide for the backup, if the primary lets us."""
+    """Decide for the backup, unless the primary has written."""
     protocol.collapse(protocol.find(refs[0]))
 
 
@@ -35,7 +35,7 @@ def abort(protocol: sp.Protocol, refs: list[sp.VolumeRef]) -> None:
 
 
 def merge(protocol: sp.Protocol, refs: list[sp.VolumeRef]) -> None:
-    """Merge what is promoted."""
+    """Merge promoted volumes."""
     protocol.merge(protocol.find(refs[0]))
 
 
@@ -61,10 +61,10 @@ def run(conf: str, refs: list[sp.VolumeRef], story: Story, number: int | None, p
         primary: str | None = None) -> int | None:
     """Run a story in a process of its own.
 
-    :param number: which change it is to die at; None to live
+    :param number: the change at which the process dies; None to live
     :param phase: ``before`` or ``after`` the change
     :param primary: socket of a primary that writes between the first sweep and the fence
-    :returns: how many changes it made, None if it died
+    :returns: number of its changes, None if it died
     :raises AssertionError: it ended in another way
     """
     answer: multiprocessing.queues.SimpleQueue[int] = _CONTEXT.SimpleQueue()

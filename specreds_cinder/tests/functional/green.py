@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A volume service on green threads, as far as a worker can tell.
+"""A volume service on green threads, from the point of view of a worker.
 
-Run with a configuration file, a pool and two images; what happened is printed as JSON.
+Run with a configuration file, a pool and two images; prints what happened as JSON.
 """
 
 from cinder import monkey_patch
@@ -25,7 +25,7 @@ from specreds_cinder.worker import client  # noqa: E402
 
 
 def main(conffile: str, pool: str, *images: str) -> dict[str, Any]:
-    """Have several green threads ask at a time."""
+    """Call the worker from several green threads at a time."""
     assert patcher.is_monkey_patched('thread')
     log.register_options(cfg.CONF)
     cfg.CONF([])
@@ -49,18 +49,18 @@ def main(conffile: str, pool: str, *images: str) -> dict[str, Any]:
         worker.call(None, 'merge', superposition=superposition)
         return outcome
     living = [eventlet.spawn(live, image) for image in images]
-    outcomes = [one.wait() for one in living]
+    outcomes = [thread.wait() for thread in living]
     del ticks[:]
     waiting = [eventlet.spawn(worker.call, None, 'next_dirty', timeout=3) for _ in range(3)]
-    for one in waiting:
-        one.wait()
+    for thread in waiting:
+        thread.wait()
     ticking.kill()
     return {'outcomes': outcomes, 'ticks': len(ticks), 'killed': _kill(worker),
             'after': sum(worker.call(None, 'find', image=image) is None for image in images)}
 
 
 def _kill(worker: client.Worker) -> str | None:
-    """Kill the worker while a green thread waits for it; tell what that one is told."""
+    """Kill the worker while a green thread waits for it, and return the name of its error."""
     asking = eventlet.spawn(worker.call, None, 'next_dirty', timeout=60)
     eventlet.sleep(0.5)
     assert worker._served is not None

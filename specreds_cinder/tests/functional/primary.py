@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A primary in a process of its own: it has images open as a guest's QEMU does, and obeys.
+"""A primary in a process of its own: it has images open as a guest's QEMU, and takes requests.
 
 Run with a configuration file, a user, the path of a socket to listen on, and images. Each line
 sent to the socket is a request as JSON; the answer is a line of JSON with ``code``: 0, or the
-negative number of the error that librbd gave.
+negative number of librbd's error.
 """
 
 import json
@@ -34,7 +34,7 @@ class Disks:
             self.clients.append(client.get_addrs().removeprefix('v1:'))
 
     def obey(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Do what is asked for, on one disk."""
+        """Carry out a request on one disk."""
         image, offset, length = (self._images[request.get('disk', 0)], request.get('offset', 0),
                                  request.get('length', 4096))
         work = {
@@ -54,7 +54,7 @@ class Disks:
                 'data': data.hex() if isinstance(data, bytes) else None}
 
     def close(self) -> None:
-        """Close the images: librbd gives their locks and watches back."""
+        """Close the images: librbd releases their locks and watches."""
         for image in self._images:
             image.close()
         for client, io in self._kept:
@@ -66,7 +66,7 @@ class Handler(socketserver.StreamRequestHandler):
     """One connection; any number of requests."""
 
     def handle(self) -> None:
-        """Answer until the other side hangs up."""
+        """Answer requests until the connection is closed."""
         for line in self.rfile:
             request = json.loads(line)
             self.wfile.write(json.dumps(DISKS.obey(request)).encode() + b'\n')

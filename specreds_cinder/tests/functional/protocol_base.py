@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the protocol share: volumes, actors, and a look for what was left behind."""
+"""Base of the tests of the protocol: volumes, actors, and a check that nothing is left."""
 
 from collections.abc import Callable
 import contextlib
@@ -23,7 +23,7 @@ _LISTED_SECONDS = 10
 
 
 class ProtocolTestCase(base.FunctionalTestCase):
-    """A test of the protocol. Superpositions that it leaves are ended."""
+    """A test of the protocol. Its superpositions are ended after it."""
 
     settings = sp.Settings(merge_bytes_per_s=0)
 
@@ -33,15 +33,15 @@ class ProtocolTestCase(base.FunctionalTestCase):
 
     @functools.cached_property
     def protocol(self) -> sp.Protocol:
-        """The library, in this process."""
+        """Return the library, in this process."""
         return sp.Protocol(self.cluster, self.settings)
 
     def make_volume(self, objects: int = 4, size: int = SIZE, **options: Any) -> sp.VolumeRef:
-        """Make a volume; see :meth:`make_image`."""
+        """Create a volume; see :meth:`make_image`."""
         return self.make_image('vol', size, objects, **options)
 
     def make_primary(self, *refs: sp.VolumeRef) -> actors.Primary:
-        """Start a primary that owns the images' locks, as one that has written does."""
+        """Start a primary that has written, and thus owns the images' locks."""
         primary = actors.Primary(self.cluster, *refs)
         self.addCleanup(primary.end)
         for index in range(len(refs)):
@@ -69,7 +69,7 @@ class ProtocolTestCase(base.FunctionalTestCase):
                 self.protocol.abort(record)
 
     def bury(self, record: sp.Record) -> None:
-        """Shut out a backup that was killed: Ceph would wait half a minute for it to show up."""
+        """Fence a backup that was killed: Ceph would wait half a minute for it."""
         for volume in record.volumes:
             for ref in (volume.overlay_ref, volume.ref):
                 with contextlib.suppress(sp.VolumeGone):
@@ -77,31 +77,31 @@ class ProtocolTestCase(base.FunctionalTestCase):
                         volumes.clients(self.cluster, ref) - record.clients)
 
     def contents(self, ref: sp.VolumeRef, size: int = SIZE) -> bytes:
-        """Read a volume's own image."""
+        """Return the contents of a volume's own image."""
         with self.open_pool(ref.pool, ref.namespace) as io, \
                 rbd.Image(io, ref.image, read_only=True) as image:
             data: bytes = image.read(0, size)
         return data
 
     def make_namespace(self, namespace: str, pool: str | None = None) -> None:
-        """Make an RBD namespace that is removed when the test ends."""
+        """Create an RBD namespace that is removed when the test ends."""
         with self.open_pool(pool) as io:
             rbd.RBD().namespace_create(io, namespace)
         self.addCleanup(self.remove_namespace, namespace, pool)
 
     def remove_namespace(self, namespace: str, pool: str | None = None) -> None:
-        """Remove an RBD namespace, which is empty."""
+        """Remove an empty RBD namespace."""
         with self.administrator.open_ioctx(pool or self.pool) as io:
             rbd.RBD().namespace_remove(io, namespace)
 
     def fenced(self) -> set[str]:
-        """Read the blocklist."""
+        """Return the blocklist."""
         return set(self.protocol.fence.remaining())
 
     @staticmethod
     def at(name: str, phase: str, work: Callable[[], object]
            ) -> Callable[[sp.trace.Event], None]:
-        """Make an observer that does something the first time that an event comes."""
+        """Return an observer that runs a function at the first occurrence of an event."""
         once = threading.Lock()
 
         def observer(event: sp.trace.Event) -> None:
@@ -110,17 +110,17 @@ class ProtocolTestCase(base.FunctionalTestCase):
         return observer
 
     def objects(self, pool: str, namespace: str = '') -> set[str]:
-        """Name all objects of a pool's namespace."""
+        """Return the names of all objects of a pool's namespace."""
         with self.open_pool(pool, namespace) as io:
             return {item.key for item in io.list_objects()}
 
     def images(self, home: sp.Home) -> dict[str, str]:
-        """List the images of a pool's namespace, by id."""
+        """Return the names of the images of a pool's namespace, by id."""
         with self.open_pool(home.pool, home.namespace) as io:
             return {image['id']: image['name'] for image in rbd.RBD().list2(io)}
 
     def assert_nothing_left(self, record: sp.Record) -> None:
-        """Check that a superposition that has ended left nothing but markers and the index."""
+        """Assert that an ended superposition left only markers and the index."""
         for home in record.homes:
             self.assertNotIn(record.id, self.protocol.store.index(home))
         for volume in record.volumes:
@@ -134,16 +134,16 @@ class ProtocolTestCase(base.FunctionalTestCase):
                     stop=tenacity.stop_after_delay(_LISTED_SECONDS), wait=tenacity.wait_fixed(0.5))
     def assert_only_images(self, pool: str, namespace: str, images: dict[str, str],
                            ours: set[str]) -> None:
-        """Check that a pool holds no object of an image that is not there.
+        """Assert that a pool has no object of a missing image.
 
-        A listing may lag behind a removal; what was really left stays.
+        A listing may lag behind a removal; objects that were really left stay.
         """
         self.assertEqual(set(), {name for name in self.objects(pool, namespace)
                                  if name in ours or _of_no_image(name, images)})
 
 
 def _of_no_image(name: str, images: dict[str, str]) -> bool:
-    """Tell whether an object is what is left of an image."""
+    """Return whether an object belongs to a missing image."""
     kind, *parts = name.split('.')
     if kind == 'rbd_id':
         return '.'.join(parts) not in images.values()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The capabilities of client.cinder are enough for the protocol, and none is there in vain."""
+"""The capabilities of client.cinder are sufficient for the protocol, and each is necessary."""
 
 import errno
 import json
@@ -23,7 +23,7 @@ UNFENCE = caps.CINDER_MON.removeprefix('profile rbd, ')
 
 
 def monitor(client: 'rados.Rados', prefix: str, **words: Any) -> tuple[int, bytes]:
-    """Ask the monitor: the (negative) error number, 0 for none, and the answer."""
+    """Return the monitor's (negative) error number, 0 for none, and its answer."""
     result, output, _ = client.mon_command(
         json.dumps({'prefix': prefix, 'format': 'json', **words}), b'')
     return result, output
@@ -48,7 +48,7 @@ class CapsTestCase(base.FunctionalTestCase):
             unfence(self.administrator, address)
 
     def fenced(self) -> set[str]:
-        """The blocklist; `osd blocklist ls` of some releases answers in JSON that is none."""
+        """Return the blocklist; `osd blocklist ls` of some releases answers in invalid JSON."""
         result, osdmap = monitor(self.cinder, 'osd dump')
         self.assertEqual(0, result)
         return set(json.loads(osdmap)['blocklist'])
@@ -56,10 +56,10 @@ class CapsTestCase(base.FunctionalTestCase):
 
 @ddt.ddt
 class SufficientTest(CapsTestCase):
-    """Everything that the protocol does works as client.cinder."""
+    """Every operation of the protocol works as client.cinder."""
 
     @ddt.data(*CLIENTS)
-    def test_fence_and_unfence(self, address: str) -> None:
+    def test_client_can_be_fenced_and_unfenced(self, address: str) -> None:
         self.assertEqual(0, fence(self.cinder, address))
         self.assertIn(address, self.fenced())
         self.assertEqual(0, unfence(self.cinder, address))
@@ -68,11 +68,11 @@ class SufficientTest(CapsTestCase):
     @ddt.data(('osd dump', {}), ('osd blocklist ls', {}), ('osd pool ls', {'detail': 'detail'}),
               ('mon dump', {}), ('status', {}), ('df', {}))
     @ddt.unpack
-    def test_read(self, prefix: str, words: dict[str, Any]) -> None:
+    def test_monitor_answers_queries(self, prefix: str, words: dict[str, Any]) -> None:
         self.assertEqual(0, monitor(self.cinder, prefix, **words)[0])
 
     @ddt.data('', 'tenant')
-    def test_images(self, namespace: str) -> None:
+    def test_image_can_be_used_and_removed(self, namespace: str) -> None:
         if namespace:
             namespace = f'{namespace}-{uuid.uuid4().hex[:8]}'
             with self.open_pool() as io:
@@ -96,13 +96,13 @@ class SufficientTest(CapsTestCase):
         with self.administrator.open_ioctx(self.pool) as io:
             rbd.RBD().namespace_remove(io, namespace)
 
-    def test_image_with_erasure_coded_data(self) -> None:
+    def test_erasure_coded_image_can_be_read(self) -> None:
         data = self.make_pool('caps-data', pg_num=8, erasure=True)
         volume = self.make_image('caps', 64 * base.MIB, objects=4, data_pool=data)
         with self.open_pool() as io, rbd.Image(io, volume.image, read_only=True) as image:
             self.assertEqual(b'\xa5' * 4096, image.read(12 * base.MIB, 4096))
 
-    def test_objects(self) -> None:
+    def test_objects_can_be_written_atomically(self) -> None:
         name = f'caps-{uuid.uuid4().hex[:8]}'
         with self.open_pool() as io:
             with rados.WriteOpCtx() as create:
@@ -121,7 +121,7 @@ class SufficientTest(CapsTestCase):
 
 @ddt.ddt
 class MinimalTest(CapsTestCase):
-    """Without one of the capabilities, what it is there for fails."""
+    """Without one of the capabilities, the operation that needs it fails."""
 
     def test_fencing_needs_the_monitor_profile(self) -> None:
         client = self.make_user({'mon': f'allow r, {UNFENCE}', 'osd': OSD})
@@ -151,7 +151,7 @@ class MinimalTest(CapsTestCase):
         with client.open_ioctx(self.pool) as io:
             self.assertRaises(rados.PermissionError, io.stat, 'caps')
 
-    def test_nothing_is_read_without_any_osd_grant(self) -> None:
+    def test_reading_fails_without_any_osd_grant(self) -> None:
         client = self.make_user({'mon': caps.CINDER_MON}, rados_osd_op_timeout='3')
         with client.open_ioctx(self.pool) as io:
             error = self.assertRaises(rados.Error, io.stat, 'caps')
@@ -161,13 +161,13 @@ class MinimalTest(CapsTestCase):
 
 @ddt.ddt
 class LimitsTest(CapsTestCase):
-    """What client.cinder cannot do."""
+    """Operations that client.cinder is refused."""
 
-    def test_fence_a_host(self) -> None:
+    def test_host_cannot_be_fenced(self) -> None:
         self.assertEqual(-errno.EACCES, fence(self.cinder, HOSTS[0]))
 
     @ddt.data(*HOSTS)
-    def test_unfence_a_host(self, address: str) -> None:
+    def test_host_cannot_be_unfenced(self, address: str) -> None:
         self.assertEqual(0, fence(self.administrator, address))
         self.assertEqual(-errno.EACCES, unfence(self.cinder, address))
         self.assertIn(HOSTS[1], self.fenced())
@@ -184,10 +184,10 @@ class LimitsTest(CapsTestCase):
         ('config-key ls', {}),
     )
     @ddt.unpack
-    def test_administer(self, prefix: str, words: dict[str, Any]) -> None:
+    def test_cluster_cannot_be_administered(self, prefix: str, words: dict[str, Any]) -> None:
         self.assertEqual(-errno.EACCES, monitor(self.cinder, prefix, **words)[0])
 
-    def test_use_another_pool(self) -> None:
+    def test_other_pool_cannot_be_read(self) -> None:
         pool = self.make_pool('caps-other', pg_num=8, grant=False)
         with self.cinder.open_ioctx(pool) as io:
             self.assertRaises(rados.PermissionError, io.stat, 'caps')
@@ -202,7 +202,7 @@ class SecretTest(base.FunctionalTestCase):
         self.assertIn(self.ceph.files.keyring('client.cinder'), found)
         return found
 
-    def test_mode(self) -> None:
+    def test_keyring_is_readable_by_its_owner_only(self) -> None:
         for path in self.keyrings():
             self.assertEqual(0o600, stat.S_IMODE(path.stat().st_mode), str(path))
 

@@ -14,10 +14,10 @@ _TIMEOUT = 120
 
 
 class CliTestCase(protocol_base.ProtocolTestCase):
-    """Each test is one story of an operator."""
+    """Each test is what one operator does."""
 
     def run_super(self, *words: str, status: int = 0) -> str:
-        """Run the command; give what it says on stdout, or on stderr if it is to fail."""
+        """Run the command, and return its output, or its errors if it has to fail."""
         done = subprocess.run([_COMMAND, '--conf', str(self.ceph.conf), *words],
                               stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=_TIMEOUT)
@@ -25,10 +25,10 @@ class CliTestCase(protocol_base.ProtocolTestCase):
         return done.stderr if status in (1, 2) else done.stdout
 
     def json(self, *words: str, status: int = 0) -> Any:
-        """Run the command and read what it says as JSON."""
+        """Run the command, and return its output as parsed JSON."""
         return json.loads(self.run_super(*words, '-f', 'json', status=status))
 
-    def test_promote_and_merge(self) -> None:
+    def test_promoted_volume_is_merged(self) -> None:
         volume = self.make_image('vm', protocol_base.SIZE, objects=2)
         made = self.json('create', str(volume), '--server', 'vm-1', '--reason', 'why')
         self.assertEqual(('superposed', 'vm-1', 'why', [str(volume)]),
@@ -51,7 +51,7 @@ class CliTestCase(protocol_base.ProtocolTestCase):
         self.assertNotIn(made['id'], {entry['id'] for entry in self.json('list')})
         self.assertEqual(b'\x42' * 1024, self.contents(volume)[:1024])
 
-    def test_dirty_is_status_3(self) -> None:
+    def test_dirty_volume_exits_with_3(self) -> None:
         volume = self.make_image('vm', protocol_base.SIZE, objects=1)
         primary = self.make_primary(volume)
         self.json('create', str(volume))
@@ -63,7 +63,7 @@ class CliTestCase(protocol_base.ProtocolTestCase):
                                             status=3)['outcome'])
         self.assertEqual(0, primary.write(4096))
 
-    def test_running_backup(self) -> None:
+    def test_backup_that_runs_is_promoted_through_qmp(self) -> None:
         volume = self.make_image('vm', protocol_base.SIZE, objects=1)
         self.json('create', str(volume))
         record = self.protocol.find(volume)
@@ -76,7 +76,7 @@ class CliTestCase(protocol_base.ProtocolTestCase):
         self.assertEqual('promoted', self.json('collapse', '--promote', *words)['outcome'])
         self.assertIn('open at', self.run_super('merge', str(volume), status=1))
 
-    def test_arguments_for_qemu(self) -> None:
+    def test_blockdev_prints_three_nodes(self) -> None:
         volume = self.make_image('vm', protocol_base.SIZE)
         self.json('create', str(volume))
         lines = self.run_super('blockdev', str(volume), '--nodes', 'disk').splitlines()
@@ -86,15 +86,15 @@ class CliTestCase(protocol_base.ProtocolTestCase):
         self.assertEqual('disk0-base', nodes[2]['backing'])
         self.json('collapse', '--abort', str(volume))
 
-    def test_resume(self) -> None:
+    def test_resume_of_an_undecided_superposition_changes_nothing(self) -> None:
         volume = self.make_image('vm', protocol_base.SIZE)
         self.json('create', str(volume))
         self.assertEqual('superposed', self.json('resume', str(volume))['outcome'])
         self.json('collapse', '--abort', str(volume))
 
-    def test_errors(self) -> None:
+    def test_error_says_what_to_do(self) -> None:
         volume = self.make_image('vm', protocol_base.SIZE)
-        for words, said in (
+        for words, message in (
                 (('create', 'vm'), 'POOL/IMAGE'),
                 (('create', f'{volume}@snap'), 'snapshot'),
                 (('create', f'{volume.pool}/nothing'), 'no RBD image'),
@@ -104,16 +104,16 @@ class CliTestCase(protocol_base.ProtocolTestCase):
                 (('list', '--pool', 'nowhere'), 'nowhere'),
                 (('merge', str(volume)), 'in no superposition'),
         ):
-            self.assertIn(said, self.run_super(*words, status=1))
+            self.assertIn(message, self.run_super(*words, status=1))
         self.assertIn('required', self.run_super('collapse', str(volume), status=2))
 
-    def test_unreachable_cluster(self) -> None:
-        said = subprocess.run([_COMMAND, '--conf', '/nonexistent/ceph.conf', 'list'],
+    def test_missing_configuration_is_named(self) -> None:
+        done = subprocess.run([_COMMAND, '--conf', '/nonexistent/ceph.conf', 'list'],
                               capture_output=True, text=True, timeout=_TIMEOUT)
-        self.assertEqual(1, said.returncode)
-        self.assertIn('/nonexistent/ceph.conf', said.stderr)
-        self.assertNotIn('Traceback', said.stderr)
+        self.assertEqual(1, done.returncode)
+        self.assertIn('/nonexistent/ceph.conf', done.stderr)
+        self.assertNotIn('Traceback', done.stderr)
 
-    def test_help_teaches(self) -> None:
+    def test_help_explains_the_roles(self) -> None:
         for words in (('--help',), ('help', 'collapse')):
             self.assertIn('primary', self.run_super(*words))

@@ -16,7 +16,7 @@ class SecondClusterTest(base.FunctionalTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        # A socket's path must be short, so this is not below the data directory of the tests.
+        # Sockets need a short path, so this is not below the data directory of the tests.
         self.data = pathlib.Path(tempfile.mkdtemp(prefix='ceph-')) / 'data'
         self.addCleanup(self.data.parent.rmdir)
         self.second = ceph.Ceph(self.data, port=self.ceph.settings.port + layout.PORTS, osds=1,
@@ -29,12 +29,12 @@ class SecondClusterTest(base.FunctionalTestCase):
             data: bytes = io.read('kept')
         return data
 
-    def test_life(self) -> None:
+    def test_second_cluster_starts_fails_restarts_and_is_wiped(self) -> None:
         try:
             self.second.up()
-        except commands.CloudError as error:
-            if 'IPv6 is disabled' in str(error):
-                self.skipTest(str(error))
+        except commands.CloudError as exc:
+            if 'IPv6 is disabled' in str(exc):
+                self.skipTest(str(exc))
             raise
         client = self.connect(self.second.conf, 'client.cinder')
         with client.open_ioctx(ceph.VOLUMES) as io:

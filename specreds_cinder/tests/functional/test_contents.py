@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a volume holds after a superposition: for each kind of image, exactly one version."""
+"""After a superposition, a volume of any kind holds exactly one version."""
 
 import dataclasses
 
@@ -19,19 +19,19 @@ OBJECT = 4 * base.MIB
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """One operation of the backup, as qemu-io, NBD and the model do it."""
+    """One operation of the backup, for qemu-io, NBD and the model."""
 
     verb: str
     offset: int
     length: int
 
     def command(self) -> str:
-        """Give qemu-io's command."""
+        """Return qemu-io's command."""
         verb = {'write': 'write -P 0xc1', 'zero': 'write -z', 'discard': 'discard'}[self.verb]
         return f'{verb} {self.offset} {self.length}'
 
     def send(self, disk: nbd.NBD) -> None:
-        """Do it through NBD."""
+        """Send the operation through NBD."""
         if self.verb == 'write':
             disk.pwrite(b'\xc1' * self.length, self.offset)
         elif self.verb == 'zero':
@@ -40,13 +40,13 @@ class Change:
             disk.trim(self.length, self.offset)
 
     def apply(self, disk: bytearray) -> None:
-        """Do it to the model."""
+        """Apply the operation to the model."""
         byte = b'\xc1' if self.verb == 'write' else b'\0'
         disk[self.offset:self.offset + self.length] = byte * self.length
 
 
-# Over what was written (the first four objects have 4 KiB each) and what was not, across the
-# borders of objects, of clusters and of the subclusters that a zero may cover.
+# Over written parts (the first four objects have 4 KiB each) and others, across the borders of
+# objects, of clusters and of the subclusters that a zero may cover.
 CHANGES = (
     Change('write', 0, 512),
     Change('write', 2 * KIB, 4 * KIB),
@@ -64,7 +64,7 @@ CHANGES = (
 class ContentsTestCase(protocol_base.ProtocolTestCase):
 
     def assert_holds(self, expected: bytes | bytearray, found: bytes | bytearray) -> None:
-        """Compare contents, and name the first difference rather than show megabytes."""
+        """Assert that contents are equal, and name the first difference."""
         self.assertEqual(len(expected), len(found))
         if expected != found:
             offset = next(index for index in range(0, len(found), 512)
@@ -78,7 +78,7 @@ class KindsTest(ContentsTestCase):
     """Kinds of images, each through its whole life: promoted and merged, dirty, aborted."""
 
     def assert_right(self, *refs: sp.VolumeRef, size: int = SIZE) -> None:
-        """Lead volumes through one superposition of each outcome."""
+        """Superpose volumes once for each outcome, and check their contents."""
         expected = [bytearray(self.contents(ref, size)) for ref in refs]
         record = self.superpose(*refs)
         self.assertFalse(self.protocol.check(record).dirty)
@@ -116,10 +116,10 @@ class KindsTest(ContentsTestCase):
         {'stripe_unit': 64 * KIB, 'stripe_count': 4},
         {'features': rbd.RBD_FEATURE_EXCLUSIVE_LOCK | rbd.RBD_FEATURE_OBJECT_MAP},
     )
-    def test_layout(self, options: dict[str, int]) -> None:
+    def test_image_of_each_layout_has_the_right_contents(self, options: dict[str, int]) -> None:
         self.assert_right(self.make_volume(**options))
 
-    def test_full(self) -> None:
+    def test_full_image_has_the_right_contents(self) -> None:
         volume = self.make_volume(objects=0)
         with self.open_pool() as io, rbd.Image(io, volume.image) as image:
             image.write(bytes(range(256)) * (SIZE // 256), 0)
@@ -129,16 +129,16 @@ class KindsTest(ContentsTestCase):
         self.assert_right(self.make_volume(size=SIZE + 7 * 512), size=SIZE + 7 * 512)
 
     @ddt.data(False, True)
-    def test_data_pool(self, erasure: bool) -> None:
+    def test_image_with_a_data_pool_has_the_right_contents(self, erasure: bool) -> None:
         data = self.make_pool('data', pg_num=8, erasure=erasure)
         self.assert_right(self.make_volume(data_pool=data))
 
-    def test_data_pool_and_namespace(self) -> None:
+    def test_image_with_data_pool_and_namespace_has_the_right_contents(self) -> None:
         data = self.make_pool('data', pg_num=8)
         self.make_namespace('both')
         self.assert_right(self.make_volume(data_pool=data, namespace='both'))
 
-    def test_two_pools_and_two_namespaces(self) -> None:
+    def test_set_over_pools_and_namespaces_has_the_right_contents(self) -> None:
         pool = self.make_pool('second', pg_num=8)
         for where in ('one', 'two'):
             self.make_namespace(where, pool)
@@ -146,7 +146,7 @@ class KindsTest(ContentsTestCase):
                           self.make_volume(pool=pool, namespace='two'), self.make_volume())
 
     def make_clone(self) -> sp.VolumeRef:
-        """Make a volume from a snapshot of another one, as from a Glance image."""
+        """Create a volume from a snapshot of another one, as from a Glance image."""
         parent = self.make_volume(objects=8)
         clone = sp.VolumeRef(self.pool, '', f'{parent.image}-clone')
         with self.open_pool() as io:
@@ -157,7 +157,7 @@ class KindsTest(ContentsTestCase):
         self.addCleanup(self.remove_image, clone)
         return clone
 
-    def test_clone(self) -> None:
+    def test_clone_has_the_right_contents(self) -> None:
         clone = self.make_clone()
         with self.open_pool() as io, rbd.Image(io, clone.image) as image:
             image.write(b'\x31' * 4096, OBJECT + 8 * KIB)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two controllers decide the same superposition at once: exactly one of them does."""
+"""Of two controllers that decide the same superposition at once, exactly one succeeds."""
 
 from collections.abc import Callable
 import random
@@ -13,7 +13,7 @@ from specreds_cinder import superposition as sp
 from specreds_cinder.tests.functional import protocol_base
 
 _ROUNDS = 10
-# What a controller may be told that comes second.
+# Errors of the controller that comes second.
 _LOST = (sp.Conflict, sp.NotSuperposed)
 
 Decision = Callable[[sp.Protocol, sp.Record], str]
@@ -49,13 +49,13 @@ class ControllersTestCase(protocol_base.ProtocolTestCase):
 
     @ddt.data((promote, promote), (promote, abort), (abort, abort))
     @ddt.unpack
-    def test_decide(self, *decisions: Decision) -> None:
+    def test_exactly_one_decision_wins(self, *decisions: Decision) -> None:
         for number in range(_ROUNDS):
             record = self.superpose(self.volume)
             outcomes = self.at_once(record, random.Random(number), *decisions)
             won = [outcome for outcome in outcomes if outcome is not None]
             if decisions == (abort, abort):
-                # To abort what is being aborted is to help, so both may have done it.
+                # Two aborts help each other, so both may succeed.
                 self.assertEqual({'aborted'}, set(won))
             else:
                 self.assertEqual(1, len(won), f'{outcomes}')
@@ -67,13 +67,13 @@ class ControllersTestCase(protocol_base.ProtocolTestCase):
             else:
                 self.assertRaises(sp.NotSuperposed, self.protocol.reload, record)
                 self.assertTrue(self.primary.clients.isdisjoint(self.fenced()))
-                # One that was fenced for a moment may have noticed; then it stays dead.
+                # A primary that was fenced for a moment may have noticed; then it stays dead.
                 if self.primary.write(4096) != 0:
                     self.assertIn(promote, decisions)
                     self.replace_primary()
             self.assert_nothing_left(record)
 
-    def test_merge(self) -> None:
+    def test_two_merges_at_once_leave_nothing(self) -> None:
         for number in range(_ROUNDS):
             record = self.superpose(self.volume)
             self.assertEqual('promoted', self.protocol.collapse(record).outcome)
@@ -84,7 +84,7 @@ class ControllersTestCase(protocol_base.ProtocolTestCase):
             self.assert_nothing_left(record)
             self.replace_primary()
 
-    def test_merge_that_another_controller_has_ended(self) -> None:
+    def test_merge_ended_by_another_controller_is_noticed(self) -> None:
         record = self.superpose(self.volume)
         self.assertEqual('promoted', self.protocol.collapse(record).outcome)
         rival = self.controllers[0]
@@ -96,7 +96,7 @@ class ControllersTestCase(protocol_base.ProtocolTestCase):
             self.assertRaises(sp.NotSuperposed, self.protocol.merge, record)
         self.assert_nothing_left(record)
 
-    def test_controller_that_removes_an_overlay_is_no_client_to_fence(self) -> None:
+    def test_controller_that_removes_an_overlay_is_not_fenced(self) -> None:
         record = self.superpose(self.volume)
         rival = self.controllers[0]
         raised: list[BaseException] = []
@@ -106,8 +106,8 @@ class ControllersTestCase(protocol_base.ProtocolTestCase):
         self.assertEqual(1, len(raised))
         self.assert_nothing_left(record)
 
-    def test_a_header_that_is_in_no_list(self) -> None:
-        # What librbd leaves where one controller undoes its removal while another one removes.
+    def test_header_without_a_listed_image_is_removed(self) -> None:
+        # librbd leaves this where one controller undoes a removal while another one removes.
         record = self.superpose(self.volume)
         ref = record.volumes[0].overlay_ref
         with sp.trace.observe(self.at('overlay.remove', 'before', lambda: self.lose(ref))):
@@ -116,7 +116,7 @@ class ControllersTestCase(protocol_base.ProtocolTestCase):
 
     def lose(self, ref: sp.VolumeRef) -> None:
         """Remove an image from all lists of images, and nothing else."""
-        [image_id] = [found for found, name in self.images(ref.home).items() if name == ref.image]
+        [image_id] = [key for key, name in self.images(ref.home).items() if name == ref.image]
         with self.open_pool(ref.pool, ref.namespace) as io:
             rbd.RBD().trash_move(io, ref.image)
             with rados.WriteOpCtx() as operation:
@@ -126,7 +126,7 @@ class ControllersTestCase(protocol_base.ProtocolTestCase):
 
     def at_once(self, record: sp.Record, chance: random.Random,
                 *decisions: Decision) -> list[str | None]:
-        """Let each controller decide; give each outcome, None for one that lost."""
+        """Let each controller decide, and return the outcomes, None for one that lost."""
         start = threading.Barrier(len(decisions))
         outcomes: list[str | None] = [None] * len(decisions)
         errors: list[BaseException] = []

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller is killed before and after every change that it makes; then resume.
+"""The controller is killed before and after each of its changes, and the superposition resumed.
 
-Whatever it died at, one of three endings has to be reached, with the right contents, and nothing
-left behind: the primary lives, the backup was promoted, or the primary is late dirty.
+Wherever it died, one of three endings must be reached, with the right contents and nothing left
+behind: the primary lives, the backup was promoted, or the primary is late dirty.
 """
 
 import uuid
@@ -21,7 +21,7 @@ _SIZE = 8 * base.MIB
 _BLOCK = 4096
 _BEFORE, _CHILD, _DIRTY, _AFTER = 0, 64 << 10, 192 << 10, 256 << 10
 _MOST_CHANGES = 100
-# Ceph takes a client that was killed for alive for 30 s: osd_client_watch_timeout.
+# Ceph counts a killed client as alive for 30 s: osd_client_watch_timeout.
 _WATCH_SECONDS = 60
 
 
@@ -39,34 +39,34 @@ class CrashMatrixTestCase(protocol_base.ProtocolTestCase):
         self.primary: actors.Primary | None = None
 
     @ddt.data('before', 'after')
-    def test_super(self, phase: str) -> None:
+    def test_creation_ends_with_a_living_primary(self, phase: str) -> None:
         self.every_change(controller.superpose, phase, 'lives')
 
     @ddt.data('before', 'after')
-    def test_promote(self, phase: str) -> None:
+    def test_interrupted_promotion_has_one_ending(self, phase: str) -> None:
         self.every_change(controller.collapse, phase, 'promoted')
 
     @ddt.data('before', 'after')
-    def test_dirty(self, phase: str) -> None:
+    def test_interrupted_dirty_collapse_leaves_the_primary_alive(self, phase: str) -> None:
         self.every_change(controller.collapse, phase, 'lives', dirty=True)
 
     @ddt.data('before', 'after')
-    def test_late_dirty(self, phase: str) -> None:
+    def test_interrupted_late_dirty_collapse_has_one_ending(self, phase: str) -> None:
         self.every_change(controller.collapse, phase, 'late-dirty', late=True)
 
     @ddt.data('before', 'after')
-    def test_abort(self, phase: str) -> None:
+    def test_interrupted_abort_leaves_the_primary_alive(self, phase: str) -> None:
         self.every_change(controller.abort, phase, 'lives')
 
     @ddt.data('before', 'after')
-    def test_merge(self, phase: str) -> None:
+    def test_interrupted_merge_ends_promoted(self, phase: str) -> None:
         self.every_change(controller.merge, phase, 'promoted', promoted=True)
 
     def every_change(self, story: controller.Story, phase: str, ending: str, *,
                      dirty: bool = False, late: bool = False, promoted: bool = False) -> None:
-        """Tell a story again and again, until it lives to its end.
+        """Repeat a story, dying at one change after the other, until it reaches its end.
 
-        :param ending: what comes of it then
+        :param ending: the result that it has then
         """
         for number in range(_MOST_CHANGES):
             primary = self.living_primary()
@@ -88,7 +88,7 @@ class CrashMatrixTestCase(protocol_base.ProtocolTestCase):
             self.fail(f'the story did not end within {_MOST_CHANGES} changes')
 
     def living_primary(self) -> actors.Primary:
-        """Give a primary that has written and works; start another one if need be."""
+        """Return a primary that has written and works; start another one if necessary."""
         if self.primary is None:
             self.primary = self.make_primary(*self.refs)
         for disk in range(2):
@@ -98,7 +98,7 @@ class CrashMatrixTestCase(protocol_base.ProtocolTestCase):
         return self.primary
 
     def end(self, primary: actors.Primary, *, dirty: bool) -> str:
-        """See the superposition through to its end, and check what came of it."""
+        """Resume the superposition to its end, check the contents, and return the ending."""
         for record in self.protocol.list(self.home):
             self.conclude(record)
         self.protocol.tidy(self.home, older_s=0)
@@ -120,7 +120,7 @@ class CrashMatrixTestCase(protocol_base.ProtocolTestCase):
         self.retire(primary)
         if child == {b'\x43' * _BLOCK}:
             return 'promoted'
-        # Nothing but a write in the window may cost a primary its life without a promotion.
+        # Without a promotion, only a write in the window may have fenced the primary.
         late = controller.LATE['offset']
         self.assertEqual(bytes([controller.LATE['byte']]) * _BLOCK,
                          content[1][late:late + _BLOCK])
@@ -129,10 +129,10 @@ class CrashMatrixTestCase(protocol_base.ProtocolTestCase):
     @tenacity.retry(retry=tenacity.retry_if_exception_type(sp.OverlayBusy), reraise=True,
                     stop=tenacity.stop_after_delay(_WATCH_SECONDS), wait=tenacity.wait_fixed(1))
     def conclude(self, record: sp.Record) -> None:
-        """End a superposition, from whatever its controller died at.
+        """End a superposition, wherever its controller died.
 
-        One that died while it removed an overlay had that open. After a merge it could as well be
-        the server, which nobody shuts out: the protocol asks to repeat it, as everybody does.
+        A controller that died while it removed an overlay had it open. After a merge, the client
+        could as well be the server, which is never fenced: the protocol asks to repeat the merge.
         """
         outcome = self.protocol.resume(record)
         if outcome == states.SUPERPOSED:
@@ -141,20 +141,20 @@ class CrashMatrixTestCase(protocol_base.ProtocolTestCase):
             self.protocol.merge(record)
 
     def retire(self, primary: actors.Primary) -> None:
-        """Let go of a primary that was fenced."""
+        """End a primary that was fenced."""
         self.assertNotEqual(0, primary.write(_AFTER, 0x46))
         primary.kill()
         self.protocol.fence.open(primary.clients)
         self.primary = None
 
     def assert_namespace_clean(self) -> None:
-        """Check that nothing is left but our images and their ledgers, markers and the index."""
+        """Assert that only the test's images and their ledgers, markers and the index are left."""
         self.assertEqual({}, self.protocol.store.index(self.home))
         self.assertEqual(self.ours, set(self.images(self.home)))
         for name in self.objects(self.home.pool, self.home.namespace):
             kind = name.split('.')[0]
             if name.startswith('specreds.clients.'):
-                # Of a primary that lives.
+                # The ledger of a primary that lives.
                 self.assertIn(name.rpartition('.')[2], self.ours)
             elif kind == 'specreds':
                 self.assertTrue(name.startswith(('specreds.cut.', 'specreds.index')), name)

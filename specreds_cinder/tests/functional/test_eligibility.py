@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What cannot be superposed is refused with every reason, and nothing is left behind."""
+"""Volumes that cannot be superposed are refused with every reason, and leave nothing behind."""
 
 import struct
 import subprocess
@@ -14,7 +14,7 @@ from specreds_cinder.superposition import objectmap
 from specreds_cinder.superposition import states
 from specreds_cinder.tests.functional import protocol_base
 
-# What RBD enables by default, less the one that is missing.
+# RBD's default features.
 _DEFAULTS = (rbd.RBD_FEATURE_LAYERING | rbd.RBD_FEATURE_EXCLUSIVE_LOCK
              | rbd.RBD_FEATURE_OBJECT_MAP | rbd.RBD_FEATURE_FAST_DIFF
              | rbd.RBD_FEATURE_DEEP_FLATTEN)
@@ -27,7 +27,7 @@ _DIRTY_CACHE = 1 << 11
 class EligibilityTest(protocol_base.ProtocolTestCase):
 
     def assert_refused(self, ref: sp.VolumeRef, *words: str) -> None:
-        """Check that a volume is refused for these reasons only, alone and in company."""
+        """Assert that a volume is refused for exactly these reasons, alone and in a set."""
         good = self.make_volume(objects=0)
         for refs in ([ref], [good, ref], [ref, good]):
             error = self.assertRaises(sp.NotEligible, self.protocol.super, refs)
@@ -47,21 +47,21 @@ class EligibilityTest(protocol_base.ProtocolTestCase):
         (_MAPS, 'no object-map'),
         (_MAPS | rbd.RBD_FEATURE_EXCLUSIVE_LOCK, 'no exclusive-lock', 'no object-map'),
     )
-    def test_features_missing(self, case: tuple[int, str]) -> None:
+    def test_missing_features_are_refused(self, case: tuple[int, str]) -> None:
         missing, *words = case
         self.assert_refused(self.make_volume(features=_DEFAULTS & ~missing), *words)
 
-    def test_multi_attach(self) -> None:
+    def test_multi_attach_volume_is_refused(self) -> None:
         # As Cinder's RBD driver makes a volume of a type that allows it.
         error = self.assertRaises(sp.NotEligible, self.protocol.super,
                                   [self.make_volume(features=rbd.RBD_FEATURE_LAYERING)])
         self.assertIn('multi-attach', str(error))
 
-    def test_journaling(self) -> None:
+    def test_journaled_image_is_refused(self) -> None:
         self.assert_refused(self.make_volume(features=_DEFAULTS | rbd.RBD_FEATURE_JOURNALING),
                             'journaled')
 
-    def test_mirrored(self) -> None:
+    def test_mirrored_image_is_refused(self) -> None:
         volume = self.make_volume()
         with self.administrator.open_ioctx(self.pool) as io:
             rbd.RBD().mirror_mode_set(io, rbd.RBD_MIRROR_MODE_IMAGE)
@@ -77,7 +77,7 @@ class EligibilityTest(protocol_base.ProtocolTestCase):
                 image.mirror_image_disable(True)
             rbd.RBD().mirror_mode_set(io, rbd.RBD_MIRROR_MODE_DISABLED)
 
-    def test_migrating(self) -> None:
+    def test_migrating_image_is_refused(self) -> None:
         volume = self.make_volume()
         target = sp.VolumeRef(self.pool, '', f'{volume.image}-new')
         with self.open_pool() as io:
@@ -86,11 +86,11 @@ class EligibilityTest(protocol_base.ProtocolTestCase):
             self.assert_refused(target, 'being migrated')
 
     def abort_migration(self, volume: sp.VolumeRef) -> None:
-        """Take a migration back."""
+        """Abort a migration."""
         with self.open_pool() as io:
             rbd.RBD().migration_abort(io, volume.image)
 
-    def test_invalid_object_map(self) -> None:
+    def test_invalid_object_map_is_refused(self) -> None:
         volume = self.make_volume(objects=4)
         with self.open_pool() as io, rbd.Image(io, volume.image) as image:
             # Too short for the image: librbd notices when it takes the lock.
@@ -99,7 +99,7 @@ class EligibilityTest(protocol_base.ProtocolTestCase):
             self.assertTrue(image.flags() & rbd.RBD_FLAG_OBJECT_MAP_INVALID)
         self.assert_refused(volume, 'flagged invalid')
 
-    def test_writes_in_a_persistent_cache(self) -> None:
+    def test_persistent_cache_is_refused(self) -> None:
         volume = self.make_volume()
         with self.open_pool() as io, rbd.Image(io, volume.image) as image:
             header = f'rbd_header.{image.id()}'
@@ -114,17 +114,17 @@ class EligibilityTest(protocol_base.ProtocolTestCase):
         with self.administrator.open_ioctx(self.pool) as io:
             io.execute(oid, 'rbd', method, data)
 
-    def test_encrypted(self) -> None:
+    def test_encrypted_image_is_refused(self) -> None:
         volume = self.make_volume()
         with self.open_pool() as io, rbd.Image(io, volume.image) as image:
             # Magic and version of a LUKS header.
             image.write(b'LUKS\xba\xbe\x00\x02', 0)
         self.assert_refused(volume, 'encrypted')
 
-    def test_size_that_no_disk_has(self) -> None:
+    def test_size_that_is_no_multiple_of_512_is_refused(self) -> None:
         self.assert_refused(self.make_volume(size=protocol_base.SIZE + 100), 'multiple of 512')
 
-    def test_cache_tier(self) -> None:
+    def test_cache_tier_is_refused(self) -> None:
         tier = self.make_pool('tier', pg_num=8)
         volume, data = self.make_volume(), self.make_volume(data_pool=tier)
         self.ceph.admin(['osd', 'tier', 'add', self.pool, tier, '--force-nonempty'])
@@ -134,7 +134,7 @@ class EligibilityTest(protocol_base.ProtocolTestCase):
             self.assertEqual({f'pool {word} has a cache tier' for word in words},
                              set(error.reasons))
 
-    def test_format_1(self) -> None:
+    def test_image_of_format_1_is_refused(self) -> None:
         name = 'old-format'
         environment = {**commands.environment(), 'RBD_FORCE_ALLOW_V1': '1'}
         subprocess.run(['rbd', '--conf', str(self.ceph.conf), '--id', 'cinder', 'create',
@@ -144,12 +144,12 @@ class EligibilityTest(protocol_base.ProtocolTestCase):
         self.addCleanup(self.remove_image, volume)
         self.assert_refused(volume, 'format 1')
 
-    def test_several_reasons_at_once(self) -> None:
+    def test_all_reasons_are_named(self) -> None:
         volume = self.make_volume(features=rbd.RBD_FEATURE_LAYERING,
                                   size=protocol_base.SIZE + 1)
         self.assert_refused(volume, 'exclusive-lock', 'object-map', 'multiple of 512')
 
-    def test_missing(self) -> None:
+    def test_missing_image_or_pool_is_an_error(self) -> None:
         volume = self.make_volume()
         for ref in (sp.VolumeRef(self.pool, '', 'missing'),
                     sp.VolumeRef(self.pool, 'nowhere', volume.image)):
@@ -159,26 +159,26 @@ class EligibilityTest(protocol_base.ProtocolTestCase):
                                     [sp.VolumeRef('nopool', '', 'image')])
         self.assertIn('nopool', str(refused))
 
-    def test_none_or_twice(self) -> None:
+    def test_empty_or_repeated_set_is_invalid(self) -> None:
         volume = self.make_volume()
         self.assertRaises(sp.InvalidInput, self.protocol.super, [])
         self.assertRaises(sp.InvalidInput, self.protocol.super, [volume, volume])
 
-    def test_already_superposed(self) -> None:
+    def test_superposed_volume_is_refused(self) -> None:
         volumes = [self.make_volume(objects=1) for _ in range(3)]
         record = self.superpose(volumes[1])
         for refs in ([volumes[1]], volumes):
             error = self.assertRaises(sp.AlreadySuperposed, self.protocol.super, refs)
             self.assertEqual((str(volumes[1]), record.id), (error.volume, error.superposition))
-        # What the refused ones had begun is gone; what was there is untouched.
+        # Refused sets leave nothing, and the existing superposition is unchanged.
         self.assertEqual([record], self.protocol.list(sp.Home(self.pool)))
         self.assertFalse(self.protocol.check(record).dirty)
         self.superpose(volumes[0], volumes[2])
 
-    def test_gone_while_it_is_superposed(self) -> None:
+    def test_image_deleted_during_the_creation_leaves_nothing(self) -> None:
         for name in ('record.create', 'claim.create', 'overlay.write'):
             volume, other = self.make_volume(), self.make_volume()
-            # The volumes are claimed side by side: the first of them to get there removes it.
+            # The volumes are claimed in parallel: the first claim removes the image.
             first = threading.Lock()
 
             def remove(event: sp.trace.Event, name: str = name, volume: sp.VolumeRef = volume,
@@ -192,7 +192,7 @@ class EligibilityTest(protocol_base.ProtocolTestCase):
             self.assertEqual([], list(self.protocol.store.index(volume.home)))
             self.drop(self.superpose(other))
 
-    def test_superposed_again_after_each_end(self) -> None:
+    def test_volume_can_be_superposed_again(self) -> None:
         volume = self.make_volume()
         outcomes = set()
         for promote in (True, False):

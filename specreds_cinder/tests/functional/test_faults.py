@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ceph fails in the middle of each phase: an error that says so, then resume; nothing is lost."""
+"""Ceph fails in the middle of each phase: it ends with an error, and resume loses nothing."""
 
 from collections.abc import Callable
 import contextlib
@@ -19,14 +19,14 @@ _CHILD = 64 << 10
 
 
 class Fault:
-    """Something that befalls the cluster, and how it passes."""
+    """A fault of the cluster, and its repair."""
 
     def __init__(self, test: 'FaultsTestCase', name: str) -> None:
         self._ceph = test.ceph
         self.name = name
 
     def strike(self) -> None:
-        """Let it happen."""
+        """Cause the fault."""
         match self.name:
             case 'osd':
                 self._ceph.kill_daemon('osd.1')
@@ -38,7 +38,7 @@ class Fault:
                 self._ceph.admin(['osd', 'set', 'pause'])
 
     def pass_(self) -> None:
-        """Let it be over."""
+        """Repair the fault."""
         match self.name:
             case 'osd':
                 self._ceph.start_daemon('osd.1')
@@ -53,7 +53,7 @@ class Fault:
 
 _FAULTS = ('osd', 'mon', 'full', 'pause')
 _PHASES: dict[str, tuple[str, Callable[[sp.Protocol, Any, sp.VolumeRef], object]]] = {
-    # Phase: the event that the fault follows, and what is done then.
+    # By phase: the event that the fault follows, and the operation.
     'super': ('record.create', lambda protocol, record, ref: protocol.super([ref])),
     'check': ('sweep', lambda protocol, record, ref: protocol.check(record)),
     'collapse': ('sweep', lambda protocol, record, ref: protocol.collapse(record)),
@@ -68,7 +68,7 @@ class FaultsTestCase(protocol_base.ProtocolTestCase):
 
     @ddt.data(*((fault, phase) for fault in _FAULTS for phase in _PHASES))
     @ddt.unpack
-    def test_fault(self, fault_name: str, phase: str) -> None:
+    def test_fault_in_a_phase_loses_nothing(self, fault_name: str, phase: str) -> None:
         namespace = f'fault-{uuid.uuid4().hex[:8]}'
         self.make_namespace(namespace)
         volume = self.make_volume(namespace=namespace)
@@ -84,20 +84,20 @@ class FaultsTestCase(protocol_base.ProtocolTestCase):
         trigger, work = _PHASES[phase]
         error = self.strike_at(fault, trigger, lambda: work(protocol, record, volume))
         if error is not None:
-            # What it says names the step; it is never python-rados' own error.
+            # The error names the step; it is never python-rados' own one.
             self.assertIsInstance(error, sp.SuperError)
             self.assertNotEqual('', str(error))
         self.see_through(volume, primary, committing=phase in ('collapse', 'commit', 'merge'))
 
     def hasty_protocol(self) -> sp.Protocol:
-        """Give a controller that does not wait long."""
+        """Return a controller with short timeouts."""
         cluster = sp.Cluster(str(self.ceph.conf), 'cinder', timeout=_SECONDS)
         self.addCleanup(cluster.close)
         return sp.Protocol(cluster, sp.Settings(merge_bytes_per_s=0, merge_stall_s=10))
 
     def strike_at(self, fault: Fault, trigger: str,
                   work: Callable[[], object]) -> Exception | None:
-        """Do something, during which a fault strikes; then the fault passes."""
+        """Run an operation during which a fault strikes, repair it, and return the error."""
         struck: list[sp.trace.Event] = []
 
         def strike(event: sp.trace.Event) -> None:
@@ -119,7 +119,7 @@ class FaultsTestCase(protocol_base.ProtocolTestCase):
 
     def see_through(self, volume: sp.VolumeRef, primary: actors.Primary, *,
                     committing: bool) -> None:
-        """Go on from what the record says, and check that nobody lost a write."""
+        """Resume from the record, and assert that no write was lost."""
         for record in self.protocol.list(volume.home):
             outcome = self.protocol.resume(record)
             if outcome == states.SUPERPOSED:
@@ -134,7 +134,7 @@ class FaultsTestCase(protocol_base.ProtocolTestCase):
         self.assertEqual(b'\x50' * _BLOCK, data[:_BLOCK])
         if primary.clients & self.fenced():
             self.assertTrue(committing)
-            # The primary was silent: if it had to go, then for the backup.
+            # The primary was silent: it may be fenced for the backup only.
             self.assertEqual(b'\x43' * _BLOCK, data[_CHILD:_CHILD + _BLOCK])
             with contextlib.suppress(OSError):
                 primary.kill()
@@ -142,7 +142,7 @@ class FaultsTestCase(protocol_base.ProtocolTestCase):
             self.assertEqual(0, primary.write(8192, 0x51))
             self.assertNotEqual(b'\x43' * _BLOCK, data[_CHILD:_CHILD + _BLOCK])
 
-    def test_no_monitor_at_all(self) -> None:
+    def test_timeout_without_a_monitor_names_the_command(self) -> None:
         volume = self.make_volume()
         protocol = self.hasty_protocol()
         protocol.list(volume.home)  # connects

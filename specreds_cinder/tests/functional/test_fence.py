@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fence shuts out the primary's clients, all of them, nobody else, and for long enough."""
+"""The fence covers all clients of the primary and no other ones, for long enough."""
 
 import errno
 import pathlib
@@ -28,11 +28,11 @@ DEAD = -errno.ESHUTDOWN
 
 
 class Cut(Exception):
-    """A controller that ends here, without a chance to clean up."""
+    """The end of a controller that cannot clean up."""
 
 
 def cut() -> None:
-    """End here."""
+    """End the controller here."""
     raise Cut
 
 
@@ -45,11 +45,11 @@ class FenceTest(protocol_base.ProtocolTestCase):
         self.record = self.superpose(self.volume)
 
     def promote(self) -> None:
-        """Promote, which the primary does nothing against."""
+        """Promote the backup of a silent primary."""
         self.assertEqual('promoted', self.protocol.collapse(self.record).outcome)
 
     def collapse_cut_off(self, name: str, phase: str) -> sp.Record:
-        """Collapse as a controller does that ends at an event."""
+        """Collapse by a controller that ends at an event, and return the record."""
         with sp.trace.observe(self.at(name, phase, cut)):
             self.assertRaises(Cut, self.protocol.collapse, self.record)
         record = self.protocol.reload(self.record)
@@ -58,7 +58,7 @@ class FenceTest(protocol_base.ProtocolTestCase):
         return record
 
     def open_image(self) -> str:
-        """Open the volume's image as one more writer would, and give the client's address."""
+        """Open the volume's image as another writer, and return the client's address."""
         client = self.connect(self.ceph.conf, 'client.cinder')
         io = client.open_ioctx(self.pool)
         self.addCleanup(io.close)
@@ -66,7 +66,7 @@ class FenceTest(protocol_base.ProtocolTestCase):
         self.addCleanup(image.close)
         return str(client.get_addrs())
 
-    def test_exactly_the_primary(self) -> None:
+    def test_fence_covers_exactly_the_primary(self) -> None:
         other = self.make_volume()
         neighbour = self.make_primary(other)
         before = self.fenced()
@@ -76,7 +76,7 @@ class FenceTest(protocol_base.ProtocolTestCase):
         self.assertEqual(DEAD, self.primary.ask('discard', length=OBJECT))
         self.assertEqual(0, neighbour.write(0))
 
-    def test_one_fence_for_all_volumes(self) -> None:
+    def test_fence_covers_all_volumes(self) -> None:
         volumes = [self.make_volume() for _ in range(3)]
         primary = self.make_primary(*volumes)
         record = self.superpose(*volumes)
@@ -85,7 +85,7 @@ class FenceTest(protocol_base.ProtocolTestCase):
         self.assertTrue(primary.clients <= self.fenced())
         self.assertEqual([DEAD] * 3, [primary.write(0, disk=disk) for disk in range(3)])
 
-    def test_never_again(self) -> None:
+    def test_fenced_primary_cannot_write_after_the_fence_is_lifted(self) -> None:
         self.promote()
         self.assertEqual(DEAD, self.primary.write(0))
         self.protocol.merge(self.record)
@@ -96,13 +96,13 @@ class FenceTest(protocol_base.ProtocolTestCase):
         self.assertNotEqual(0, self.primary.write(5 * OBJECT, 0x66))
         self.assertEqual(before, self.contents(self.volume))
 
-    def test_hung_primary(self) -> None:
+    def test_hung_primary_is_fenced(self) -> None:
         self.primary.signal(signal.SIGSTOP)
         self.promote()
         self.primary.signal(signal.SIGCONT)
         self.assertEqual(DEAD, self.primary.write(0))
 
-    def test_dead_primary(self) -> None:
+    def test_dead_primary_is_fenced(self) -> None:
         self.primary.kill()
         self.promote()
         self.assertTrue(self.primary.clients <= self.fenced())
@@ -110,12 +110,12 @@ class FenceTest(protocol_base.ProtocolTestCase):
         self.protocol.merge(self.record)
         self.assertEqual(b'\7' * 4096, self.contents(self.volume)[:4096])
 
-    def test_primary_that_has_gone(self) -> None:
+    def test_closed_primary_is_fenced(self) -> None:
         self.primary.close()
         self.promote()
         self.assertTrue(self.primary.clients <= self.fenced())
 
-    def test_no_primary(self) -> None:
+    def test_volume_without_a_primary_needs_no_fence(self) -> None:
         volume = self.make_volume()
         record = self.superpose(volume)
         self.assertEqual(set(), record.clients)
@@ -124,7 +124,7 @@ class FenceTest(protocol_base.ProtocolTestCase):
         self.assertEqual(before, self.fenced())
         self.assertIsNone(self.protocol.fence_left(self.protocol.reload(record)))
 
-    def test_primary_that_came_back(self) -> None:
+    def test_new_client_is_fenced(self) -> None:
         came = self.open_image()
         self.assertNotIn(came, self.record.clients)
         self.promote()
@@ -132,14 +132,14 @@ class FenceTest(protocol_base.ProtocolTestCase):
                          set(self.protocol.reload(self.record).fenced))
         self.assertIn(came, self.fenced())
 
-    def test_primary_that_comes_back_meanwhile(self) -> None:
+    def test_client_that_opens_during_the_fence_is_fenced(self) -> None:
         came: list[str] = []
         with sp.trace.observe(self.at('fence', 'after', lambda: came.append(self.open_image()))):
             self.promote()
         self.assertIn(came[0], self.fenced())
         self.assertIn(came[0], self.protocol.reload(self.record).fenced)
 
-    def test_primary_that_writes_when_it_comes_back(self) -> None:
+    def test_client_that_writes_during_the_fence_makes_it_late_dirty(self) -> None:
         def come() -> None:
             with self.open_pool() as io, rbd.Image(io, self.volume.image) as image:
                 image.write(b'late', 0)
@@ -147,7 +147,7 @@ class FenceTest(protocol_base.ProtocolTestCase):
             self.assertEqual('late-dirty', self.protocol.collapse(self.record).outcome)
         self.assertEqual(b'late', self.contents(self.volume)[:4])
 
-    def test_clients_that_keep_coming(self) -> None:
+    def test_collapse_stops_while_new_clients_keep_coming(self) -> None:
         def come(event: sp.trace.Event) -> None:
             if (event.name, event.phase) == ('sweep', 'after'):
                 self.open_image()
@@ -157,7 +157,7 @@ class FenceTest(protocol_base.ProtocolTestCase):
         self.assertEqual('promoted', self.protocol.resume(self.record))
         self.assertTrue(set(self.protocol.reload(self.record).fenced) <= self.fenced())
 
-    def test_late_dirty(self) -> None:
+    def test_write_before_the_fence_is_late_dirty(self) -> None:
         with sp.trace.observe(self.at('fence', 'before', lambda: self.primary.write(0, 0x4c))):
             report = self.protocol.collapse(self.record)
         self.assertEqual('late-dirty', report.outcome)
@@ -178,14 +178,14 @@ class FenceTest(protocol_base.ProtocolTestCase):
         self.assertEqual('late-dirty', report.outcome)
         self.assertIn(came[0], self.fenced())
 
-    def test_second_sweep_never_stops_early(self) -> None:
+    def test_second_sweep_reaches_every_osd(self) -> None:
         self.protocol.abort(self.record)
         record = self.superpose(self.volume, self.make_volume())
-        asked: list[bytes] = []
+        swept: list[bytes] = []
         stat = librados.IoCtx.stat_versions
 
         def ask(io: librados.IoCtx, names: list[bytes], depth: int) -> list[int]:
-            asked.extend(names)
+            swept.extend(names)
             return stat(io, names, depth)
 
         def behind_the_fence() -> None:
@@ -199,11 +199,11 @@ class FenceTest(protocol_base.ProtocolTestCase):
         assert report.sweep2 is not None
         self.assertIn('.0000000000000000 of', report.sweep2.first or '')
         self.assertEqual((8, 8), (report.sweep1.swept, report.sweep2.swept))
-        # Every OSD of the pool has to hear of the fence, whether it has one of the objects or not.
+        # Every OSD of the pool must hear of the fence, also one without objects of the volumes.
         pool = self.cluster.pools()[record.volumes[0].pool_id]
-        self.assertTrue({*placement_groups.markers(pool.pg_num, '', cuts.MARKER)} <= {*asked})
+        self.assertTrue({*placement_groups.markers(pool.pg_num, '', cuts.MARKER)} <= {*swept})
 
-    def test_cut_off_before_the_fence(self) -> None:
+    def test_collapse_interrupted_before_the_fence_resumes_as_dirty(self) -> None:
         record = self.collapse_cut_off('fence.add', 'before')
         self.assertEqual(0, self.primary.write(0, 0x55))
         self.assertEqual('dirty', self.protocol.resume(record))
@@ -211,29 +211,29 @@ class FenceTest(protocol_base.ProtocolTestCase):
         self.assertEqual(0, self.primary.write(0, 0x56))
         self.assert_nothing_left(record)
 
-    def test_cut_off_behind_the_fence(self) -> None:
+    def test_collapse_interrupted_after_the_fence_resumes_as_promoted(self) -> None:
         record = self.collapse_cut_off('fence.add', 'after')
         self.assertTrue(self.primary.clients <= self.fenced())
         self.assertEqual('promoted', self.protocol.resume(record))
         self.assertEqual(DEAD, self.primary.write(0))
 
-    def test_cut_off_behind_the_fence_after_a_write(self) -> None:
+    def test_collapse_interrupted_after_a_late_write_resumes_as_late_dirty(self) -> None:
         with sp.trace.observe(self.at('fence', 'before', lambda: self.primary.write(0, 0x4c))):
             record = self.collapse_cut_off('fence.add', 'after')
-        # To call this merely dirty would be to say that the primary lives.
+        # Merely dirty would mean that the primary lives.
         self.assertEqual('late-dirty', self.protocol.resume(record))
         self.assertTrue(self.primary.clients <= self.fenced())
         self.assertEqual(b'\x4c' * 4096, self.contents(self.volume)[:4096])
         self.assert_nothing_left(record)
 
-    def test_abort_takes_the_fence_back(self) -> None:
+    def test_abort_lifts_the_fence(self) -> None:
         record = self.collapse_cut_off('fence.add', 'after')
         self.assertTrue(self.primary.clients <= self.fenced())
         self.protocol.abort(record)
         self.assertEqual(set(), self.primary.clients & self.fenced())
         self.assert_nothing_left(record)
 
-    def test_lost_to_an_abort_behind_the_fence(self) -> None:
+    def test_abort_after_the_fence_lifts_it(self) -> None:
         rival = sp.Protocol(self.cluster, self.settings)
         with sp.trace.observe(self.at('fence', 'after', lambda: rival.abort(self.record))):
             self.assertRaises((sp.Conflict, sp.NotSuperposed), self.protocol.collapse,
@@ -241,7 +241,7 @@ class FenceTest(protocol_base.ProtocolTestCase):
         self.assertEqual(set(), self.primary.clients & self.fenced())
         self.assert_nothing_left(self.record)
 
-    def test_lost_to_an_abort_before_the_fence(self) -> None:
+    def test_abort_before_the_fence_prevents_it(self) -> None:
         rival = sp.Protocol(self.cluster, self.settings)
         with sp.trace.observe(self.at('sweep', 'after', lambda: rival.abort(self.record))):
             self.assertRaises((sp.Conflict, sp.NotSuperposed), self.protocol.collapse,
@@ -249,7 +249,7 @@ class FenceTest(protocol_base.ProtocolTestCase):
         self.assertEqual(0, self.primary.write(0))
         self.assertEqual(set(), self.primary.clients & self.fenced())
 
-    def test_lost_to_an_abort_that_is_not_over(self) -> None:
+    def test_unfinished_abort_lifts_the_fence(self) -> None:
         rival = sp.Protocol(self.cluster, self.settings)
 
         def abort_cut_off() -> None:
@@ -260,20 +260,20 @@ class FenceTest(protocol_base.ProtocolTestCase):
         self.assertEqual(set(), self.primary.clients & self.fenced())
         self.assertEqual('aborted', self.protocol.resume(self.record))
 
-    def test_fence_that_comes_after_a_rival_dropped_the_superposition_as_dirty(self) -> None:
+    def test_fence_after_a_dirty_decision_is_lifted(self) -> None:
         rival = sp.Protocol(self.cluster, self.settings)
 
         def drop() -> None:
             self.assertEqual(0, self.primary.write(0, 0x57))
             self.assertEqual('dirty', rival.resume(rival.reload(self.record)))
-        # As where the monitors elect a leader before they take our entries.
+        # As when the monitors elect a leader before they accept the entries.
         with sp.trace.observe(self.at('fence.add', 'before', drop)):
             self.assertRaises((sp.Conflict, sp.NotSuperposed), self.protocol.collapse,
                               self.record)
         self.assertEqual(set(), self.primary.clients & self.fenced())
         self.assert_nothing_left(self.record)
 
-    def test_fence_that_comes_while_the_superposition_is_dropped_as_dirty(self) -> None:
+    def test_fence_during_a_dirty_decision_is_lifted(self) -> None:
         record = self.collapse_cut_off('fence.add', 'before')
         self.assertEqual(0, self.primary.write(0, 0x57))
         with sp.trace.observe(self.at('overlay.remove', 'before', lambda:
@@ -281,7 +281,7 @@ class FenceTest(protocol_base.ProtocolTestCase):
             self.assertEqual('dirty', self.protocol.resume(record))
         self.assertEqual(set(), self.primary.clients & self.fenced())
 
-    def test_late_dirty_of_a_rival_stays_fenced(self) -> None:
+    def test_late_dirty_decision_of_another_controller_keeps_the_fence(self) -> None:
         rival = sp.Protocol(self.cluster, self.settings)
 
         def drop() -> None:
@@ -297,7 +297,7 @@ class ExpiryTest(protocol_base.ProtocolTestCase):
     """A blocklist entry expires by itself, but not while it is needed."""
 
     def make_promoted(self, expiry_s: int) -> tuple[sp.Protocol, sp.Record, set[str]]:
-        """Promote with a fence that lasts for so many seconds."""
+        """Promote with a fence of some seconds."""
         volume = self.make_volume()
         primary = self.make_primary(volume)
         record = self.superpose(volume)
@@ -307,16 +307,16 @@ class ExpiryTest(protocol_base.ProtocolTestCase):
         return protocol, protocol.reload(record), set(primary.clients)
 
     def remaining(self, clients: set[str]) -> float:
-        """Tell when the first of the clients' entries expires."""
+        """Return the seconds until the first entry of the clients expires."""
         left = self.protocol.fence.remaining()
         return min(left[client] for client in clients)
 
     def longer(self, expiry_s: int) -> sp.Protocol:
-        """Give another controller, whose fences last longer."""
+        """Return another controller with longer fences."""
         return sp.Protocol(self.cluster, sp.Settings(fence_expiry_s=expiry_s,
                                                      merge_bytes_per_s=0))
 
-    def test_renewed_when_less_than_half_is_left(self) -> None:
+    def test_fence_with_less_than_half_its_time_is_renewed(self) -> None:
         protocol, record, clients = self.make_promoted(1000)
         self.assertTrue(900 < self.remaining(clients) <= 1000)
         left = protocol.fence_left(record)
@@ -327,28 +327,28 @@ class ExpiryTest(protocol_base.ProtocolTestCase):
         self.assertEqual(clients, set(self.longer(4000).renew(record)))
         self.assertGreater(self.remaining(clients), 3900)
 
-    def test_renewed_where_it_is_gone(self) -> None:
+    def test_missing_fence_is_renewed(self) -> None:
         protocol, record, clients = self.make_promoted(1000)
         protocol.fence.open(clients)
         self.assertEqual(clients, set(protocol.renew(record)))
         self.assertTrue(clients <= self.fenced())
 
-    def test_renewed_by_the_merge(self) -> None:
+    def test_merge_renews_the_fence(self) -> None:
         _protocol, record, clients = self.make_promoted(1000)
         self.longer(4000).merge(record)
         self.assertGreater(self.remaining(clients), 3900)
 
-    def test_as_long_where_somebody_else_had_fenced(self) -> None:
+    def test_entry_of_another_client_is_prolonged(self) -> None:
         volume = self.make_volume()
         primary = self.make_primary(volume)
         record = self.superpose(volume)
-        # What librbd does when it breaks a lock.
+        # librbd does this when it breaks a lock.
         for client in primary.clients:
             self.ceph.admin(['osd', 'blocklist', 'add', client, '100'])
         self.assertEqual('promoted', self.protocol.collapse(record).outcome)
         self.assertGreater(self.remaining(set(primary.clients)), 3600)
 
-    def test_kept_during_the_merge(self) -> None:
+    def test_fence_is_renewed_during_the_merge(self) -> None:
         protocol, record, clients = self.make_promoted(4)
         renewed = threading.Semaphore(0)
 
@@ -364,7 +364,7 @@ class ExpiryTest(protocol_base.ProtocolTestCase):
             protocol.merge(record)
         self.assertTrue(clients <= self.fenced())
 
-    def test_not_renewed_for_a_primary_that_lives(self) -> None:
+    def test_fence_is_not_renewed_for_a_living_primary(self) -> None:
         volume = self.make_volume()
         primary = self.make_primary(volume)
         record = self.superpose(volume)
@@ -381,11 +381,11 @@ class ExpiryTest(protocol_base.ProtocolTestCase):
 
 
 class Ipv6Test(protocol_base.ProtocolTestCase):
-    """The same on a cluster that speaks IPv6."""
+    """The fence on a cluster with IPv6."""
 
     def setUp(self) -> None:
         super().setUp()
-        # A socket's path must be short, so this is not below the data directory of the tests.
+        # Sockets need a short path, so this is not below the data directory of the tests.
         data = pathlib.Path(tempfile.mkdtemp(prefix='ceph-')) / 'data'
         self.addCleanup(data.parent.rmdir)
         second = ceph.Ceph(data, port=self.ceph.settings.port + layout.PORTS, osds=1, ipv6=True,
@@ -393,14 +393,14 @@ class Ipv6Test(protocol_base.ProtocolTestCase):
         self.addCleanup(second.wipe)
         try:
             second.up()
-        except commands.CloudError as error:
-            if 'no usable ::1' in str(error):
-                self.skipTest(str(error))
+        except commands.CloudError as exc:
+            if 'no usable ::1' in str(exc):
+                self.skipTest(str(exc))
             raise
         self.ceph = second
         self.administrator: rados.Rados = self.connect(second.admin_conf, 'client.admin')
 
-    def test_fence(self) -> None:
+    def test_fence_works_with_ipv6(self) -> None:
         volume, other = self.make_volume(), self.make_volume()
         primary, neighbour = self.make_primary(volume), self.make_primary(other)
         record = self.superpose(volume)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Superpositions that are decided together, in steps, and what merges meet who are not alone."""
+"""Superpositions that are decided together, in steps, and merges beside other clients."""
 
 import contextlib
 import os
@@ -26,17 +26,17 @@ _SECONDS = 60
 
 
 def prepare(protocol: sp.Protocol, refs: list[sp.VolumeRef]) -> None:
-    """Tell of the controller's first part of a joint decision."""
+    """Take the first step of a joint decision."""
     protocol.prepare(protocol.find(refs[0]))
 
 
 def commit(protocol: sp.Protocol, refs: list[sp.VolumeRef]) -> None:
-    """Tell of its second part."""
+    """Take its second step for the backup."""
     protocol.commit(protocol.find(refs[0]))
 
 
 def give_up(protocol: sp.Protocol, refs: list[sp.VolumeRef]) -> None:
-    """Tell of its other second part."""
+    """Take its second step for the primary."""
     protocol.give_up(protocol.find(refs[0]))
 
 
@@ -45,7 +45,7 @@ class JointTestCase(protocol_base.ProtocolTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        # First of all, as only connections made from now on may use it.
+        # First, because only later connections may use it.
         pool = self.make_pool('joint', pg_num=8)
         self.refs = [self.make_volume(), self.make_volume(pool=pool)]
         self.primary = self.make_primary(*self.refs)
@@ -63,7 +63,7 @@ class JointTestCase(protocol_base.ProtocolTestCase):
         return made
 
     def state(self, record: sp.Record) -> tuple[str, str | None, bool]:
-        """Read what holds."""
+        """Return state, outcome and whether a record is prepared."""
         now = self.protocol.reload(record)
         return now.state, now.outcome, now.prepared
 
@@ -76,7 +76,7 @@ class JointTestCase(protocol_base.ProtocolTestCase):
 @ddt.ddt
 class JointTest(JointTestCase):
 
-    def test_promoted(self) -> None:
+    def test_prepared_records_are_committed_and_merged(self) -> None:
         self.assertEqual(1, len({record.id for record in self.records}))
         self.assertEqual(self.refs, [volume.ref for record in self.records
                                      for volume in record.volumes])
@@ -103,7 +103,7 @@ class JointTest(JointTestCase):
                              self.contents(record.volumes[0].ref)[OBJECT:OBJECT + 4096])
         self.assert_ended()
 
-    def test_one_is_late_dirty(self) -> None:
+    def test_late_dirty_record_gives_all_up(self) -> None:
         for record in self.records:
             self.assertFalse(self.protocol.check(record).dirty)
         self.assertEqual(0, self.primary.write(5 * OBJECT, 0x77, disk=1))
@@ -112,12 +112,12 @@ class JointTest(JointTestCase):
         self.assertEqual((states.COLLAPSING, 'late-dirty', True), self.state(self.records[1]))
         error = self.assertRaises(sp.Conflict, self.protocol.commit, self.records[1])
         self.assertIn('late-dirty', str(error))
-        # It says the same as often as it is asked.
+        # Repeated, it has the same outcome.
         self.assertEqual('late-dirty', self.protocol.prepare(self.records[1]).outcome)
         for record in self.records:
             self.protocol.give_up(record)
         self.assert_ended()
-        # What the primary was told of is there; it stays fenced, so nothing comes after.
+        # Acknowledged writes of the primary are there; it stays fenced, so none follows.
         for disk in range(2):
             self.assertNotEqual(0, self.primary.write(6 * OBJECT, 0x78, disk=disk))
         contents = [self.contents(ref) for ref in self.refs]
@@ -127,7 +127,7 @@ class JointTest(JointTestCase):
             self.assertEqual(bytes(4096), content[6 * OBJECT:6 * OBJECT + 4096])
         self.assertTrue(self.primary.clients <= self.fenced())
 
-    def test_nothing_is_decided_alone(self) -> None:
+    def test_joint_record_cannot_be_decided_alone(self) -> None:
         record = self.records[0]
         for decide in (self.protocol.collapse, self.protocol.commit, self.protocol.give_up):
             self.assertRaises(sp.Conflict, decide, record)
@@ -138,7 +138,7 @@ class JointTest(JointTestCase):
         self.assertIn('together with others', str(error))
         self.assertEqual((states.COLLAPSING, None, True), self.state(record))
 
-    def test_abort_of_what_is_prepared(self) -> None:
+    def test_abort_of_a_prepared_record_lifts_the_fence(self) -> None:
         self.primary.write(OBJECT, 0x42)
         self.protocol.prepare(self.records[1])
         self.assertTrue(self.records[1].clients <= self.fenced())
@@ -148,7 +148,7 @@ class JointTest(JointTestCase):
         self.assertTrue(self.primary.clients.isdisjoint(self.fenced()))
         self.assertEqual(b'\x42' * 4096, self.contents(self.refs[0])[OBJECT:OBJECT + 4096])
 
-    def test_prepare_needs_the_backup(self) -> None:
+    def test_prepare_is_refused_while_the_overlay_is_open(self) -> None:
         backup = self.make_backup(self.records[0])
         self.assertRaises(sp.OverlayBusy, self.protocol.prepare, self.records[0])
         self.assertEqual((states.SUPERPOSED, None, False), self.state(self.records[0]))
@@ -156,7 +156,7 @@ class JointTest(JointTestCase):
         backup.end()
         self.assertTrue(self.protocol.check(self.records[0]).dirty)
 
-    def test_with_a_backup_that_runs(self) -> None:
+    def test_backup_that_runs_is_prepared_and_merged(self) -> None:
         record = self.records[0]
         backup = self.make_backup(record)
         backup.disks[0].pwrite(b'\x61' * 4096, OBJECT)
@@ -165,7 +165,7 @@ class JointTest(JointTestCase):
         self.protocol.merge(record, backup.hook)
         self.assertEqual(b'\x61' * 4096, self.contents(self.refs[0])[OBJECT:OBJECT + 4096])
 
-    def test_fence_is_renewed_while_nothing_is_decided(self) -> None:
+    def test_fence_of_a_prepared_record_is_renewed(self) -> None:
         self.protocol.prepare(self.records[0])
         self.assertEqual([], self.protocol.renew(self.records[0]))
         brief = sp.Protocol(self.cluster, sp.Settings(fence_expiry_s=10**9))
@@ -175,7 +175,7 @@ class JointTest(JointTestCase):
 
 @ddt.ddt
 class CutOffTest(protocol_base.ProtocolTestCase):
-    """Controllers die at every change that they make for one of a set."""
+    """Controllers die at every change to one record of a set."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -183,13 +183,13 @@ class CutOffTest(protocol_base.ProtocolTestCase):
         self.begin()
 
     def begin(self) -> None:
-        """Superpose, with a primary that works."""
+        """Superpose a volume with a primary that writes."""
         self.primary = self.make_primary(self.ref)
         self.record = self.protocol.super([self.ref], joint=True)
         self.addCleanup(self.drop, self.record)
 
     def retire(self) -> None:
-        """End what there is, and the primary with it."""
+        """End the superposition and its primary."""
         with contextlib.suppress(sp.NotSuperposed):
             self.drop(self.record)
         self.primary.kill()
@@ -200,10 +200,10 @@ class CutOffTest(protocol_base.ProtocolTestCase):
         return controller.run(str(self.ceph.conf), [self.ref], story, number, phase)
 
     @ddt.data('before', 'after')
-    def test_prepare(self, phase: str) -> None:
+    def test_interrupted_prepare_can_be_repeated(self, phase: str) -> None:
         number = 0
         while (changes := self.tell(prepare, number, phase)) is None:
-            # Whatever it died at, it may be done again, as often as one likes.
+            # Wherever it died, the step may be repeated any number of times.
             for _ in range(2):
                 self.assertEqual('prepared', self.protocol.prepare(self.record).outcome)
             record = self.protocol.reload(self.record)
@@ -214,12 +214,12 @@ class CutOffTest(protocol_base.ProtocolTestCase):
             self.retire()
             self.begin()
             number += 1
-        # Its state, the fence, and that it is prepared.
+        # The changes are the state, the fence, and the preparation.
         self.assertGreaterEqual(changes, 3)
         self.protocol.commit(self.record)
 
     @ddt.data('before', 'after')
-    def test_commit(self, phase: str) -> None:
+    def test_interrupted_commit_can_be_repeated(self, phase: str) -> None:
         number = 0
         self.protocol.prepare(self.record)
         while self.tell(commit, number, phase) is None:
@@ -232,7 +232,7 @@ class CutOffTest(protocol_base.ProtocolTestCase):
         self.assertEqual(1, number)
 
     @ddt.data('before', 'after')
-    def test_give_up(self, phase: str) -> None:
+    def test_interrupted_give_up_can_be_repeated(self, phase: str) -> None:
         number = 0
         self.protocol.prepare(self.record)
         while self.tell(give_up, number, phase) is None:
@@ -242,7 +242,7 @@ class CutOffTest(protocol_base.ProtocolTestCase):
             # One that died at the very end leaves its entry in the index.
             self.protocol.tidy(self.record.home, older_s=0)
             self.assert_nothing_left(self.record)
-            # It is lost either way.
+            # The primary is fenced either way.
             self.assertTrue(self.primary.clients <= self.fenced())
             self.retire()
             self.begin()
@@ -252,7 +252,7 @@ class CutOffTest(protocol_base.ProtocolTestCase):
 
 
 class MergeTest(protocol_base.ProtocolTestCase):
-    """Merges of what is promoted, and of what somebody is about to open."""
+    """Merges of promoted volumes, also of those that a client is about to open."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -263,7 +263,7 @@ class MergeTest(protocol_base.ProtocolTestCase):
         self.assertEqual('promoted', self.protocol.collapse(self.record).outcome)
 
     def while_merging(self) -> 'threading.Event':
-        """Hold the merge up when qemu-img is done, until the event that this gives is set."""
+        """Run the merge until qemu-img is done, and return the event that lets it continue."""
         done, go = threading.Event(), threading.Event()
         self.addCleanup(go.set)
 
@@ -291,7 +291,7 @@ class MergeTest(protocol_base.ProtocolTestCase):
         self.assertEqual(expected, self.contents(self.ref)[:len(expected)])
         self.assert_nothing_left(self.record)
 
-    def test_by_a_hypervisor(self) -> None:
+    def test_steps_of_a_live_merge_can_be_repeated(self) -> None:
         self.assertRaises(sp.Conflict, self.protocol.end_merge, self.record)
         self.assertEqual(states.MERGING, self.protocol.begin_merge(self.record).state)
         self.assertEqual(states.MERGING, self.protocol.begin_merge(self.record).state)
@@ -304,19 +304,19 @@ class MergeTest(protocol_base.ProtocolTestCase):
         self.protocol.merge(self.record)
         self.assert_merged(b'\7' * (8 * base.MIB))
 
-    def test_begin_of_what_is_not_promoted(self) -> None:
+    def test_merge_before_promotion_is_a_conflict(self) -> None:
         record = self.superpose(self.make_volume())
         for step in (self.protocol.begin_merge, self.protocol.end_merge):
             self.assertRaises(sp.Conflict, step, record)
 
-    def test_labels(self) -> None:
+    def test_label_replaces_one_value(self) -> None:
         labelled = self.protocol.label(self.record, colour='blue', count=3)
         self.assertEqual({'colour': 'blue', 'count': 3}, labelled.labels)
         self.protocol.label(self.record, count=4)
         self.assertEqual({'colour': 'blue', 'count': 4},
                          self.protocol.reload(self.record).labels)
 
-    def test_labels_from_the_start(self) -> None:
+    def test_superposition_is_created_with_labels(self) -> None:
         superposition = records.new_id()
         record = self.protocol.super([self.make_volume()], superposition=superposition,
                                      labels={'volumes': {'a': 'b'}})
@@ -325,19 +325,19 @@ class MergeTest(protocol_base.ProtocolTestCase):
                          (record.id, record.joint, record.labels))
         self.assertEqual(record, self.protocol.reload(record))
 
-    def test_somebody_is_about_to_open_the_overlay(self) -> None:
+    def test_merge_stops_when_the_overlay_is_handed_out(self) -> None:
         go = self.while_merging()
         self.protocol.label(self.record, handed='now')
         go.set()
         self.merging.join(_SECONDS)
         self.assertEqual([sp.RecordChanged], [type(error) for error in self.errors])
         self.assertEqual(states.MERGING, self.protocol.reload(self.record).state)
-        # Whoever it was writes, and lets go again.
+        # The client writes, and closes the overlay.
         actors.child_io(self.cluster, self.overlay, 'write -P 9 0 4M')
         self.protocol.merge(self.record)
         self.assert_merged(b'\x09' * (4 * base.MIB) + b'\7' * (4 * base.MIB))
 
-    def test_the_overlay_is_opened_meanwhile(self) -> None:
+    def test_overlay_opened_during_the_merge_is_kept(self) -> None:
         go = self.while_merging()
         backup = self.make_backup(self.record, speculative=False)
         backup.disks[0].pwrite(b'\x09' * 4096, 0)
@@ -350,7 +350,7 @@ class MergeTest(protocol_base.ProtocolTestCase):
         self.protocol.merge(self.record)
         self.assert_merged(b'\x09' * 4096 + b'\7' * 4096)
 
-    def test_a_server_that_runs_is_not_merged_and_not_called_merging(self) -> None:
+    def test_overlay_of_a_server_that_runs_is_not_merged(self) -> None:
         backup = self.make_backup(self.record, speculative=False)
         self.assertRaises(sp.OverlayBusy, self.protocol.merge, self.record)
         self.assertRaises(sp.OverlayBusy, self.protocol.unused, self.record)
@@ -358,14 +358,14 @@ class MergeTest(protocol_base.ProtocolTestCase):
         backup.end()
         self.protocol.unused(self.record)
 
-    def test_merged_and_still_open(self) -> None:
+    def test_open_overlay_of_a_merged_volume_is_kept(self) -> None:
         backup = self.make_backup(self.record, speculative=False)
         self.protocol.begin_merge(self.record)
         self.protocol.end_merge(self.record)
         before = self.fenced()
         self.assertRaises(sp.OverlayBusy, self.protocol.merge, self.record)
         self.assertEqual(states.MERGED, self.protocol.reload(self.record).state)
-        # Nobody shuts out a server that is about to let go.
+        # A server that is about to close its overlay is not fenced.
         self.assertEqual(before, self.fenced())
         self.assertEqual(b'\7' * 4096, bytes(backup.disks[0].pread(4096, 0)))
         backup.end()
@@ -373,7 +373,7 @@ class MergeTest(protocol_base.ProtocolTestCase):
         self.assertRaises(sp.NotSuperposed, self.protocol.reload, self.record)
         self.assert_nothing_left(self.record)
 
-    def test_the_controller_is_killed_while_it_merges(self) -> None:
+    def test_qemu_img_dies_with_its_controller(self) -> None:
         program = (
             'import sys\n'
             'from specreds_cinder import superposition as sp\n'
@@ -386,7 +386,7 @@ class MergeTest(protocol_base.ProtocolTestCase):
         self.addCleanup(controlling.wait)
         self.addCleanup(controlling.kill)
         children: list[int] = []
-        # It is qemu-img that has the overlay open.
+        # qemu-img has the overlay open.
         while not (volumes.clients(self.cluster, self.overlay.overlay_ref) and children):
             self.assertIsNone(controlling.poll())
             children = [child for child in _children(controlling.pid)
@@ -406,17 +406,17 @@ class MergeTest(protocol_base.ProtocolTestCase):
 
 
 def _children(pid: int) -> list[int]:
-    """List the children of a process."""
-    found = []
+    """Return the children of a process."""
+    children = []
     for path in pathlib.Path('/proc').glob('[0-9]*/status'):
         with contextlib.suppress(OSError):
             if f'\nPPid:\t{pid}\n' in path.read_text():
-                found.append(int(path.parent.name))
-    return found
+                children.append(int(path.parent.name))
+    return children
 
 
 def _program(pid: int) -> str | None:
-    """Name the program that a process runs, None if it has ended."""
+    """Return the program that a process runs, None if it has ended."""
     try:
         return os.path.basename(os.readlink(f'/proc/{pid}/exe'))
     except OSError:

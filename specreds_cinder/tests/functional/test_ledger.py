@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients that hang for so long that Ceph has forgotten them cannot write when they wake."""
+"""Clients that hang until Ceph forgets them cannot write when they wake."""
 
 import signal
 import subprocess
@@ -33,7 +33,7 @@ class LedgerTestCase(protocol_base.ProtocolTestCase):
         self.volume = self.make_volume()
 
     def forgotten(self, *refs: sp.VolumeRef) -> None:
-        """Wait until Ceph shows nobody who watches images."""
+        """Wait until images have no watchers."""
         for ref in refs:
             self._forgotten(ref)
 
@@ -44,11 +44,11 @@ class LedgerTestCase(protocol_base.ProtocolTestCase):
             self.assertEqual([], list(image.watchers_list()))
 
     def entries(self, record: sp.Record) -> ledgers.Entries:
-        """Read the ledger of a record's only volume."""
+        """Return the ledger of a record's only volume."""
         return self.protocol.ledger.read(record.volumes[0])
 
     def promoted(self, **options: Any) -> tuple[sp.Record, actors.Backup]:
-        """Promote a backup, which has written and runs."""
+        """Promote a backup that runs and has written."""
         record = self.superpose(self.volume)
         backup = self.make_backup(record, **options)
         backup.disks[0].pwrite(b'\x42' * BLOCK, 0)
@@ -59,7 +59,7 @@ class LedgerTestCase(protocol_base.ProtocolTestCase):
 
 class HungTest(LedgerTestCase):
 
-    def test_promoted_backup_is_fenced_before_its_overlay_is_merged(self) -> None:
+    def test_hung_backup_is_fenced_before_its_overlay_is_merged(self) -> None:
         record, backup = self.promoted()
         backup.signal(signal.SIGSTOP)
         self.addCleanup(backup.signal, signal.SIGCONT)
@@ -77,7 +77,7 @@ class HungTest(LedgerTestCase):
         self.assert_nothing_left(record)
         backup.kill()
 
-    def test_first_primary_is_fenced_by_the_second_superposition(self) -> None:
+    def test_hung_primary_is_fenced_by_the_next_superposition(self) -> None:
         primary = self.make_primary(self.volume)
         first = self.superpose(self.volume)
         primary.signal(signal.SIGSTOP)
@@ -97,13 +97,13 @@ class HungTest(LedgerTestCase):
         self.assertEqual({}, self.entries(second))
 
     def take_lock(self) -> None:
-        """Write as a client does that takes the lock of one that is gone without fencing it."""
+        """Write as a client that takes the lock of a vanished one without fencing it."""
         client = self.connect(self.ceph.conf, 'client.cinder',
                               rbd_blocklist_on_break_lock='false')
         with client.open_ioctx(self.pool) as io, rbd.Image(io, self.volume.image) as image:
             image.write(b'\x51' * BLOCK, 0)
 
-    def test_merger_is_fenced_by_the_next_merge(self) -> None:
+    def test_hung_merger_is_fenced_by_the_next_merge(self) -> None:
         record = self.superpose(self.volume)
         actors.child_io(self.cluster, record.volumes[0], f'write -P 0x42 0 {BLOCK}')
         self.assertEqual('promoted', self.protocol.collapse(record).outcome)
@@ -126,7 +126,7 @@ class HungTest(LedgerTestCase):
 
 
 class HungMerger:
-    """A host that merges offline, and hangs when its qemu-img is about to write."""
+    """A host that merges offline and hangs when its qemu-img is about to write."""
 
     def __init__(self, protocol: sp.Protocol, record: sp.Record) -> None:
         self._protocol = protocol
@@ -138,7 +138,7 @@ class HungMerger:
         self.error: sp.SuperError | None = None
 
     def start(self) -> None:
-        """Merge until it hangs."""
+        """Merge until the host hangs."""
         follow, popen = merge._follow, subprocess.Popen
 
         def begin(command: list[str], **options: Any) -> 'subprocess.Popen[bytes]':
@@ -158,7 +158,7 @@ class HungMerger:
                 raise AssertionError('no merge has begun')
 
     def wake(self) -> None:
-        """Let it go on, and wait for its end."""
+        """Let the merge continue, and wait for its end."""
         if self._process is not None:
             self._process.send_signal(signal.SIGCONT)
         self._awake.set()
@@ -173,7 +173,7 @@ class HungMerger:
 
 class EntriesTest(LedgerTestCase):
 
-    def test_primary_is_in_the_ledger_from_super_until_it_is_fenced_for_good(self) -> None:
+    def test_primary_is_in_the_ledger_until_the_merge(self) -> None:
         primary = self.make_primary(self.volume)
         record = self.superpose(self.volume)
         self.assertEqual(dict.fromkeys(primary.clients, ledgers.Entry(
@@ -185,7 +185,7 @@ class EntriesTest(LedgerTestCase):
         self.assertNotIn(f'specreds.clients.{record.volumes[0].image_id}',
                          self.objects(self.pool))
 
-    def test_primary_that_lives_stays_in_the_ledger(self) -> None:
+    def test_living_primary_stays_in_the_ledger(self) -> None:
         primary = self.make_primary(self.volume)
         record = self.superpose(self.volume)
         self.protocol.abort(record)
@@ -200,7 +200,7 @@ class EntriesTest(LedgerTestCase):
                          self.entries(record))
         backup.end()
 
-    def test_server_that_was_started_again_is_entered_when_its_fence_is_renewed(self) -> None:
+    def test_restarted_server_is_entered_when_the_fence_is_renewed(self) -> None:
         record, backup = self.promoted()
         backup.end()
         before = self.entries(record).keys()
@@ -209,7 +209,7 @@ class EntriesTest(LedgerTestCase):
         self.assertEqual(2, len(self.entries(record).keys() - before))
         again.end()
 
-    def test_rivals_enter_clients_at_the_same_time(self) -> None:
+    def test_clients_are_entered_concurrently(self) -> None:
         record = self.superpose(self.volume)
         entry = ledgers.Entry(ledgers.PRIMARY, record.id)
         names = [f'10.0.0.1:0/{number}' for number in range(1, 9)]
@@ -223,7 +223,7 @@ class EntriesTest(LedgerTestCase):
         self.protocol.ledger.leave(record.volumes[0], names)
         self.assertEqual({}, self.entries(record))
 
-    def test_removed_with_the_image(self) -> None:
+    def test_ledger_can_be_removed_twice(self) -> None:
         record = self.superpose(self.volume)
         volume = record.volumes[0]
         self.protocol.ledger.enter(volume, ['10.0.0.1:0/1'],
@@ -232,7 +232,7 @@ class EntriesTest(LedgerTestCase):
             self.protocol.ledger.remove(volume.ref.home, volume.image_id)
         self.assertEqual({}, self.entries(record))
 
-    def test_nothing_is_merged_while_somebody_in_it_is_not_fenced(self) -> None:
+    def test_merge_waits_until_every_client_of_the_ledger_is_fenced(self) -> None:
         record = self.superpose(self.volume)
         self.assertEqual('promoted', self.protocol.collapse(record).outcome)
         came = '10.0.0.1:0/1'
@@ -244,7 +244,7 @@ class EntriesTest(LedgerTestCase):
         self.protocol.merge(record)
         self.assertIn(came, self.fenced())
 
-    def test_worker_removes_it_with_the_image(self) -> None:
+    def test_worker_removes_the_ledger_of_an_image(self) -> None:
         record = self.superpose(self.volume)
         volume = record.volumes[0]
         self.protocol.ledger.enter(volume, ['10.0.0.1:0/1'],
@@ -255,7 +255,7 @@ class EntriesTest(LedgerTestCase):
         self.assertEqual({}, self.entries(record))
         self.assertIsNone(worker.image_id('nothing'))
 
-    def test_unreadable(self) -> None:
+    def test_unreadable_ledger_is_an_error(self) -> None:
         record = self.superpose(self.volume)
         with self.open_pool() as io:
             io.write_full(f'specreds.clients.{record.volumes[0].image_id}', b'{"format":9}')

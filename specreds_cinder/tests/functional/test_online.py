@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A backup that runs: made durable by the collapse, merged under its writes, and cut off."""
+"""A backup that runs: made durable by the collapse, merged under its writes, and interrupted."""
 
 from collections.abc import Callable, Iterator
 import contextlib
@@ -19,7 +19,7 @@ OBJECT = contents.OBJECT
 
 
 class Cut(Exception):
-    """A controller that ends here."""
+    """The end of a controller."""
 
 
 class OnlineTestCase(contents.ContentsTestCase):
@@ -34,19 +34,19 @@ class OnlineTestCase(contents.ContentsTestCase):
         self.backup = self.make_backup(self.record)
 
     def change(self, *changes: contents.Change) -> None:
-        """Have the backup do the same to each of its disks, without a flush."""
+        """Apply the same changes of the backup to each of its disks, without a flush."""
         for disk, expected in zip(self.backup.disks, self.expected, strict=True):
             for change in changes:
                 change.send(disk)
                 change.apply(expected)
 
     def assert_volumes(self) -> None:
-        """Check what the volumes' own images hold."""
+        """Assert the contents of the volumes' own images."""
         for ref, expected in zip(self.refs, self.expected, strict=True):
             self.assert_holds(expected, self.contents(ref))
 
     def assert_children(self) -> None:
-        """Check what the child versions hold once the backup has been killed."""
+        """Assert the contents of the child versions after killing the backup."""
         self.backup.kill()
         self.bury(self.record)
         again = self.make_backup(self.record)
@@ -55,14 +55,14 @@ class OnlineTestCase(contents.ContentsTestCase):
         again.end()
 
     def promote(self) -> None:
-        """Collapse with the backup in hand."""
+        """Collapse with the hook of the backup."""
         self.assertEqual(
             'promoted', self.protocol.collapse(self.record, backup=self.backup.hook).outcome)
         self.assertTrue(self.primary.clients <= self.fenced())
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """Have the backup write all the time."""
+        """Let the backup write all the time."""
         enough = threading.Event()
         written = 0
 
@@ -85,7 +85,7 @@ class OnlineTestCase(contents.ContentsTestCase):
 
 class OnlineTest(OnlineTestCase):
 
-    def test_merge_under_a_writer(self) -> None:
+    def test_merge_keeps_the_writes_of_a_running_guest(self) -> None:
         self.change(*contents.CHANGES)
         self.promote()
         self.change(contents.Change('write', 5 * OBJECT, 64 * KIB))
@@ -93,25 +93,25 @@ class OnlineTest(OnlineTestCase):
             self.protocol.merge(self.record, backup=self.backup.hook)
         self.assertEqual([True, False], self.backup.suspended)
         self.assert_nothing_left(self.record)
-        # The guest is on the volume's own image now.
+        # The guest uses the volume's own image.
         self.change(contents.Change('write', 7 * OBJECT, 4 * KIB),
                     contents.Change('zero', OBJECT, 4 * KIB))
         self.backup.end()
         self.assert_volumes()
 
-    def test_what_was_not_flushed_is_there_once_durable(self) -> None:
+    def test_unflushed_writes_survive_once_durable(self) -> None:
         self.change(*contents.CHANGES)
         self.backup.hook.make_durable(self.record)
         self.assert_children()
 
-    def test_flushes_count_once_promoted(self) -> None:
+    def test_flushed_writes_survive_once_promoted(self) -> None:
         self.promote()
         self.change(*contents.CHANGES)
         for disk in self.backup.disks:
             disk.flush()
         self.assert_children()
 
-    def test_abort_shuts_the_backup_out(self) -> None:
+    def test_abort_fences_the_backup(self) -> None:
         self.change(*contents.CHANGES)
         before = self.contents(self.refs[0])
         self.assertEqual('aborted', self.protocol.collapse(self.record, promote=False).outcome)
@@ -123,12 +123,12 @@ class OnlineTest(OnlineTestCase):
         self.assert_holds(before[:OBJECT] + b'\x55' * 4096 + before[OBJECT + 4096:],
                           self.contents(self.refs[0]))
 
-    def test_not_collapsed_behind_the_back_of_a_backup(self) -> None:
+    def test_collapse_is_refused_without_the_hook_of_the_backup(self) -> None:
         self.change(*contents.CHANGES)
         self.assertRaises(sp.OverlayBusy, self.protocol.collapse, self.record)
         self.assertEqual(self.record, self.protocol.reload(self.record))
 
-    def test_not_merged_behind_the_back_of_a_backup(self) -> None:
+    def test_merge_is_refused_without_the_hook_of_the_backup(self) -> None:
         self.promote()
         self.assertRaises(sp.OverlayBusy, self.protocol.merge, self.record)
         self.change(*contents.CHANGES)
@@ -150,7 +150,7 @@ class OnlineTest(OnlineTestCase):
         self.backup.end()
         self.assert_volumes()
 
-    def test_guest_keeps_its_overlays_where_the_end_cannot_be_recorded(self) -> None:
+    def test_guest_keeps_its_overlays_when_the_end_cannot_be_recorded(self) -> None:
         self.change(*contents.CHANGES)
         self.promote()
         hook = self.backup.hook
@@ -170,7 +170,7 @@ class OnlineTest(OnlineTestCase):
             disk.flush()
         self.assert_children()
 
-    def test_the_backup_dies_during_the_merge(self) -> None:
+    def test_merge_is_repeated_after_the_death_of_the_backup(self) -> None:
         self.change(contents.Change('write', 0, SIZE))
         self.promote()
         for disk in self.backup.disks:
@@ -182,7 +182,7 @@ class OnlineTest(OnlineTestCase):
         self.assertRaises(sp.BackupError, self.protocol.merge, self.record,
                           backup=self.backup.hook, rate=4 << 20, progress=kill)
         self.assertEqual(states.MERGING, self.protocol.reload(self.record).state)
-        # What is in the volumes by now is a part; the overlays still have everything.
+        # The volumes have a part of the writes; the overlays still have all of them.
         self.assert_children()
         self.protocol.merge(self.record)
         self.assert_nothing_left(self.record)
@@ -190,12 +190,12 @@ class OnlineTest(OnlineTestCase):
 
 
 class CutOffTest(OnlineTestCase):
-    """Controllers that die, one after the other, each at the first change that none died at."""
+    """Controllers that die one after the other, each at the first change where none has died."""
 
     def see_through(self, state: str, work: Callable[[], object]) -> str:
-        """Resume, and begin the work where it has not begun, until one lives.
+        """Resume, and start the operation where it has not started, until a controller lives.
 
-        :param state: what resume says of work that has not begun
+        :param state: result of a resume before the operation has started
         """
         deaths: set[tuple[str, str, str]] = set()
 
@@ -215,13 +215,13 @@ class CutOffTest(OnlineTestCase):
         return self.resume()
 
     def resume(self) -> str:
-        """Go on from the record alone."""
+        """Resume from the record alone."""
         try:
             return self.protocol.resume(self.record, backup=self.backup.hook)
         except sp.NotSuperposed:
             return 'ended'
 
-    def test_collapse(self) -> None:
+    def test_interrupted_collapse_ends_promoted(self) -> None:
         self.change(*contents.CHANGES)
         with self.writing():
             outcome = self.see_through('superposed', lambda: self.protocol.collapse(
@@ -232,7 +232,7 @@ class CutOffTest(OnlineTestCase):
             disk.flush()
         self.assert_children()
 
-    def test_merge(self) -> None:
+    def test_interrupted_merge_ends(self) -> None:
         self.change(*contents.CHANGES)
         self.promote()
         with self.writing():

@@ -23,8 +23,8 @@ from testing.race import site as sites
 _ROUNDS = 25
 _STEPS = 14
 _SEED = 'SPECREDS_RACE_SEED'
-# In two rounds of three the OSD that the monitor tells of the fence is another one than the one
-# that is raced for: all of these fail to catch a broken protocol once in half a million times.
+# In two rounds of three the monitor tells another OSD of the fence than the one of the race: all
+# of these rounds miss a broken protocol once in half a million times.
 _ENOUGH = 12
 
 
@@ -49,8 +49,8 @@ class RaceTestCase(base.FunctionalTestCase):
 class RaceTest(RaceTestCase):
     """The protocol as it is."""
 
-    def test_races(self) -> None:
-        """Nothing that was acknowledged is lost, and nothing is acknowledged that is lost."""
+    def test_no_race_loses_an_acknowledged_write(self) -> None:
+        """Assert that every acknowledged write is kept, and that no lost one is acknowledged."""
         seed = int(os.environ.get(_SEED) or random.SystemRandom().randrange(2**32))
         self.addDetail('seed', content.text_content(f'{_SEED}={seed} repeats these rounds'))
         race, results = machine.machine(self.site())
@@ -64,16 +64,16 @@ class RaceTest(RaceTestCase):
 
 
 class BrokenProtocolTest(RaceTestCase):
-    """Protocols that lack a part: the race finds each of them out."""
+    """The race finds out each protocol that lacks a part."""
 
     def assert_loses(self, make: sites.ProtocolFactory, pools: Sequence[str], *,
                      early: bool) -> None:
-        """Play the same rounds with a broken protocol and with the real one."""
+        """Assert that a broken protocol loses one of the rounds that the real one wins."""
         with_it, without_it = self.site(pools=pools), self.site(make, pools)
         for seed in range(_ENOUGH):
             result, story = mutations.ambush(with_it, seed, len(pools), early=early)
             self.assertEqual([], result.violations, '\n'.join(story))
-            # What librbd does when it meets the fence may make a primary at rest late dirty.
+            # librbd's reaction to the fence may make an idle primary late dirty.
             self.assertIn(result.outcome, {'late-dirty'} if early else {'promoted', 'late-dirty'})
             result, _story = mutations.ambush(without_it, seed, len(pools), early=early)
             if result.violations:
@@ -81,9 +81,9 @@ class BrokenProtocolTest(RaceTestCase):
         self.fail(f'{_ENOUGH} rounds did not find it out: {make}')
 
     def lone_pool(self, osd: int) -> str:
-        """Make a pool that lives on one OSD alone, as far as a volume's OSDs in a large cluster.
+        """Create a pool on one OSD alone, as the OSDs of a volume differ in a large cluster.
 
-        :return: its name, which is that of its CRUSH rule and device class, too
+        :returns: its name, which its CRUSH rule and device class have, too
         """
         name = f'lone-{uuid.uuid4().hex[:8]}'
         crush = ['osd', 'crush']
@@ -103,15 +103,15 @@ class BrokenProtocolTest(RaceTestCase):
         self.ceph.wait_clean()
         return name
 
-    def test_without_second_sweep(self) -> None:
-        """What the primary wrote just before the fence would be lost."""
+    def test_race_is_lost_without_the_second_sweep(self) -> None:
+        """Show that the primary's last writes before the fence would be lost."""
         self.assert_loses(mutations.NoSecondSweep, [ceph.VOLUMES], early=True)
 
-    def test_second_sweep_stops_early(self) -> None:
-        """An OSD that the sweep did not reach would go on taking the primary's writes."""
+    def test_race_is_lost_when_the_second_sweep_stops_early(self) -> None:
+        """Show that an OSD which the sweep did not reach accepts the primary's writes."""
         self.assert_loses(mutations.HastySecondSweep, [self.lone_pool(0), self.lone_pool(2)],
                           early=True)
 
-    def test_without_osdmap_wait(self) -> None:
-        """An OSD that has not heard of the fence would go on taking the primary's writes."""
+    def test_race_is_lost_without_waiting_for_the_osdmap(self) -> None:
+        """Show that an OSD which has not heard of the fence accepts the primary's writes."""
         self.assert_loses(mutations.NoOsdmapWait, [self.lone_pool(2)], early=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of a superposition, and that every kind of change after the cut is seen."""
+"""The life of a superposition, and the sweep, which finds every kind of change after the cut."""
 
 import json
 import signal
@@ -24,7 +24,7 @@ OBJECT = 4 * base.MIB
 
 class LifeTest(protocol_base.ProtocolTestCase):
 
-    def test_promote_and_merge(self) -> None:
+    def test_promoted_set_is_merged(self) -> None:
         first, second = self.make_volume(), self.make_volume()
         primary = self.make_primary(first, second)
         record = self.protocol.super([first, second], reason='test', server='a-server')
@@ -55,12 +55,12 @@ class LifeTest(protocol_base.ProtocolTestCase):
         self.assertRaises(sp.NotSuperposed, self.protocol.reload, record)
         self.assertRaises(sp.NotSuperposed, self.protocol.find, first)
         self.assertRaises(sp.NotSuperposed, self.protocol.merge, record)
-        self.assertNotIn(record.id, [one.id for one in self.protocol.list(record.home)])
+        self.assertNotIn(record.id, [each.id for each in self.protocol.list(record.home)])
         self.assert_nothing_left(record)
-        # The dead primary stays shut out for as long as its blocklist entries live.
+        # The dead primary stays fenced until its blocklist entries expire.
         self.assertTrue(primary.clients <= self.fenced())
 
-    def test_abort(self) -> None:
+    def test_abort_leaves_the_primary_alone(self) -> None:
         volume = self.make_volume()
         primary = self.make_primary(volume)
         before = self.contents(volume)
@@ -74,7 +74,7 @@ class LifeTest(protocol_base.ProtocolTestCase):
         self.assertEqual(set(), primary.clients & self.fenced())
         self.assertRaises(sp.NotSuperposed, self.protocol.abort, record)
 
-    def test_abort_shuts_out_a_backup_that_hangs_on_another_host(self) -> None:
+    def test_abort_fences_a_hung_backup_on_another_host(self) -> None:
         volume = self.make_volume()
         primary = self.make_primary(volume)
         record = self.superpose(volume)
@@ -92,7 +92,7 @@ class LifeTest(protocol_base.ProtocolTestCase):
         self.assert_nothing_left(record)
         self.assertEqual(primary.clients, volumes.clients(self.cluster, volume))
         self.assertEqual(0, primary.write(OBJECT))
-        # So that it is clear who the primary is, and there can be another one at once.
+        # The primary is unambiguous again, so another superposition is possible at once.
         self.assertEqual(primary.clients, self.superpose(volume).clients)
 
     def test_collapse_without_promotion_aborts(self) -> None:
@@ -100,27 +100,27 @@ class LifeTest(protocol_base.ProtocolTestCase):
         self.assertEqual('aborted', self.protocol.collapse(record, promote=False).outcome)
         self.assert_nothing_left(record)
 
-    def test_again(self) -> None:
+    def test_volume_can_be_superposed_again_after_its_merge(self) -> None:
         volume = self.make_volume()
         for _ in range(2):
             record = self.superpose(volume)
             self.assertEqual('promoted', self.protocol.collapse(record).outcome)
             self.protocol.merge(record)
 
-    def test_list_is_of_one_namespace(self) -> None:
+    def test_list_has_one_namespace(self) -> None:
         self.make_namespace('tenant')
         inside = self.superpose(self.make_volume(namespace='tenant'))
         outside = self.superpose(self.make_volume())
         self.assertEqual([inside], self.protocol.list(sp.Home(self.pool, 'tenant')))
         self.assertEqual([outside], self.protocol.list(sp.Home(self.pool)))
 
-    def test_many_are_listed_oldest_first(self) -> None:
+    def test_list_is_oldest_first(self) -> None:
         made = [self.superpose(self.make_volume()) for _ in range(3)]
         listed = self.protocol.list(sp.Home(self.pool))
         self.assertEqual([record.id for record in made],
                          [record.id for record in listed if record in made])
 
-    def test_progress(self) -> None:
+    def test_progress_of_a_merge_reaches_its_total(self) -> None:
         record = self.superpose(self.make_volume())
         self.protocol.collapse(record)
         seen: list[tuple[int, int]] = []
@@ -128,7 +128,7 @@ class LifeTest(protocol_base.ProtocolTestCase):
         self.assertEqual(seen[-1][0], seen[-1][1])
         self.assertEqual(sorted(seen), seen)
 
-    def test_a_merge_that_its_controller_left_behind(self) -> None:
+    def test_orphaned_merge_can_be_repeated(self) -> None:
         record = self.superpose(self.make_volume())
         volume = record.volumes[0]
         actors.child_io(self.cluster, volume, 'write -P 7 0 8M')
@@ -150,7 +150,7 @@ class LifeTest(protocol_base.ProtocolTestCase):
 
 @ddt.ddt
 class CleanTest(protocol_base.ProtocolTestCase):
-    """What happens without a write of the primary leaves a superposition clean."""
+    """Without a write of the primary, a superposition stays clean."""
 
     def assert_clean(self, record: sp.Record) -> None:
         self.assertEqual((False, None), (self.protocol.check(record).dirty,
@@ -158,33 +158,33 @@ class CleanTest(protocol_base.ProtocolTestCase):
         self.assertEqual('promoted', self.protocol.collapse(record).outcome)
 
     @ddt.data(0, 1, 8)
-    def test_written_before(self, objects: int) -> None:
+    def test_write_before_the_cut_is_clean(self, objects: int) -> None:
         volume = self.make_volume(objects)
         record = self.superpose(volume)
         self.assertEqual(objects, self.protocol.check(record).swept)
         self.assert_clean(record)
 
-    def test_read_by_the_primary(self) -> None:
+    def test_read_of_the_primary_is_clean(self) -> None:
         volume = self.make_volume()
         primary = self.make_primary(volume)
         record = self.superpose(volume)
         self.assertEqual(b'\x50' * 4096, primary.read(0))
         self.assert_clean(record)
 
-    def test_read_by_somebody_else(self) -> None:
+    def test_read_of_another_client_is_clean(self) -> None:
         volume = self.make_volume()
         self.make_primary(volume)
         record = self.superpose(volume)
         self.contents(volume)
         self.assert_clean(record)
 
-    def test_other_volumes_are_written(self) -> None:
+    def test_write_to_another_volume_is_clean(self) -> None:
         volume, other = self.make_volume(), self.make_volume()
         record = self.superpose(volume)
         self.make_primary(other)
         self.assert_clean(record)
 
-    def test_the_backup_takes_the_free_lock(self) -> None:
+    def test_lock_taken_by_the_backup_is_clean(self) -> None:
         volume = self.make_volume()
         record = self.superpose(volume)
         with self.open_pool() as io, rbd.Image(io, volume.image) as image:
@@ -194,7 +194,7 @@ class CleanTest(protocol_base.ProtocolTestCase):
 
 @ddt.ddt
 class DirtyTest(protocol_base.ProtocolTestCase):
-    """Whatever changes a volume after the cut makes the superposition dirty."""
+    """Each change of a volume after the cut makes the superposition dirty."""
 
     def assert_dirty(self, record: sp.Record, why: str) -> None:
         report = self.protocol.check(record)
@@ -217,7 +217,8 @@ class DirtyTest(protocol_base.ProtocolTestCase):
         ('resize', 0, protocol_base.SIZE - 512, 'was resized'),
     )
     @ddt.unpack
-    def test_changed_by_the_primary(self, do: str, offset: int, length: int, why: str) -> None:
+    def test_change_of_the_primary_is_dirty(self, do: str, offset: int, length: int,
+                                            why: str) -> None:
         volume = self.make_volume()
         primary = self.make_primary(volume)
         record = self.superpose(volume)
@@ -226,7 +227,7 @@ class DirtyTest(protocol_base.ProtocolTestCase):
         self.assertEqual(0, primary.write(0, 0x99))
         self.assertEqual(b'\x99' * 4096, self.contents(volume)[:4096])
 
-    def test_created_and_discarded(self) -> None:
+    def test_object_created_and_discarded_is_dirty(self) -> None:
         volume = self.make_volume()
         primary = self.make_primary(volume)
         record = self.superpose(volume)
@@ -234,13 +235,13 @@ class DirtyTest(protocol_base.ProtocolTestCase):
         self.assertEqual(0, primary.ask('discard', offset=7 * OBJECT, length=OBJECT))
         self.assert_dirty(record, 'was touched by the primary')
 
-    def test_the_last_of_several_volumes(self) -> None:
+    def test_last_volume_of_a_set_is_dirty(self) -> None:
         volumes = [self.make_volume() for _ in range(3)]
         record = self.superpose(*volumes)
         self.make_primary(volumes[-1])
         self.assert_dirty(record, volumes[-1].image)
 
-    def test_full_volume(self) -> None:
+    def test_last_object_of_a_full_volume_is_dirty(self) -> None:
         size = 256 * base.MIB
         volume = self.make_volume(objects=256, size=size, order=20)
         primary = self.make_primary(volume)
@@ -249,7 +250,7 @@ class DirtyTest(protocol_base.ProtocolTestCase):
         self.assertEqual(0, primary.write(size - 4096))
         self.assert_dirty(record, '.00000000000000ff of ')
 
-    def test_the_snapshot_is_rolled_back(self) -> None:
+    def test_rollback_of_a_snapshot_is_dirty(self) -> None:
         volume = self.make_volume()
         with self.open_pool() as io, rbd.Image(io, volume.image) as image:
             image.create_snap('before')
@@ -259,21 +260,21 @@ class DirtyTest(protocol_base.ProtocolTestCase):
             image.rollback_to_snap('before')
         self.assert_dirty(record, 'was written')
 
-    def test_the_map_becomes_invalid(self) -> None:
+    def test_disabled_object_map_is_dirty(self) -> None:
         volume = self.make_volume()
         record = self.superpose(volume)
         with self.open_pool() as io, rbd.Image(io, volume.image) as image:
             image.update_features(rbd.RBD_FEATURE_OBJECT_MAP | rbd.RBD_FEATURE_FAST_DIFF, False)
         self.assert_dirty(record, 'other features')
 
-    def test_the_image_is_deleted(self) -> None:
+    def test_deleted_image_is_dirty(self) -> None:
         volume, other = self.make_volume(), self.make_volume()
         record = self.superpose(volume, other)
         self.remove_image(volume)
         self.assertEqual(record, self.protocol.find(volume))
         self.assert_dirty(record, 'is gone')
 
-    def test_the_image_is_replaced(self) -> None:
+    def test_replaced_image_is_dirty(self) -> None:
         volume = self.make_volume()
         record = self.superpose(volume)
         self.remove_image(volume)
@@ -282,7 +283,7 @@ class DirtyTest(protocol_base.ProtocolTestCase):
         self.assertRaises(sp.NotSuperposed, self.protocol.find, volume)
         self.assert_dirty(record, 'was replaced')
 
-    def test_the_image_is_deleted_and_the_superposition_aborted(self) -> None:
+    def test_superposition_of_a_deleted_image_can_be_aborted(self) -> None:
         volume = self.make_volume()
         record = self.superpose(volume)
         self.remove_image(volume)
@@ -294,13 +295,13 @@ class PlacementGroupsTest(protocol_base.ProtocolTestCase):
     """The pool's placement groups change between the cut and the sweep."""
 
     def settle(self, pool: str, count: int) -> None:
-        """Have the pool's placement groups split or merged."""
+        """Split or merge the pool's placement groups, and wait for the end of it."""
         self.ceph.admin(['osd', 'pool', 'set', pool, 'pg_num', str(count)])
-        while next(one for one in self.cluster.pools().values()
-                   if one.name == pool).pg_num != count:
+        while next(each for each in self.cluster.pools().values()
+                   if each.name == pool).pg_num != count:
             time.sleep(0.1)
 
-    def test_split_then_merged(self) -> None:
+    def test_split_groups_are_swept_and_merged_groups_are_dirty(self) -> None:
         pool = self.make_pool('groups', pg_num=4)
         made = {written: self.superpose(self.make_volume(objects=8, pool=pool))
                    for written in (None, 0, 3, 7)}
@@ -323,6 +324,6 @@ class PlacementGroupsTest(protocol_base.ProtocolTestCase):
         self.settle(pool, 16)
         self.assertIn('were merged since the cut', self.protocol.check(kept).first or '')
         self.assertEqual('dirty', self.protocol.collapse(kept).outcome)
-        # A new cut is as good as any.
+        # A new cut counts with the new groups.
         again = self.superpose(kept.volumes[0].ref)
         self.assertEqual('promoted', self.protocol.collapse(again).outcome)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The background sweep: it notices a write, keeps its pace, and ends when it is told to."""
+"""The background sweep finds a write, keeps its pace, and can be ended."""
 
 import threading
 from unittest import mock
@@ -14,14 +14,14 @@ _SECONDS = 60
 
 
 def threads() -> list[threading.Thread]:
-    """List the threads that watch."""
+    """Return the threads that watch."""
     return [thread for thread in threading.enumerate() if thread.name.startswith('watch-')]
 
 
 class Meter:
-    """Counts the stats that the sweep does, in how many batches, and can hold it up.
+    """Counts the batches of stats of the sweep.
 
-    A batch of one is the look at the object map.
+    A batch of one reads the object map.
     """
 
     def __init__(self) -> None:
@@ -44,15 +44,15 @@ class WatchTest(protocol_base.ProtocolTestCase):
         super().setUp()
         self.volume = self.make_volume(objects=8)
         self.reports: list[sp.SweepReport] = []
-        self.told = threading.Event()
+        self.reported = threading.Event()
 
-    def tell(self, report: sp.SweepReport) -> None:
-        """Take note of a report."""
+    def report(self, report: sp.SweepReport) -> None:
+        """Keep a report."""
         self.reports.append(report)
-        self.told.set()
+        self.reported.set()
 
     def metered(self) -> Meter:
-        """Count the sweep's stats from here on."""
+        """Return a meter of the following sweeps."""
         meter = Meter()
         patch = mock.patch.object(librados.IoCtx, 'stat_versions',
                                   lambda io, names, depth: meter(io, names, depth))
@@ -60,49 +60,49 @@ class WatchTest(protocol_base.ProtocolTestCase):
         self.addCleanup(patch.stop)
         return meter
 
-    def test_a_write_is_noticed_in_the_next_pass(self) -> None:
+    def test_write_is_found_in_the_next_pass(self) -> None:
         primary = self.make_primary(self.volume)
         record = self.superpose(self.volume)
         meter = self.metered()
-        with self.protocol.watch(record, self.tell) as watch:
+        with self.protocol.watch(record, self.report) as watch:
             for _ in range(3):
                 self.assertTrue(meter.arrived.acquire(timeout=_SECONDS))
-            self.assertFalse(self.told.is_set())
+            self.assertFalse(self.reported.is_set())
             self.assertEqual(0, primary.write(5 * OBJECT))
             passes = watch.passes
-            self.assertTrue(self.told.wait(_SECONDS))
+            self.assertTrue(self.reported.wait(_SECONDS))
             # The pass that was under way may have been past the object; the next one is not.
             self.assertLessEqual(watch.passes, passes + 2)
         self.assertEqual(1, len(self.reports))
         self.assertIn('.0000000000000005 of ', self.reports[0].first or '')
-        # Noticing decides nothing.
+        # A report decides nothing.
         self.assertEqual(record, self.protocol.reload(record))
 
-    def test_dirty_from_the_start(self) -> None:
+    def test_volume_that_is_already_dirty_is_reported_once(self) -> None:
         record = self.superpose(self.volume)
         self.make_primary(self.volume)
-        with self.protocol.watch(record, self.tell):
-            self.assertTrue(self.told.wait(_SECONDS))
-            # It has said what there is to say, and is over.
+        with self.protocol.watch(record, self.report):
+            self.assertTrue(self.reported.wait(_SECONDS))
+            # After its report, the watch ends.
             for thread in threads():
                 thread.join(_SECONDS)
             self.assertEqual([], threads())
         self.assertEqual(1, len(self.reports))
         self.assertTrue(self.reports[0].dirty)
 
-    def test_pace(self) -> None:
+    def test_batches_follow_the_pace(self) -> None:
         record = self.superpose(self.volume)
         meter = self.metered()
-        with self.protocol.watch(record, self.tell, objects_per_s=20):
+        with self.protocol.watch(record, self.report, objects_per_s=20):
             for _ in range(4):
                 self.assertTrue(meter.arrived.acquire(timeout=_SECONDS))
-        # A tenth of a second's worth at a time, and never more in flight than a twentieth's.
+        # A batch is a tenth of a second's objects, and a twentieth's may be in flight.
         self.assertEqual({2}, set(meter.batches))
         self.assertEqual({1}, meter.depths)
 
-    def test_waits_for_its_pace(self) -> None:
+    def test_each_object_waits_for_its_turn(self) -> None:
         record = self.superpose(self.volume)
-        watch = self.protocol.watch(record, self.tell, objects_per_s=0.01)
+        watch = self.protocol.watch(record, self.report, objects_per_s=0.01)
         waits: list[float] = []
 
         def wait(seconds: float) -> bool:
@@ -112,30 +112,30 @@ class WatchTest(protocol_base.ProtocolTestCase):
         with watch:
             for thread in threads():
                 thread.join(_SECONDS)
-        # Nobody really waited, so each object is due a hundred seconds after the one before.
+        # The waits are replaced, so each object is due a hundred seconds after the one before.
         self.assertEqual([100 * number for number in range(1, 9)],
                          [round(seconds, -2) for seconds in waits])
 
-    def test_ends_in_the_middle_of_a_pass(self) -> None:
+    def test_closing_the_watch_ends_a_slow_pass(self) -> None:
         record = self.superpose(self.volume)
         meter = self.metered()
-        # One object in a hundred seconds: only being told can end this pass.
-        with self.protocol.watch(record, self.tell, objects_per_s=0.01) as watch:
+        # One object in a hundred seconds: only closing the watch can end this pass.
+        with self.protocol.watch(record, self.report, objects_per_s=0.01) as watch:
             self.assertEqual(0, watch.passes)
         self.assertEqual([], self.reports)
         swept = len(meter.batches)
         self.assertLessEqual(swept, 1)
         self.assertEqual([], threads())
 
-    def test_does_not_hammer_an_empty_volume(self) -> None:
+    def test_empty_volume_is_swept_without_errors(self) -> None:
         record = self.superpose(self.make_volume(objects=0))
-        with self.protocol.watch(record, self.tell) as watch:
+        with self.protocol.watch(record, self.report) as watch:
             while watch.passes < 2:
-                self.assertFalse(self.told.wait(0.01))
+                self.assertFalse(self.reported.wait(0.01))
             self.assertIsNone(watch.error)
         self.assertEqual([], self.reports)
 
-    def test_a_cluster_that_does_not_answer_proves_nothing(self) -> None:
+    def test_timeout_is_no_report(self) -> None:
         record = self.superpose(self.volume)
         failing = threading.Event()
         failing.set()
@@ -146,25 +146,25 @@ class WatchTest(protocol_base.ProtocolTestCase):
                 raise sp.ClusterTimeout('stat: Ceph did not answer in time')
             return stat(io, names, depth)
         with mock.patch.object(librados.IoCtx, 'stat_versions', fail), \
-                self.protocol.watch(record, self.tell) as watch:
+                self.protocol.watch(record, self.report) as watch:
             while watch.error is None:
-                self.assertFalse(self.told.wait(0.01))
+                self.assertFalse(self.reported.wait(0.01))
             self.assertIsInstance(watch.error, sp.ClusterTimeout)
             self.assertEqual(0, watch.passes)
             failing.clear()
             while not watch.passes:
-                self.assertFalse(self.told.wait(0.01))
+                self.assertFalse(self.reported.wait(0.01))
             self.assertIsNone(watch.error)
         self.assertEqual([], self.reports)
 
-    def test_the_image_is_deleted(self) -> None:
+    def test_deleted_image_is_dirty(self) -> None:
         record = self.superpose(self.volume)
-        with self.protocol.watch(record, self.tell):
+        with self.protocol.watch(record, self.report):
             self.remove_image(self.volume)
-            self.assertTrue(self.told.wait(_SECONDS))
+            self.assertTrue(self.reported.wait(_SECONDS))
         # Perhaps while it was being deleted, object by object.
         self.assertTrue(self.reports[0].dirty)
 
     def test_pace_must_be_positive(self) -> None:
         record = self.superpose(self.volume)
-        self.assertRaises(sp.InvalidInput, self.protocol.watch, record, self.tell, -1)
+        self.assertRaises(sp.InvalidInput, self.protocol.watch, record, self.report, -1)

@@ -54,7 +54,7 @@ class WorkerTestCase(protocol_base.ProtocolTestCase):
                                               request_id='req-0f9c')
 
     def make_worker(self, **cluster: Any) -> client.Worker:
-        """Make a worker that ends with the test."""
+        """Return a worker that ends with the test."""
         made = client.Worker(
             {'conffile': str(self.ceph.conf), 'user': 'cinder', 'timeout': 30, **cluster},
             self.pool, {'merge_bytes_per_s': 0}, watch=self.watching)
@@ -62,11 +62,11 @@ class WorkerTestCase(protocol_base.ProtocolTestCase):
         return made
 
     def ask(self, method: str, **arguments: Any) -> Any:
-        """Have the worker do something for a request."""
+        """Call the worker for a request."""
         return self.worker.call(self.context, method, **arguments)
 
     def super(self, *images: str, **changes: Any) -> str:
-        """Superpose images; give the superposition's id."""
+        """Superpose images, and return the superposition's id."""
         superposition = records.new_id()
         self.addCleanup(self.end, superposition)
         view = self.ask('super', **{
@@ -89,7 +89,7 @@ class WorkerTestCase(protocol_base.ProtocolTestCase):
         actors.child_io(self.cluster, record.volumes[0], *commands)
 
     def process(self) -> int:
-        """Tell which process serves."""
+        """Return the id of the worker's process."""
         self.ask('ping')
         served = self.worker._served
         assert served is not None
@@ -99,7 +99,7 @@ class WorkerTestCase(protocol_base.ProtocolTestCase):
 @ddt.ddt
 class LifeTest(WorkerTestCase):
 
-    def test_promote_and_merge(self) -> None:
+    def test_promoted_set_is_merged(self) -> None:
         first, second = (self.make_volume().image for _ in range(2))
         superposition = self.super(first, second)
         view = self.ask('show', superposition=superposition)
@@ -114,7 +114,7 @@ class LifeTest(WorkerTestCase):
         for seconds in (view['age_s'], view['unchanged_s']):
             self.assertTrue(0 <= seconds < _SECONDS)
         self.assertEqual(superposition, self.ask('find', image=second)['id'])
-        (listed,) = [one for one in self.ask('list') if one['id'] == superposition]
+        (listed,) = [each for each in self.ask('list') if each['id'] == superposition]
         self.assertIsNone(listed['volumes'][0]['overlay_bytes'])
 
         self.child(superposition, f'write -P 5 {OBJECT} 4k')
@@ -136,7 +136,7 @@ class LifeTest(WorkerTestCase):
         self.assertEqual(b'\5' * 4096, self.contents(volume)[OBJECT:OBJECT + 4096])
         self.ask('tidy')
 
-    def test_dirty(self) -> None:
+    def test_dirty_collapse_ends_the_superposition(self) -> None:
         volume = self.make_volume()
         primary = self.make_primary(volume)
         superposition = self.super(volume.image)
@@ -146,7 +146,7 @@ class LifeTest(WorkerTestCase):
                                            durable=False)['outcome'])
         self.assertIsNone(self.ask('find', image=volume.image))
 
-    def test_jointly(self) -> None:
+    def test_joint_superposition_is_prepared_and_committed(self) -> None:
         volume = self.make_volume()
         superposition = self.super(volume.image, joint=True)
         self.assertRaises(exception.SuperpositionConflict, self.ask, 'collapse',
@@ -160,17 +160,17 @@ class LifeTest(WorkerTestCase):
         self.assertIsNone(self.ask('find', image=volume.image))
 
     @ddt.data(True, False)
-    def test_drop_of_what_is_prepared(self, fenced: bool) -> None:
+    def test_drop_of_a_prepared_record_keeps_the_fence_on_request(self, fenced: bool) -> None:
         volume = self.make_volume()
         primary = self.make_primary(volume)
         superposition = self.super(volume.image, joint=True)
         self.ask('prepare', superposition=superposition, durable=False)
         for _ in range(2):
             self.ask('drop', superposition=superposition, fenced=fenced)
-        # The fence stays where the set is late dirty, and goes where it was aborted.
+        # The fence stays where the set is late dirty, and is lifted where it was aborted.
         self.assertEqual(fenced, primary.clients <= self.fenced())
 
-    def test_durable_is_remembered(self) -> None:
+    def test_durable_backup_is_remembered(self) -> None:
         superposition = self.super(self.make_volume().image)
         record = self.protocol.show(superposition, records.Home(self.pool))
         backup = self.make_backup(record)
@@ -184,13 +184,13 @@ class LifeTest(WorkerTestCase):
                           superposition=superposition)
         backup.end()
 
-    def test_monitors(self) -> None:
+    def test_addresses_of_monitors_are_returned(self) -> None:
         monitors = self.cluster.mon({'prefix': 'mon dump'})['mons']
         self.assertNotEqual([], monitors)
         self.assertEqual([monitor['addr'] for monitor in monitors],
                          [f'{host}:{port}/0' for host, port in self.ask('monitors')])
 
-    def test_eligibility(self) -> None:
+    def test_eligibility_has_reasons(self) -> None:
         good, held = self.make_volume(), self.make_volume()
         superposition = self.super(held.image)
         self.assertEqual([[], [f'it is in superposition {superposition} already']],
@@ -205,50 +205,51 @@ class ErrorTest(WorkerTestCase):
     @ddt.data(('show', {}), ('check', {}), ('collapse', {'durable': False}), ('commit', {}),
               ('merge', {}), ('hand_out', {}), ('resume', {}), ('look_after', {}))
     @ddt.unpack
-    def test_not_found(self, method: str, more: dict[str, Any]) -> None:
+    def test_unknown_superposition_is_not_found(self, method: str, more: dict[str, Any]) -> None:
         error = self.assertRaises(exception.SuperpositionNotFound, self.ask, method,
                                   superposition=_NOBODY, **more)
         self.assertIn(_NOBODY, error.msg)
 
-    def test_conflict(self) -> None:
+    def test_merge_before_promotion_is_a_conflict(self) -> None:
         superposition = self.super(self.make_volume().image)
         error = self.assertRaises(exception.SuperpositionConflict, self.ask, 'merge',
                                   superposition=superposition)
         self.assertEqual(('superposed', 409), (error.state, error.code))
 
-    def test_superposed_already(self) -> None:
+    def test_superposed_image_is_refused(self) -> None:
         image = self.make_volume().image
         held = self.super(image)
         error = self.assertRaises(exception.VolumeSuperposed, self.super, image)
         self.assertIn(held, error.msg)
 
-    def test_not_eligible(self) -> None:
+    def test_image_that_is_not_eligible_is_refused_with_reasons(self) -> None:
         image = self.make_volume(features=1).image
         error = self.assertRaises(exception.VolumesNotEligible, self.super, image)
         self.assertNotEqual((), error.reasons)
         self.assertEqual(list(error.reasons), self.ask('eligibility', images=[image])[0])
 
-    def test_gone(self) -> None:
+    def test_missing_image_is_a_conflict(self) -> None:
         self.assertRaises(exception.SuperpositionConflict, self.super, 'no-such-image')
 
-    def test_invalid(self) -> None:
+    def test_empty_set_is_invalid(self) -> None:
         self.assertRaises(exception.SuperpositionInvalid, self.super)
 
     @ddt.data(('no_such_method', {}), ('show', {'colour': 'blue'}), ('_get', {}))
     @ddt.unpack
-    def test_unforeseen(self, method: str, arguments: dict[str, Any]) -> None:
+    def test_unexpected_error_is_logged_and_keeps_the_process(self, method: str,
+                                                              arguments: dict[str, Any]) -> None:
         before = self.process()
         error = self.assertRaises(exception.SuperpositionError, self.ask, method, **arguments)
         self.assertEqual((500, exception.SuperpositionError), (error.code, type(error)))
-        # It is no reason to start another process.
+        # The same process serves.
         self.assertEqual(before, self.process())
         self.assertIn('Traceback', self.log.read_text())
 
-    def test_cluster_that_cannot_be_reached(self) -> None:
+    def test_unreachable_cluster_is_unavailable(self) -> None:
         worker = self.make_worker(conffile=str(self.directory / 'no-such.conf'), timeout=2)
         self.assertRaises(exception.SuperpositionUnavailable, worker.call, None, 'ping')
 
-    def test_it_does_not_start(self) -> None:
+    def test_worker_that_does_not_start_is_unavailable(self) -> None:
         worker = self.make_worker(colour='blue')
         for _ in range(2):
             error = self.assertRaises(exception.SuperpositionUnavailable, worker.call, None,
@@ -259,18 +260,18 @@ class ErrorTest(WorkerTestCase):
 
 class ProcessTest(WorkerTestCase):
 
-    def test_killed(self) -> None:
+    def test_killed_worker_is_started_again(self) -> None:
         image = self.make_volume().image
         superposition = self.super(image)
         before = self.process()
         os.kill(before, signal.SIGKILL)
         with contextlib.suppress(exception.SuperpositionUnavailable):
-            # Whether it is noticed before or during the call is a matter of luck.
+            # The call may notice the death, or start another process.
             self.ask('ping')
         self.assertEqual(superposition, self.ask('find', image=image)['id'])
         self.assertNotEqual(before, self.process())
 
-    def test_killed_during_calls(self) -> None:
+    def test_calls_fail_when_the_worker_is_killed(self) -> None:
         errors: list[exception.SuperpositionError] = []
         pid = self.process()
         asking = threading.Barrier(4)
@@ -286,7 +287,7 @@ class ProcessTest(WorkerTestCase):
             thread.start()
         asking.wait()
         self.until(lambda: _connections(pid) >= 3)
-        # They do not keep others waiting.
+        # Other calls do not wait for them.
         self.ask('list')
         os.kill(pid, signal.SIGKILL)
         for thread in threads:
@@ -298,7 +299,7 @@ class ProcessTest(WorkerTestCase):
         self.assertNotEqual(pid, after)
         self.assertEqual(after, self.process())
 
-    def test_many_ask_at_once(self) -> None:
+    def test_concurrent_calls_have_their_own_answers(self) -> None:
         images = [self.make_volume(objects=1).image for _ in range(4)]
         made = [self.super(image) for image in images]
         found: dict[str, Any] = {}
@@ -313,16 +314,16 @@ class ProcessTest(WorkerTestCase):
             thread.join(_SECONDS)
         self.assertEqual(dict(zip(images, made, strict=True)), found)
 
-    def test_nothing_is_left_of_it(self) -> None:
+    def test_stopped_worker_leaves_nothing(self) -> None:
         pid = self.process()
-        # What it listens on has no file: nothing could be left, however it ends.
+        # The socket has no file, so that nothing is left however the process ends.
         (path,) = _listening(pid)
         self.assertTrue(path.startswith('@specreds-'), path)
         self.worker.stop()
         self.assertFalse(os.path.exists(f'/proc/{pid}'))
         self.worker.stop()
 
-    def test_nobody_else_is_answered(self) -> None:
+    def test_client_without_the_key_is_refused(self) -> None:
         (path,) = _listening(self.process())
         address = path.replace('@', '\0', 1)
         for key in (b'', b'guessed'):
@@ -330,12 +331,12 @@ class ProcessTest(WorkerTestCase):
             self.assertRaises(multiprocessing.AuthenticationError, stranger.connect)
         self.ask('ping')
 
-    def test_no_secret_in_its_arguments_or_environment(self) -> None:
+    def test_command_line_has_no_secret(self) -> None:
         pid = self.process()
         command = pathlib.Path(f'/proc/{pid}/cmdline').read_bytes().split(b'\0')
         self.assertEqual([b'-m', b'specreds_cinder.worker.server', b''], command[1:])
 
-    def test_it_ends_with_its_service(self) -> None:
+    def test_worker_ends_with_its_service(self) -> None:
         program = (
             'import json, sys, time\n'
             'from oslo_config import cfg\n'
@@ -362,19 +363,19 @@ class ProcessTest(WorkerTestCase):
         service.stdout.close()
         self.until(lambda: not os.path.exists(f'/proc/{pid}/exe'))
 
-    def until(self, happened: Callable[[], bool]) -> None:
-        """Wait for something to happen."""
+    def until(self, met: Callable[[], bool]) -> None:
+        """Wait until a condition is met."""
         waiting = threading.Event()
         for _ in range(_SECONDS * 10):
-            if happened():
+            if met():
                 return
             waiting.wait(0.1)
-        self.fail('it does not happen')
+        self.fail('the condition is not met')
 
 
 class LogTest(WorkerTestCase):
 
-    def test_request(self) -> None:
+    def test_log_has_request_and_project(self) -> None:
         image = self.make_volume().image
         superposition = self.super(image)
         (line,) = [line for line in self.log.read_text().splitlines()
@@ -394,24 +395,24 @@ class DirtyTest(WorkerTestCase):
 
     watching = True
 
-    def test_told_of_a_write(self) -> None:
+    def test_write_is_reported_once(self) -> None:
         volume = self.make_volume(objects=8)
         primary = self.make_primary(volume)
         superposition = self.super(volume.image)
         self.assertFalse(self.ask('show', superposition=superposition)['dirty'])
         self.assertIsNone(self.ask('next_dirty', timeout=0.1))
         self.assertEqual(0, primary.write(5 * OBJECT))
-        told, why = self.ask('next_dirty', timeout=_SECONDS)
-        self.assertEqual(superposition, told)
+        reported, why = self.ask('next_dirty', timeout=_SECONDS)
+        self.assertEqual(superposition, reported)
         self.assertIn('.0000000000000005 of ', why)
         view = self.ask('show', superposition=superposition)
         self.assertEqual((True, why), (view['dirty'], view['dirty_object']))
-        # It is told once.
+        # It is reported once.
         self.ask('look_after', superposition=superposition)
         self.assertIsNone(self.ask('next_dirty', timeout=0.1))
         self.ask('drop', superposition=superposition)
 
-    def test_watched_again_by_the_next_worker(self) -> None:
+    def test_next_worker_watches_again(self) -> None:
         volume = self.make_volume(objects=8)
         primary = self.make_primary(volume)
         superposition = self.super(volume.image)
@@ -424,7 +425,7 @@ class DirtyTest(WorkerTestCase):
         self.assertEqual(0, primary.write(5 * OBJECT))
         self.assertEqual(superposition, self.ask('next_dirty', timeout=_SECONDS)[0])
 
-    def test_decided_by_another_service(self) -> None:
+    def test_watch_ends_when_another_service_decides(self) -> None:
         other = functools.partial(self.make_worker().call, self.context)
         superposition = self.super(self.make_volume(objects=8).image)
         self.child(superposition, 'write -P 0xc1 0 4M')
@@ -434,12 +435,12 @@ class DirtyTest(WorkerTestCase):
             'collapse', superposition=superposition, durable=False)['outcome'])
         self.assertIsNone(other('show', superposition=superposition)['dirty'])
         other('look_after', superposition=superposition)
-        # The merge writes to the volume, which nobody watches any more.
+        # The merge writes to the volume, whose watch has ended.
         self.ask('merge', superposition=superposition)
         self.assertEqual([], other('list'))
         self.assertIsNone(other('next_dirty', timeout=0.1))
 
-    def test_ended_by_another_service(self) -> None:
+    def test_watch_ends_when_another_service_drops_the_superposition(self) -> None:
         other = functools.partial(self.make_worker().call, self.context)
         volume = self.make_volume(objects=8)
         superposition = self.super(volume.image)
@@ -449,7 +450,7 @@ class DirtyTest(WorkerTestCase):
         self.assertEqual(0, self.make_primary(volume).write(5 * OBJECT))
         self.assertIsNone(other('next_dirty', timeout=0.1))
 
-    def test_watched_again_when_a_collapse_is_refused(self) -> None:
+    def test_watch_continues_after_a_refused_collapse(self) -> None:
         superposition = self.super(self.make_volume().image)
         record = self.protocol.show(superposition, records.Home(self.pool))
         backup = self.make_backup(record)
@@ -461,9 +462,9 @@ class DirtyTest(WorkerTestCase):
 
 
 class EventletTest(WorkerTestCase):
-    """In a volume service on green threads, calls neither stop each other nor the rest."""
+    """In a volume service on green threads, calls block neither each other nor other threads."""
 
-    def test_green(self) -> None:
+    def test_calls_do_not_block_green_threads(self) -> None:
         first, second = (self.make_volume().image for _ in range(2))
         program = str(pathlib.Path(__file__).with_name('green.py'))
         environment = {name: value for name, value in os.environ.items()
@@ -473,35 +474,35 @@ class EventletTest(WorkerTestCase):
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=2 * _SECONDS,
             env=environment)
         self.assertEqual(0, done.returncode, done.stderr)
-        said = json.loads(done.stdout)
-        self.assertEqual(['promoted', 'promoted'], said['outcomes'])
-        self.assertEqual('SuperpositionUnavailable', said['killed'])
-        self.assertEqual(2, said['after'])
-        # While three calls waited for three seconds, a green thread went on.
-        self.assertGreater(said['ticks'], 10)
+        report = json.loads(done.stdout)
+        self.assertEqual(['promoted', 'promoted'], report['outcomes'])
+        self.assertEqual('SuperpositionUnavailable', report['killed'])
+        self.assertEqual(2, report['after'])
+        # A green thread ran while three calls waited for three seconds.
+        self.assertGreater(report['ticks'], 10)
 
 
 def _sockets(pid: int) -> set[str]:
-    """Name the sockets of a process, by inode."""
-    found = set()
+    """Return the inodes of the sockets of a process."""
+    inodes = set()
     for link in glob.glob(f'/proc/{pid}/fd/*'):
         with contextlib.suppress(OSError):
-            found.add(os.readlink(link).removeprefix('socket:[').removesuffix(']'))
-    return found
+            inodes.add(os.readlink(link).removeprefix('socket:[').removesuffix(']'))
+    return inodes
 
 
 def _unix(pid: int) -> list[list[str]]:
-    """List a process's sockets in the UNIX domain as the kernel describes them."""
+    """Return the kernel's lines about the UNIX sockets of a process."""
     ours = _sockets(pid)
     lines = pathlib.Path('/proc/net/unix').read_text().splitlines()[1:]
     return [words for words in map(str.split, lines) if words[6] in ours]
 
 
 def _listening(pid: int) -> list[str]:
-    """Name the sockets that a process listens on."""
+    """Return the sockets that a process listens on."""
     return [words[7] for words in _unix(pid) if int(words[3], 16) & _ACCEPTING]
 
 
 def _connections(pid: int) -> int:
-    """Count the connections to a process."""
+    """Return the number of connections to a process."""
     return len(_unix(pid)) - len(_listening(pid))
