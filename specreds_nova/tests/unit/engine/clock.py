@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time for tests of the engine."""
+"""A clock for tests of the engine."""
 
 import dataclasses
 
 
 @dataclasses.dataclass
 class Clock:
-    """Time that only passes when it is told to, or when somebody sleeps."""
+    """A clock that a test or a sleeper moves."""
 
     time: float = 1000.0
 
     def now(self) -> float:
-        """Give the time."""
+        """Return the time."""
         return self.time
 
     def sleep(self, seconds: float) -> None:
-        """Let it pass."""
+        """Move the clock on."""
         self.time += seconds

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An etcd in memory, as far as the board of jobs asks for it."""
+"""An etcd in memory, with the requests that the board of jobs makes."""
 
 import base64
 from typing import Any
@@ -8,90 +8,90 @@ from etcd3gw import exceptions
 
 
 class Etcd:
-    """What all clients share.
+    """The data that all clients share, and their client.
 
-    :ivar away: it does not answer
-    :ivar asked: how many requests there were
+    :ivar away: no request is answered
+    :ivar requests: the number of requests so far
     """
 
     def __init__(self) -> None:
         self.away = False
-        self.asked = 0
+        self.requests = 0
         self._keys: dict[str, tuple[bytes, int | None]] = {}
         self._leases: set[int] = set()
 
     def expire(self) -> None:
-        """Have all leases run out."""
+        """Expire all leases."""
         for lease in list(self._leases):
             self.revoke(lease)
 
     def revoke(self, lease: int) -> None:
-        """End a lease, and what depends on it."""
+        """End a lease, and delete its keys."""
         self._leases.discard(lease)
         self._keys = {key: found for key, found in self._keys.items() if found[1] != lease}
 
     def refresh(self, lease: int) -> int:
-        """Renew a lease; -1 if it has ended."""
+        """Renew a lease, and return its time to live, -1 if it has ended."""
         self._answer()
         return 4 if lease in self._leases else -1
 
-    # Etcd3Client
+    # The interface of Etcd3Client
 
     def lease(self, ttl: int) -> 'Lease':
-        """Give a lease."""
+        """Return a new lease."""
         self._answer()
         lease = 1 + max(self._leases, default=0)
         self._leases.add(lease)
         return Lease(self, lease)
 
-    def transaction(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Put keys, if others are there or not."""
+    def transaction(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Put keys if a condition on other keys holds."""
         self._answer()
-        for one in asked['compare']:
-            there = _decoded(one['key']) in self._keys
-            if there != (one['result'] == 'GREATER'):
+        for condition in request['compare']:
+            exists = _decoded(condition['key']) in self._keys
+            if exists != (condition['result'] == 'GREATER'):
                 return {}
-        for one in asked['success']:
-            put = one['request_put']
+        for action in request['success']:
+            put = action['request_put']
             self._keys[_decoded(put['key'])] = (base64.b64decode(put['value']), put.get('lease'))
         return {'succeeded': True}
 
     def get_prefix(self, prefix: str) -> list[tuple[bytes, dict[str, Any]]]:
-        """Give what begins with something."""
+        """Return the values of all keys with a prefix."""
         self._answer()
         return [(value, {'key': key.encode()}) for key, (value, _) in sorted(self._keys.items())
                 if key.startswith(prefix)]
 
     def delete_prefix(self, prefix: str) -> None:
-        """Delete what begins with something."""
+        """Delete all keys with a prefix."""
         self._answer()
         self._keys = {key: found for key, found in self._keys.items()
                       if not key.startswith(prefix)}
 
     def delete(self, key: str) -> None:
-        """Delete something."""
+        """Delete a key."""
         self._answer()
         self._keys.pop(key, None)
 
     def _answer(self) -> None:
-        self.asked += 1
+        self.requests += 1
         if self.away:
-            raise exceptions.ConnectionFailedError('nobody there')
+            raise exceptions.ConnectionFailedError('no etcd')
 
 
 class Lease:
-    """What claims depend on."""
+    """A lease, which claims depend on."""
 
     def __init__(self, etcd: Etcd, number: int) -> None:
         self.id = number
         self._etcd = etcd
 
     def refresh(self) -> int:
-        """Renew it."""
+        """Renew the lease."""
         return self._etcd.refresh(self.id)
 
     def revoke(self) -> None:
-        """End it."""
+        """End the lease."""
         self._etcd.revoke(self.id)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an engine works on, and how much at a time."""
+"""The conductor: which jobs an engine works on, and how many at a time."""
 
 import threading
 from typing import Any
@@ -14,18 +14,18 @@ from specreds_nova.engine.recovery import run as runs
 from specreds_nova.tests.unit.engine import etcd as etcds
 from specreds_nova.tests.unit.engine.recovery import base
 
-# Seconds after which something that does not happen is a failure.
+# Seconds after which an awaited event counts as missing.
 _TIMEOUT = 20.0
 
 
-def _made(recovery_id: str, expected: float | None = None) -> model.Recovery:
-    """Return a recovery that is not written down yet."""
+def _new(recovery_id: str, expected: float | None = None) -> model.Recovery:
+    """Return a recovery that is not in the store yet."""
     return model.Recovery(id=recovery_id, server='a', server_name='a', project='p', host='h1',
                           suspected=1.0, expected=expected)
 
 
 class ConductorTest(base.RecoveryTest):
-    """Jobs are taken in order, and brought to an end."""
+    """Jobs are claimed in order, and their recoveries are brought to an end."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -36,7 +36,7 @@ class ConductorTest(base.RecoveryTest):
         self.flows.run.side_effect = self._attempt
         self.begun: list[str] = []
         self.changed = threading.Condition()
-        # Recoveries that do not end until they are let go.
+        # Recoveries that do not end before their event is set.
         self.held: dict[str, threading.Event] = {}
 
     def _attempt(self, run: runs.Run) -> None:
@@ -44,21 +44,22 @@ class ConductorTest(base.RecoveryTest):
             self.begun.append(run.recovery.server)
             self.changed.notify_all()
         if run.id in self.held and not self.held[run.id].wait(_TIMEOUT):
-            raise AssertionError('nobody let it go')
+            raise AssertionError('the recovery was not released')
         run.change(state=model.ENDED, outcome=model.RECOVERED)
 
     def _conductor(self, slots: int = 10) -> conductors.Conductor:
-        found = conductors.Conductor(self.context, self.board, self.flows, 'e1', slots, 4.0, 0.02)
-        self.addCleanup(found.stop, _TIMEOUT)
-        return found
+        conductor = conductors.Conductor(
+            self.context, self.board, self.flows, 'e1', slots, 4.0, 0.02)
+        self.addCleanup(conductor.stop, _TIMEOUT)
+        return conductor
 
-    def _wait(self, meets: Any) -> None:
+    def _wait(self, condition: Any) -> None:
         with self.changed:
             for _ in range(int(_TIMEOUT / 0.02)):
-                if meets():
+                if condition():
                     return
                 self.changed.wait(0.02)
-        self.fail(f'it did not come to that: {self.begun}')
+        self.fail(f'the condition is not met after: {self.begun}')
 
     def _posted(self, server: str, *, held: bool = False, **values: Any) -> model.Recovery:
         recovery = self.make_recovery(server, **values)
@@ -67,7 +68,7 @@ class ConductorTest(base.RecoveryTest):
         self.board.post(recovery)
         return recovery
 
-    def test_jobs_are_done_and_gone(self) -> None:
+    def test_finished_job_is_removed(self) -> None:
         recovery = self._posted('a')
         self._conductor().start()
         self._wait(lambda: not self.board.known())
@@ -75,59 +76,59 @@ class ConductorTest(base.RecoveryTest):
         self.flows.forget.assert_called_once_with(recovery.id)
         self.observer.recovery.assert_called_with('end', self.store.history[recovery.id])
 
-    def test_the_most_urgent_first(self) -> None:
+    def test_highest_priority_comes_first(self) -> None:
         for server, priority in (('low', -1), ('usual', 0), ('high', 7)):
             self._posted(server, priority=priority)
         self._conductor(slots=1).start()
         self._wait(lambda: not self.board.known())
         self.assertEqual(['high', 'usual', 'low'], self.begun)
 
-    def test_not_more_than_there_are_slots(self) -> None:
+    def test_recoveries_are_limited_by_the_slots(self) -> None:
         first = self._posted('a', held=True, priority=1)
         self._posted('b')
         conductor = self._conductor(slots=1)
         conductor.start()
         self._wait(lambda: self.begun == ['a'])
-        self.assertFalse(conductor.reserve(_made('another')))
-        # Its server serves, and its disks are merged yet.
+        self.assertFalse(conductor.reserve(_new('another')))
+        # Its server serves, and the merge is still to be done.
         conductor.serves(first.id)
         self._wait(lambda: self.begun == ['a', 'b'])
         self.held[first.id].set()
         self._wait(lambda: not self.board.known())
 
-    def test_a_slot_is_kept_for_a_short_one_under_darc(self) -> None:
+    def test_darc_keeps_a_slot_for_a_short_recovery(self) -> None:
         self.context = self.make_context(dispatch_policy='darc')
         conductor = self._conductor(slots=2)
-        short, first, second = _made('short', 5.0), _made('first', 60.0), _made('second')
+        short, first, second = _new('short', 5.0), _new('first', 60.0), _new('second')
         conductor.expect([short, first, second])
         self.assertTrue(conductor.reserve(first))
         self.assertFalse(conductor.reserve(second))
         self.assertTrue(conductor.reserve(short))
 
-    def test_short_ones_come_first(self) -> None:
+    def test_short_recoveries_come_first(self) -> None:
         for server, expected in (('unknown', None), ('long', 60.0), ('short', 5.0)):
             self._posted(server, expected=expected)
         self._conductor(slots=1).start()
         self._wait(lambda: not self.board.known())
         self.assertEqual(['short', 'long', 'unknown'], self.begun)
 
-    def test_what_was_begun_here_needs_no_taking_over(self) -> None:
+    def test_own_recovery_keeps_its_epoch(self) -> None:
         conductor = self._conductor()
-        self.assertTrue(conductor.reserve(_made('00000000-0000-4000-8000-000000000000')))
+        self.assertTrue(conductor.reserve(_new('00000000-0000-4000-8000-000000000000')))
         recovery = self.make_recovery('a', epoch=1, engine='e1')
         conductor.begin(recovery)
         self._wait(lambda: self.store.history[recovery.id].outcome and not self.board.known())
         self.assertEqual(1, self.store.history[recovery.id].epoch)
 
-    def test_what_others_do_not_know_of_is_worked_on_nevertheless(self) -> None:
+    def test_recovery_is_worked_on_without_etcd(self) -> None:
         self.etcd.away = True
         conductor = self._conductor()
-        conductor.reserve(_made('00000000-0000-4000-8000-000000000000'))
+        conductor.reserve(_new('00000000-0000-4000-8000-000000000000'))
         recovery = self.make_recovery('a', epoch=1, engine='e1')
         conductor.begin(recovery)
         self._wait(lambda: self.store.history[recovery.id].outcome)
 
-    def test_what_is_posted_again_meanwhile_is_not_done_twice(self) -> None:
+    def test_job_posted_again_is_not_done_twice(self) -> None:
         recovery = self._posted('a', held=True)
         self._conductor().start()
         self._wait(lambda: self.begun == ['a'])
@@ -137,7 +138,7 @@ class ConductorTest(base.RecoveryTest):
         self._wait(lambda: not self.board.known())
         self.assertEqual(['a'], self.begun)
 
-    def test_a_claim_that_has_run_out_is_renewed(self) -> None:
+    def test_expired_claim_is_renewed(self) -> None:
         recovery = self._posted('a', held=True)
         self._conductor().start()
         self._wait(lambda: self.begun == ['a'])
@@ -147,7 +148,7 @@ class ConductorTest(base.RecoveryTest):
         self._wait(lambda: not self.board.known())
         self.assertEqual(['a'], self.begun)
 
-    def test_what_another_engine_has_taken_over_is_left(self) -> None:
+    def test_job_of_another_engine_is_left(self) -> None:
         recovery = self._posted('a')
         self.flows.run.side_effect = tasks.Handover
         self._conductor().start()
@@ -155,7 +156,7 @@ class ConductorTest(base.RecoveryTest):
         self.assertEqual({recovery.id}, self.board.known())
         self.flows.forget.assert_not_called()
 
-    def test_another_attempt(self) -> None:
+    def test_failed_attempt_is_repeated(self) -> None:
         self._posted('a')
         self.flows.run.side_effect = [exception.RetryAttempt('lost'),
                                       exception.Unreachable('no database'),
@@ -169,31 +170,31 @@ class ConductorTest(base.RecoveryTest):
 
     def _ended_after(self, attempts: int) -> Any:
         def get(recovery_id: str) -> model.Recovery:
-            found = self.store.history[recovery_id]
+            recovery = self.store.history[recovery_id]
             if self.flows.run.call_count < attempts:
-                return found
-            return model.Recovery(**{**vars(found), 'state': model.ENDED,
+                return recovery
+            return model.Recovery(**{**vars(recovery), 'state': model.ENDED,
                                      'outcome': model.RECOVERED})
         return get
 
-    def test_a_recovery_that_is_forgotten_has_no_job_for_long(self) -> None:
+    def test_job_of_a_pruned_recovery_is_removed(self) -> None:
         recovery = self._posted('a')
         del self.store.history[recovery.id]
         self._conductor().start()
         self._wait(lambda: not self.board.known())
         self.assertEqual([], self.begun)
 
-    def test_an_etcd_that_is_away_for_a_while(self) -> None:
+    def test_conductor_continues_after_an_outage_of_etcd(self) -> None:
         conductor = self._conductor()
         self.etcd.away = True
         conductor.start()
-        self._wait(lambda: self.etcd.asked > 2)
+        self._wait(lambda: self.etcd.requests > 2)
         self.etcd.away = False
         self._posted('a')
         self._wait(lambda: not self.board.known())
         self.assertEqual(['a'], self.begun)
 
-    def test_an_engine_that_ends_in_good_order(self) -> None:
+    def test_stopped_engine_releases_its_jobs(self) -> None:
         recovery = self._posted('a', held=True)
         conductor = self._conductor()
         conductor.start()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What engines tell without being asked: metrics and notifications."""
+"""Metrics and notifications of an engine."""
 
 import re
 import threading
@@ -26,17 +26,17 @@ class MetricsTest(testtools.TestCase):
         self.metrics = metrics.Metrics()
 
     def value(self, name: str) -> float:
-        """Give a value, by its name and labels."""
+        """Return the value of a metric with labels."""
         found = re.search(f'^{re.escape(name)} (.*)$', self.metrics.text(), re.MULTILINE)
         assert found, self.metrics.text()
         return float(found[1])
 
-    def test_what_has_not_happened_is_zero(self) -> None:
+    def test_initial_values_are_zero(self) -> None:
         for outcome in model.OUTCOMES:
             self.assertEqual(0, self.value(f'specreds_recoveries_total{{outcome="{outcome}"}}'))
         self.assertEqual(0, self.value('specreds_hosts{state="suspected"}'))
 
-    def test_counts(self) -> None:
+    def test_events_are_counted(self) -> None:
         self.metrics.heard(5)
         self.metrics.heard()
         self.metrics.suspected()
@@ -59,12 +59,12 @@ class MetricsTest(testtools.TestCase):
                 'specreds_step_seconds_count{step="super"}',
                 'specreds_step_seconds_bucket{le="0.05",step="super"}')])
 
-    def test_hosts_that_are_there_no_more(self) -> None:
+    def test_removed_hosts_have_no_metrics(self) -> None:
         self.metrics.hosts({model.SUSPECTED: 1})
         self.metrics.hosts({model.TRUSTED: 1})
         self.assertEqual(0, self.value('specreds_hosts{state="suspected"}'))
 
-    def test_served(self) -> None:
+    def test_metrics_are_served_over_http(self) -> None:
         problems: list[str] = []
         port = self.metrics.serve(0, '127.0.0.1', lambda: problems)
         self.metrics.heard(3)
@@ -85,7 +85,7 @@ class NotificationsTest(testtools.TestCase):
         super().setUp()
         conf = cfg.ConfigOpts()
         conf([], default_config_files=[])
-        # Registers the options.
+        # This call registers the options.
         messaging.get_notification_transport(conf, url='fake:')
         conf.set_override('driver', ['test'], 'oslo_messaging_notifications')
         conf.set_override('transport_url', 'fake:', 'oslo_messaging_notifications')
@@ -94,13 +94,13 @@ class NotificationsTest(testtools.TestCase):
         self.addCleanup(_impl_test.reset)
 
     def sent(self) -> tuple[str, str, Any]:
-        """Give the event, its priority and the payload of what was sent."""
+        """Return event, priority and payload of the notification that was sent."""
         self.notifications.flush()
         ((_context, message, priority, _retry),) = _impl_test.NOTIFICATIONS
         self.assertEqual('specreds-engine.engine1', message['publisher_id'])
         return message['event_type'], priority, message['payload']
 
-    def test_recovery(self) -> None:
+    def test_recovery_is_notified(self) -> None:
         self.notifications.recovery('end', db_base.make_recovery(
             id=base.ID, server=base.SERVER, state=model.ENDED, outcome=model.RECOVERED,
             destination='node2', superposition='s1', engine='engine1', why=base.WHY,
@@ -122,7 +122,7 @@ class NotificationsTest(testtools.TestCase):
                 'steps': {'super': 0.25}, 'merged_bytes': 4096, 'error': None,
             }}, payload)
 
-    def test_host(self) -> None:
+    def test_host_is_notified(self) -> None:
         self.notifications.host('suspect', model.Host(
             'node1', model.SUSPECTED, 3, 1000.0, base.WHY, flaps=1))
         event, priority, payload = self.sent()
@@ -134,23 +134,23 @@ class NotificationsTest(testtools.TestCase):
             'held': [],
         }, payload['specreds_object.data'])
 
-    def test_host_that_is_held(self) -> None:
+    def test_held_host_is_notified(self) -> None:
         self.notifications.host('hold', model.Host('node1', held=('8 of 9 are silent',)))
         event, _, payload = self.sent()
         data = payload['specreds_object.data']
         self.assertEqual(('host.hold', 'held', ['8 of 9 are silent']),
                          (event, data['state'], data['held']))
 
-    def test_errors_have_the_priority_of_errors(self) -> None:
+    def test_error_has_the_priority_error(self) -> None:
         self.notifications.recovery('error', db_base.make_recovery(error='no'))
         self.assertEqual(('recovery.error', 'ERROR'), self.sent()[:2])
 
-    def test_recoveries_that_failed_are_errors(self) -> None:
+    def test_failed_recovery_has_the_priority_error(self) -> None:
         self.notifications.recovery('end', db_base.make_recovery(
             state=model.ENDED, outcome=model.FAILED, ended=1003.0, error='no'))
         self.assertEqual(('recovery.end', 'ERROR'), self.sent()[:2])
 
-    def test_a_broker_that_does_not_answer_holds_nothing_up(self) -> None:
+    def test_unreachable_broker_does_not_block(self) -> None:
         with mock.patch.object(_impl_test.TestDriver, 'notify', side_effect=OSError('no')):
             self.notifications.host('clear', model.Host('node1'))
             self.notifications.flush()
@@ -158,7 +158,7 @@ class NotificationsTest(testtools.TestCase):
         self.notifications.host('clear', model.Host('node1'))
         self.assertEqual('host.clear', self.sent()[0])
 
-    def test_a_broker_that_hangs_holds_nothing_up(self) -> None:
+    def test_hanging_broker_does_not_block(self) -> None:
         answer = threading.Event()
         with mock.patch.object(_impl_test.TestDriver, 'notify',
                                side_effect=lambda *_args, **_kwargs: answer.wait()) as tell:

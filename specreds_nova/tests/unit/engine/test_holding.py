@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts about which nothing is done, and that this is not kept a secret."""
+"""Hosts that are held back, and the record of the reasons."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ from specreds_nova.tests.unit.engine import clock as clocks
 
 
 class HoldingTest(testtools.TestCase):
-    """One host, about which nothing is done for a while."""
+    """One host that is held back for a while."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -32,19 +32,19 @@ class HoldingTest(testtools.TestCase):
             self.holding.keep('h1', list(reasons))
             self.clock.sleep(0.25)
 
-    def test_what_is_over_at_once_is_not_written_down(self) -> None:
+    def test_short_hold_is_not_recorded(self) -> None:
         self.keep(0.75, 'another engine was faster')
         self.assertEqual(['h1'], self.holding.names())
         self.holding.release('h1')
         self.assertEqual(([], []), (self.holding.names(), self.written))
 
-    def test_what_lasts_is_written_down_seldom(self) -> None:
+    def test_lasting_hold_is_recorded_now_and_then(self) -> None:
         for number in range(30):
             self.keep(1.0, f'{number} of 50 hosts are silent')
         self.assertEqual([['h1', f'{number} of 50 hosts are silent'] for number in (1, 11, 21)],
                          self.written)
 
-    def test_database_that_is_away(self) -> None:
+    def test_hold_is_recorded_after_an_outage_of_the_database(self) -> None:
         self.away = True
         self.keep(3.0, 'no')
         self.assertEqual(['h1'], self.holding.names())

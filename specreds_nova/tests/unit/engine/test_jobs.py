@@ -20,7 +20,7 @@ def _recovery(**values: Any) -> model.Recovery:
 
 
 class BoardTest(testtools.TestCase):
-    """Two engines share the work."""
+    """Two engines share a board."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -31,46 +31,46 @@ class BoardTest(testtools.TestCase):
 
     def _posted(self, **values: Any) -> jobs.Posted:
         self.one.post(_recovery(**values))
-        [found] = self.two.unclaimed()
-        return found
+        [posted] = self.two.unclaimed()
+        return posted
 
-    def test_jobs_come_in_the_order_in_which_they_were_posted(self) -> None:
+    def test_jobs_are_listed_in_the_order_of_posting(self) -> None:
         wanted = [_recovery(priority=1), _recovery(priority=9, expected=2.0), _recovery()]
         for recovery in wanted:
             self.one.post(recovery)
-        self.assertEqual([one.id for one in wanted],
+        self.assertEqual([recovery.id for recovery in wanted],
                          [posted.recovery for posted in self.two.unclaimed()])
 
-    def test_a_turn_depends_on_what_was_posted(self) -> None:
+    def test_job_has_what_the_order_of_recoveries_needs(self) -> None:
         waiting = self._posted(priority=3, expected=2.5, host='h7').waiting
         self.assertEqual(('p', 'h7', 3, 2.5), (
             waiting.project, waiting.host, waiting.priority, waiting.expected))
         self.assertAlmostEqual(time.time(), waiting.since, delta=3600.0)
 
-    def test_one_engine_gets_a_job(self) -> None:
+    def test_only_one_engine_claims_a_job(self) -> None:
         posted = self._posted()
         self.assertTrue(self.one.claim(posted))
         self.assertFalse(self.two.claim(posted))
         self.assertEqual([], self.two.unclaimed())
         self.assertEqual({posted.recovery}, self.two.known())
 
-    def test_all_jobs_of_an_engine_are_free_when_it_has_died(self) -> None:
+    def test_jobs_of_a_dead_engine_are_free(self) -> None:
         for _ in range(3):
             self.one.post(_recovery())
         for posted in self.one.unclaimed():
             self.one.claim(posted)
         self.etcd.expire()
-        found = self.two.unclaimed()
-        self.assertEqual(3, len(found))
-        self.assertTrue(all(self.two.claim(posted) for posted in found))
+        free = self.two.unclaimed()
+        self.assertEqual(3, len(free))
+        self.assertTrue(all(self.two.claim(posted) for posted in free))
 
-    def test_an_engine_that_ends_lets_its_jobs_go(self) -> None:
+    def test_closed_board_releases_its_jobs(self) -> None:
         posted = self._posted()
         self.one.claim(posted)
         self.one.close()
         self.assertTrue(self.two.claim(posted))
 
-    def test_a_lease_that_ran_out_is_replaced(self) -> None:
+    def test_expired_lease_is_replaced(self) -> None:
         self.one.claim(self._posted())
         self.etcd.expire()
         self.one.keep()
@@ -79,7 +79,7 @@ class BoardTest(testtools.TestCase):
         self.one.keep()
         self.assertEqual([], self.two.unclaimed())
 
-    def test_what_is_posted_as_ours_is_claimed(self) -> None:
+    def test_own_job_is_posted_and_claimed_at_once(self) -> None:
         recovery = _recovery()
         posted = self.one.post(recovery, ours=True)
         self.assertEqual([], self.two.unclaimed())
@@ -87,14 +87,14 @@ class BoardTest(testtools.TestCase):
         self.one.consume(posted)
         self.assertEqual(set(), self.two.known())
 
-    def test_a_job_that_is_done_is_gone(self) -> None:
+    def test_consumed_job_is_removed(self) -> None:
         posted = self._posted()
         self.one.claim(posted)
         self.one.consume(posted)
         self.assertEqual(set(), self.two.known())
         self.assertFalse(self.two.claim(posted))
 
-    def test_only_its_owner_is_done_with_a_job(self) -> None:
+    def test_only_the_owner_consumes_a_job(self) -> None:
         posted = self._posted()
         self.one.claim(posted)
         self.two.consume(posted)
@@ -102,23 +102,23 @@ class BoardTest(testtools.TestCase):
         self.assertEqual({posted.recovery}, self.two.known())
         self.assertEqual([], self.two.unclaimed())
 
-    def test_a_job_that_is_left_is_free(self) -> None:
+    def test_abandoned_job_is_free(self) -> None:
         posted = self._posted()
         self.one.claim(posted)
         self.one.abandon(posted)
         self.assertTrue(self.two.claim(posted))
 
-    def test_many_jobs_are_one_request(self) -> None:
+    def test_many_jobs_are_listed_by_one_request(self) -> None:
         for _ in range(30):
             self.one.post(_recovery())
-        before = self.etcd.asked
+        before = self.etcd.requests
         self.assertEqual(30, len(self.two.unclaimed()))
-        self.assertEqual(1, self.etcd.asked - before)
+        self.assertEqual(1, self.etcd.requests - before)
 
-    def test_an_etcd_that_is_away(self) -> None:
+    def test_unreachable_etcd_raises(self) -> None:
         posted = self._posted()
         self.etcd.away = True
-        for ask in (self.one.unclaimed, self.one.known, self.one.keep,
+        for call in (self.one.unclaimed, self.one.known, self.one.keep,
                     lambda: self.one.claim(posted), lambda: self.one.consume(posted),
                     lambda: self.one.post(_recovery())):
-            self.assertRaises(exception.Unreachable, ask)
+            self.assertRaises(exception.Unreachable, call)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a server would be protected."""
+"""The check of whether a server is protected."""
 
 from unittest import mock
 
@@ -11,7 +11,7 @@ from specreds_nova.tests.unit.engine.recovery import base
 
 
 class ProtectionTest(base.RecoveryTest):
-    """Everybody who would have a say is asked."""
+    """Gates, volumes and hosts all have to permit a recovery."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -23,18 +23,18 @@ class ProtectionTest(base.RecoveryTest):
             self.compute, self.volumes, self.backups,
             detection_conf.server_gates(self.context.options))
 
-    def test_it_is(self) -> None:
+    def test_protected_server_has_destinations(self) -> None:
         self.assertEqual(
             {'project': 'p', 'host': 'h1', 'protected': True, 'reasons': [],
              'volumes': {'v1': []}, 'destinations': ['h2', 'h3']}, self.protection.check('a'))
 
-    def test_a_gate_is_shut(self) -> None:
+    def test_closed_gate_is_a_reason(self) -> None:
         self.compute.server.return_value = base.make_server(
             'a', metadata={'specreds:protect': 'false'})
         self.assertEqual(['it is not protected: specreds:protect=false'],
                          self.protection.check('a')['reasons'])
 
-    def test_a_volume_cannot_be_superposed(self) -> None:
+    def test_volume_that_cannot_be_superposed_is_a_reason(self) -> None:
         self.volumes.eligibility.return_value = {'v1': ['it is encrypted']}
         told = self.protection.check('a')
         self.assertEqual((False, ['volume v1: it is encrypted']),
@@ -42,22 +42,22 @@ class ProtectionTest(base.RecoveryTest):
         self.volumes.eligibility.side_effect = exception.Refused('not here')
         self.assertEqual({'v1': ['not here']}, self.protection.check('a')['volumes'])
 
-    def test_no_host_has_room(self) -> None:
+    def test_missing_room_is_a_reason(self) -> None:
         self.compute.candidates.return_value = []
         self.assertEqual(['no other host has room for it'],
                          self.protection.check('a')['reasons'])
 
-    def test_one_host_that_can_is_enough(self) -> None:
+    def test_one_able_host_is_enough(self) -> None:
         self.backups.check.side_effect = [
             backup_errors.ServerNotEligible(reason='no plug-in'), mock.DEFAULT]
         self.assertTrue(self.protection.check('a')['protected'])
 
-    def test_no_host_can(self) -> None:
+    def test_hosts_that_cannot_run_the_backup_are_reasons(self) -> None:
         self.backups.check.side_effect = [
             {'eligible': False, 'reasons': ['no Open vSwitch']}, exception.Unreachable('late')]
         self.assertEqual(['h2: no Open vSwitch', 'h3: late'],
                          self.protection.check('a')['reasons'])
 
-    def test_there_is_no_such_server(self) -> None:
+    def test_unknown_server_raises(self) -> None:
         self.compute.server.return_value = None
         self.assertRaises(exception.NotFound, self.protection.check, 'a')

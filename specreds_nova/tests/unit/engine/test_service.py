@@ -11,7 +11,7 @@ from specreds_nova.engine import service
 
 
 class ThreadsTest(testtools.TestCase):
-    """An engine of which only what a thread needs is there."""
+    """An engine with only the parts that its threads need."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -20,7 +20,7 @@ class ThreadsTest(testtools.TestCase):
         self.engine._metrics = metrics.Metrics()
         self.engine._monitor = mock.Mock()
 
-    def test_beats_that_are_heard_are_counted(self) -> None:
+    def test_received_beats_are_counted(self) -> None:
         self.engine._stopping.wait.side_effect = [False, False, True]
         self.engine._monitor.counted.side_effect = [5, 7]
         self.engine._tick()

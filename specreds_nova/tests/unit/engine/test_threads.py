@@ -12,7 +12,7 @@ _PATIENCE = 60.0
 
 
 class ThreadsTest(testtools.TestCase):
-    """A thread that fails as often as it is told."""
+    """A thread that fails a number of times."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -31,7 +31,7 @@ class ThreadsTest(testtools.TestCase):
         self.well.set()
         self.stopping.wait(_PATIENCE)
 
-    def test_begun_again(self) -> None:
+    def test_failed_thread_is_started_again(self) -> None:
         self.failures = 3
         self.threads.begin('played', self._work)
         self.assertTrue(self.well.wait(_PATIENCE))
@@ -40,7 +40,7 @@ class ThreadsTest(testtools.TestCase):
         self.stopping.set()
         self.threads.join(_PATIENCE)
 
-    def test_process_ends(self) -> None:
+    def test_process_ends_after_too_many_failures(self) -> None:
         self.failures = 100
         self.threads.begin('played', self._work)
         self.assertTrue(self.given_up.wait(_PATIENCE))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A store of one's own, in memory."""
+"""Base class of the tests of the store, in memory."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from specreds_nova.tests.unit.engine import clock as clocks
 
 
 def make_store(clock: clocks.Clock, url: str = 'sqlite://') -> store.Store:
-    """Give a store in a new database."""
+    """Return a store with a new database."""
     conf = cfg.ConfigOpts()
     connection.register(conf)
     conf([], default_config_files=[])
@@ -26,7 +26,7 @@ def make_store(clock: clocks.Clock, url: str = 'sqlite://') -> store.Store:
 
 
 def make_recovery(**values: Any) -> model.Recovery:
-    """Give a recovery that nobody has written down yet."""
+    """Return a recovery that is not in the store."""
     return model.Recovery(**{
         'id': uuidutils.generate_uuid(), 'server': uuidutils.generate_uuid(),
         'server_name': 'vm1', 'project': 'p1', 'host': 'node1', 'suspected': 999.5,
@@ -34,7 +34,7 @@ def make_recovery(**values: Any) -> model.Recovery:
 
 
 class StoreTest(testtools.TestCase):
-    """Has a store."""
+    """A test with a store."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -42,7 +42,7 @@ class StoreTest(testtools.TestCase):
         self.store = make_store(self.clock)
 
     def created(self, **values: Any) -> model.Recovery:
-        """Have a recovery that is written down, and worked on by an engine."""
+        """Create a recovery that an engine works on."""
         recovery = make_recovery(**values)
         self.assertEqual({recovery.id}, self.store.create([recovery]))
         return self.store.take_over(recovery.id, 'engine1')

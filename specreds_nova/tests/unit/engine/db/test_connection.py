@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A database that does not answer, for a moment or for longer."""
+"""A database that does not answer, for a moment or longer."""
 
 from typing import Any
 
@@ -43,12 +43,12 @@ class TroubleTest(testtools.TestCase):
 
     def _commit(self, connected: sa.Connection) -> None:
         if self.troubles and self.committed:
-            # It is done, and nobody learns of it.
+            # The commit is done, and the client does not learn of it.
             connected.connection.commit()
             raise self.troubles.pop()
 
     @ddt.data(db_exception.DBConnectionError('no'), db_exception.DBDeadlock('no'))
-    def test_for_a_moment(self, trouble: Exception) -> None:
+    def test_short_outage_is_bridged(self, trouble: Exception) -> None:
         self.troubles = [trouble, trouble]
         self.assertEqual(model.Host('node1', generation=1, since=1000.0),
                          self.store.see('node1'))
@@ -56,15 +56,15 @@ class TroubleTest(testtools.TestCase):
 
     @ddt.data(db_exception.DBConnectionError('no'), db_exception.DBDeadlock('no'),
               db_exception.DBError(exc.OperationalError('', None, Exception('no'))))
-    def test_for_longer(self, trouble: Exception) -> None:
+    def test_long_outage_raises_unreachable(self, trouble: Exception) -> None:
         self.troubles = [trouble] * 100
         self.assertRaises(exception.Unreachable, self.store.hosts)
 
-    def test_a_fault_is_no_silence(self) -> None:
+    def test_programming_error_is_not_retried(self) -> None:
         self.troubles = [db_exception.DBError(ValueError('no'))]
         self.assertRaises(db_exception.DBError, self.store.hosts)
 
-    def test_lost_while_it_committed(self) -> None:
+    def test_commit_without_an_answer_succeeds(self) -> None:
         recovery = base.make_recovery()
         self.committed = True
         self.troubles = [db_exception.DBConnectionError('no')]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What engines and operators write down of hosts."""
+"""Hosts in the store, as engines and operators record them."""
 
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
@@ -11,11 +11,11 @@ _WHY = ({'kind': 'heartbeat', 'words': 'silent for 0.9 s', 'time': 999.5},)
 
 class HostsTest(base.StoreTest):
 
-    def test_an_unknown_host_is_trusted(self) -> None:
+    def test_unknown_host_is_trusted(self) -> None:
         self.assertEqual(model.Host('node1'), self.store.host('node1'))
         self.assertEqual([], self.store.hosts())
 
-    def test_a_change_is_seen_by_all(self) -> None:
+    def test_change_is_read_back(self) -> None:
         changed = self.store.change_host(self.store.host('node1'), state=model.SUSPECTED,
                                          why=_WHY, flaps=1)
         self.assertEqual(
@@ -29,19 +29,19 @@ class HostsTest(base.StoreTest):
             self.store.say(name, model.CLEAR, None)
         self.assertEqual(['Node1', 'node1', 'node2'], [host.name for host in self.store.hosts()])
 
-    def test_of_two_engines_one_changes_a_new_host(self) -> None:
+    def test_one_of_two_engines_changes_a_new_host(self) -> None:
         seen = self.store.host('node1')
         self.assertIsNotNone(self.store.change_host(seen, state=model.SUSPECTED))
         self.assertIsNone(self.store.change_host(seen, state=model.FENCED))
         self.assertEqual(model.SUSPECTED, self.store.host('node1').state)
 
-    def test_of_two_engines_one_changes_a_known_host(self) -> None:
+    def test_one_of_two_engines_changes_a_known_host(self) -> None:
         seen = self.store.say('node1', model.CLEAR, None)
         self.assertIsNotNone(self.store.change_host(seen, state=model.SUSPECTED))
         self.assertIsNone(self.store.change_host(seen, state=model.FENCED))
         self.assertEqual(model.SUSPECTED, self.store.host('node1').state)
 
-    def test_since_is_when_the_state_changed(self) -> None:
+    def test_since_is_the_time_of_the_last_change_of_state(self) -> None:
         suspected = self.store.change_host(model.Host('node1'), state=model.SUSPECTED)
         assert suspected is not None
         self.clock.time += 5
@@ -52,7 +52,7 @@ class HostsTest(base.StoreTest):
         assert trusted is not None
         self.assertEqual((1005.0, ()), (trusted.since, trusted.why))
 
-    def test_an_operators_word_stands_beside_what_engines_write(self) -> None:
+    def test_word_of_an_operator_survives_changes_by_engines(self) -> None:
         seen = self.store.change_host(model.Host('node1'), state=model.SUSPECTED)
         assert seen is not None
         said = self.store.say('node1', model.SUSPECT, 'it smokes')
@@ -61,29 +61,29 @@ class HostsTest(base.StoreTest):
         self.assertIsNone(self.store.change_host(seen, state=model.TRUSTED))
         self.assertIsNone(self.store.say('node1', None, None).word)
 
-    def test_a_host_that_was_heard_of(self) -> None:
+    def test_seen_host_is_listed(self) -> None:
         seen = self.store.see('node1')
         self.assertEqual(model.Host('node1', generation=1, since=1000.0), seen)
         self.clock.time += 5
         self.assertEqual(seen, self.store.see('node1'))
         self.assertEqual([seen], self.store.hosts())
 
-    def test_goodbye(self) -> None:
+    def test_first_time_of_a_goodbye_counts(self) -> None:
         for at in (1000.0, 1000.2):
-            # Engines hear it a moment apart.
-            found = self.store.leave('node1', message.SYSTEM, at)
-            self.assertEqual((message.SYSTEM, 1000.0), (found.goodbye, found.goodbye_at))
-        self.assertEqual(found, self.store.host('node1'))
-        found = self.store.leave('node1', None, None)
-        self.assertEqual((None, None), (found.goodbye, found.goodbye_at))
+            # Two engines hear it a moment apart.
+            host = self.store.leave('node1', message.SYSTEM, at)
+            self.assertEqual((message.SYSTEM, 1000.0), (host.goodbye, host.goodbye_at))
+        self.assertEqual(host, self.store.host('node1'))
+        host = self.store.leave('node1', None, None)
+        self.assertEqual((None, None), (host.goodbye, host.goodbye_at))
 
-    def test_held(self) -> None:
+    def test_held_host_has_reasons(self) -> None:
         self.assertEqual((), self.store.see('node1').held)
         changed = self.store.change_host(self.store.host('node1'), held=('8 of 9 are silent',))
         self.assertEqual(changed, self.store.host('node1'))
         assert changed is not None
         self.assertEqual((model.HELD, ('8 of 9 are silent',)), (changed.shown, changed.held))
 
-    def test_nonsense(self) -> None:
+    def test_invalid_change_raises(self) -> None:
         self.assertRaises(exception.Invalid, self.store.change_host, model.Host('node1'),
                           name='node2')

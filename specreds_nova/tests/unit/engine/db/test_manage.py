@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables as migrations make them, and the command that has them made."""
+"""The migrations of the database, and the command that runs them."""
 
 import contextlib
 import io
@@ -34,7 +34,7 @@ class ManageTest(testtools.TestCase):
         self.conf(['--config-file', str(self.file)])
 
     def run_db(self, *words: str, status: int = 0) -> str:
-        """Run ``specreds-engine-manage db WORDS``; gives what it printed."""
+        """Run ``specreds-engine-manage db WORDS``, and return its output."""
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
             self.assertEqual(status, manage.main(
@@ -48,29 +48,29 @@ class ManageTest(testtools.TestCase):
         self.assertEqual(f'{migration.newest()} (of this release: {migration.newest()})',
                          self.run_db('version').strip())
 
-    def test_migrations_make_the_tables_that_the_store_works_on(self) -> None:
+    def test_migrations_create_the_tables_of_the_store(self) -> None:
         self.run_db('sync')
         with connection.connect(self.conf).connect() as connected:
             context = alembic_migration.MigrationContext.configure(connected)
             self.assertEqual([], autogenerate.compare_metadata(context, tables.METADATA))
 
-    def test_purge(self) -> None:
+    def test_purge_deletes_old_recoveries(self) -> None:
         self.run_db('sync')
-        # Long ago.
-        found = store.Store(connection.connect(self.conf), clocks.Clock().now)
+        # A recovery that ended long ago.
+        old_store = store.Store(connection.connect(self.conf), clocks.Clock().now)
         recovery = base.make_recovery()
-        found.create([recovery])
-        found.change(found.take_over(recovery.id, 'engine1'), state=model.ENDED,
-                     outcome=model.PRIMARY)
+        old_store.create([recovery])
+        old_store.change(old_store.take_over(recovery.id, 'engine1'), state=model.ENDED,
+                         outcome=model.PRIMARY)
         self.assertIn('0 forgotten', self.run_db('purge', '--older-than', '100000000'))
         self.assertIn('1 forgotten', self.run_db('purge'))
-        self.assertIsNone(found.get(recovery.id))
+        self.assertIsNone(old_store.get(recovery.id))
 
-    def test_a_database_that_is_not_there(self) -> None:
+    def test_unreachable_database_is_named(self) -> None:
         self.file.write_text('[database]\nconnection = sqlite:////nowhere/engine.db\n'
                              'max_retries = 1\nretry_interval = 0\n')
         self.assertIn('does not answer', self.run_db('sync', status=1))
 
-    def test_no_database(self) -> None:
+    def test_missing_connection_is_named(self) -> None:
         self.file.write_text('')
         self.assertIn('set [database] connection', self.run_db('sync', status=1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several engines on one store, in any order: what must hold after each thing that they do."""
+"""Several engines on one store in any order: invariants that hold after each operation."""
 
 import dataclasses
 from typing import Any
@@ -23,7 +23,7 @@ _BEFORE_COMMIT = (model.QUEUED, model.RACING)
 class Engines(stateful.RuleBasedStateMachine):
     """Engines that create, take over, change and end recoveries, and an operator.
 
-    An engine goes on with whatever it has read of a recovery, however old that is.
+    An engine uses whatever it has read of a recovery, however old that is.
     """
 
     held = stateful.Bundle('held')
@@ -32,12 +32,12 @@ class Engines(stateful.RuleBasedStateMachine):
         super().__init__()
         self.clock = clocks.Clock()
         self.store = base.make_store(self.clock)
-        # What was last known to be in the store, by id.
+        # The last known content of the store, by id.
         self.known: dict[str, model.Recovery] = {}
 
     @stateful.rule(target=held, server=_SERVERS, engine=_ENGINES)
     def create(self, server: str, engine: str) -> stateful.MultipleResults[model.Recovery]:
-        """An engine begins a recovery, and works on it."""
+        """Create a recovery, and let an engine work on it."""
         recovery = base.make_recovery(server=server)
         expected = all(one.server != server or one.state == model.ENDED
                        for one in self.known.values())
@@ -49,7 +49,7 @@ class Engines(stateful.RuleBasedStateMachine):
 
     @stateful.rule(target=held, recovery=held, engine=_ENGINES)
     def take_over(self, recovery: model.Recovery, engine: str) -> model.Recovery:
-        """Another engine goes on with it, or the same."""
+        """Let another engine, or the same one, take over a recovery."""
         before = self.known[recovery.id]
         taken = self._taken(recovery.id, engine)
         if before.state == model.ENDED:
@@ -60,7 +60,7 @@ class Engines(stateful.RuleBasedStateMachine):
 
     @stateful.rule(recovery=held, state=_STATES, destination=_SERVERS)
     def change(self, recovery: model.Recovery, state: str, destination: str) -> None:
-        """An engine writes down how far it is."""
+        """Let an engine change a recovery."""
         now = self.known[recovery.id]
         current = now.epoch == recovery.epoch and now.state != model.ENDED
         back = state in _BEFORE_COMMIT and now.state not in _BEFORE_COMMIT
@@ -76,7 +76,7 @@ class Engines(stateful.RuleBasedStateMachine):
 
     @stateful.rule(recovery=held, outcome=strategies.sampled_from(model.OUTCOMES))
     def end(self, recovery: model.Recovery, outcome: str) -> None:
-        """An engine ends it."""
+        """Let an engine end a recovery."""
         now = self.known[recovery.id]
         lie = (outcome in (model.PRIMARY, model.ABORTED)
                and now.state in (model.COMMITTED, model.MERGING))
@@ -96,7 +96,7 @@ class Engines(stateful.RuleBasedStateMachine):
 
     @stateful.rule(recovery=held)
     def step(self, recovery: model.Recovery) -> None:
-        """An engine does a step."""
+        """Let an engine begin and end a step."""
         now = self.known[recovery.id]
         current = now.epoch == recovery.epoch and now.state != model.ENDED
         try:
@@ -110,7 +110,7 @@ class Engines(stateful.RuleBasedStateMachine):
 
     @stateful.rule(recovery=held)
     def abort(self, recovery: model.Recovery) -> None:
-        """An operator wants it to end."""
+        """Let an operator request an abort."""
         now = self.known[recovery.id]
         asked = self.store.request_abort(recovery.id)
         assert asked is (now.state in _BEFORE_COMMIT)
@@ -118,18 +118,18 @@ class Engines(stateful.RuleBasedStateMachine):
 
     @stateful.rule()
     def wait(self) -> None:
-        """Time passes."""
+        """Let time pass."""
         self.clock.time += 1
 
     @stateful.invariant()
     def never_two_of_a_server(self) -> None:
-        """A server has one recovery at most that has not ended."""
+        """Assert that a server has at most one recovery that has not ended."""
         servers = [one.server for one in self.store.active()]
         assert len(servers) == len(set(servers))
 
     @stateful.invariant()
     def nothing_else_changed(self) -> None:
-        """What is in the store is what those have written who were allowed to."""
+        """Assert that the store has only the changes that were allowed."""
         for recovery_id, known in self.known.items():
             found = self.store.get(recovery_id)
             assert found is not None
@@ -144,7 +144,7 @@ class Engines(stateful.RuleBasedStateMachine):
         return taken
 
     def _touched(self, recovery_id: str, **changes: Any) -> None:
-        """Nothing about a recovery has changed but this, and perhaps when it was changed."""
+        """Note the only changes of a recovery besides the time of its last change."""
         known = self.known[recovery_id]
         found = self.store.get(recovery_id)
         assert found is not None and found.updated in (known.updated, self.clock.time)
@@ -154,7 +154,7 @@ class Engines(stateful.RuleBasedStateMachine):
 
 class ProtocolTest(testtools.TestCase):
 
-    def test_engines_interleaved(self) -> None:
+    def test_invariants_hold_for_interleaved_engines(self) -> None:
         stateful.run_state_machine_as_test(
             Engines, settings=settings(max_examples=40, stateful_step_count=30,
                                        derandomize=True))

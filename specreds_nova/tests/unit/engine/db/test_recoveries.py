@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recoveries in the store: who may change them, and in which order they are found."""
+"""Recoveries in the store: permitted changes, order and pages."""
 
 import dataclasses
 
@@ -13,18 +13,18 @@ from specreds_nova.tests.unit.engine.db import base
 @ddt.ddt
 class RecoveriesTest(base.StoreTest):
 
-    def test_what_is_written_is_read(self) -> None:
+    def test_created_recovery_is_read_back(self) -> None:
         recovery = base.make_recovery(priority=3, expected=2.5)
         self.assertEqual({recovery.id}, self.store.create([recovery]))
         self.assertEqual(dataclasses.replace(recovery, created=1000.0, updated=1000.0),
                          self.store.get(recovery.id))
 
-    def test_none(self) -> None:
+    def test_unknown_recovery_is_none(self) -> None:
         self.assertIsNone(self.store.get('no'))
         self.assertRaises(exception.NotFound, self.store.take_over, 'no', 'engine1')
         self.assertFalse(self.store.request_abort('no'))
 
-    def test_one_per_server_that_has_not_ended(self) -> None:
+    def test_server_has_one_active_recovery(self) -> None:
         first = self.created()
         second = base.make_recovery(server=first.server)
         self.assertEqual(set(), self.store.create([second]))
@@ -40,7 +40,7 @@ class RecoveriesTest(base.StoreTest):
         self.end(self.store.take_over(recovery.id, 'engine1'))
         self.assertEqual(set(), self.store.create([recovery]))
 
-    def test_several_at_once(self) -> None:
+    def test_several_recoveries_are_created_at_once(self) -> None:
         known, there = self.created(), base.make_recovery()
         self.store.create([there])
         new, other = base.make_recovery(), base.make_recovery(server=known.server)
@@ -49,12 +49,12 @@ class RecoveriesTest(base.StoreTest):
                          {one.id for one in self.store.active()})
         self.assertEqual(set(), self.store.create([]))
 
-    def test_nothing_begins_with_its_end(self) -> None:
+    def test_recovery_cannot_be_created_ended(self) -> None:
         self.assertRaises(exception.Invalid, self.store.create,
                           [base.make_recovery(), base.make_recovery(state=model.ENDED)])
         self.assertEqual([], self.store.active())
 
-    def test_change(self) -> None:
+    def test_change_sets_the_time_of_the_update(self) -> None:
         recovery = self.created()
         self.clock.time += 1
         changed = self.store.change(recovery, state=model.RACING, destination='node2',
@@ -64,7 +64,7 @@ class RecoveriesTest(base.StoreTest):
                                 superposition='s1', updated=1001.0), changed)
         self.assertEqual(changed, self.store.get(recovery.id))
 
-    def test_who_is_superseded_changes_nothing(self) -> None:
+    def test_superseded_engine_changes_nothing(self) -> None:
         former = self.created()
         attempt = self.store.begin_step(former, 'super')
         newer = self.store.take_over(former.id, 'engine2')
@@ -78,12 +78,12 @@ class RecoveriesTest(base.StoreTest):
         self.assertEqual(newer, dataclasses.replace(found, steps=()))
         self.assertIsNone(found.steps[0].ended)
 
-    def test_an_engine_supersedes_itself(self) -> None:
+    def test_engine_may_supersede_itself(self) -> None:
         former = self.created()
         self.store.take_over(former.id, 'engine1')
         self.assertRaises(exception.Superseded, self.store.change, former, state=model.RACING)
 
-    def test_the_end(self) -> None:
+    def test_ended_recovery_is_not_active(self) -> None:
         recovery = self.created()
         self.clock.time += 7
         ended = self.end(recovery)
@@ -91,7 +91,7 @@ class RecoveriesTest(base.StoreTest):
                          (ended.state, ended.outcome, ended.ended))
         self.assertEqual([], self.store.active())
 
-    def test_the_end_is_final(self) -> None:
+    def test_ended_recovery_cannot_be_changed(self) -> None:
         recovery = self.created()
         ended = self.end(recovery)
         self.assertEqual(ended, self.end(recovery))
@@ -105,7 +105,7 @@ class RecoveriesTest(base.StoreTest):
     @ddt.data({'state': model.QUEUED}, {'state': model.RACING},
               {'state': model.ENDED, 'outcome': model.PRIMARY},
               {'state': model.ENDED, 'outcome': model.ABORTED})
-    def test_no_way_back_from_the_commit_point(self, values: dict[str, str]) -> None:
+    def test_committed_recovery_cannot_go_back(self, values: dict[str, str]) -> None:
         recovery = self.created()
         for state in (model.COMMITTED, model.MERGING):
             reached = self.store.change(recovery, state=state)
@@ -115,10 +115,10 @@ class RecoveriesTest(base.StoreTest):
     @ddt.data({'state': 'strange'}, {'colour': 'red'}, {'state': model.ENDED},
               {'outcome': model.PRIMARY}, {'state': model.ENDED, 'outcome': 'strange'},
               {'epoch': 7})
-    def test_nonsense(self, values: dict[str, object]) -> None:
+    def test_invalid_change_raises(self, values: dict[str, object]) -> None:
         self.assertRaises(exception.Invalid, self.store.change, self.created(), **values)
 
-    def test_an_abort_is_asked_for_before_the_commit_point(self) -> None:
+    def test_abort_is_requested_only_before_the_commit_point(self) -> None:
         recovery = self.created()
         self.assertTrue(self.store.request_abort(recovery.id))
         self.assertTrue(self.store.request_abort(recovery.id))
@@ -128,14 +128,14 @@ class RecoveriesTest(base.StoreTest):
         self.store.change(recovery, state=model.COMMITTED)
         self.assertFalse(self.store.request_abort(recovery.id))
 
-    def test_active(self) -> None:
+    def test_active_recoveries_of_one_or_all_hosts(self) -> None:
         first = self.created(host='node1')
         self.clock.time += 1
         second = self.created(host='node2')
         self.assertEqual([first, second], self.store.active())
         self.assertEqual([second], self.store.active('node2'))
 
-    def test_prune(self) -> None:
+    def test_prune_deletes_only_old_ended_recoveries(self) -> None:
         old, young, running = self.created(), self.created(), self.created()
         self.store.begin_step(old, 'super')
         self.end(old)
@@ -156,18 +156,18 @@ class PagesTest(base.StoreTest):
         super().setUp()
         self.recoveries = []
         for number in range(6):
-            # Some of them at the very same time.
+            # Pairs of them have the same time.
             self.clock.time = 1000.1 + number // 2 / 3
             self.recoveries.append(self.created(host=f'node{number % 2}', project=f'p{number}'))
         self.end(self.recoveries[0], model.PRIMARY)
         self.order = [one.id for one in sorted(
             self.recoveries, key=lambda one: (one.created, one.id), reverse=True)]
 
-    def test_the_newest_first(self) -> None:
+    def test_newest_recovery_comes_first(self) -> None:
         self.assertEqual(self.order, [one.id for one in self.store.recoveries({})])
 
     @ddt.data(1, 2, 4, 6)
-    def test_page_by_page(self, limit: int) -> None:
+    def test_pages_are_complete_and_disjoint(self, limit: int) -> None:
         seen: list[str] = []
         marker = None
         while found := self.store.recoveries({}, limit, marker):
@@ -176,21 +176,21 @@ class PagesTest(base.StoreTest):
             marker = seen[-1]
         self.assertEqual(self.order, seen)
 
-    def test_filters(self) -> None:
+    def test_filters_are_combined(self) -> None:
         first = self.recoveries[0]
         for filters in ({'server': first.server}, {'outcome': model.PRIMARY},
                         {'state': model.ENDED, 'host': 'node0'}, {'project': 'p0'}):
             self.assertEqual([first.id], [one.id for one in self.store.recoveries(filters)])
         self.assertEqual([], self.store.recoveries({'state': model.ENDED, 'host': 'node1'}))
 
-    def test_nonsense(self) -> None:
+    def test_invalid_query_raises(self) -> None:
         self.assertRaises(exception.Invalid, self.store.recoveries, {}, 1, 'no')
         self.assertRaises(exception.Invalid, self.store.recoveries, {'colour': 'red'})
 
 
 class StepsTest(base.StoreTest):
 
-    def test_steps_are_told_in_order(self) -> None:
+    def test_steps_are_in_order(self) -> None:
         recovery = self.created()
         self.assertEqual(1, self.store.begin_step(recovery, 'destination'))
         self.assertEqual(1, self.store.begin_step(recovery, 'super'))
@@ -205,7 +205,7 @@ class StepsTest(base.StoreTest):
             model.Step('super', 1, 'engine1', 1000.0, 1001.0, {'ms': 12}),
             model.Step('destination', 2, 'engine2', 1001.0)), found.steps)
 
-    def test_the_first_end_of_a_step_counts(self) -> None:
+    def test_first_end_of_a_step_counts(self) -> None:
         recovery = self.created()
         self.store.begin_step(recovery, 'super')
         self.store.end_step(recovery, 'super', 1, {'ms': 12})
@@ -215,7 +215,7 @@ class StepsTest(base.StoreTest):
         assert found is not None
         self.assertEqual((1000.0, {'ms': 12}), (found.steps[0].ended, found.steps[0].detail))
 
-    def test_the_step_that_ends_a_recovery_ends(self) -> None:
+    def test_step_that_ends_a_recovery_is_ended(self) -> None:
         recovery = self.created()
         self.store.begin_step(recovery, 'merge')
         self.end(recovery)
@@ -227,7 +227,7 @@ class StepsTest(base.StoreTest):
 
 class DurationsTest(base.StoreTest):
 
-    def test_what_happened_lately_counts_the_most(self) -> None:
+    def test_latest_durations_count_most(self) -> None:
         self.store.learn('vm1', 10.0)
         self.store.learn('vm2', 3.0)
         self.assertEqual({'vm1': 10.0}, self.store.expected(['vm1', 'vm9']))
@@ -237,7 +237,7 @@ class DurationsTest(base.StoreTest):
             self.store.learn('vm1', 5.0)
         self.assertAlmostEqual(5.0, self.store.expected(['vm1'])['vm1'], places=2)
 
-    def test_many_servers_at_once(self) -> None:
+    def test_durations_of_many_servers_are_read_at_once(self) -> None:
         self.store.learn('vm1199', 1.0)
         self.assertEqual({'vm1199': 1.0},
                          self.store.expected(f'vm{number}' for number in range(1200)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flows of TaskFlow, and what is kept of them."""
+"""Flows of TaskFlow, and their persistence."""
 
 from typing import Any
 from unittest import mock
@@ -21,13 +21,13 @@ _NAMES = tuple(step.name for step in sequence.STEPS)
 
 
 class FlowsTest(base.RecoveryTest):
-    """A flow goes on from where it was."""
+    """A flow continues where it was interrupted."""
 
     def setUp(self) -> None:
         super().setUp()
         self.url = f'sqlite:///{self.useFixture(fixtures.TempDir()).path}/flows.sqlite'
         self.taken: list[str] = []
-        # What steps raise, by their name.
+        # The error that each step raises.
         self.raised: dict[str, Any] = {}
         self.useFixture(fixtures.MockPatchObject(
             sequence, 'STEPS', tuple(self._fake(step) for step in sequence.STEPS)))
@@ -45,7 +45,7 @@ class FlowsTest(base.RecoveryTest):
         return step._replace(take=take)
 
     def process(self) -> runner.FlowRunner:
-        """Give what another process would have."""
+        """Return the runner of another process."""
         backend = backends.fetch({'connection': self.url, 'checkin_yield': False})
         runner.prepare(backend)
         self.book = persistence.LogbookCache(backend)
@@ -57,7 +57,7 @@ class FlowsTest(base.RecoveryTest):
         return runs.Run(self.context, model.Recovery(**{
             **vars(self.recovery), 'epoch': epoch}))
 
-    def test_all_steps_in_their_order(self) -> None:
+    def test_steps_run_in_order(self) -> None:
         self.process().run(self.make_run())
         self.assertEqual({'destination', 'super'}, set(self.taken[:2]))
         self.assertEqual(_NAMES[2:], tuple(self.taken[2:]))
@@ -78,14 +78,14 @@ class FlowsTest(base.RecoveryTest):
             self.assertEqual([step.name for step in steps], self.taken)
             self.assertEqual(self.taken[2:], by_taskflow[2:])
 
-    def test_to_warm_up_is_to_take_no_step(self) -> None:
+    def test_warm_up_takes_no_step(self) -> None:
         kept = self.process()
         kept.warm(1)
         self.assertEqual([], self.taken)
         kept.run(self.make_run())
         self.assertEqual(len(_NAMES), len(self.taken))
 
-    def test_flows_are_made_before_they_are_needed_and_anew_when_one_has_ended(self) -> None:
+    def test_flows_are_prepared_in_advance(self) -> None:
         kept = self.process()
         kept.warm(2)
         with mock.patch.object(tasks, 'make', side_effect=tasks.make) as make:
@@ -100,7 +100,7 @@ class FlowsTest(base.RecoveryTest):
             self.assertEqual(2, make.call_count)
         self.assertEqual(3 * len(_NAMES), len(self.taken))
 
-    def test_another_engine_goes_on_from_there(self) -> None:
+    def test_another_engine_continues_the_flow(self) -> None:
         self.raised['race'] = exception.Superseded('e2 has it')
         self.assertRaises(tasks.Handover, self.process().run, self.make_run())
         self.book.write(late=0.0)
@@ -108,7 +108,7 @@ class FlowsTest(base.RecoveryTest):
         self.process().run(self.make_run(epoch=2))
         self.assertEqual(list(_NAMES[3:]), self.taken)
 
-    def test_an_engine_that_is_stopped_leaves_what_it_knew(self) -> None:
+    def test_stopped_engine_saves_its_flow(self) -> None:
         first = self.process()
         self.raised['race'] = exception.Interrupted()
         self.assertRaises(tasks.Handover, first.run, self.make_run())
@@ -117,14 +117,14 @@ class FlowsTest(base.RecoveryTest):
         self.process().run(self.make_run(epoch=2))
         self.assertEqual('race', self.taken[0])
 
-    def test_what_was_not_written_down_in_time_is_done_again(self) -> None:
+    def test_unsaved_step_is_repeated(self) -> None:
         self.raised['race'] = exception.Superseded('e2 has it')
         self.assertRaises(tasks.Handover, self.process().run, self.make_run())
         del self.taken[:], self.raised['race']
         self.process().run(self.make_run(epoch=2))
         self.assertEqual(len(_NAMES), len(self.taken))
 
-    def test_another_attempt_begins_anew(self) -> None:
+    def test_next_attempt_starts_from_the_beginning(self) -> None:
         kept = self.process()
         self.raised['decide'] = exception.RetryAttempt('the backup is lost')
         self.assertRaises(exception.RetryAttempt, kept.run, self.make_run())
@@ -132,7 +132,7 @@ class FlowsTest(base.RecoveryTest):
         kept.run(self.make_run())
         self.assertEqual(len(_NAMES), len(self.taken))
 
-    def test_a_flow_of_another_version_is_no_loss(self) -> None:
+    def test_flow_of_another_version_is_replaced(self) -> None:
         older = tasks.make()
         older.add(tasks.StepTask(sequence.STEPS[-1]._replace(name='stranger', provides='strange')))
         self.raised['race'] = exception.Superseded('e2 has it')
@@ -143,7 +143,7 @@ class FlowsTest(base.RecoveryTest):
         self.process().run(self.make_run(epoch=2))
         self.assertEqual('end', self.taken[-1])
 
-    def test_nothing_is_kept_of_what_has_ended(self) -> None:
+    def test_ended_flow_is_deleted(self) -> None:
         kept = self.process()
         kept.run(self.make_run())
         self.book.write(late=0.0)
