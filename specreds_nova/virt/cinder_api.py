@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Cinder knows of superpositions, asked for with Nova's own credentials.
+"""Client of Cinder's API of superpositions, with Nova's own credentials.
 
-Never with a user's token: nova-compute acts on behalf of the cloud here, also without any user.
+A user's token is never used: nova-compute acts for the cloud here, often without any user.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ conf.register(CONF)
 _COLLECTION = '/os-superpositions'
 _HEADERS = {'OpenStack-API-Version': 'superposition 1.0'}
 _GROUP = 'cinder'
-# What a web server surely takes in one URL.
+# Short enough for a URL that any web server accepts.
 _VOLUMES_PER_QUERY = 50
 
 
@@ -31,7 +31,7 @@ class Storage:
 
     Every method raises
 
-    :raises SuperpositionRefused: Cinder does not allow it, and says why
+    :raises SuperpositionRefused: Cinder refuses the request, and says why
     :raises SuperpositionUnknown: Cinder does not answer
     """
 
@@ -40,58 +40,58 @@ class Storage:
         self._adapter: adapter.Adapter | None = None
 
     def state(self, superposition_id: str) -> str | None:
-        """Tell how far a superposition is; None if there is none (any more)."""
+        """Return the state of a superposition; None if it does not exist."""
         answer = self._call('GET', f'{_COLLECTION}/{superposition_id}', missing_ok=True)
         if answer is None:
             return None
         state = str(answer.json()['superposition']['state'])
         if state == 'unknown':
             raise exception.SuperpositionUnknown(
-                f'the volume service of superposition {superposition_id} does not answer: ask '
+                f'the volume service of superposition {superposition_id} does not answer: try '
                 f'again when it is up')
         return state
 
     def warm_up(self) -> None:
-        """Get a token, and find Cinder, before there is a hurry."""
+        """Get a token and find Cinder, before the first backup needs them."""
         self._call('GET', f'{_COLLECTION}?limit=1')
 
     def connections(self, superposition_id: str, connector: Mapping[str, Any]
                     ) -> dict[str, dict[str, Any]]:
-        """Give what is needed to open the backup's version of each volume, by volume id."""
+        """Return the connections to the backup's version of each volume, by volume id."""
         answer = self._call('POST', f'{_COLLECTION}/{superposition_id}/connection',
                             {'connector': dict(connector)})
         connections = {}
         for connection in answer.json()['connections']:
             volume_id = connection.pop('volume_id')
-            # As Nova's own attaching does: the guest finds its disks by it.
+            # As when Nova attaches a volume: the guest finds its disks by their serial numbers.
             connections[volume_id] = {'serial': volume_id, **connection}
         return connections
 
     def merge(self, superposition_id: str, step: str) -> None:
-        """Tell Cinder of a step of a merge.
+        """Report a step of a merge to Cinder.
 
-        :param step: begin or end
+        :param step: begin, end or offline
         """
         self._call('POST', f'{_COLLECTION}/{superposition_id}/merge', {'merge': {'step': step}})
 
     def reasons(self, volume_ids: Sequence[str]) -> list[str]:
-        """Say why volumes cannot be superposed; nothing if they can."""
-        found = []
+        """Return the reasons why volumes cannot be superposed; none if they can."""
+        reasons: list[str] = []
         for first in range(0, len(volume_ids), _VOLUMES_PER_QUERY):
             some = volume_ids[first:first + _VOLUMES_PER_QUERY]
             query = '&'.join(f'volume_id={volume_id}' for volume_id in some)
             answer = self._call('GET', f'{_COLLECTION}/eligibility?{query}')
-            found += [f'volume {volume["volume_id"]}: {reason}'
-                      for volume in answer.json()['eligibility']
-                      for reason in volume['reasons']]
-        return found
+            reasons += [f'volume {volume["volume_id"]}: {reason}'
+                        for volume in answer.json()['eligibility']
+                        for reason in volume['reasons']]
+        return reasons
 
     def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None, *,
               missing_ok: bool = False) -> Any:
         try:
             return self._client().request(path, method, headers=_HEADERS, json=body)
         except exceptions.NotFound as exc:
-            # A wrong endpoint has no superpositions either, but does not say so in Cinder's words.
+            # A wrong endpoint returns 404 as well, but not Cinder's kind of error.
             if missing_ok and exc.response is not None and 'itemNotFound' in exc.response.text:
                 return None
             raise _refused(path, exc) from exc
@@ -109,7 +109,7 @@ class Storage:
                 if auth is None:
                     raise exception.SuperpositionUnknown(
                         f'nova.conf has no credentials in [{_GROUP}]: nova-compute needs those '
-                        f'of a service user to ask Cinder for superpositions')
+                        f'of a service user to request superpositions from Cinder')
                 session = loading.load_session_from_conf_options(
                     CONF, _GROUP, auth=auth, timeout=CONF.specreds.storage_timeout)
                 service_type, service_name, interface = CONF.cinder.catalog_info.split(':')
@@ -130,11 +130,12 @@ def _refused(path: str, exc: exceptions.HttpError) -> exception.SuperpositionRef
 
 def _silent(path: str, exc: exceptions.ClientException) -> exception.SuperpositionUnknown:
     return exception.SuperpositionUnknown(
-        f'Cinder does not answer {path} ({_words(exc)}): ask again when it does')
+        f'Cinder does not answer {path} ({_words(exc)}): try again when it does')
 
 
 def _words(exc: exceptions.ClientException) -> str:
-    """Give what Cinder itself says."""
+    """Return Cinder's own message."""
+
     response: Any = getattr(exc, 'response', None)
     try:
         fault = next(iter(response.json().values()))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's libvirt driver, which can also run backups: ``compute_driver`` is
+"""Nova's libvirt driver with backups: ``compute_driver`` is
 ``specreds.SpeculativeLibvirtDriver``.
 
-It only passes on: what is done is in the modules beside this one. A server that is not protected
-is handled exactly as by the class that this one extends.
+The driver only passes calls on to the packages beside it. A server that is not protected is
+handled exactly as by Nova's own class.
 """
 
 import contextlib
@@ -55,13 +55,13 @@ LOG = logging.getLogger(__name__)
 
 
 class SpeculativeLibvirtDriver(unmerged_driver.GuardedLibvirtDriver):
-    """LibvirtDriver, and backups of servers whose own host is suspected of having failed."""
+    """LibvirtDriver that can also run backups of servers whose own host is suspected."""
 
     def __init__(self, virtapi: Any, read_only: bool = False) -> None:
         super().__init__(virtapi, read_only)
         self._chains = volume_driver.ChainedVolumeDriver(self._host)
         self._journal = journals.Journal(os.path.join(CONF.state_path, 'specreds'))
-        # Until init_host nothing is known of backups.
+        # Backups are unknown until init_host.
         self._box: Any = None
         self._adoption: adoption.Adoption | None = None
         self._reconciler: reconcile.Reconciler | None = None
@@ -70,11 +70,11 @@ class SpeculativeLibvirtDriver(unmerged_driver.GuardedLibvirtDriver):
         self._heartbeat: heartbeat.Heartbeat | None = None
 
     def init_host(self, host: str) -> None:
-        """Also make this host's backups what they should be, and answer for them."""
+        """Also reconcile this host's backups, and serve requests for them."""
         super().init_host(host)
         compute = getattr(self.virtapi, '_compute', None)
         if compute is None:
-            LOG.warning('this is not nova-compute: there are no backups here')
+            LOG.warning('this process is not nova-compute: it runs no backups')
             return
         self._journal.load()
         self._box = box.load(self)
@@ -102,11 +102,11 @@ class SpeculativeLibvirtDriver(unmerged_driver.GuardedLibvirtDriver):
         self._heartbeat = heartbeat.of(CONF, host, self._uri(), self._overlooked)
         watches.tell = self._heartbeat.ready
         self._heartbeat.start()
-        LOG.info('servers can have backups on this host; %d recoveries are known here, threads '
-                 'are %s', len(self._journal.records()), 'green' if pulse.green() else 'native')
+        LOG.info('ready for backups: %d in the journal, %s threads',
+                 len(self._journal.records()), 'green' if pulse.green() else 'native')
 
     def cleanup_host(self, host: str) -> None:
-        """Also stop to look after backups, which go on running."""
+        """Also stop the reconciler and the merges; backups go on running."""
         if self._heartbeat is not None:
             self._heartbeat.stop()
         if self._periodic is not None:
@@ -114,15 +114,15 @@ class SpeculativeLibvirtDriver(unmerged_driver.GuardedLibvirtDriver):
             self._merger.stop()
         super().cleanup_host(host)
 
-    # What Nova must not know of: a backup has the name and the UUID of a server of another host
+    # Listings without backups, which have the names and UUIDs of servers of other hosts
 
     def instance_exists(self, instance: Any) -> bool:
-        """Tell whether a server is here that is Nova's."""
+        """Return whether a server of Nova's is here."""
         hidden = self._journal.hidden()
         return not (hidden and instance.uuid in hidden) and super().instance_exists(instance)
 
     def list_instances(self) -> list[str]:
-        """List the names of the domains that are Nova's."""
+        """Return the names of Nova's domains."""
         hidden = self._journal.hidden()
         if not hidden:
             return list(super().list_instances())
@@ -130,7 +130,7 @@ class SpeculativeLibvirtDriver(unmerged_driver.GuardedLibvirtDriver):
                 if guest.uuid not in hidden]
 
     def list_instance_uuids(self) -> list[str]:
-        """List the UUIDs of the domains that are Nova's."""
+        """Return the UUIDs of Nova's domains."""
         hidden = self._journal.hidden()
         return [uuid for uuid in super().list_instance_uuids() if uuid not in hidden]
 
@@ -139,17 +139,18 @@ class SpeculativeLibvirtDriver(unmerged_driver.GuardedLibvirtDriver):
     def rebuild(self, *args: Any, **kwargs: Any) -> None:
         """Adopt a promoted backup, if there is one.
 
-        :raises NotImplementedError: there is none; Nova rebuilds as it always does
+        :raises NotImplementedError: there is none; Nova rebuilds the server as usual
         """
         if self._adoption is None or self._reconciler is None:
             raise NotImplementedError()
-        given = signatures.arguments(nova_driver.ComputeDriver.rebuild, self, *args, **kwargs)
-        if not given['evacuate']:
-            self._refuse_until_merged(given['instance'], 'rebuilt')
+        arguments = signatures.arguments(
+            nova_driver.ComputeDriver.rebuild, self, *args, **kwargs)
+        if not arguments['evacuate']:
+            self._refuse_until_merged(arguments['instance'], 'rebuilt')
             raise NotImplementedError()
         record = self._adoption.adopt(adoption.Evacuation(
-            given['context'], given['instance'], given['bdms'], given['detach_block_devices'],
-            given['attach_block_devices']))
+            arguments['context'], arguments['instance'], arguments['bdms'],
+            arguments['detach_block_devices'], arguments['attach_block_devices']))
         if record is None:
             raise NotImplementedError()
         releases.spawn(self._reconciler.await_adoption, record)
@@ -157,7 +158,7 @@ class SpeculativeLibvirtDriver(unmerged_driver.GuardedLibvirtDriver):
     rebuild.__signature__ = inspect.signature(  # type: ignore[attr-defined]
         nova_driver.ComputeDriver.rebuild)
 
-    # Domains of servers that are protected, and of backups
+    # Domains of protected servers, and of backups
 
     def _get_volume_driver(self, connection_info: dict[str, Any]) -> Any:
         kind = connection_info.get('driver_volume_type')
@@ -171,7 +172,7 @@ class SpeculativeLibvirtDriver(unmerged_driver.GuardedLibvirtDriver):
             return super()._get_guest_storage_config(context, instance, *args, **kwargs)
 
     def attach_volume(self, *args: Any, **kwargs: Any) -> Any:
-        """Attach a volume as it would have been from the beginning."""
+        """Attach a volume with the configuration that it would have had from the start."""
         attach = super().attach_volume
         with protection.of(signatures.arguments(attach, *args, **kwargs)['instance']):
             return attach(*args, **kwargs)
@@ -191,44 +192,44 @@ class SpeculativeLibvirtDriver(unmerged_driver.GuardedLibvirtDriver):
         return config
 
     def _hard_reboot(self, *args: Any, **kwargs: Any) -> Any:
-        # Also how a server is started that was stopped.
+        # Nova also starts a stopped server this way.
         with vifs.restarting():
             return super()._hard_reboot(*args, **kwargs)
 
-    # Domains that are ended, and not by Nova
+    # Domains that end, but are not Nova's servers
 
     def emit_event(self, event: Any) -> None:
-        """Tell Nova of what happens to its domains; not of a backup's, or a stale one's end.
+        """Pass an event on to Nova, unless it is of a backup, or the end of a stale domain.
 
-        Nova would note the server as stopped, which runs elsewhere, or is about to.
+        Nova would note the server as stopped, although it runs elsewhere, or is about to.
         """
         uuid = event.get_instance_uuid() if isinstance(event, virtevent.InstanceEvent) else None
         if uuid is not None and (uuid in self._journal.hidden() or self._ended_as_stale(event)):
-            LOG.info('%s is kept from Nova: it is not the server', event)
+            LOG.info('event %s is hidden from Nova: the domain is not the server', event)
             if self._periodic is not None and _stopped(event):
-                # Whoever waits for the backup need not wait for what will not come.
+                # Reconciliation reports a lost backup to the engine at once.
                 self._periodic.look()
             return
         super().emit_event(event)
 
     def _create_guest(self, context: Any, xml: str, instance: Any, *args: Any,
                       **kwargs: Any) -> Any:
-        # Whatever was stale of it here, this is not.
+        # A domain that is made now is not stale.
         with contextlib.suppress(FileNotFoundError):
             os.unlink(_stale_note(instance.uuid))
         return super()._create_guest(context, xml, instance, *args, **kwargs)
 
     def _ended_as_stale(self, event: Any) -> bool:
-        """Tell whether specreds-sentinel ended the domain, which it notes before it does."""
+        """Return whether specreds-sentinel ended the domain, which it notes before."""
         return (_stopped(event)
                 and os.path.exists(_stale_note(event.get_instance_uuid())))
 
     def _overlooked(self, uuid: str) -> bool:
-        """Tell whether the end of a domain is not that of its server."""
+        """Return whether the end of a domain is not the end of its server."""
         return uuid in self._journal.hidden() or os.path.exists(_stale_note(uuid))
 
     def _mark(self, instance: Any) -> marks.Mark | None:
-        """Give the mark of a domain, which it keeps until what it wrote is merged."""
+        """Return the mark of a domain, which the domain keeps until its merge has ended."""
         record = self._journal.of_instance(instance.uuid)
         if record is not None and (record.phase in journals.OURS
                                    or record.phase == journals.PROMOTED):
@@ -246,7 +247,7 @@ def _stale_note(instance_uuid: str) -> str:
 
 
 class _Provider:
-    """Finds the host's resource provider, once."""
+    """Returns the UUID of the host's resource provider, which it reads once."""
 
     def __init__(self, host: str) -> None:
         self._host = host

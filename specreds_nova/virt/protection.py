@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which servers are protected: those that may be given a backup when their host fails."""
+"""Protection: whether a server may be given a backup when its host fails."""
 
 from collections.abc import Iterator
 import contextlib
@@ -20,7 +20,7 @@ _applies: contextvars.ContextVar[bool] = contextvars.ContextVar('specreds_protec
 
 
 def protected(instance: Any) -> bool:
-    """Tell whether a server is protected.
+    """Return whether a server is protected.
 
     :param instance: a nova.objects.Instance
     """
@@ -28,7 +28,7 @@ def protected(instance: Any) -> bool:
 
 
 def metadata(instance: Any) -> dict[str, str]:
-    """Give the metadata of a server; none if they are not known here."""
+    """Return the metadata of a server; none if they cannot be read."""
     if not instance.obj_attr_is_set('metadata'):
         try:
             instance.obj_load_attr('metadata')
@@ -39,7 +39,7 @@ def metadata(instance: Any) -> dict[str, str]:
 
 @contextlib.contextmanager
 def of(instance: Any) -> Iterator[None]:
-    """Let the disks that are configured within be those of a server, protected or not."""
+    """Configure disks, within the context, as those of a server, protected or not."""
     token = _applies.set(protected(instance))
     try:
         yield
@@ -48,5 +48,5 @@ def of(instance: Any) -> Iterator[None]:
 
 
 def applies() -> bool:
-    """Tell whether the disk that is being configured is a protected server's."""
+    """Return whether the disk that is being configured is a protected server's."""
     return _applies.get()

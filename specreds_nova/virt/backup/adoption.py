@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adoption: Nova's evacuation finds the server running here already, and takes it over.
+"""Adoption: Nova's evacuation finds the server running on this host already, and takes it over.
 
-Nova calls a driver's ``rebuild`` first. With a promoted backup here the attachments are moved to
-this host by Nova's own callbacks, in the order of states that Nova's own rebuild has, and the
-domain goes on running. Without one Nova does what it always did.
+Nova calls the driver's ``rebuild`` first. If a promoted backup runs here, Nova's own callbacks
+move the attachments to this host, in the order of states of Nova's own rebuild, and the domain
+goes on running. Otherwise Nova rebuilds the server as usual.
 
-Cut off at any point, the evacuation can be asked for again: the domain runs, and which attachment
-is the server's is what its block devices say.
+An evacuation may be cut off at any point and requested again: the domain runs, and the server's
+block devices say which attachments are its own.
 """
 
 from collections.abc import Callable
@@ -33,18 +33,18 @@ LOG = logging.getLogger(__name__)
 
 _REBUILDING = (task_states.REBUILDING, task_states.REBUILD_BLOCK_DEVICE_MAPPING,
                task_states.REBUILD_SPAWNING)
-# Of an evacuation that nobody carries on with.
+# States of an evacuation that no nova-compute is working on any longer.
 _CUT_OFF = ['accepted', 'pre-migrating']
-# Actions of a server that are read to find out who has stopped it.
+# How many actions of a server are searched for its last stop.
 _ACTIONS = 20
 
 
 @dataclasses.dataclass(frozen=True)
 class Evacuation:
-    """What Nova's evacuation hands to the driver.
+    """Arguments of Nova's evacuation.
 
     :ivar detach: detaches the volumes from the host that failed
-    :ivar attach: attaches them to this host, and gives the block devices
+    :ivar attach: attaches them to this host, and returns the block devices
     """
 
     context: Any
@@ -64,8 +64,8 @@ class Adoption:
     def adopt(self, evacuation: Evacuation) -> journals.Record | None:
         """Adopt the backup of a server that is evacuated to this host.
 
-        :return: its record; None if there is nothing to adopt, and the server has to be started
-        :raises InstanceFaultRollback: it cannot be known now what counts; nothing was changed
+        :returns: its record; None if there is no backup to adopt, and Nova has to start the server
+        :raises InstanceFaultRollback: the real version is unknown; nothing was changed
         """
         instance = evacuation.instance
         with backup_host.locked(instance.uuid):
@@ -79,12 +79,12 @@ class Adoption:
                     self._drop_orphans(evacuation)
                 self._take_over(evacuation, record)
             self._site.journal.save(record)
-            LOG.info('the backup of recovery %s is the server now: adopted in %.0f ms',
+            LOG.info('backup %s is adopted as the server in %.0f ms',
                      record.recovery_id, record.timings_ms['adopt'], instance=instance)
             return record
 
     def settle(self, record: journals.Record) -> bool:
-        """Tell whether Nova's evacuation has ended with the server here, and note it then."""
+        """Note that Nova's evacuation has ended with the server here; return whether it has."""
         instance = backup_host.find_instance(backup_host.admin_context(), record.instance_uuid)
         if instance is None or instance.host != self._site.host:
             return False
@@ -92,7 +92,7 @@ class Adoption:
         record.phase = journals.ADOPTED
         self._site.journal.save(record)
         self._release(record)
-        LOG.info('recovery %s is adopted', record.recovery_id, instance=instance)
+        LOG.info('adoption of backup %s is complete', record.recovery_id, instance=instance)
         return True
 
     def _release(self, record: journals.Record) -> None:
@@ -100,13 +100,13 @@ class Adoption:
         try:
             self._site.claims.release(backup_host.admin_context(), record.recovery_id)
         except exception.BackupError as exc:
-            LOG.warning('the claim of recovery %s is left in Placement: %s', record.recovery_id,
+            LOG.warning('the claim of backup %s stays in Placement: %s', record.recovery_id,
                         exc.format_message())
 
     def give_back(self, record: journals.Record) -> None:
-        """Let an evacuation be asked for again that was cut off with nova-compute.
+        """Reset an evacuation that ended with nova-compute, so that it can be requested again.
 
-        Nova itself would leave the server in the middle of it for ever.
+        Nova itself would leave the server in that state for ever.
         """
         context = backup_host.admin_context()
         instance = backup_host.find_instance(context, record.instance_uuid)
@@ -116,8 +116,8 @@ class Adoption:
             'dest_compute': self._site.host, 'instance_uuid': instance.uuid,
             'status': _CUT_OFF, 'migration_type': fields.MigrationType.EVACUATION})
         for migration in migrations:
-            LOG.warning('the evacuation of the server to this host was cut off: it is taken for '
-                        'failed, so that it can be asked for again', instance=instance)
+            LOG.warning('the evacuation of the server to this host was cut off: it is marked as '
+                        'failed, so that it can be requested again', instance=instance)
             migration.status = 'failed'
             migration.save()
             self._site.claims.withdraw(context, instance.uuid)
@@ -126,25 +126,25 @@ class Adoption:
             instance.save(expected_task_state=list(_REBUILDING))
 
     def keep_active(self, record: journals.Record) -> None:
-        """Let a server that runs here be active, also when its old host says that it is not.
+        """Keep a server active that runs here, although its old host reports it as stopped.
 
-        Where only the suspicion was wrong, nova-compute is alive there, sees the fenced domain end
-        and notes the server as stopped; evacuating it would then end with stopping the backup.
-        A server that a user has stopped meanwhile is to be stopped.
+        After a wrong suspicion nova-compute still runs there. It sees the fenced domain end and
+        notes the server as stopped, and evacuation of a stopped server would stop the backup. A
+        server that a user has stopped meanwhile stays stopped.
         """
         instance = backup_host.find_instance(backup_host.admin_context(), record.instance_uuid)
         if (instance is None or instance.host != record.primary
                 or instance.vm_state != vm_states.STOPPED or instance.task_state is not None
                 or _stopped_by_user(instance)):
             return
-        LOG.info('host %s notes the server as stopped, but its backup is promoted and runs: it is '
-                 'active', record.primary, instance=instance)
+        LOG.info('host %s notes the server as stopped, but its promoted backup runs: the server '
+                 'stays active', record.primary, instance=instance)
         instance.vm_state = vm_states.ACTIVE
         instance.power_state = power_state.RUNNING
         instance.save(expected_vm_state=[vm_states.STOPPED], expected_task_state=[None])
 
     def _promoted(self, instance: Any) -> journals.Record | None:
-        """Give the record of a backup that counts and runs; what else is here is removed."""
+        """Return the record of a promoted backup that runs; remove one that is not or does not."""
         record = self._site.journal.of_instance(instance.uuid)
         if record is None or record.phase not in journals.HIDDEN:
             return None
@@ -154,18 +154,18 @@ class Adoption:
                 if state in states.DECIDED:
                     self._backups.let_out(record)
             if record.phase != journals.PROMOTED:
-                LOG.warning('the server is evacuated while the backup of recovery %s is %s: the '
-                            'backup is given up, and the server started from its own volumes',
+                LOG.warning('the server is evacuated while its backup %s is %s: the backup is '
+                            'removed, and the server started from its own volumes',
                             record.recovery_id, record.phase, instance=instance)
                 self._backups.drop(record, 'the server was evacuated before it was promoted')
                 return None
             if not self._backups.runs(record):
-                self._backups.fail(record, 'its QEMU had ended; the server is started again')
+                self._backups.fail(record, 'its QEMU had ended; Nova starts the server again')
                 return None
         except exception.BackupLost:
             return None
         except nova_exception.NovaException as exc:
-            # Anything else would have Nova put the server into ERROR.
+            # Any other error would have Nova put the server into ERROR.
             raise nova_exception.InstanceFaultRollback(inner_exception=exc) from exc
         return record
 
@@ -176,19 +176,19 @@ class Adoption:
         instance.save(expected_task_state=[task_states.REBUILDING])
         devices = evacuation.attach(context, instance, evacuation.bdms)
         for volume in devices['block_device_mapping']:
-            told = volume['connection_info']
-            if told['driver_volume_type'] != volume_driver.CHAINED:
+            connection = volume['connection_info']
+            if connection['driver_volume_type'] != volume_driver.CHAINED:
                 LOG.error('Cinder connects volume %s by %s although it was promoted with '
                           'superposition %s: do not stop the server before an operator has '
-                          'looked at it', volume.volume_id, told['driver_volume_type'],
+                          'looked at it', volume.volume_id, connection['driver_volume_type'],
                           record.superposition_id, instance=instance)
         instance.task_state = task_states.REBUILD_SPAWNING
         instance.save(expected_task_state=[task_states.REBUILD_BLOCK_DEVICE_MAPPING])
 
     def _drop_orphans(self, evacuation: Evacuation) -> None:
-        """Delete attachments that an evacuation had made when it was cut off.
+        """Delete attachments that a cut-off evacuation has made.
 
-        Those of the server that its block devices do not name; a live one is always named.
+        They are the server's attachments that no block device names; a live one is always named.
         """
         api = self._site.driver._volume_api
         known = {bdm.attachment_id for bdm in evacuation.bdms}
@@ -196,15 +196,15 @@ class Adoption:
             for attachment in api.attachment_get_all(
                     evacuation.context, evacuation.instance.uuid, bdm.volume_id):
                 if attachment['id'] not in known:
-                    LOG.info('attachment %s of volume %s is left from an evacuation that was cut '
-                             'off, and deleted', attachment['id'], bdm.volume_id,
+                    LOG.info('deleting attachment %s of volume %s, which a cut-off evacuation '
+                             'has left', attachment['id'], bdm.volume_id,
                              instance=evacuation.instance)
                     api.attachment_delete(evacuation.context, attachment['id'])
 
 
 def _stopped_by_user(instance: Any) -> bool:
-    """Return whether a user has stopped a server, not Nova that missed its domain."""
+    """Return whether a user has stopped a server, and not Nova because its domain is gone."""
     actions = objects.InstanceActionList.get_by_instance_uuid(
         backup_host.admin_context(), instance.uuid, limit=_ACTIONS)
-    newest = next((one for one in actions if one.action == instance_actions.STOP), None)
+    newest = next((action for action in actions if action.action == instance_actions.STOP), None)
     return newest is not None and bool(newest.user_id)

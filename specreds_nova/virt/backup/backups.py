@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The backups of a host: started, made durable, let out, or removed.
+"""Operations on the backups of a host: start, harden, promote, abort.
 
-Every step may be asked for again, by the recovery's id, and after any crash: the journal tells
-how far it had come, and Cinder what was decided meanwhile.
+Each operation may be repeated with the same backup id, also after a crash: the journal says how
+far the backup had come, and Cinder what was decided in the meantime.
 """
 
 import builtins
@@ -39,10 +39,10 @@ class Backups:
         self._starter = starts.Starter(site)
         self._under_way = starts.UnderWay()
 
-    # For callers
+    # For callers of RPC
 
     def check(self, instance_uuid: str) -> dict[str, Any]:
-        """Tell whether this host could run a server's backup, and why not."""
+        """Return whether this host can run a server's backup, and the reasons if it cannot."""
         context = backup_host.admin_context()
         instance, bdms = starts.load(context, instance_uuid)
         reasons = self._site.eligibility.reasons(context, instance, bdms)
@@ -53,11 +53,11 @@ class Backups:
         return {'eligible': not reasons, 'reasons': reasons}
 
     def start(self, recovery_id: str, instance_uuid: str, superposition_id: str) -> Status:
-        """Start a backup; it runs, sealed, when this returns.
+        """Start a backup. When this returns, its guest runs in a box.
 
-        :raises ServerNotEligible: this host cannot run it; nothing was begun
-        :raises RecoveryConflict: the recovery is over, or another one of this server is here
-        :raises StartFailed: it could not be started; what had been begun is undone
+        :raises ServerNotEligible: this host cannot run it; nothing has been started
+        :raises RecoveryConflict: the backup has ended, or the server has another one on this host
+        :raises StartFailed: the start failed; everything that it had made is removed
         """
         with backup_host.locked(instance_uuid):
             record = self._journal.get(recovery_id)
@@ -65,13 +65,13 @@ class Backups:
                 self._check_same(record, instance_uuid, superposition_id)
                 if record.phase != journals.STARTING:
                     return self._describe(record)
-                # It was cut off, together with the nova-compute that had begun it.
+                # nova-compute ended during the start.
                 self._undo(record)
             other = self._journal.of_instance(instance_uuid)
             if other is not None and other.recovery_id != recovery_id:
                 raise exception.RecoveryConflict(
-                    f'recovery {other.recovery_id} of server {instance_uuid} is {other.phase} on '
-                    f'this host: end that one first')
+                    f'backup {other.recovery_id} of server {instance_uuid} is {other.phase} on '
+                    f'this host: end that backup first')
             record = journals.Record(recovery_id, instance_uuid, superposition_id,
                                      self._site.host)
             try:
@@ -80,15 +80,15 @@ class Backups:
             except starts.Unwanted as exc:
                 self._drop_unstarted(record)
                 raise exception.StartFailed(
-                    f'recovery {recovery_id} was aborted while the backup of server '
-                    f'{instance_uuid} was started') from exc
+                    f'backup {recovery_id} of server {instance_uuid} was aborted during its '
+                    f'start') from exc
             except exception.ServerNotEligible:
                 if self._journal.get(recovery_id) is not None:
                     self._fail(record, 'the server is not eligible')
                 raise
             except Exception as exc:
-                LOG.exception('the backup of server %s (recovery %s) could not be started',
-                              instance_uuid, recovery_id)
+                LOG.exception('backup %s of server %s could not be started', recovery_id,
+                              instance_uuid)
                 why = _words(exc)
                 if self._journal.get(recovery_id) is not None:
                     self._fail(record, why)
@@ -99,17 +99,17 @@ class Backups:
             return self._describe(record)
 
     def status(self, recovery_id: str) -> Status:
-        """Tell how far a recovery is."""
+        """Return the status of a backup."""
         return self._describe(self._get(recovery_id))
 
     def list(self) -> builtins.list[Status]:
-        """Tell of all recoveries that this host knows."""
+        """Return the status of each backup in this host's journal."""
         return [self._describe(record) for record in self._journal.records()]
 
     def harden(self, recovery_id: str) -> Status:
-        """Force out what a backup has written, and all that it writes from now on.
+        """Make durable what a backup has written, and all that it writes from here on.
 
-        :raises RecoveryConflict: it does not run, or does not run any more
+        :raises RecoveryConflict: the backup does not run
         """
         record = self._get(recovery_id)
         with backup_host.locked(record.instance_uuid):
@@ -120,12 +120,12 @@ class Backups:
             return self._describe(record)
 
     def promote(self, recovery_id: str, keep_claim: bool = False) -> Status:
-        """Let a backup out: Cinder has promoted its volumes.
+        """Open the box of a backup whose volumes Cinder has promoted.
 
         :param keep_claim: the caller calls :meth:`release` right before the evacuation, so that
-            nothing else takes the room meanwhile
-        :raises RecoveryConflict: Cinder has not, or the backup is over
-        :raises BackupLost: the backup does not run any more; evacuate the server
+            nothing else takes the resources meanwhile
+        :raises RecoveryConflict: Cinder has not promoted them, or the backup has ended
+        :raises BackupLost: the backup does not run; evacuate the server
         :raises SuperpositionUnknown: Cinder does not answer
         """
         record = self._get(recovery_id)
@@ -140,7 +140,7 @@ class Backups:
             if state not in states.DECIDED:
                 raise exception.RecoveryConflict(
                     f'superposition {record.superposition_id} is {state or "gone"}, not '
-                    f'promoted: ' + ('collapse it first' if state else 'abort the recovery'))
+                    f'promoted: ' + ('collapse it first' if state else 'abort the backup'))
             self.let_out(record, keep_claim=keep_claim)
             return self._describe(record)
 
@@ -157,12 +157,12 @@ class Backups:
         return self._describe(record)
 
     def abort(self, recovery_id: str) -> Status:
-        """Remove a backup without a trace. Nothing is left of one that is not known.
+        """Remove a backup and everything that was made for it; an unknown id counts as removed.
 
-        One that is being started is given up at the next step.
+        A start in progress is cancelled before its next step.
 
-        :raises RecoveryConflict: it is what counts, or is the server itself already
-        :raises SuperpositionUnknown: Cinder does not answer, so it may be what counts
+        :raises RecoveryConflict: the backup is promoted, or is the server already
+        :raises SuperpositionUnknown: Cinder does not answer, so the backup may be promoted
         """
         instance_uuid = self._under_way.give_up(recovery_id)
         record = self._journal.get(recovery_id)
@@ -171,7 +171,7 @@ class Backups:
         if instance_uuid is None:
             return _nothing(recovery_id, self._site.host)
         with backup_host.locked(instance_uuid):
-            # What a start that has just ended has left, if anything.
+            # A start that has just ended may have left a record.
             record = self._journal.get(recovery_id)
             if record is None:
                 return _nothing(recovery_id, self._site.host)
@@ -182,15 +182,15 @@ class Backups:
             state = self._site.storage.state(record.superposition_id)
             if state in states.DECIDED:
                 raise exception.RecoveryConflict(
-                    f'superposition {record.superposition_id} is {state}: the backup is what '
-                    f'counts now; promote the recovery')
+                    f'superposition {record.superposition_id} is {state}: the backup is the '
+                    f'real version; promote it')
             self.drop(record)
             return self._describe(record)
 
     def cleanup(self, recovery_id: str) -> None:
-        """Forget a recovery that has ended. Nothing happens if it is not known.
+        """Forget a backup that has ended. Do nothing if its id is unknown.
 
-        :raises RecoveryConflict: it has not ended
+        :raises RecoveryConflict: the backup has not ended
         """
         record = self._journal.get(recovery_id)
         if record is None:
@@ -198,25 +198,25 @@ class Backups:
         self._need(record, *journals.FINISHED)
         self._journal.forget(recovery_id)
 
-    # For adoption and reconciliation, which hold the server's lock
+    # For adoption and reconciliation, whose callers hold the server's lock
 
     def let_out(self, record: journals.Record, *, keep_claim: bool = False) -> None:
-        """Open the box of a backup of which Cinder says that it is promoted.
+        """Open the box of a backup that is promoted according to Cinder.
 
-        :param keep_claim: whether the caller releases the claim
-        :raises BackupLost: it does not run any more; what is left of it is removed
+        :param keep_claim: the caller releases the claim
+        :raises BackupLost: the backup does not run; what is left of it is removed
         """
         if not self.runs(record):
-            why = (f'the backup of server {record.instance_uuid} does not run any more, but what '
-                   f'it had made durable is promoted: evacuate the server, which starts it again '
-                   f'from there')
+            why = (f'the backup of server {record.instance_uuid} does not run, but the data that '
+                   f'it had made durable is promoted: evacuate the server, which starts it from '
+                   f'that data')
             self._fail(record, why)
             raise exception.BackupLost(why)
         if record.phase == journals.RUNNING:
-            # Whoever promoted it had to see to that; if he has not, it is done late.
+            # Whatever promoted the volumes should have hardened the backup first.
             self._harden(record)
         if record.phase != journals.PROMOTED:
-            # First: an open box of what is not promoted is shut again when it is found.
+            # The journal comes first: reconciliation shuts the open box of an unpromoted backup.
             self._advance(record, journals.PROMOTED)
         if record.opened:
             return
@@ -230,9 +230,9 @@ class Backups:
             self._release(record)
 
     def drop(self, record: journals.Record, why: str | None = None) -> None:
-        """Remove a backup that does not count.
+        """Remove a backup that is not promoted.
 
-        :raises UndoIncomplete: something is left; it is tried again
+        :raises UndoIncomplete: something could not be removed; the reconciler tries again
         """
         self._advance(record, journals.ABORTING)
         self._undo(record)
@@ -240,11 +240,11 @@ class Backups:
         self._advance(record, journals.ABORTED)
 
     def fail(self, record: journals.Record, why: str) -> None:
-        """Remove what is left of a backup that is lost."""
+        """Remove what is left of a lost backup, and note the reason."""
         self._fail(record, why)
 
     def runs(self, record: journals.Record) -> bool:
-        """Tell whether the domain of a backup is there, with its memory."""
+        """Return whether the domain of a backup exists and has its memory."""
         domain = self._site.launcher.look(record.recovery_id, record.instance_uuid)
         return domain is not None and domain.state in _RUNS
 
@@ -252,7 +252,7 @@ class Backups:
 
     def _drop_unstarted(self, record: journals.Record) -> None:
         if self._journal.get(record.recovery_id) is None:
-            # Nothing was begun, and nothing ever will be.
+            # The start had made nothing.
             self._advance(record, journals.ABORTED)
             return
         with contextlib.suppress(exception.UndoIncomplete):
@@ -262,8 +262,7 @@ class Backups:
         guest = self._site.launcher.backup(record.recovery_id, record.instance_uuid)
         if guest is None or not self.runs(record):
             raise exception.BackupLost(
-                f'the backup of server {record.instance_uuid} does not run any more: abort the '
-                f'recovery')
+                f'the backup of server {record.instance_uuid} does not run: abort the backup')
         with record.timed('harden'):
             try:
                 durable.harden(guest._domain)
@@ -274,20 +273,20 @@ class Backups:
         self._advance(record, journals.HARDENED)
 
     def _harden_early(self, recovery_id: str) -> None:
-        """Harden a backup that is ready: who decides asks for it next."""
+        """Harden a backup as soon as it is ready: the engine asks for that next."""
         try:
             self.harden(recovery_id)
         except exception.BackupError as exc:
-            LOG.info('recovery %s is not hardened yet: %s', recovery_id, exc.format_message())
+            LOG.info('backup %s is not hardened yet: %s', recovery_id, exc.format_message())
         except Exception:
-            LOG.exception('recovery %s could not be hardened', recovery_id)
+            LOG.exception('backup %s could not be hardened', recovery_id)
 
     def _release(self, record: journals.Record) -> None:
-        """Release the claim; if Placement does not answer, another time."""
+        """Release the claim; if Placement does not answer, leave it to the reconciler."""
         try:
             self._site.claims.release(backup_host.admin_context(), record.recovery_id)
         except exception.BackupError as exc:
-            LOG.warning('%s; it is tried again', exc.format_message())
+            LOG.warning('%s; the release is repeated', exc.format_message())
             record.error = exc.format_message()
             self._journal.save(record)
 
@@ -298,8 +297,8 @@ class Backups:
         except exception.UndoIncomplete as exc:
             why = exc.format_message()
             if why != record.error:
-                # Whoever asks again and again need not read it each time.
-                LOG.error('of recovery %s something is left: %s; it is tried again',
+                # Each reconciliation repeats this; the reason is logged once.
+                LOG.error('backup %s is removed only in part, and the removal is repeated: %s',
                           record.recovery_id, why)
             record.error = why
             self._journal.save(record)
@@ -316,35 +315,35 @@ class Backups:
         self._advance(record, journals.FAILED)
 
     def _advance(self, record: journals.Record, phase: str) -> None:
-        LOG.info('recovery %s of server %s: %s -> %s', record.recovery_id, record.instance_uuid,
+        LOG.info('backup %s of server %s: %s -> %s', record.recovery_id, record.instance_uuid,
                  record.phase, phase)
         record.phase = phase
         self._journal.save(record)
 
-    # What is told
+    # Answers and preconditions
 
     def _get(self, recovery_id: str) -> journals.Record:
         record = self._journal.get(recovery_id)
         if record is None:
             raise exception.RecoveryNotFound(
-                f'host {self._site.host} knows of no recovery {recovery_id}')
+                f'host {self._site.host} has no backup {recovery_id}')
         return record
 
     def _need(self, record: journals.Record, *phases: str) -> None:
         if record.phase in phases:
             return
         raise exception.RecoveryConflict(
-            f'recovery {record.recovery_id} is {record.phase}: {_ADVICE[record.phase]}')
+            f'backup {record.recovery_id} is {record.phase}: {_ADVICE[record.phase]}')
 
     def _check_same(self, record: journals.Record, instance_uuid: str,
                     superposition_id: str) -> None:
         if (record.instance_uuid, record.superposition_id) != (instance_uuid, superposition_id):
             raise exception.RecoveryConflict(
-                f'recovery {record.recovery_id} is of server {record.instance_uuid} in '
-                f'superposition {record.superposition_id}: take another id')
+                f'backup {record.recovery_id} is of server {record.instance_uuid} in '
+                f'superposition {record.superposition_id}: use another id')
         if record.phase in journals.ENDED:
             raise exception.RecoveryConflict(
-                f'recovery {record.recovery_id} is {record.phase}: take another id')
+                f'backup {record.recovery_id} is {record.phase}: use another id')
 
     def _describe(self, record: journals.Record) -> Status:
         domain = None
@@ -352,8 +351,7 @@ class Backups:
             try:
                 domain = self._site.launcher.look(record.recovery_id, record.instance_uuid)
             except nova_exception.NovaException as exc:
-                LOG.warning('the domain of recovery %s cannot be looked at: %s',
-                            record.recovery_id, exc)
+                LOG.warning('cannot inspect the domain of backup %s: %s', record.recovery_id, exc)
         ready, detail = self._watches.look(record)
         return {
             'recovery_id': record.recovery_id,
@@ -372,21 +370,21 @@ class Backups:
 
 
 _ADVICE = {
-    journals.STARTING: 'ask again when it runs',
+    journals.STARTING: 'try again when it runs',
     journals.RUNNING: 'it has not ended',
     journals.HARDENED: 'it has not ended',
-    journals.PROMOTED: 'the backup is what counts; evacuate the server to this host',
-    journals.ADOPTED: 'the backup is the server now',
-    journals.MERGING: 'the backup is the server now',
-    journals.MERGED: 'the backup is the server now',
+    journals.PROMOTED: 'it is the real version; evacuate the server to this host',
+    journals.ADOPTED: 'it is the server',
+    journals.MERGING: 'it is the server',
+    journals.MERGED: 'it is the server',
     journals.ABORTING: 'it is being removed',
-    journals.ABORTED: 'it is over; begin another recovery',
-    journals.FAILED: 'it is over; begin another recovery',
+    journals.ABORTED: 'it has ended; start another one',
+    journals.FAILED: 'it has ended; start another one',
 }
 
 
 def _nothing(recovery_id: str, host: str) -> Status:
-    """Describe a recovery of which nothing is here."""
+    """Return the status of a backup of which this host has nothing."""
     return {'recovery_id': recovery_id, 'instance_uuid': None, 'superposition_id': None,
             'host': host, 'phase': journals.ABORTED, 'ready': False, 'ready_detail': '',
             'error': None, 'timings_ms': {}, 'merge': None, 'domain': None}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a backup takes of its host, claimed in Placement in the recovery's own name.
+"""Claims in Placement for the resources of backups, with the backup's id as consumer.
 
-So nothing else is put where a backup runs. The evacuation that adopts it claims for the server
-itself; the recovery's claim is released right before.
+A claim keeps the scheduler from using what a backup needs. The evacuation that adopts the backup
+claims for the server itself; the backup's claim is released right before.
 """
 
 from collections.abc import Callable
@@ -14,28 +14,28 @@ from nova.scheduler.client import report
 from specreds_nova import exception
 from specreds_nova import releases
 
-# The first version in which a consumer has a type: the claim is no server's.
+# The first version in which a consumer has a type: the claim is not a server's.
 _VERSION = '1.38'
 _CONSUMER_TYPE = 'SPECREDS_BACKUP'
 
 
 class Claims:
-    """The claims of one host.
+    """The claims on one host.
 
-    :param provider: gives the UUID of the host's resource provider
+    :param provider: returns the UUID of the host's resource provider
     """
 
     def __init__(self, provider: Callable[[], str]) -> None:
         self._provider = provider
 
     def warm_up(self, context: Any) -> None:
-        """Get a token, and find Placement, before there is a hurry."""
+        """Get a token and find Placement, before the first claim needs them."""
         self._ask('get', context, self._provider())
 
     def claim(self, context: Any, recovery_id: str, instance: Any) -> None:
-        """Claim what a server's flavour asks for. May be repeated.
+        """Claim the resources of a server's flavor. May be repeated.
 
-        :raises ServerNotEligible: the host has not so much left
+        :raises ServerNotEligible: the host has not enough resources left
         :raises PlacementUnknown: Placement does not answer
         """
         # Only servers that boot from a volume have backups.
@@ -51,28 +51,27 @@ class Claims:
         if answer.status_code == 204:
             return
         if answer.status_code == 409 and 'consumer generation' in answer.text:
-            # It is there: an earlier start of the same recovery was cut off.
+            # An earlier start of the same backup claimed them, and was cut off.
             return
         if answer.status_code == 409:
             raise exception.ServerNotEligible(
-                f'this host has not enough left of {resources}: choose another one')
+                f'this host has not enough of {resources} left: choose another host')
         raise exception.StartFailed(
-            f'Placement refuses the claim of recovery {recovery_id}: {answer.text}')
+            f'Placement refuses the claim of backup {recovery_id}: {answer.text}')
 
     def release(self, context: Any, recovery_id: str) -> None:
-        """Release what was claimed. Nothing happens if nothing is.
+        """Release a claim. Do nothing if there is none.
 
         :raises PlacementUnknown: Placement does not answer
-        :raises UndoIncomplete: it refuses
+        :raises UndoIncomplete: Placement refuses
         """
         answer = self._ask('delete', context, recovery_id)
         if answer.status_code not in (204, 404):
             raise exception.UndoIncomplete(
-                f'Placement refuses to release the claim of recovery {recovery_id}: '
-                f'{answer.text}')
+                f'Placement refuses to release the claim of backup {recovery_id}: {answer.text}')
 
     def withdraw(self, context: Any, instance_uuid: str) -> None:
-        """Take back what an evacuation had claimed here for a server itself, as Nova does."""
+        """Remove the claim that an evacuation made on this host for a server, as Nova does."""
         report.report_client_singleton().remove_provider_tree_from_instance_allocation(
             context, instance_uuid, self._provider())
 
@@ -83,5 +82,5 @@ class Claims:
                                            global_request_id=context.global_id)
         except exceptions.ClientException as exc:
             raise exception.PlacementUnknown(
-                f'Placement does not answer for recovery {recovery_id} ({exc}): ask again when '
-                f'it does') from exc
+                f'Placement does not answer for backup {recovery_id} ({exc}): try again when it '
+                f'does') from exc

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The domain of a backup: made as Nova's spawn does, and removed without a trace.
+"""The domain of a backup: made as Nova's spawn makes one, and removed without a trace.
 
 Nothing of the primary's is changed: neither its rows in Nova's database nor its attachments.
 """
@@ -30,7 +30,7 @@ from specreds_nova.virt.backup import marks
 
 CONF = nova.conf.CONF
 
-# What _get_guest_xml and the config drive read of a server, at once instead of one by one.
+# What _get_guest_xml and the config drive read of a server: one query instead of many.
 _ATTRIBUTES = ('ec2_ids', 'flavor', 'info_cache', 'keypairs', 'metadata', 'migration_context',
                'numa_topology', 'pci_devices', 'pci_requests', 'resources', 'security_groups',
                'services', 'system_metadata', 'trusted_certs', 'vcpu_model')
@@ -41,9 +41,9 @@ _marking: contextvars.ContextVar[marks.Mark | None] = contextvars.ContextVar(
 
 @dataclasses.dataclass(frozen=True)
 class Domain:
-    """A backup's domain as libvirt sees it.
+    """State of a backup's domain in libvirt.
 
-    :ivar pid: of its QEMU; None if that does not run
+    :ivar pid: of its QEMU; None if QEMU does not run
     :ivar state: running, paused or shutoff
     """
 
@@ -52,7 +52,7 @@ class Domain:
 
 
 def load_instance(context: Any, instance_uuid: str) -> Any:
-    """Read a server with all that starting it takes. What is changed of it is never saved."""
+    """Return a server with all that its start reads. Changes to it are never saved."""
     instance = objects.Instance.get_by_uuid(
         context, instance_uuid, expected_attrs=list(_ATTRIBUTES))
     instance.save = _not_saved
@@ -60,14 +60,14 @@ def load_instance(context: Any, instance_uuid: str) -> Any:
 
 
 def marking() -> marks.Mark | None:
-    """Give the mark of the domain that is being configured, if it is a backup's."""
+    """Return the mark of the domain that is being configured; None if that is not a backup."""
     return _marking.get()
 
 
 class Launcher:
     """Makes and removes the domains of backups on this host.
 
-    :param driver: Nova's libvirt driver, whose own ways of making domains are used
+    :param driver: Nova's libvirt driver
     """
 
     def __init__(self, driver: Any) -> None:
@@ -78,11 +78,11 @@ class Launcher:
                mark: marks.Mark) -> None:
         """Start a backup's domain. Its network is plugged where ``network_info`` says.
 
-        :param connections: how to open the backup's version of each volume, by volume id
+        :param connections: connection to the backup's version of each volume, by volume id
         """
         volumes = _child_volumes(instance, bdms, connections)
         directory = libvirt_utils.get_instance_path(instance)
-        # What an earlier life of the server on this host has left, such as a config drive.
+        # Files of the server that an earlier stay on this host has left, such as a config drive.
         shutil.rmtree(directory, ignore_errors=True)
         fileutils.ensure_tree(directory)
         self._driver._ensure_console_log_for_instance(instance)
@@ -93,8 +93,8 @@ class Launcher:
         with _marked(mark), protection.of(instance):
             xml = self._driver._get_guest_xml(context, instance, network_info, disk_info,
                                               instance.image_meta, block_device_info=volumes)
-        # Asked here, as the callback first collects what only a config drive has, whether or not
-        # there is one: two questions to the conductor.
+        # Without a config drive there is no callback: Nova's collects the contents of one in any
+        # case, which costs two calls to the conductor.
         configure = functools.partial(
             self._driver._create_configdrive, context, instance,
             injection) if configdrive.required_by(instance) else None
@@ -103,14 +103,14 @@ class Launcher:
             post_xml_callback=configure)
 
     def find(self, instance_uuid: str) -> Any | None:
-        """Give a server's domain on this host; None if there is none."""
+        """Return a server's domain on this host, or None."""
         try:
             return self._driver._host.get_guest(objects.Instance(uuid=instance_uuid, id=0))
         except nova_exception.InstanceNotFound:
             return None
 
     def backup(self, recovery_id: str, instance_uuid: str) -> Any | None:
-        """Give a server's domain if it is a recovery's own; never another one's."""
+        """Return a server's domain if it is that backup, or None."""
         guest = self.find(instance_uuid)
         if guest is None:
             return None
@@ -118,7 +118,7 @@ class Launcher:
         return guest if mark is not None and mark.recovery_id == recovery_id else None
 
     def look(self, recovery_id: str, instance_uuid: str) -> Domain | None:
-        """Tell how the domain of a backup is; None if there is none."""
+        """Return the state of a backup's domain; None if there is no domain."""
         guest = self.backup(recovery_id, instance_uuid)
         if guest is None:
             return None
@@ -131,9 +131,9 @@ class Launcher:
         return Domain(_pid(guest.name), _STATES.get(state, 'shutoff'))
 
     def remove(self, recovery_id: str, instance_uuid: str) -> None:
-        """Destroy the domain of a backup, if it is there, and its definition.
+        """Destroy and undefine the domain of a backup, if it exists.
 
-        :raises UndoIncomplete: libvirt does not do so
+        :raises UndoIncomplete: libvirt cannot remove it
         """
         guest = self.backup(recovery_id, instance_uuid)
         if guest is None:
@@ -146,14 +146,14 @@ class Launcher:
             if exc.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
                 return
             raise exception.UndoIncomplete(
-                f'the domain {guest.name} of recovery {recovery_id} cannot be removed: {exc}'
+                f'the domain {guest.name} of backup {recovery_id} cannot be removed: {exc}'
                 ) from exc
         self._driver._device_event_handler.cleanup_waiters(instance_uuid)
 
     def remove_files(self, instance_uuid: str) -> None:
         """Remove the directory of a backup: console log and config drive.
 
-        :raises UndoIncomplete: it cannot be removed
+        :raises UndoIncomplete: the directory cannot be removed
         """
         directory = libvirt_utils.get_instance_path(objects.Instance(uuid=instance_uuid))
         try:
@@ -183,21 +183,21 @@ def _marked(mark: marks.Mark) -> Iterator[None]:
 
 def _child_volumes(instance: Any, bdms: Any,
                    connections: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Give the server's block devices, with the backup's versions of its volumes."""
+    """Return the server's block devices, connected to the backup's versions of its volumes."""
     devices: dict[str, Any] = virt_driver.get_block_device_info(instance, bdms)
     for volume in devices['block_device_mapping']:
         volume['connection_info'] = dict(connections[volume.volume_id])
-        # They describe the primary's attachments, where the backup's connections must not go.
+        # The rows describe the primary's attachments, which the backup must not change.
         volume.save = _not_saved
     return devices
 
 
 def _not_saved(*args: Any, **kwargs: Any) -> None:
-    """Stand for the save of what must not be saved."""
+    """Replace the save of an object that must not be saved."""
 
 
 def _pid(name: str) -> int | None:
-    """Give the process of a domain's QEMU, as libvirt notes it."""
+    """Return the process of a domain's QEMU, from libvirt's pid file."""
     for directory in ('/run/libvirt/qemu', '/var/run/libvirt/qemu'):
         try:
             with open(os.path.join(directory, f'{name}.pid')) as file:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nova-compute answers over RPC: namespace ``specreds``, version 1.2.
+"""RPC server of nova-compute for backups: namespace ``specreds``, version 1.2.
 
-1.1 added ``returned``; 1.2 added ``release`` and the argument ``keep_claim`` of ``promote``.
-
-Topic ``compute``, exchange ``nova``, server is the host. Arguments and results are plain JSON.
+Version 1.1 added ``returned``; 1.2 added ``release`` and the argument ``keep_claim`` of
+``promote``. Topic ``compute``, exchange ``nova``, server is the host. Arguments and results are
+plain JSON.
 """
 
 from typing import Any
@@ -23,7 +23,7 @@ class Endpoint:
     """Passes each call on to the backups of this host.
 
     :param backups: a backups.Backups
-    :param returning: a returning.Returning
+    :param returning: a stale.Returning
     """
 
     target = messaging.Target(namespace=NAMESPACE, version=VERSION)
@@ -34,14 +34,14 @@ class Endpoint:
 
     @_expected
     def check(self, ctxt: Any, instance_uuid: str) -> dict[str, Any]:
-        """Tell whether this host could run a server's backup."""
+        """Return whether this host can run a server's backup."""
         del ctxt
         return dict(self._backups.check(instance_uuid))
 
     @_expected
     def start(self, ctxt: Any, recovery_id: str, instance_uuid: str,
               superposition_id: str) -> dict[str, Any]:
-        """Start a backup, and answer when it runs."""
+        """Start a backup, and return its status when it runs."""
         del ctxt
         _check_ids(recovery_id=recovery_id, instance_uuid=instance_uuid,
                    superposition_id=superposition_id)
@@ -49,25 +49,25 @@ class Endpoint:
 
     @_expected
     def status(self, ctxt: Any, recovery_id: str) -> dict[str, Any]:
-        """Tell how far a recovery is."""
+        """Return the status of a backup."""
         del ctxt
         return dict(self._backups.status(recovery_id))
 
     @_expected
     def list(self, ctxt: Any) -> list[dict[str, Any]]:
-        """Tell of all recoveries that this host knows."""
+        """Return the status of each backup in this host's journal."""
         del ctxt
         return [dict(status) for status in self._backups.list()]
 
     @_expected
     def harden(self, ctxt: Any, recovery_id: str) -> dict[str, Any]:
-        """Make what a backup has written durable, and from now on."""
+        """Make durable what a backup has written, and all that it writes from here on."""
         del ctxt
         return dict(self._backups.harden(recovery_id))
 
     @_expected
     def promote(self, ctxt: Any, recovery_id: str, keep_claim: bool = False) -> dict[str, Any]:
-        """Let a backup out, of which Cinder says that it is promoted."""
+        """Open the box of a backup whose volumes Cinder has promoted."""
         del ctxt
         return dict(self._backups.promote(recovery_id, keep_claim=keep_claim))
 
@@ -85,22 +85,22 @@ class Endpoint:
 
     @_expected
     def cleanup(self, ctxt: Any, recovery_id: str) -> None:
-        """Forget a recovery that has ended."""
+        """Forget a backup that has ended."""
         del ctxt
         self._backups.cleanup(recovery_id)
 
     @_expected
     def returned(self, ctxt: Any) -> dict[str, Any]:
-        """Remove what was evacuated from this host while it was away."""
+        """Remove the servers that were evacuated from this host while it was away."""
         del ctxt
         return dict(self._returning.clean())
 
 
 def _check_ids(**ids: Any) -> None:
-    """Make sure that ids are such: they become names of files, and of consumers.
+    """Check that ids are UUIDs: they become names of files and consumers in Placement.
 
-    :raises BadRequest: one is none
+    :raises BadRequest: one is not
     """
     for name, value in ids.items():
         if not uuidutils.is_uuid_like(value) or value != str(value).lower():
-            raise exception.BadRequest(f'{name} is {value!r}: it has to be a UUID')
+            raise exception.BadRequest(f'{name} {value!r} is not a UUID in lower case')

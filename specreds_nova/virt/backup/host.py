@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the parts of this package share on a compute host."""
+"""The parts of the backup package on one compute host, and what all of them share."""
 
 from collections.abc import Callable, Iterator
 import contextlib
@@ -25,7 +25,7 @@ class Site:
 
     :ivar host: its name in Nova
     :ivar driver: Nova's libvirt driver
-    :ivar box: what seals backups off
+    :ivar box: makes the boxes of backups
     """
 
     host: str
@@ -39,19 +39,19 @@ class Site:
 
 
 def admin_context() -> Any:
-    """Give a context for what is done on the cloud's own behalf."""
+    """Return a context for operations that no user has requested."""
     return nova.context.get_admin_context()
 
 
 @contextlib.contextmanager
 def locked(instance_uuid: str) -> Iterator[None]:
-    """Be alone with a server on this host: it is the lock that Nova itself takes."""
+    """Hold the lock that Nova itself takes for operations on a server."""
     with lockutils.lock(instance_uuid, 'nova-'):
         yield
 
 
 def find_instance(context: Any, instance_uuid: str) -> Any | None:
-    """Read a server with what removing its backup takes; None if it is deleted."""
+    """Return a server with what the removal of its backup reads; None if it is deleted."""
     try:
         return objects.Instance.get_by_uuid(context, instance_uuid, expected_attrs=[
             'flavor', 'info_cache', 'metadata', 'system_metadata'])
@@ -60,15 +60,15 @@ def find_instance(context: Any, instance_uuid: str) -> Any | None:
 
 
 class Undoing:
-    """Removes all that a start has made, as far as it came. May be repeated."""
+    """Removes everything that the start of a backup has made. May be repeated."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
 
     def undo(self, record: journals.Record) -> None:
-        """Remove the domain first, which runs, then what it stood on.
+        """Remove the domain first, and then what it uses.
 
-        :raises UndoIncomplete: something could not be removed; the rest is
+        :raises UndoIncomplete: something could not be removed; everything else is removed
         """
         context = admin_context()
         instance = find_instance(context, record.instance_uuid)
@@ -91,7 +91,7 @@ class Undoing:
             raise exception.UndoIncomplete('; '.join(failures))
 
     def _remove_files(self, record: journals.Record, instance: Any) -> None:
-        """Remove the server's directory, unless it serves a domain that is not the backup's."""
+        """Remove the server's directory, unless a domain other than the backup's uses it."""
         if instance is not None and instance.host == self._site.host:
             return
         if self._site.launcher.find(record.instance_uuid) is None:

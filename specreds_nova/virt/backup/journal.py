@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this host knows of its backups: one file each, which survives nova-compute and the host.
+"""This host's record of each backup: one file each, which survives a restart of the host.
 
-A change is on disk before anything that depends on it is done, so that whoever finds the file
-after a crash knows what may have to be undone.
+A change is on disk before anything that depends on it happens, so that a file found after a crash
+says what may have to be undone.
 """
 
 from collections.abc import Iterator
@@ -31,29 +31,29 @@ ABORTING = 'aborting'
 ABORTED = 'aborted'
 FAILED = 'failed'
 
-# The domain is not the server's yet as far as Nova knows, so it is kept from Nova's sight.
+# Nova does not know the domain as the server yet, so the domain is hidden from Nova.
 HIDDEN = frozenset({STARTING, RUNNING, HARDENED, PROMOTED, ABORTING})
-# Nothing of a backup is left on the host.
+# Nothing of the backup is left on the host.
 ENDED = frozenset({ABORTED, FAILED})
-# The server is a server of this host like any other.
+# The backup is the server, and the server is one of this host's.
 OURS = frozenset({ADOPTED, MERGING, MERGED})
-# May be forgotten.
+# The record may be forgotten.
 FINISHED = ENDED | {MERGED}
 
 
 @dataclasses.dataclass
 class Record:
-    """One recovery on this host.
+    """One backup on this host.
 
     :ivar phase: one of the above
-    :ivar opened: what the guest sends gets out of its box
-    :ivar adopting: the evacuation of the server to this host has begun to make it ours
+    :ivar opened: the box lets the guest's frames out
+    :ivar adopting: Nova's evacuation of the server to this host has reached the adoption
     :ivar primary: the host that the server was on
     :ivar volume_ids: the server's volumes
-    :ivar ready_timeout: seconds after which its owner takes the backup for late; None if the owner
-        says nothing of that
-    :ivar timings_ms: what took how long, in milliseconds
-    :ivar merge: how far the merge is, as the merger tells it
+    :ivar ready_timeout: seconds after which the server's owner takes the backup for late; None if
+        the metadata name no time
+    :ivar timings_ms: duration of each step, in milliseconds
+    :ivar merge: progress of the merge, as the merger reports it
     """
 
     recovery_id: str
@@ -77,7 +77,7 @@ class Record:
 
     @contextlib.contextmanager
     def timed(self, what: str) -> Iterator[None]:
-        """Note how long something took."""
+        """Note the duration of a step."""
         began = time.monotonic()
         try:
             yield
@@ -100,17 +100,17 @@ class Journal:
         self._records: dict[str, Record] = {}
 
     def load(self) -> None:
-        """Read what an earlier nova-compute wrote.
+        """Read the records that an earlier nova-compute wrote.
 
-        A file that cannot be read is kept and reported: it may stand for a domain that runs.
+        A file that cannot be read is kept and reported: it may stand for a running domain.
         """
         for path in sorted(self._directory.glob('*.json')):
             if not uuidutils.is_uuid_like(path.stem):
-                # Others have files there, too.
+                # Other modules keep files there, too.
                 continue
             try:
-                told = json.loads(path.read_text())
-                record = Record(**{name: value for name, value in told.items()
+                fields = json.loads(path.read_text())
+                record = Record(**{name: value for name, value in fields.items()
                                    if name in _FIELDS})
             except (OSError, ValueError, TypeError) as exc:
                 LOG.error('%s cannot be read (%s): if a backup of it runs here, abort its '
@@ -122,7 +122,7 @@ class Journal:
                 unfinished.unlink()
 
     def save(self, record: Record) -> None:
-        """Write a record down: when this returns it is on disk."""
+        """Write a record. When this returns, it is on disk."""
         record.updated_at = time.time()
         path = self._path(record.recovery_id)
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -138,7 +138,7 @@ class Journal:
             self._records[record.recovery_id] = record
 
     def forget(self, recovery_id: str) -> None:
-        """Remove a record; nothing happens if there is none."""
+        """Remove a record. Do nothing if there is none."""
         path = self._path(recovery_id)
         if path.exists():
             path.unlink()
@@ -147,24 +147,24 @@ class Journal:
             self._records.pop(recovery_id, None)
 
     def get(self, recovery_id: str) -> Record | None:
-        """Give the record of a recovery, if there is one."""
+        """Return the record of a backup, or None."""
         with self._lock:
             return self._records.get(recovery_id)
 
     def records(self) -> list[Record]:
-        """List all, the oldest first."""
+        """Return all records, the oldest first."""
         with self._lock:
             return sorted(self._records.values(), key=lambda record: record.created_at)
 
     def of_instance(self, instance_uuid: str) -> Record | None:
-        """Give the record of a server whose recovery has left something on this host."""
+        """Return the record of a server's backup of which something is left on this host."""
         with self._lock:
             return next((record for record in self._records.values()
                          if record.instance_uuid == instance_uuid
                          and record.phase not in ENDED and record.phase != MERGED), None)
 
     def hidden(self) -> frozenset[str]:
-        """Give the UUIDs of the servers whose domain here Nova must not know of."""
+        """Return the UUIDs of the servers whose domains on this host are hidden from Nova."""
         with self._lock:
             return frozenset(record.instance_uuid for record in self._records.values()
                              if record.phase in HIDDEN)

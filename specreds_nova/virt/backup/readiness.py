@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which backups have said that their recovery is finished."""
+"""Which backups of this host are ready: their own signs, watched for as their owners ask."""
 
 from collections.abc import Callable
 import threading
@@ -16,23 +16,24 @@ LOG = logging.getLogger(__name__)
 
 
 def condition_of(instance: Any) -> ready.Condition:
-    """Return the condition of a server; the default one if what its owner says makes no sense."""
+    """Return the condition of a server; the default one if its metadata are malformed."""
     try:
         return ready.parse(instance)
     except ready.BadCondition as exc:
-        LOG.warning('the default readiness applies: %s', exc, instance=instance)
+        LOG.warning('using the default condition of readiness: %s', exc, instance=instance)
         return ready.default(instance, refused=str(exc))
 
 
 def devices(instance: Any) -> list[Any]:
-    """Give the devices by which a server can say that it is ready.
+    """Return the devices by which a server can report that it is ready.
 
-    Metadata that make no sense do not keep the server from starting.
+    Malformed metadata do not keep the server from starting.
     """
     try:
         return list(condition_of(instance).devices())
     except Exception as exc:
-        LOG.warning('the server cannot say when it is ready: %s', exc, instance=instance)
+        LOG.warning('the server has no device to report readiness with: %s', exc,
+                    instance=instance)
         return []
 
 
@@ -40,9 +41,9 @@ class Watches:
     """Watches the backups of this host for the sign that they are ready.
 
     :param launcher: finds their domains
-    :param box: from where a guest can be reached while it is sealed off
-    :ivar tell: called first with the id of each recovery whose backup is found to be ready
-    :ivar then: called next, and may take its time
+    :param box: reaches a sealed guest
+    :ivar tell: called with the id of each backup that becomes ready; must not block
+    :ivar then: called next; may take its time
     """
 
     def __init__(self, launcher: backup_domain.Launcher, box: Any) -> None:
@@ -54,10 +55,10 @@ class Watches:
         self.then: Callable[[str], None] = lambda recovery_id: None
 
     def begin(self, record: journals.Record) -> None:
-        """Watch a backup that runs. Nothing happens if it is watched already.
+        """Watch a running backup. Do nothing if it is watched already.
 
-        A sign that cannot be watched for is told in ``ready_detail``, not raised: whether to go
-        on without it is the caller's decision.
+        If the sign cannot be watched, ``ready_detail`` says why; whether to go on without it is
+        the caller's decision.
         """
         with self._lock:
             if record.recovery_id in self._watches or record.ready:
@@ -73,14 +74,14 @@ class Watches:
             watch = ready.watch(condition, guest, self._box, record.recovery_id,
                                 then=lambda: self._ready(record.recovery_id))
         except Exception as exc:
-            LOG.exception('recovery %s cannot be watched for being ready', record.recovery_id)
+            LOG.exception('cannot watch backup %s for readiness', record.recovery_id)
             record.ready_detail = f'cannot be watched: {exc}'
             return
         with self._lock:
             self._watches[record.recovery_id] = watch
 
     def look(self, record: journals.Record) -> tuple[bool, str]:
-        """Tell whether a backup is ready, and what is seen of it."""
+        """Return whether a backup is ready, and the details of its sign."""
         with self._lock:
             watch = self._watches.get(record.recovery_id)
         if watch is not None:
@@ -89,7 +90,7 @@ class Watches:
         return record.ready, record.ready_detail
 
     def end(self, recovery_id: str) -> None:
-        """Stop to watch. Nothing happens if it is not watched."""
+        """Stop watching a backup. Do nothing if it is not watched."""
         with self._lock:
             watch = self._watches.pop(recovery_id, None)
         if watch is not None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes of this host's backups what they should be, whatever was cut off, and by what.
+"""Reconciliation of this host's backups with the decisions that Cinder has recorded.
 
-Done when nova-compute starts, and every ``[specreds] reconcile_interval`` seconds. What counts is
-what Cinder says of the superposition; where it does not answer nothing is done.
+It runs when nova-compute starts, and every ``[specreds] reconcile_interval`` seconds. The state of
+the superposition decides; while Cinder does not answer, nothing changes.
 """
 
 import threading
@@ -27,13 +27,13 @@ CONF = nova.conf.CONF
 conf.register(CONF)
 LOG = logging.getLogger(__name__)
 
-# Seconds between two looks at a server that Nova is about to make ours.
+# How often, and how long, an adopted server is checked for becoming this host's, in seconds.
 _SETTLING = 0.2
 _SETTLED_AFTER = 60.0
 
 
 class Reconciler:
-    """Looks after the backups of this host."""
+    """Brings each backup of this host into the state that Cinder has recorded."""
 
     def __init__(self, site: backup_host.Site, backups: backup_module.Backups,
                  adoption: adoptions.Adoption, watches: readiness.Watches, merger: Any) -> None:
@@ -47,7 +47,7 @@ class Reconciler:
     def find_lost(self) -> None:
         """Write records of backups that run here without one.
 
-        Before Nova looks at its domains: they must be hidden from it.
+        This comes before Nova lists its domains, since backups are hidden from it.
         """
         for guest in self._site.driver._host.list_guests(only_running=False):
             mark = marks.mark_of(guest.get_xml_desc())
@@ -55,43 +55,43 @@ class Reconciler:
                 continue
             instance = backup_host.find_instance(backup_host.admin_context(), guest.uuid)
             if instance is not None and instance.host == self._site.host:
-                # Adopted, and its record forgotten since.
+                # It was adopted, and its record forgotten after that.
                 continue
-            LOG.warning('domain %s is the backup of recovery %s, of which this host has no '
-                        'record any more', guest.name, mark.recovery_id)
+            LOG.warning('domain %s is backup %s, which has no record on this host: writing one',
+                        guest.name, mark.recovery_id)
             self._journal.save(journals.Record(
                 mark.recovery_id, guest.uuid, mark.superposition_id, self._site.host,
                 phase=journals.RUNNING, instance_name=guest.name))
 
     def give_back(self) -> None:
-        """Give back the evacuations that were cut off with the last nova-compute."""
+        """Reset the evacuations that were cut off when nova-compute ended."""
         for record in self._journal.records():
             if record.phase == journals.PROMOTED and record.adopting:
                 try:
                     self._adoption.give_back(record)
                 except Exception:
-                    LOG.exception('the evacuation of server %s, which was cut off, cannot be '
-                                  'given back', record.instance_uuid)
+                    LOG.exception('cannot reset the evacuation of server %s, which was cut off',
+                                  record.instance_uuid)
 
     def run(self) -> None:
-        """Look at all backups once. Never raises."""
+        """Reconcile all backups once. Never raises."""
         for record in self._journal.records():
             try:
                 self._look_after(record)
             except nova_exception.NovaException as exc:
-                LOG.warning('recovery %s, which is %s, cannot be gone on with now: %s',
-                            record.recovery_id, record.phase, exc.format_message())
+                LOG.warning('cannot continue backup %s, which is %s: %s', record.recovery_id,
+                            record.phase, exc.format_message())
             except Exception:
-                LOG.exception('recovery %s, which is %s, cannot be looked after',
-                              record.recovery_id, record.phase)
+                LOG.exception('cannot reconcile backup %s, which is %s', record.recovery_id,
+                              record.phase)
         for what, step in (('boxes', self._reconcile_boxes), ('merges', self._scan_merges)):
             try:
                 step()
             except Exception:
-                LOG.exception('the %s of this host cannot be looked after', what)
+                LOG.exception('cannot reconcile the %s of this host', what)
 
     def await_adoption(self, record: journals.Record) -> None:
-        """Wait until Nova has made an adopted backup its own, and merge it then."""
+        """Wait until Nova has made an adopted backup its server; then merge it."""
         until = time.monotonic() + _SETTLED_AFTER
         while time.monotonic() < until:
             try:
@@ -102,7 +102,7 @@ class Reconciler:
                         self._adopted(record)
                         return
             except Exception:
-                LOG.exception('it is not known yet whether recovery %s is adopted',
+                LOG.exception('cannot check yet whether backup %s is adopted',
                               record.recovery_id)
             time.sleep(_SETTLING)
 
@@ -112,9 +112,9 @@ class Reconciler:
                 self._journal.forget(record.recovery_id)
             return
         with backup_host.locked(record.instance_uuid):
-            # As it is behind the lock: nobody else is at work on it.
+            # The phase is read under the lock: nothing else works on the backup.
             if record.phase == journals.STARTING:
-                self._backups.fail(record, 'nova-compute was stopped while it was started')
+                self._backups.fail(record, 'nova-compute ended during its start')
             elif record.phase == journals.ABORTING:
                 self._backups.drop(record, record.error)
             elif record.phase in (journals.RUNNING, journals.HARDENED):
@@ -127,7 +127,7 @@ class Reconciler:
     def _undecided(self, record: journals.Record) -> None:
         state = self._site.storage.state(record.superposition_id)
         if state in states.DECIDED:
-            LOG.info('superposition %s is %s: recovery %s is promoted', record.superposition_id,
+            LOG.info('superposition %s is %s: promoting backup %s', record.superposition_id,
                      state, record.recovery_id)
             self._backups.let_out(record)
         elif state is None or state == states.ABORTING:
@@ -138,7 +138,7 @@ class Reconciler:
         elif self._backups.runs(record):
             self._watches.begin(record)
         elif state == states.SUPERPOSED:
-            # Not while it is collapsing: that may end with what it had made durable.
+            # While it is collapsing, the data that it had made durable may still be promoted.
             self._backups.fail(record, 'its QEMU has ended')
 
     def _promoted(self, record: journals.Record) -> None:
@@ -157,8 +157,8 @@ class Reconciler:
     def _ours(self, record: journals.Record) -> None:
         instance = backup_host.find_instance(backup_host.admin_context(), record.instance_uuid)
         if instance is None or instance.host != self._site.host:
-            LOG.info('recovery %s is forgotten: server %s is not on this host any more',
-                     record.recovery_id, record.instance_uuid)
+            LOG.info('forgetting backup %s: server %s has left this host', record.recovery_id,
+                     record.instance_uuid)
             self._journal.forget(record.recovery_id)
         elif self._site.storage.state(record.superposition_id) is None:
             record.phase = journals.MERGED
@@ -179,7 +179,7 @@ class Reconciler:
 
 
 class Periodic:
-    """Runs the reconciler in a thread of its own; a green one where Nova's are."""
+    """Runs the reconciler in a thread of its own; in a green one where Nova uses these."""
 
     def __init__(self, reconciler: Reconciler, warmed: warmup.Warming) -> None:
         self._reconciler = reconciler
@@ -188,40 +188,39 @@ class Periodic:
         self._due = threading.Event()
 
     def start(self) -> None:
-        """Begin, at once."""
+        """Start the thread; it reconciles at once."""
         threading.Thread(target=self._run, name='specreds-reconcile', daemon=True).start()
 
     def stop(self) -> None:
-        """Do not begin another time."""
+        """End the thread after the current round."""
         self._stopped = True
         self._due.set()
 
     def look(self) -> None:
-        """Begin now instead of at the end of the interval: something has happened."""
+        """Reconcile at once, because something has happened."""
         self._due.set()
 
     def _run(self) -> None:
         while not self._stopped:
             self._due.clear()
-            # What there is comes before what may be.
+            # Existing backups come before preparations for new ones.
             self._reconciler.run()
             self._warming.run()
             self._due.wait(CONF.specreds.reconcile_interval)
 
 
 def merge_report(journal: journals.Journal) -> Any:
-    """Give what the merger tells of its progress to, which is kept in the journal."""
-    def report(instance_uuid: str, superposition_id: str, told: dict[str, Any]) -> None:
+    """Return a function that writes the merger's reports into the journal."""
+    def report(instance_uuid: str, superposition_id: str, progress: dict[str, Any]) -> None:
         record = journal.of_instance(instance_uuid)
         if record is None or record.superposition_id != superposition_id:
             return
         if record.phase not in journals.OURS:
             return
-        record.merge = dict(told)
-        record.phase = journals.MERGED if told.get('state') == 'merged' else journals.MERGING
-        # None once a merge goes on that was held up.
-        record.error = told.get('error')
+        record.merge = dict(progress)
+        record.phase = journals.MERGED if progress.get('state') == 'merged' else journals.MERGING
+        # None as soon as a merge that was held up continues.
+        record.error = progress.get('error')
         journal.save(record)
     return report
-
 

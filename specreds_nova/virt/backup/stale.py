@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a host does that is back, after its servers were started elsewhere.
+"""Servers that still run on a host that is back, after they were started elsewhere.
 
-Nova itself looks for what was evacuated from a host only when its nova-compute starts. A host that
-was cut off, or hung, goes on with the one it has: so it is asked to look now.
+Nova removes evacuated servers from a host only when its nova-compute starts. On a host that hung
+or was cut off, nova-compute goes on running, so the engine requests the removal.
 """
 
 from typing import Any
@@ -17,10 +17,10 @@ LOG = logging.getLogger(__name__)
 
 
 class Returning:
-    """Removes what is stale on this host.
+    """Removes stale servers from this host.
 
     :param compute: Nova's compute manager
-    :param host: its name in Nova
+    :param host: this host's name in Nova
     """
 
     def __init__(self, compute: Any, host: str) -> None:
@@ -28,10 +28,10 @@ class Returning:
         self._host = host
 
     def clean(self) -> dict[str, Any]:
-        """Remove the domains and claims of servers that were evacuated from here.
+        """Remove the domains and claims of servers that were evacuated from this host.
 
-        :returns: ``clean``, and the UUIDs of the servers of other hosts that are ``left``
-        :raises UndoIncomplete: Nova could not
+        :returns: ``clean``, and ``left``, the UUIDs of other hosts' servers that still run here
+        :raises UndoIncomplete: Nova could not remove them
         """
         context = backup_host.admin_context()
         try:
@@ -39,19 +39,19 @@ class Returning:
                 context, self._compute._get_nodes(context))
         except nova_exception.NovaException as exc:
             raise exception.UndoIncomplete(
-                f'what was evacuated from host {self._host} could not be removed: '
+                f'evacuated servers could not be removed from host {self._host}: '
                 f'{exc.format_message()}') from exc
         left = self._astray(context)
         if left:
-            LOG.warning('servers %s are of other hosts, and are left here', ', '.join(left))
+            LOG.warning('servers %s belong to other hosts but still run here', ', '.join(left))
         return {'clean': not left, 'left': left}
 
     def _astray(self, context: Any) -> list[str]:
-        """The servers that run here and are another host's, unless they are on their way."""
-        found = []
+        """Return the servers of other hosts that run here and are not being moved."""
+        astray = []
         for uuid in self._compute.driver.list_instance_uuids():
             instance = backup_host.find_instance(context, uuid)
             if (instance is not None and instance.host != self._host
                     and instance.task_state is None):
-                found.append(uuid)
-        return found
+                astray.append(uuid)
+        return astray

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The start of a backup: checked, claimed, connected, sealed, and then running."""
+"""Start of a backup: check, claim, connect, seal, and run it."""
 
 from collections.abc import Callable, Iterator
 import contextlib
@@ -23,13 +23,13 @@ from specreds_nova.virt.backup import marks
 
 CONF = nova.conf.CONF
 
-# Seconds for which Neutron may take to bind a port anew, and between two looks.
+# How long Neutron may take to bind a port, and how often that is checked, in seconds.
 _BINDING = 5.0
 _POLL = 0.1
 
 
 def load(context: Any, instance_uuid: str) -> tuple[Any, Any]:
-    """Read a server and its block devices.
+    """Return a server and its block devices.
 
     :raises ServerNotEligible: this host's cell has no such server
     """
@@ -43,10 +43,10 @@ def load(context: Any, instance_uuid: str) -> tuple[Any, Any]:
 
 
 def _await_binding(context: Any, instance: Any) -> None:
-    """Have Nova look at a server's ports again that it saw while they were bound anew.
+    """Wait until Nova's cached network information shows no port as unbound.
 
-    Neutron binds a port of the primary's host anew, and shows it unbound for a moment, when a
-    binding's profile changes: as it does when a box is made, or removed.
+    Neutron shows a port of the primary as unbound for a moment while it binds the port anew,
+    which happens when the profile of a binding changes: a box is made or removed.
     """
     until = time.monotonic() + _BINDING
     while _unbound(instance) and time.monotonic() < until:
@@ -60,11 +60,11 @@ def _unbound(instance: Any) -> bool:
 
 
 class Unwanted(Exception):
-    """Nobody needs any more what is being started."""
+    """The start was cancelled."""
 
 
 class UnderWay:
-    """The starts of this host that have not ended."""
+    """The starts in progress on this host."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -72,7 +72,7 @@ class UnderWay:
 
     @contextlib.contextmanager
     def begun(self, recovery_id: str, instance_uuid: str) -> Iterator[Callable[[], None]]:
-        """Begin one; gives what raises :class:`Unwanted` once it is given up."""
+        """Enter a start; yield a function that raises :class:`Unwanted` after a cancellation."""
         given_up = threading.Event()
 
         def go_on() -> None:
@@ -88,7 +88,7 @@ class UnderWay:
                 del self._starts[recovery_id]
 
     def give_up(self, recovery_id: str) -> str | None:
-        """Have one end at its next step; gives the server, None if there is no such start."""
+        """Cancel a start before its next step; return its server, or None if there is no start."""
         with self._lock:
             instance_uuid, given_up = self._starts.get(recovery_id, (None, None))
         if given_up is not None:
@@ -103,14 +103,14 @@ class Starter:
         self._site = site
 
     def start(self, record: journals.Record, go_on: Callable[[], None]) -> None:
-        """Start a backup. What was begun when this raises is in the journal, for undoing.
+        """Start a backup. If this raises, the journal says what has to be removed.
 
-        :param go_on: called before each step; raises if it need not be taken any more
+        :param go_on: called before each step; raises if the start was cancelled
         :raises ServerNotEligible: this host cannot run it
         """
         began = time.monotonic()
         context = backup_host.admin_context()
-        # A question, of which nothing remains; the answer takes longest of all that is asked for.
+        # Cinder's answer takes longest. The request only reads, so a failed start leaves nothing.
         connecting = releases.spawn(self._connect, record.superposition_id)
         try:
             instance, bdms, network_info = self._prepare(context, record, go_on)
@@ -129,12 +129,12 @@ class Starter:
         with record.timed('domain'):
             self._site.launcher.launch(context, instance, bdms, connections, network_info, mark)
         record.timings_ms['rpc_to_running'] = round((time.monotonic() - began) * 1e3, 1)
-        # Its guest boots meanwhile.
+        # The guest boots meanwhile.
         with record.timed('attached'):
             self._site.box.attached(instance, record.recovery_id)
 
     def _connect(self, superposition_id: str) -> tuple[Any, float]:
-        """Ask Cinder how to open the volumes; gives the milliseconds that it took, too."""
+        """Return how to open the volumes, and the milliseconds that Cinder took to answer."""
         began = time.monotonic()
         connections = self._site.storage.connections(superposition_id, {
             'host': self._site.host, 'ip': CONF.my_block_storage_ip, 'multipath': False})
@@ -142,7 +142,7 @@ class Starter:
 
     def _prepare(self, context: Any, record: journals.Record, go_on: Callable[[], None]
                  ) -> tuple[Any, Any, Any]:
-        """See whether this host can run it, and ask Neutron and Placement; gives what was read."""
+        """Check the server, claim its resources and seal its ports; return what was read."""
         with record.timed('database'):
             instance, bdms = load(context, record.instance_uuid)
         go_on()
@@ -163,7 +163,7 @@ class Starter:
             network_info = _timed(record, 'seal', functools.partial(
                 self._site.box.seal, context, instance, record.recovery_id))
         finally:
-            # Both end before any error is raised: what is undone must not be made later.
+            # Both end before an error is raised, so that nothing is made after the removal.
             failure = claiming.exception()
         if failure is not None:
             raise failure

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the first backup of a host would wait for, done before there is a hurry.
+"""Preparations that save the first backup of a host from waiting.
 
-Each has cost it between half a second and two: tokens, connections to the other services, and
-helpers with privileges, which are processes of their own.
+Each of them takes between half a second and two: getting tokens, connecting to other services,
+starting the privileged helper processes.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Warming:
-    """What is still cold on a host, which may have booted before the services that it needs."""
+    """Preparations that have not succeeded yet; the services may start later than this host."""
 
     def __init__(self, site: backup_host.Site) -> None:
         context = backup_host.admin_context
@@ -29,7 +29,7 @@ class Warming:
         ]
 
     def run(self) -> None:
-        """Try what has not worked yet. Never raises."""
+        """Run the preparations that have not succeeded yet. Never raises."""
         for step in list(self._cold):
             try:
                 step()

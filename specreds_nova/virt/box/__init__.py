@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The box: a backup runs, and nothing leaves it, until its promotion opens it."""
+"""The box: nothing that a backup sends leaves it until its promotion opens it."""
+
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -7,9 +8,10 @@ if TYPE_CHECKING:
 
 
 def load(driver: Any) -> 'sealing.Box':
-    """:returns: the boxes of this host
-    :param driver: the libvirt driver, for its virtapi
+    """Return the boxes of this host.
+
+    :param driver: the libvirt driver
     """
-    # Not at import: the privileged helper imports this package, and needs nothing of Nova.
+    # Not at import: the privileged helper imports this package, and must not load Nova.
     from specreds_nova.virt.box import sealing
     return sealing.Box(driver)

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames that tell the network where the guest is now, sent in the guest's name.
+"""Frames that announce to the network where the guest is, sent in the guest's name.
 
-RARP is what QEMU sends after a live migration: switches learn from it. ARP tells the neighbours,
-and asks the ones whose place the box had taken: their answers correct the guest's own ARP cache.
-Neighbour advertisements and a router solicitation do the same for IPv6.
+QEMU sends RARP after a live migration, and switches learn from it. ARP requests update the
+neighbours, and the answers of those whose place the box had taken correct the guest's own ARP
+cache. Neighbour advertisements and a router solicitation do the same for IPv6.
 """
+
 import ipaddress
 
 from specreds_nova.virt.box import plan as box_plan
 
-# Seconds after the opening at which the announcement is sent again: switches and the network
-# service's own agent may come late.
+# Seconds after the opening at which the announcement is repeated: switches and the network
+# service's agent may be late.
 REPEATS = (0.05, 0.15, 0.3, 0.6, 1.0, 2.0, 4.0, 8.0)
 
 _BROADCAST = b'\xff' * 6
@@ -30,7 +31,7 @@ _OVERRIDE = 0x20000000
 
 
 def frames(plan: box_plan.Plan) -> list[bytes]:
-    """:returns: one round of the announcement, without the frame check sequence"""
+    """Return one round of the announcement, without the frame check sequence."""
     mac = _mac(plan.mac)
     result = [_rarp(mac)]
     for subnet in plan.ipv4:
@@ -69,9 +70,10 @@ def _advertisement(mac: bytes, address: ipaddress.IPv6Address) -> bytes:
 
 
 def _solicitation(mac: bytes) -> bytes:
-    """From no address: a guest's own need not be made of its hardware address.
+    """Return a router solicitation from the unspecified address.
 
-    Routers answer all nodes then, and such a frame has no option with a hardware address.
+    The guest's link-local address need not be derived from its hardware address. Routers answer to
+    all nodes then, and such a frame has no option with a hardware address.
     """
     return _icmpv6(mac, _UNSPECIFIED, _ALL_ROUTERS, _ROUTER_SOLICITATION, b'\x00' * 4)
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a network mechanism must be able to do to hold a box."""
+"""Interface of the network mechanisms that can hold a box."""
+
 import abc
 from collections.abc import Mapping
 import dataclasses
@@ -10,7 +11,7 @@ from specreds_nova.virt.box import plan as box_plan
 
 
 class State(enum.StrEnum):
-    """What a box lets through. ``SHUT`` is also what a box is that nothing is known of."""
+    """What a box lets through. A box of which nothing is known counts as ``SHUT``."""
 
     SHUT = 'shut'
     OPEN = 'open'
@@ -18,9 +19,9 @@ class State(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """A box that is on this host, as its mechanism remembers it.
+    """A box that exists on this host, as its mechanism stores it.
 
-    :param intact: whether it still lets through what its state says; never more than that
+    :param intact: it lets through what its state says; if not, it lets through less
     """
 
     port: str
@@ -31,46 +32,46 @@ class Found:
 
 
 class Mechanism(abc.ABC):
-    """Holds a guest's port apart from the network, and lets it in.
+    """Isolates a guest's port from the network, and connects it.
 
-    Shut is the default of every step: a mechanism lets nothing through before :meth:`open`, nor
-    after a crash of anything at any moment before it.
+    Every step fails shut: a mechanism lets nothing through before :meth:`open`, whatever crashes
+    before it.
     """
 
     @abc.abstractmethod
     def warm_up(self) -> None:
-        """Have running what the first box would otherwise wait for."""
+        """Start what the first box would otherwise wait for."""
 
     @abc.abstractmethod
     def refusal(self, vif_type: str, vnic_type: str, details: Mapping[str, Any]) -> str | None:
-        """:returns: why a port with this binding cannot be held, or None"""
+        """Return why a port with this binding cannot have a box, or None."""
 
     @abc.abstractmethod
     def seal(self, plan: box_plan.Plan) -> None:
         """Make the port's box, shut. Idempotent.
 
-        :raises errors.BoxFailed: it could not be made; what is there of it is shut
+        :raises errors.BoxFailed: it could not be made; the part that exists is shut
         """
 
     @abc.abstractmethod
     def serve(self, plan: box_plan.Plan) -> None:
-        """Connect the device that leads to DHCP and metadata, which has just been made.
+        """Connect the device that leads to DHCP and metadata, which was just made.
 
         :raises errors.BoxFailed: it could not be connected
         """
 
     @abc.abstractmethod
     def attached(self, plan: box_plan.Plan) -> None:
-        """Make sure that the guest's device is in the box and nowhere else.
+        """Check that the guest's device is in the box and nowhere else.
 
         :raises errors.BoxFailed: it is not
         """
 
     @abc.abstractmethod
     def open(self, plan: box_plan.Plan) -> None:
-        """Connect guest and network, and announce the guest, at once. Idempotent.
+        """Connect guest and network, and announce the guest, atomically. Idempotent.
 
-        :raises errors.BoxFailed: it is still shut
+        :raises errors.BoxFailed: the box is still shut
         """
 
     @abc.abstractmethod
@@ -79,11 +80,11 @@ class Mechanism(abc.ABC):
 
     @abc.abstractmethod
     def release(self, plan: box_plan.Plan) -> None:
-        """Let go of the device of a guest that does not run. Idempotent."""
+        """Remove the device of a guest that does not run. Idempotent."""
 
     @abc.abstractmethod
     def announce(self, plan: box_plan.Plan) -> None:
-        """Announce the guest of an open box once more."""
+        """Announce the guest of an open box again."""
 
     @abc.abstractmethod
     def remove(self, port: str) -> None:
@@ -91,4 +92,4 @@ class Mechanism(abc.ABC):
 
     @abc.abstractmethod
     def found(self) -> list[Found]:
-        """:returns: the boxes of this host"""
+        """Return the boxes of this host."""

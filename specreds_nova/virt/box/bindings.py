@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The network service's side of a box: port bindings, as a live migration uses them.
+"""The network service's part of a box: port bindings, used as in a live migration.
 
-The server's ports stay bound where the primary is. A second, inactive binding for this host, and
-the name of this host in the active binding's profile, make the agent here wire its end in advance
-and the agent there leave its port alone. Activating the second binding is what moves a port.
+The server's ports stay bound on the primary's host. A second, inactive binding for this host, and
+the name of this host in the profile of the active binding, make the agent here wire its end in
+advance and the agent there leave the port alone. Activation of the second binding moves the port.
 
-Changing a profile makes Neutron bind the port anew on the primary's host. That fails while it
-thinks the agent there is dead, and would cut a primary off that is not: so the profile is only
-touched while that agent is alive. Without it a promoted server gets its network some seconds
-later, once this host's agent has seen the activation.
+A change of a profile makes Neutron bind the port anew on the primary's host. While Neutron takes
+the agent there for dead, that fails, and would cut off a primary that lives: the profile is only
+changed while that agent is alive. Otherwise a promoted server gets its network some seconds later,
+when this host's agent has noticed the activation.
 
-Nor is it touched where the port's network has a distributed router: Neutron would have the
-router's part on this host announce the port's floating IP at once, and a suspicion would move the
-address away from a primary that serves. Such a port is wired at the activation as well.
+The profile is not changed either if the port's network has a distributed router: the router's part
+on this host would announce the port's floating IP at once, and a mere suspicion would move the
+address away from a primary that serves. Such a port, too, is wired after the activation.
 """
+
 from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
 from typing import Any
@@ -29,7 +30,7 @@ LOG = logging.getLogger(__name__)
 
 _ACTIVE = 'ACTIVE'
 _AGENT = 'Open vSwitch agent'
-# Of the port of a distributed router, highly available or not.
+# Device owner of the ports of a distributed router, highly available or not.
 _DISTRIBUTED = 'network:router_interface_distributed'
 _CONFLICT = 409
 _NOT_FOUND = 404
@@ -39,7 +40,7 @@ _NOT_FOUND = 404
 class Binding:
     """A port's binding on this host.
 
-    :param active: whether it is the one in force
+    :param active: it is the binding in force
     """
 
     port: str
@@ -60,18 +61,18 @@ class Bindings:
         self._host = host
 
     def warm_up(self, context: Any) -> None:
-        """Get a token, and find the network service."""
+        """Get a token and find the network service."""
         _client(context).list_ports(fields='id', limit=1)
 
     def ports(self, context: Any, instance_uuid: str) -> dict[str, Mapping[str, Any]]:
-        """:returns: the server's ports by id, as the network service shows them"""
-        found = _client(context).list_ports(device_id=instance_uuid)['ports']
-        return {port['id']: port for port in found}
+        """Return the server's ports by id, as the network service shows them."""
+        ports = _client(context).list_ports(device_id=instance_uuid)['ports']
+        return {port['id']: port for port in ports}
 
     def refusal(self, port: Mapping[str, Any] | None) -> str | None:
-        """:returns: why a port of the server cannot have a second binding here now, or None"""
+        """Return why a port of the server cannot have a second binding here, or None."""
         if port is None:
-            return 'the network service does not know one of its ports any more'
+            return 'the network service does not know one of its ports'
         if port.get('trunk_details'):
             return f'port {port["id"]} is the parent of a trunk'
         return None
@@ -85,31 +86,31 @@ class Bindings:
         return {port['id']: self._bind(client, port) for port in ports}
 
     def prepare(self, context: Any, ports: Sequence[Mapping[str, Any]]) -> bool:
-        """Have this host's agent wire the ports before they are activated. Idempotent.
+        """Make this host's agent wire the ports before they are activated. Idempotent.
 
-        A port of a server of which Nova does nothing can be prepared for another host by nobody
-        but a backup there that was lost with its host: that is taken back.
+        While Nova does nothing with the server, only a backup that was lost with its host can have
+        prepared a port for another host: that preparation is removed.
 
-        :returns: False if that must wait for the activation, for one of the ports at least
+        :returns: False if the agent wires at least one of the ports only after the activation
         """
         client = _client(context)
         hosts = {port[constants.BINDING_HOST_ID] for port in ports}
         if not all(_agent_alive(client, host) for host in hosts):
-            LOG.warning('The network agents of %s do not answer: the ports of a backup here are '
-                        'wired when it is promoted, not before', ', '.join(sorted(hosts)))
+            LOG.warning('network agents of %s do not answer: the ports of a backup here are '
+                        'wired after its promotion', ', '.join(sorted(hosts)))
             return False
         distributed = {network for network in {port['network_id'] for port in ports}
                        if _distributed(client, network)}
         if distributed:
-            LOG.info('Networks %s have distributed routers: the ports of a backup here are wired '
-                     'when it is promoted, not before', ', '.join(sorted(distributed)))
+            LOG.info('networks %s have distributed routers: the ports of a backup here are wired '
+                     'after its promotion', ', '.join(sorted(distributed)))
         for port in ports:
             wanted = None if port['network_id'] in distributed else self._host
             profile = dict(neutron.get_binding_profile(port))
             elsewhere = profile.pop(constants.MIGRATING_ATTR, None)
             if elsewhere not in (None, self._host):
-                LOG.warning('Port %s was prepared for a backup on %s, which was lost', port['id'],
-                            elsewhere)
+                LOG.warning('port %s was prepared for a backup on %s, which was lost: removing '
+                            'its binding there', port['id'], elsewhere)
                 _ignore_missing(client.delete_port_binding, port['id'], elsewhere)
             if elsewhere != wanted:
                 _set_profile(client, port['id'], profile if wanted is None else {
@@ -117,16 +118,18 @@ class Bindings:
         return not distributed
 
     def neighbours(self, context: Any, network: str, addresses: Iterable[str]) -> dict[str, str]:
-        """:returns: hardware addresses of those of the addresses that are the network service's
-        own (routers, DHCP servers)"""
+        """Return the hardware addresses of those IP addresses that ports of the network have.
+
+        They are the addresses of the network service's own routers and DHCP servers.
+        """
         wanted = set(addresses)
         if not wanted:
             return {}
-        found = _client(context).list_ports(
+        ports = _client(context).list_ports(
             network_id=network, fields=['mac_address', 'fixed_ips'],
             fixed_ips=[f'ip_address={address}' for address in sorted(wanted)])['ports']
         return {ip['ip_address']: port['mac_address'].lower()
-                for port in found for ip in port['fixed_ips'] if ip['ip_address'] in wanted}
+                for port in ports for ip in port['fixed_ips'] if ip['ip_address'] in wanted}
 
     def activate(self, context: Any, ports: Iterable[str]) -> None:
         """Move the ports to this host. Idempotent.
@@ -137,33 +140,34 @@ class Bindings:
         for port in ports:
             try:
                 client.activate_port_binding(port, self._host)
-            except client_exceptions.NeutronClientException as error:
-                if error.status_code == _NOT_FOUND:
-                    # Somebody removed it; this is how ordinary evacuation moves a port.
+            except client_exceptions.NeutronClientException as exc:
+                if exc.status_code == _NOT_FOUND:
+                    # The binding was removed; ordinary evacuation moves a port in this way.
                     client.update_port(port, {'port': {constants.BINDING_HOST_ID: self._host}})
-                elif error.status_code != _CONFLICT:
+                elif exc.status_code != _CONFLICT:
                     raise errors.BoxFailed(port=port, reason=(
-                        f'its binding on {self._host} could not be activated: {error}')) from error
+                        f'its binding on {self._host} could not be activated: {exc}')) from exc
 
     def forget_others(self, context: Any, ports: Iterable[str]) -> None:
-        """Remove the bindings that ports of this host still have on others. Idempotent.
+        """Delete the bindings that ports of this host still have on other hosts. Idempotent.
 
-        As long as there is one, the agent here takes the port for one that is being migrated
-        there, and does nothing for it.
+        While there is one, the agent here takes the port for one that is being migrated there, and
+        does nothing for it.
         """
         client = _client(context)
         for port in ports:
-            found = _bindings(client, port)
-            if not any(one['host'] == self._host and one['status'] == _ACTIVE for one in found):
+            port_bindings = _bindings(client, port)
+            if not any(binding['host'] == self._host and binding['status'] == _ACTIVE
+                       for binding in port_bindings):
                 continue
-            for binding in found:
+            for binding in port_bindings:
                 if binding['host'] != self._host:
                     _ignore_missing(client.delete_port_binding, port, binding['host'])
-            # Nobody is told of a binding that is deleted, but of a port that is updated.
+            # The deletion of a binding notifies no agent; an update of the port does.
             client.update_port(port, {'port': {constants.BINDING_HOST_ID: self._host}})
 
     def remove(self, context: Any, ports: Iterable[str]) -> None:
-        """Take the ports' inactive bindings here back, and what prepared them. Idempotent.
+        """Delete the ports' inactive bindings here, and undo their preparation. Idempotent.
 
         :raises errors.BoxFailed: something is left, try again
         """
@@ -180,16 +184,16 @@ class Bindings:
         request = {'binding': {'host': self._host, 'profile': profile,
                                'vnic_type': port['binding:vnic_type']}}
         try:
-            made = client.create_port_binding(port['id'], request)['binding']
-        except client_exceptions.NeutronClientException as error:
-            if error.status_code != _CONFLICT:
+            created = client.create_port_binding(port['id'], request)['binding']
+        except client_exceptions.NeutronClientException as exc:
+            if exc.status_code != _CONFLICT:
                 raise errors.BoxFailed(port=port['id'], reason=(
-                    f'it could not be bound to {self._host}: {error}. '
-                    f'Is the network agent there alive?')) from error
-            made = client.show_port_binding(port['id'], self._host)['binding']
-        return Binding(port=port['id'], vif_type=made['vif_type'], vnic_type=made['vnic_type'],
-                       details=made['vif_details'] or {}, profile=made['profile'] or {},
-                       active=made['status'] == _ACTIVE)
+                    f'it could not be bound to {self._host}: {exc}. '
+                    f'is the network agent there alive?')) from exc
+            created = client.show_port_binding(port['id'], self._host)['binding']
+        return Binding(port=port['id'], vif_type=created['vif_type'],
+                       vnic_type=created['vnic_type'], details=created['vif_details'] or {},
+                       profile=created['profile'] or {}, active=created['status'] == _ACTIVE)
 
     def _unprepare(self, client: Any, port_id: str) -> None:
         try:
@@ -202,8 +206,8 @@ class Bindings:
         primary = port[constants.BINDING_HOST_ID]
         if primary != self._host and not _agent_alive(client, primary):
             raise errors.BoxFailed(port=port_id, reason=(
-                f'its binding on {primary} still names this host, and changing that while the '
-                f'network agent there is dead would break the binding'))
+                f'its binding on {primary} still names this host, and a change of it would break '
+                f'the binding while the network agent there is dead'))
         del profile[constants.MIGRATING_ATTR]
         _set_profile(client, port_id, profile)
 
@@ -225,8 +229,8 @@ def _distributed(client: Any, network: str) -> bool:
 def _bindings(client: Any, port: str) -> list[Mapping[str, Any]]:
     try:
         return list(client.list_port_bindings(port)['bindings'])
-    except client_exceptions.NeutronClientException as error:
-        if error.status_code == _NOT_FOUND:
+    except client_exceptions.NeutronClientException as exc:
+        if exc.status_code == _NOT_FOUND:
             return []
         raise
 
@@ -238,6 +242,6 @@ def _set_profile(client: Any, port: str, profile: Mapping[str, Any]) -> None:
 def _ignore_missing(call: Any, *args: str) -> None:
     try:
         call(*args)
-    except client_exceptions.NeutronClientException as error:
-        if error.status_code != _NOT_FOUND:
+    except client_exceptions.NeutronClientException as exc:
+        if exc.status_code != _NOT_FOUND:
             raise

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The DHCP server of a box: dnsmasq, which gives one port what the network would have given it.
+"""The DHCP server of a box: dnsmasq, which gives one port the lease of its network.
 
-The server's address is that of the network's own DHCP server, or else the gateway, so the guest
-renews its lease where it would have anyway; when nobody answers there it asks everybody, as DHCP
-has it.
+The server has the address of the network's own DHCP server, or else of the gateway, so that the
+guest renews its lease at that address later; if nothing answers there, it broadcasts, as the
+protocol defines.
 
-What a tenant's guest sends is parsed by a process of the user nobody.
+Input from a tenant's guest is parsed by a process of the user nobody.
 """
+
 import grp
 import ipaddress
 import os
@@ -15,32 +16,32 @@ import shutil
 
 from specreds_nova.virt.box import plan as box_plan
 
-# Neutron's default lease, in seconds: long enough that the network's own server need not be back
-# soon after a failure.
+# Neutron's default lease, in seconds: the network's own server need not be back soon after a
+# failure.
 LEASE = 86400
 
 PROGRAM = 'dnsmasq'
 USER = 'nobody'
-# Where services do not always look, although what they run as root is there.
+# Not always in the PATH of a service, although root's programs are there.
 _MORE_PLACES = ('/usr/sbin', '/sbin')
 
 _CLASSLESS_ROUTES = (121, 249)
 
 
 def missing() -> str | None:
-    """Return why no guest of this host can be answered, None if nothing is missing."""
+    """Return why this host can serve no DHCP in boxes; None if it can."""
     places = os.pathsep.join([os.environ.get('PATH', os.defpath), *_MORE_PLACES])
     if shutil.which(PROGRAM, path=places) is None:
-        return f'{PROGRAM} is not installed: nothing answers DHCP in the box of a backup'
+        return f'{PROGRAM} is not installed: no DHCP server in the boxes of backups'
     try:
         _group()
-    except KeyError as error:
-        return f'there is no user {USER}, as whom {PROGRAM} runs, or it has no group: {error}'
+    except KeyError as exc:
+        return f'the user {USER}, as which {PROGRAM} runs, or its group does not exist: {exc}'
     return None
 
 
 def argv(plan: box_plan.Plan, device: str) -> list[str]:
-    """The server's command line; it goes to the background by itself once it serves.
+    """Return the server's command line; the server goes to the background when it serves.
 
     :param device: the namespace's device
     """
@@ -61,7 +62,7 @@ def _group() -> str:
 
 def _subnet(plan: box_plan.Plan, subnet: box_plan.Subnet, number: int, device: str) -> list[str]:
     network = ipaddress.IPv4Network(subnet.cidr)
-    # A port has one lease: its first address with DHCP, as with Neutron's own agents.
+    # A port has one lease, for its first address with DHCP, as with Neutron's own agents.
     address = subnet.addresses[0]
     tag = f'subnet{number}'
     host = ['--dhcp-host=' + ','.join([plan.mac, address, host_name(address), str(LEASE)])]
@@ -77,7 +78,7 @@ def _subnet(plan: box_plan.Plan, subnet: box_plan.Subnet, number: int, device: s
 
 def _options(plan: box_plan.Plan, subnet: box_plan.Subnet) -> list[tuple[str, str]]:
     options = [('option:dns-server', ','.join(subnet.dns))] if subnet.dns else []
-    # Without a value dnsmasq sends none; unasked, it would name itself.
+    # With an empty value dnsmasq sends no router; by default it would name itself.
     options.append(('option:router', subnet.gateway or ''))
     if routes := _routes(subnet):
         text = ','.join(f'{to},{via}' for to, via in routes)
@@ -88,8 +89,10 @@ def _options(plan: box_plan.Plan, subnet: box_plan.Subnet) -> list[tuple[str, st
 
 
 def _routes(subnet: box_plan.Subnet) -> list[tuple[str, str]]:
-    """The subnet's routes, the one to the metadata address, and the default route: a client that
-    gets routes ignores the router option."""
+    """Return the routes of a subnet, with the metadata address and the default route.
+
+    A client that gets routes ignores the router option.
+    """
     routes = list(subnet.routes)
     metadata = f'{box_plan.METADATA_ADDRESS}/32'
     if subnet.server and metadata not in dict(routes):
@@ -100,5 +103,5 @@ def _routes(subnet: box_plan.Subnet) -> list[tuple[str, str]]:
 
 
 def host_name(address: str) -> str:
-    """The name that Neutron's DHCP agents give to a host."""
+    """Return the name that Neutron's DHCP agents give a host."""
     return 'host-' + address.replace('.', '-')

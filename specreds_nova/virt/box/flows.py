@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The flows of a box's bridge, in ovs-ofctl's language. A frame no flow matches goes nowhere.
+"""The flows of a box's bridge, in the syntax of ovs-ofctl. An unmatched frame is dropped.
 
-Sealed: of the guest's frames only DHCP requests, TCP to the metadata address, answers to the
-readiness probe, and ARP requests for the box's own addresses are looked at, and none of those
-leaves the host. Nothing that comes through the patch is looked at.
-Open: the guest's device and the patch are one wire; the box's services are not on it any more.
+Sealed: of the guest's frames, only DHCP requests, TCP to the metadata address, answers to the
+readiness probe and ARP requests for the box's own addresses are accepted, and none of them leaves
+the host. Frames from the patch are dropped.
+Open: the guest's device and the patch are one wire, without the box's services.
 """
+
 from collections.abc import Iterable, Iterator
 
 from specreds_nova.virt.box import plan as box_plan
 
-# OpenFlow port numbers, asked for when the ports are made, so that the flows can be there before
-# the guest's device is.
+# OpenFlow port numbers, requested when the ports are made, so that the flows can exist before the
+# guest's device.
 PATCH = 1
 GUEST = 2
 SERVICE = 3
@@ -22,26 +23,26 @@ _ARP_REPLY = ('move:NXM_OF_ETH_SRC[]->NXM_OF_ETH_DST[],mod_dl_src:{mac},load:2->
 
 
 def sealed(plan: box_plan.Plan) -> list[str]:
-    """:returns: all flows of a sealed box"""
+    """Return all flows of a sealed box."""
     return [f'priority=100,in_port={PATCH},actions=drop',
             *_dhcp(plan), *_metadata(plan), *_arp(plan), *_probe(plan)]
 
 
 def opened() -> list[str]:
-    """:returns: all flows of an open box"""
+    """Return all flows of an open box."""
     return [f'priority=10,in_port={GUEST},actions=output:{PATCH}',
             f'priority=10,in_port={PATCH},actions=output:{GUEST}']
 
 
 def settled() -> list[str]:
-    """:returns: all flows of an open box in which nothing but the guest and the patch is left"""
+    """Return all flows of an open box in which only the guest and the patch are left."""
     return ['priority=10,actions=NORMAL']
 
 
 def bundle(flows: Iterable[str], frames: Iterable[bytes] = ()) -> str:
-    """One atomic replacement of all flows by these, followed by frames sent through the patch.
+    """Return the input of ``ovs-ofctl bundle`` that replaces all flows atomically.
 
-    :returns: input of ``ovs-ofctl bundle``
+    :param frames: sent through the patch after the replacement
     """
     return '\n'.join(['flow delete', *(f'flow add {flow}' for flow in flows),
                       *packets_out(frames), ''])
@@ -75,7 +76,7 @@ def _arp(plan: box_plan.Plan) -> Iterator[str]:
 
 
 def _probe(plan: box_plan.Plan) -> Iterator[str]:
-    """What the readiness probe sends from the box's namespace, and the guest's answers."""
+    """Yield flows for what the readiness probe sends from the namespace, and for answers."""
     for subnet in plan.ipv4:
         server = subnet.server
         for address in subnet.addresses:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Nova's metadata service would answer this server, written down for the box's responder.
+"""Answers of Nova's metadata service for one server, written to a file for the box's responder.
 
-All answers are known before the guest asks, so the responder needs neither Nova nor a network,
-and goes on while nova-compute restarts. What a guest posts (its password) is not taken while the
-box is shut.
+All answers are known before the guest asks, so the responder needs neither Nova nor a network, and
+runs on while nova-compute restarts. What a guest posts (its password) is refused while the box is
+shut.
 """
+
 import base64
 from collections.abc import Iterator
 import json
@@ -18,7 +19,7 @@ _LATEST = 'latest'
 
 
 def write(instance: Any, path: pathlib.Path) -> None:
-    """Write the answers for a server.
+    """Write the answers for a server to a file.
 
     :param instance: nova.objects.Instance
     """
@@ -26,7 +27,7 @@ def write(instance: Any, path: pathlib.Path) -> None:
     answers = {where: (kind, base64.b64encode(body).decode())
                for where, kind, body in answers_of(source)}
     temporary = path.with_suffix('.new')
-    # It holds user data.
+    # The file contains user data.
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, 'w') as file:
         json.dump(answers, file)
@@ -34,7 +35,7 @@ def write(instance: Any, path: pathlib.Path) -> None:
 
 
 def answers_of(source: Any) -> Iterator[tuple[str, str, bytes]]:
-    """Path, media type and body of everything that can be asked for.
+    """Yield path, media type and body of every answer.
 
     :param source: nova.api.metadata.base.InstanceMetadata
     """
@@ -65,7 +66,7 @@ def _looked_up(source: Any, path: str) -> Iterator[tuple[str, str, bytes]]:
     except base.InvalidMetadataPath:
         return
     if callable(data):
-        # A handler of requests, which there is one of: the password.
+        # The only path with a handler is the password's.
         yield path, base.MIME_TYPE_TEXT_PLAIN, (source.password or '').encode()
         return
     yield path, source.get_mimetype(), _text(data)

@@ -2,13 +2,14 @@
 """Boxes with Open vSwitch: a bridge for each port, between the guest and the integration bridge.
 
 The bridge is made in one transaction with ``fail_mode=secure``: without flows it passes nothing,
-and a restarted ovs-vswitchd has no flows. Its patch to the integration bridge carries what the
-network service's agent looks for, so the agent wires that end like any port, security groups
-included, while the guest's own device stays out of the agent's sight.
+and a restarted ovs-vswitchd has no flows. Its patch to the integration bridge has the external ids
+that the network service's agent looks for, so the agent wires that end like any port, security
+groups included, and does not see the guest's own device.
 
-An open box is a wire, whatever number the guest's device has. ``fail_mode=standalone`` is what
-keeps it one when ovs-vswitchd restarts; it also is how a box remembers that it is open.
+An open box is a wire, whatever number the guest's device has. ``fail_mode=standalone`` keeps it a
+wire when ovs-vswitchd restarts, and also stores that the box is open.
 """
+
 from collections.abc import Mapping
 import pathlib
 import time
@@ -40,32 +41,32 @@ _INSTANCE = 'specreds-instance'
 
 _SHUT = 'secure'
 _OPEN = 'standalone'
-# What bridges of trunks begin with.
+# Prefix of the bridges of trunks.
 _TRUNK = 'tbr-'
-# Seconds that the database may take for a transaction.
+# Timeout of a transaction in the database, in seconds.
 _TIMEOUT = 10
-# Seconds between two looks for the guest's device.
+# Interval at which the guest's device is looked for, in seconds.
 _POLL = 0.02
 
 
 class Ovs(base.Mechanism):
-    """Neutron's Open vSwitch agent, with its own firewall or none."""
+    """Boxes beside Neutron's Open vSwitch agent, with its own firewall or none."""
 
     def __init__(self) -> None:
         # Registers os-vif's options; harmless when Nova has done it.
         os_vif.initialize()
         self._switch = ovsdb_lib.BaseOVS(cfg.CONF.os_vif_ovs)
-        # os-vif's own is made for other moments.
+        # os-vif's default is too long for a backup.
         self._switch.timeout = _TIMEOUT
 
     def warm_up(self) -> None:
-        # os-vif starts it at the first port that it plugs, and says so if it runs already.
+        # os-vif starts its helper with the first port, and reports one that runs as an error.
         if vif_privsep.vif_plug.channel is None:
             vif_privsep.vif_plug.start()
-        # There is a switch at all.
+        # Fails if there is no switch.
         self._switch.ovsdb.list_br().execute(check_error=True)
-        # What os-vif loads with the first port, in two processes: to unplug one that nobody has
-        # plugged does nothing else.
+        # os-vif loads the rest with the first port, in two processes. Unplugging a port that does
+        # not exist has no other effect.
         port = uuidutils.generate_uuid()
         os_vif.unplug(
             vif_objects.VIFOpenVSwitch(
@@ -78,37 +79,37 @@ class Ovs(base.Mechanism):
 
     def refusal(self, vif_type: str, vnic_type: str, details: Mapping[str, Any]) -> str | None:
         if vnic_type != network_model.VNIC_TYPE_NORMAL:
-            return f'a port of type {vnic_type} is not reached through a switch of this host'
+            return f'a port of type {vnic_type} does not go through a switch of this host'
         if vif_type != network_model.VIF_TYPE_OVS:
-            return f'its ports are bound as {vif_type}, for which there is no box'
+            return f'its ports are bound as {vif_type}, which has no box'
         if details.get(network_model.VIF_DETAILS_OVS_HYBRID_PLUG):
-            return ("its security groups are kept by iptables on the guest's device "
+            return ("iptables on the guest's device implements its security groups "
                     '(firewall_driver = iptables_hybrid); use openvswitch')
         if str(details.get(network_model.VIF_DETAILS_BRIDGE_NAME, '')).startswith(_TRUNK):
             return 'it is the parent of a trunk'
         drivers = set(details.get('bound_drivers', {}).values())
         if drivers and 'openvswitch' not in drivers:
             names = ', '.join(sorted(drivers))
-            return f'its ports are bound by {names}, for which there is no box'
+            return f'its ports are bound by {names}, which has no box'
         return None
 
     def seal(self, plan: box_plan.Plan) -> None:
         try:
             datapath = self._datapath(plan)
             self._make_bridge(plan, datapath)
-        except (ovsdb_exceptions.OvsdbAppException, RuntimeError) as error:
-            raise errors.BoxFailed(port=plan.port, reason=str(error)) from error
+        except (ovsdb_exceptions.OvsdbAppException, RuntimeError) as exc:
+            raise errors.BoxFailed(port=plan.port, reason=str(exc)) from exc
         self._send(plan, flows.bundle(flows.sealed(plan)))
 
     def serve(self, plan: box_plan.Plan) -> None:
-        # In two steps: ovs-vswitchd goes on using a device that was replaced behind its back.
+        # Two transactions: ovs-vswitchd would keep using a device that is replaced within one.
         database = self._switch.ovsdb
         try:
             database.del_port(plan.service, plan.bridge, if_exists=True).execute(check_error=True)
             database.add_port(plan.bridge, plan.service, ofport_request=flows.SERVICE
                               ).execute(check_error=True)
-        except (ovsdb_exceptions.OvsdbAppException, RuntimeError) as error:
-            raise errors.BoxFailed(port=plan.port, reason=str(error)) from error
+        except (ovsdb_exceptions.OvsdbAppException, RuntimeError) as exc:
+            raise errors.BoxFailed(port=plan.port, reason=str(exc)) from exc
 
     def attached(self, plan: box_plan.Plan) -> None:
         owner = self._switch.ovsdb.iface_to_br(plan.tap).execute()
@@ -117,23 +118,23 @@ class Ovs(base.Mechanism):
                 f'the guest\'s device {plan.tap} is in {owner or "no bridge"}, '
                 f'not in {plan.bridge}'))
         self._wait_for_device(plan)
-        # A switch in user space and libvirt change the device's flags at the same moment, and
-        # the one may undo what the other did.
+        # A switch in user space and libvirt may change the device's flags at the same moment, and
+        # undo each other's change.
         privileged.bring_up(plan.tap)
 
     def open(self, plan: box_plan.Plan) -> None:
         self._send(plan, flows.bundle(flows.opened(), announce.frames(plan)))
 
     def settle(self, plan: box_plan.Plan) -> None:
-        # The services' device must be gone before the bridge may switch by itself.
+        # The services' device must be gone before the bridge may forward by itself.
         with self._switch.ovsdb.transaction(check_error=True) as txn:
             txn.add(self._switch.ovsdb.del_port(plan.service, plan.bridge, if_exists=True))
             txn.add(self._switch.ovsdb.db_set('Bridge', plan.bridge, ('fail_mode', _OPEN)))
-        # A guest that is started again may come as another port.
+        # After a restart the guest's device may have another port number.
         self._send(plan, flows.bundle(flows.settled()))
 
     def release(self, plan: box_plan.Plan) -> None:
-        # As in serve: a switch in user space would go on with the device that is gone.
+        # As in serve: a switch in user space would keep using the removed device.
         if not pathlib.Path('/sys/class/net', plan.tap).exists():
             with self._switch.ovsdb.transaction(check_error=True) as txn:
                 txn.add(self._switch.ovsdb.del_port(plan.tap, plan.bridge, if_exists=True))
@@ -165,8 +166,8 @@ class Ovs(base.Mechanism):
         value = self._value('Bridge', plan.integration_bridge, 'datapath_type')
         if value is None:
             raise errors.BoxFailed(port=plan.port, reason=(
-                f'there is no bridge {plan.integration_bridge} on this host: '
-                f'is its network agent set up?'))
+                f'this host has no bridge {plan.integration_bridge}: is its network agent set '
+                f'up?'))
         return str(value)
 
     def _make_bridge(self, plan: box_plan.Plan, datapath: str) -> None:
@@ -198,7 +199,7 @@ class Ovs(base.Mechanism):
             time.sleep(_POLL)
 
     def _value(self, table: str, record: str, column: str) -> Any:
-        """:returns: None if there is no such record, or nothing in it"""
+        """Return a value; None if there is no such record, or the value is empty."""
         rows = self._switch.ovsdb.db_list(table, [record], [column], if_exists=True
                                           ).execute(check_error=True)
         value = rows[0][column] if rows else None
@@ -207,6 +208,6 @@ class Ovs(base.Mechanism):
     def _send(self, plan: box_plan.Plan, commands: str) -> None:
         try:
             privileged.send_flows(plan.bridge, commands)
-        except (processutils.ProcessExecutionError, OSError) as error:
+        except (processutils.ProcessExecutionError, OSError) as exc:
             raise errors.BoxFailed(port=plan.port, reason=(
-                f'the flows of {plan.bridge} could not be changed: {error}')) from error
+                f'the flows of {plan.bridge} could not be changed: {exc}')) from exc

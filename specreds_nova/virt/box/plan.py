@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one port's box is made of: names and addresses, taken from Nova's network model.
+"""The parts of one port's box: names and addresses, from Nova's network model.
 
-A plan is plain data: the mechanism, the flows, the DHCP server and a later reconciliation all work
-from it, and it is kept on disk and beside the bridge so that a restarted service finds it again.
+A plan is plain data for the mechanism, the flows, the DHCP server and the reconciliation. It is
+stored on disk, so that a restarted service finds it.
 """
+
 from collections.abc import Mapping, Sequence
 import dataclasses
 import ipaddress
 import json
 from typing import Any, Self
 
-# How much of a port's id goes into the name of a device, as Nova and os-vif do it.
+# How many characters of a port's id are part of a device's name, as in Nova and os-vif.
 _ID_LENGTH = 11
 
 METADATA_ADDRESS = '169.254.169.254'
@@ -25,8 +26,8 @@ class Subnet:
     :param gateway: the gateway's address, or None
     :param dns: name servers
     :param routes: (destination, next hop) of the subnet's host routes
-    :param dhcp: whether the network answers DHCP requests in it
-    :param dhcp_server: the address of the network's DHCP server, where it has one of its own
+    :param dhcp: the network serves DHCP in it
+    :param dhcp_server: address of the network's DHCP server, if that has one of its own
     """
 
     cidr: str
@@ -47,7 +48,7 @@ class Subnet:
 
     @property
     def server(self) -> str | None:
-        """The address that the box serves DHCP from: the one the guest will renew its lease at."""
+        """Address of the box\'s DHCP server, at which the guest will also renew its lease."""
         return self.dhcp_server or self.gateway
 
 
@@ -58,12 +59,12 @@ class Plan:
     :param port: the port's id
     :param mac: the guest's hardware address
     :param tap: the guest's device on this host
-    :param integration_bridge: the bridge that the network service wires ports on
+    :param integration_bridge: the bridge on which the network service wires ports
     :param instance: the server's id
-    :param recovery: the recovery's id
+    :param recovery: the backup's id
     :param mtu: bytes, or None for the network's default
     :param subnets: the port's subnets
-    :param neighbours: hardware addresses of gateways and DHCP servers, as far as known
+    :param neighbours: hardware addresses of gateways and DHCP servers that are known
     """
 
     port: str
@@ -82,17 +83,17 @@ class Plan:
 
     @property
     def patch(self) -> str:
-        """The patch's end in the box."""
+        """End of the patch in the box."""
         return f'sbp-{self.port[:_ID_LENGTH]}'
 
     @property
     def patch_peer(self) -> str:
-        """The patch's end on the integration bridge: what the network service wires."""
+        """End of the patch on the integration bridge, which the network service wires."""
         return patch_peer_of(self.port)
 
     @property
     def service(self) -> str:
-        """The device that leads from the bridge to DHCP and metadata."""
+        """Device that leads from the bridge to DHCP and metadata."""
         return service_of(self.port)
 
     @property
@@ -101,7 +102,7 @@ class Plan:
 
     @property
     def service_mac(self) -> str:
-        """Hardware address of the box's own services: local, and the same for every plan."""
+        """Hardware address of the box's services: local, and always the same for a port."""
         return '02:' + ':'.join(self.port.replace('-', '')[n:n + 2] for n in range(0, 10, 2))
 
     @property
@@ -114,9 +115,9 @@ class Plan:
 
     @property
     def answered(self) -> dict[str, str]:
-        """IPv4 addresses that the box answers ARP for → the hardware address it tells.
+        """IPv4 addresses for which the box answers ARP, with the hardware address of the answer.
 
-        The real one where it is known, so that the guest need not learn it anew when the box
+        That is the real one if it is known, so that the guest need not learn it when the box
         opens.
         """
         addresses = dict.fromkeys([METADATA_ADDRESS])
@@ -132,8 +133,10 @@ class Plan:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """:raises ValueError, KeyError, TypeError: on anything that :meth:`to_json` did not
-        write."""
+        """Return the plan that :meth:`to_json` wrote.
+
+        :raises ValueError, KeyError, TypeError: the text is anything else
+        """
         fields = json.loads(text)
         subnets = tuple(
             Subnet(**{**subnet,
@@ -162,7 +165,10 @@ def namespace_of(port: str) -> str:
 
 def from_vif(vif: Any, instance: str, recovery: str,
              neighbours: Mapping[str, str] | None = None) -> Plan:
-    """:param vif: nova.network.model.VIF, as it is to be on this host"""
+    """Return the plan of a port.
+
+    :param vif: nova.network.model.VIF, as on this host
+    """
     network = vif['network']
     return Plan(port=vif['id'], mac=vif['address'].lower(), tap=vif['devname'],
                 integration_bridge=network['bridge'], instance=instance, recovery=recovery,

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a box needs of root. Arguments are checked on the privileged side; no shell is involved."""
+"""Operations of a box that need root. The privileged side checks all arguments; no shell runs."""
+
 import ctypes
 import errno
 import fcntl
@@ -32,7 +33,7 @@ context = priv_context.PrivContext(
                   capabilities.CAP_SYS_PTRACE, capabilities.CAP_CHOWN,
                   capabilities.CAP_SETUID, capabilities.CAP_SETGID, capabilities.CAP_KILL])
 
-# The device's name inside the namespace.
+# Name of the device inside the namespace.
 INSIDE = 'box0'
 
 _NAMESPACES = pathlib.Path('/run/netns')
@@ -45,12 +46,12 @@ _CLONE_NEWNET = 0x40000000
 _SIOCETHTOOL = 0x8946
 _ETHTOOL_STXCSUM = 0x17
 _EXIT_SECONDS = 3.0
-# Seconds that a program started in the background gets to begin its work.
+# Time until a program in the background must be working, in seconds.
 _START_SECONDS = 10.0
 
 
 def prepare() -> None:
-    """A service that runs as root needs no sudo to start its privileged helper."""
+    """Start the privileged helper without sudo if this service runs as root."""
     if os.geteuid() == 0:
         helper = pathlib.Path(sys.executable).with_name('privsep-helper')
         files = cfg.CONF.config_file if 'config_file' in cfg.CONF else []
@@ -62,15 +63,15 @@ def prepare() -> None:
 
 @context.entrypoint
 def warm_up() -> None:
-    """Have the helper running: it takes a second to start, which no recovery should wait for."""
+    """Start the helper, which takes a second that no backup should wait for."""
 
 
 @context.entrypoint
 def send_flows(bridge: str, commands: str) -> None:
-    """Change flows and send frames, all at once.
+    """Change flows and send frames atomically.
 
-    :param commands: as ``ovs-ofctl bundle`` reads them
-    :raises processutils.ProcessExecutionError: the switch refused; nothing is changed
+    :param commands: input of ``ovs-ofctl bundle``
+    :raises processutils.ProcessExecutionError: the switch refused; nothing has changed
     """
     _require(_BRIDGE, bridge)
     _execute('ovs-ofctl', '-O', 'OpenFlow14', 'bundle', bridge, '-', process_input=commands)
@@ -78,7 +79,7 @@ def send_flows(bridge: str, commands: str) -> None:
 
 @context.entrypoint
 def flows(bridge: str) -> list[str]:
-    """:returns: the bridge's flows as the switch writes them"""
+    """Return the bridge's flows in the syntax of the switch."""
     _require(_BRIDGE, bridge)
     output = _execute('ovs-ofctl', '-O', 'OpenFlow14', '--no-stats', 'dump-flows', bridge)
     return [line.strip() for line in output.splitlines() if 'actions=' in line]
@@ -86,7 +87,7 @@ def flows(bridge: str) -> list[str]:
 
 @context.entrypoint
 def start_services(plan_json: str) -> None:
-    """Make the port's network namespace anew, with its device and DHCP server."""
+    """Make the port's network namespace anew, with its device and its DHCP server."""
     plan = box_plan.Plan.from_json(plan_json)
     _require(_PORT_ID, plan.port)
     _remove_namespace(plan.port)
@@ -97,7 +98,7 @@ def start_services(plan_json: str) -> None:
 
 @context.entrypoint
 def start_responder(port: str, metadata: str) -> None:
-    """Serve metadata in the port's namespace; returns when it accepts connections.
+    """Serve metadata in the port's namespace; return when the responder accepts connections.
 
     :param metadata: path of the file that ``metadata.write`` made
     """
@@ -107,28 +108,28 @@ def start_responder(port: str, metadata: str) -> None:
 
 @context.entrypoint
 def stop_services(port: str) -> None:
-    """End every process of the port's namespace, and remove it and its device. Idempotent."""
+    """End all processes of the port's namespace, and remove it and its device. Idempotent."""
     _require(_PORT_ID, port)
     _remove_namespace(port)
 
 
 @context.entrypoint
 def bring_up(tap: str) -> None:
-    """Have a guest's device up. Idempotent."""
+    """Set a guest's device up. Idempotent."""
     _require(_TAP, tap)
     _execute('ip', 'link', 'set', tap, 'up')
 
 
 @context.entrypoint
 def namespace_runs(port: str) -> list[str]:
-    """:returns: names of the programs that run in the port's namespace"""
+    """Return the names of the programs that run in the port's namespace."""
     _require(_PORT_ID, port)
     return [_program(pid) for pid in _processes(box_plan.namespace_of(port))]
 
 
 @context.entrypoint
 def accepts_connection(port: str, address: str, tcp_port: int, timeout: float) -> bool:
-    """Whether the guest accepts a TCP connection from inside its box.
+    """Return whether the guest accepts a TCP connection from inside its box.
 
     :param timeout: seconds
     """
@@ -144,7 +145,7 @@ def accepts_connection(port: str, address: str, tcp_port: int, timeout: float) -
 
 def _require(pattern: re.Pattern[str], name: str) -> None:
     if not pattern.fullmatch(name):
-        raise ValueError(f'{name!r} is not the name of anything of a box')
+        raise ValueError(f'{name!r} is not a name of a part of a box')
 
 
 def _execute(*argv: str, process_input: str | None = None) -> str:
@@ -153,11 +154,11 @@ def _execute(*argv: str, process_input: str | None = None) -> str:
 
 
 def _in_namespace(namespace: str, *argv: str) -> None:
-    """Run a program that goes to the background by itself once it works.
+    """Run a program that goes to the background when it works.
 
-    :raises OSError: it did not
+    :raises OSError: it failed
     """
-    # Its output must not be a pipe: the program in the background would keep it open.
+    # A pipe for its output would be kept open by the program in the background.
     done = subprocess.run(['ip', 'netns', 'exec', namespace, *argv], check=False,
                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                           stderr=subprocess.DEVNULL, timeout=_START_SECONDS)
@@ -173,7 +174,7 @@ def _make_namespace(plan: box_plan.Plan) -> None:
         f'link add {outside} type veth peer name {inside}',
         f'link set {outside} addrgenmode none', f'link set {outside} up',
         f'link set {inside} address {plan.service_mac}', '']))
-    # A switch in user space passes on checksums that the kernel left to the device.
+    # A switch in user space does not compute checksums that the kernel leaves to the device.
     _without_checksum_offload(inside)
     _execute('ip', 'link', 'set', inside, 'netns', plan.namespace, 'name', INSIDE)
     _execute('ip', '-n', plan.namespace, '-batch', '-',
@@ -215,7 +216,7 @@ def _delete_link(name: str) -> None:
         try:
             _execute('ip', 'link', 'delete', name)
         except processutils.ProcessExecutionError:
-            # Its user took it along just now; anything else is an error.
+            # A process that ended may have taken the device along.
             if pathlib.Path('/sys/class/net', name).exists():
                 raise
 
@@ -239,12 +240,12 @@ def _kill(pid: int, number: signal.Signals) -> None:
 
 
 def _processes(namespace: str) -> list[int]:
-    """:returns: ids of the processes whose network namespace it is"""
+    """Return the ids of the processes in a network namespace."""
     try:
         wanted = (_NAMESPACES / namespace).stat()
     except FileNotFoundError:
         return []
-    found = []
+    pids = []
     for entry in pathlib.Path('/proc').iterdir():
         if entry.name.isdigit():
             try:
@@ -252,8 +253,8 @@ def _processes(namespace: str) -> list[int]:
             except OSError:
                 continue
             if (current.st_dev, current.st_ino) == (wanted.st_dev, wanted.st_ino):
-                found.append(int(entry.name))
-    return found
+                pids.append(int(entry.name))
+    return pids
 
 
 def _program(pid: int) -> str:
@@ -264,23 +265,24 @@ def _program(pid: int) -> str:
 
 
 def _socket_in(namespace: str) -> socket.socket:
-    """:returns: a TCP socket of the namespace
+    """Return a TCP socket of a namespace.
+
     :raises FileNotFoundError: there is no such namespace
     """
     with (_NAMESPACES / namespace).open('rb') as handle:
-        made: list[socket.socket] = []
-        failed: list[OSError] = []
+        sockets: list[socket.socket] = []
+        failures: list[OSError] = []
 
         def enter() -> None:
             if ctypes.CDLL(None, use_errno=True).setns(handle.fileno(), _CLONE_NEWNET):
-                failed.append(OSError(ctypes.get_errno(), f'cannot enter {namespace}'))
+                failures.append(OSError(ctypes.get_errno(), f'cannot enter {namespace}'))
             else:
-                made.append(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+                sockets.append(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
 
-        # The thread ends in the other namespace, so that no thread of this process stays there.
+        # The thread ends there, so that no thread of this process stays in the other namespace.
         thread = threading.Thread(target=enter)
         thread.start()
         thread.join()
-    if failed:
-        raise failed[0]
-    return made[0]
+    if failures:
+        raise failures[0]
+    return sockets[0]

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A box's metadata service: answers GET requests from one file, and does nothing else.
+"""A box's metadata service: it answers GET requests from one file, and does nothing else.
 
-Run inside the box's network namespace with the file's path as argument. It goes to the background
-once it accepts connections, and gives up root. It imports the standard library only: it starts in
-a few hundredths of a second, and there is one for each port.
+It runs in the box's network namespace, with the file's path as argument. As soon as it accepts
+connections, it goes to the background and drops root. It imports the standard library only: it
+starts in a few hundredths of a second, and there is one for each port.
 """
+
 import base64
 import http
 import http.server
@@ -20,25 +21,28 @@ import urllib.parse
 
 ADDRESS = ('169.254.169.254', 80)
 _NOBODY = 65534
-# Of one guest, at a time: what opens more is closed.
+# At most so many at a time; further ones are closed.
 _CONNECTIONS = 16
 
 
 class Answer(NamedTuple):
-    """:param kind: media type"""
+    """One answer.
+
+    :param kind: media type
+    """
 
     kind: str
     body: bytes
 
 
 def load(path: pathlib.Path) -> dict[str, Answer]:
-    """:returns: answers by path"""
+    """Return the answers by path."""
     return {where: Answer(kind, base64.b64decode(body))
             for where, (kind, body) in json.loads(path.read_text()).items()}
 
 
 def canonical(path: str) -> str:
-    """The key of a request's path: Nova looks EC2's paths up with and without its name."""
+    """Return the key of a request's path: Nova serves EC2's paths with and without ``/ec2``."""
     path = urllib.parse.unquote(path.partition('?')[0])
     path = posixpath.normpath('/' + path.lstrip('/'))
     first = path.split('/')[1]
@@ -46,12 +50,12 @@ def canonical(path: str) -> str:
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Answers from ``answers``."""
+    """Serves ``answers``."""
 
     protocol_version = 'HTTP/1.1'
     server_version = 'specreds'
     sys_version = ''
-    # Seconds that an idle connection is kept.
+    # Time until an idle connection is closed, in seconds.
     timeout = 30
     answers: dict[str, Answer] = {}
 
@@ -74,7 +78,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Some threads, as a guest may leave a connection open."""
+    """Serves in a few threads, as a guest may leave a connection open."""
 
     daemon_threads = True
 
@@ -89,7 +93,7 @@ class Server(http.server.ThreadingHTTPServer):
         try:
             super().process_request(request, client_address)
         except BaseException:
-            # There is no thread that would do so.
+            # No thread was started that would release it.
             self._free.release()
             raise
 
@@ -100,14 +104,14 @@ class Server(http.server.ThreadingHTTPServer):
             self._free.release()
 
     def server_bind(self) -> None:
-        # Not HTTPServer's: it asks the resolver for a name.
+        # HTTPServer's own method resolves the host's name.
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_name, self.server_port = ADDRESS
 
 
 def main(path: str) -> None:
-    """Serve until killed."""
+    """Serve until the process is killed."""
     Handler.answers = load(pathlib.Path(path))
     server = Server(ADDRESS, Handler)
     if os.fork():

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The boxes of this host: sealing a server's ports, opening them, and leaving nothing behind."""
+"""The boxes of this host: seal a server's ports, open them, and remove everything again."""
+
 from collections.abc import Callable, Iterable, Sequence
 from concurrent import futures
 import copy
@@ -31,14 +32,14 @@ LOG = logging.getLogger(__name__)
 
 _PLAN = 'plan.json'
 _METADATA = 'metadata.json'
-# Seconds that the network service, DHCP and metadata may take beside the booting guest.
+# Timeout of work beside the booting guest: network service, DHCP and metadata. In seconds.
 _BACKGROUND_TIMEOUT = 60.0
-# A host may start dozens of backups at once, which mostly wait for the network service.
+# A host may start dozens of backups at once; their work mostly waits for the network service.
 _WORKERS = 32
 
 
 class Box:
-    """One recovery is one box, of all the server's ports.
+    """The boxes of this host. A backup has one box, of all its ports.
 
     :param driver: the libvirt driver
     """
@@ -47,44 +48,44 @@ class Box:
         del driver
         privileged.prepare()
         if (missing := dhcp.missing()) is not None:
-            LOG.error('Servers whose networks have DHCP cannot have backups here: %s', missing)
+            LOG.error('servers whose networks have DHCP cannot have backups here: %s', missing)
         self._host: str = cfg.CONF.host
         self._directory = pathlib.Path(cfg.CONF.state_path, 'specreds', 'boxes')
         self._mechanism: base.Mechanism = ovs.Ovs()
         self._bindings = bindings.Bindings(self._host)
         self._workers = futures.ThreadPoolExecutor(_WORKERS, 'specreds-box')
         self._background: dict[str, list[futures.Future[None]]] = {}
-        # Recoveries whose boxes this process has opened: whoever asks for them to be shut since
-        # had looked before.
+        # Backups whose boxes this process has opened: a request to shut one of them is based on
+        # older knowledge.
         self._opened: set[str] = set()
         self._deciding = threading.Lock()
 
     def warm_up_helpers(self) -> None:
-        """Have the processes run that switch and guests' devices are changed by."""
+        """Start the processes that change the switch and the guests' devices."""
         privileged.warm_up()
         self._mechanism.warm_up()
 
     def warm_up_network(self, context: Any) -> None:
-        """Get a token, and find the network service, before there is a hurry."""
+        """Get a token and find the network service, before the first backup needs them."""
         self._bindings.warm_up(context)
 
     def reasons(self, context: Any, instance: Any) -> list[str]:
-        """:returns: why the server cannot be sealed here, as far as can be told beforehand"""
+        """Return why the server cannot be sealed here, as far as that is known in advance."""
         ports = self._bindings.ports(context, instance.uuid)
-        found = [self._mechanism.refusal(vif['type'], vif['vnic_type'], vif['details'] or {})
-                 or self._bindings.refusal(ports.get(vif['id']))
-                 for vif in instance.get_network_info()]
-        return [reason for reason in found if reason]
+        reasons = [self._mechanism.refusal(vif['type'], vif['vnic_type'], vif['details'] or {})
+                   or self._bindings.refusal(ports.get(vif['id']))
+                   for vif in instance.get_network_info()]
+        return [reason for reason in reasons if reason]
 
     def seal(self, context: Any, instance: Any, recovery_id: str) -> network_model.NetworkInfo:
         """Make the box, shut. Idempotent.
 
-        The network service is told, and DHCP and metadata come up, in the background:
-        :meth:`attached` waits for them.
+        Port bindings, DHCP and metadata are set up in the background; :meth:`attached` waits for
+        them.
 
         :returns: the server's network as it is inside the box
-        :raises errors.BoxRefused: there cannot be a box for this server on this host
-        :raises errors.BoxFailed: it could not be made; :meth:`remove` what there is of it
+        :raises errors.BoxRefused: this host cannot make a box for the server
+        :raises errors.BoxFailed: the box could not be made; :meth:`remove` its parts
         """
         vifs = [copy.deepcopy(vif) for vif in instance.get_network_info()]
         self._refuse(instance, [
@@ -101,23 +102,23 @@ class Box:
         return network_model.NetworkInfo(vifs)
 
     def attached(self, instance: Any, recovery_id: str) -> None:
-        """Make sure that the running guest is in its box, with all that belongs to it.
+        """Check that the running guest is in its box, and wait for the box's services.
 
-        :raises errors.BoxRefused: the network service does not let it be here
-        :raises errors.BoxFailed: it is not in its box; nothing has been let through
+        :raises errors.BoxRefused: the network service does not admit the server here
+        :raises errors.BoxFailed: the guest is not in its box; nothing has been let through
         """
         del instance
         for plan in self._plans(recovery_id):
             self._mechanism.attached(plan)
-        for begun in self._background.pop(recovery_id, []):
-            begun.result(timeout=_BACKGROUND_TIMEOUT)
+        for work in self._background.pop(recovery_id, []):
+            work.result(timeout=_BACKGROUND_TIMEOUT)
 
     def open(self, context: Any, instance: Any, recovery_id: str) -> dict[str, int]:
-        """Let the guest out: the switch first, then the network service. Idempotent.
+        """Open the box: the switch first, then the network service. Idempotent.
 
-        :returns: what took how long, in ms
-        :raises errors.BoxNotFound: there is no such box here
-        :raises errors.BoxFailed: some of it is not done; open it again
+        :returns: time of each step since the beginning, in ms
+        :raises errors.BoxNotFound: this host has no such box
+        :raises errors.BoxFailed: a step failed; open the box again
         """
         plans = self._plans(recovery_id)
         if not plans and instance is not None and instance.get_network_info():
@@ -140,36 +141,36 @@ class Box:
         return timings
 
     def adopted(self, context: Any, recovery_id: str) -> None:
-        """Drop what the ports still have on the primary's host. Idempotent."""
+        """Delete the ports' bindings on the primary's host. Idempotent."""
         self._bindings.forget_others(context, [plan.port for plan in self._plans(recovery_id)])
 
     def remove(self, context: Any, instance: Any | None, recovery_id: str) -> None:
-        """Remove the box of a recovery that is not promoted. Idempotent.
+        """Remove the box of a backup that is not promoted. Idempotent.
 
-        :param instance: not needed, it may be gone
-        :raises errors.BoxNotRemoved: the network service has still to be told; all else is gone
+        :param instance: not used; the server may be deleted
+        :raises errors.BoxNotRemoved: the network service still has its part; the rest is gone
         """
         del instance
         self._end_background(recovery_id)
         ports = self._ports(recovery_id)
         for port in ports:
             self._remove_local(port)
-        # What is kept on disk goes last: it is what a second attempt starts from.
+        # The plans are deleted last: a second attempt starts from them.
         try:
             self._bindings.remove(context, ports)
-        except Exception as error:
+        except Exception as exc:
             raise errors.BoxNotRemoved(recovery=recovery_id, host=self._host,
-                                       reason=str(error)) from error
+                                       reason=str(exc)) from exc
         for port in ports:
             self._forget(port)
 
     def reconcile(self, shut: Iterable[str], opened: Iterable[str],
                   unsure: Iterable[str] = ()) -> None:
-        """Make the boxes of this host what they should be, after a restart of anything.
+        """Bring the boxes of this host into their states, after a restart of any program.
 
-        :param shut: recoveries whose backups run here and are not promoted
-        :param opened: recoveries that are promoted; their boxes may be open or shut
-        :param unsure: recoveries of which neither is known: their boxes are left as they are
+        :param shut: backups that run here and are not promoted
+        :param opened: backups that are promoted; their boxes may be open or shut
+        :param unsure: backups of which neither is known: their boxes are left unchanged
         """
         shut, opened = set(shut), set(opened)
         boxes = self._mechanism.found()
@@ -182,19 +183,21 @@ class Box:
                 self._mechanism.open(plan)
                 self._mechanism.settle(plan)
                 privileged.stop_services(plan.port)
-        # An open box of a recovery that is over carries a server that was adopted.
+        # An open box of a backup without a record belongs to a server that was adopted.
         carrying = {box.recovery for box in boxes if box.state is base.State.OPEN}
         there = {box.recovery for box in boxes} | {plan.recovery for plan in self._all_kept()}
         for recovery in there - carrying - shut - opened - set(unsure):
-            LOG.warning('Removing the box of recovery %s, which nothing is known of', recovery)
+            LOG.warning('removing the box of backup %s, which is unknown on this host', recovery)
             try:
                 self.remove(nova_context.get_admin_context(), None, recovery)
-            except errors.BoxNotRemoved as error:
-                LOG.warning('%s', error)
+            except errors.BoxNotRemoved as exc:
+                LOG.warning('%s', exc)
 
     def through(self, network_info: Any) -> Any:
-        """:returns: the network with the bridges that the ports really are in on this host: the
-        guest of an adopted server goes on behind its open box until it is unplugged"""
+        """Return a network with the bridges that the ports are in on this host.
+
+        The guest of an adopted server stays behind its open box until it is unplugged.
+        """
         if not any(self._kept(vif['id']) for vif in network_info):
             return network_info
         adjusted = copy.deepcopy(list(network_info))
@@ -204,7 +207,7 @@ class Box:
         return network_model.NetworkInfo(adjusted)
 
     def replugging(self, port: str) -> None:
-        """Have an open box ready for the device of a guest that is about to be started."""
+        """Prepare an open box for the device of a guest that is about to be started."""
         plan = self._kept(port)
         if plan and any(box.port == port and box.state is base.State.OPEN
                         for box in self._mechanism.found()):
@@ -213,7 +216,7 @@ class Box:
     def unplugged(self, network_info: Any) -> bool:
         """Remove the open boxes of ports whose guest is gone. Idempotent.
 
-        A shut one is a backup's, and goes with :meth:`remove`.
+        A shut box is a backup's, and is removed by :meth:`remove`.
 
         :returns: whether there were any
         """
@@ -226,19 +229,19 @@ class Box:
         return bool(ended)
 
     def vif_driver(self, host: Any) -> vifs.VIFDriver:
-        """:returns: what Nova is to plug the ports of servers with
+        """Return the driver with which Nova plugs the ports of servers.
+
         :param host: nova.virt.libvirt.host.Host
         """
         return vifs.VIFDriver(host, self)
 
     def namespace(self, recovery_id: str) -> str | None:
-        """:returns: name of the network namespace from which the guest can be reached in its box
-        at its first port"""
+        """Return the network namespace from which the guest's first port can be reached."""
         plans = self._plans(recovery_id)
         return plans[0].namespace if plans else None
 
     def accepts_connection(self, recovery_id: str, tcp_port: int, timeout: float) -> bool:
-        """Whether the guest accepts a TCP connection at one of its addresses, from inside.
+        """Return whether the guest accepts a TCP connection from inside its box.
 
         :param timeout: seconds for each address
         """
@@ -247,24 +250,24 @@ class Box:
                    for subnet in plan.ipv4 for address in subnet.addresses)
 
     def _refuse(self, instance: Any, reasons: Sequence[str | None]) -> None:
-        if found := [reason for reason in reasons if reason]:
+        if given := [reason for reason in reasons if reason]:
             raise errors.BoxRefused(instance=instance.uuid, host=self._host,
-                                    reason='; '.join(found))
+                                    reason='; '.join(given))
 
     def _begin(self, recovery_id: str, work: Callable[..., None], *arguments: Any) -> None:
-        """Begin what :meth:`attached` waits for."""
+        """Start work in the background, for which :meth:`attached` waits."""
         self._background.setdefault(recovery_id, []).append(
             self._workers.submit(work, *arguments))
 
     def _end_background(self, recovery_id: str) -> None:
-        """Wait until nothing is made any more that would have to be removed again."""
-        begun = self._background.pop(recovery_id, [])
-        for one in begun:
-            one.cancel()
-        futures.wait(begun, timeout=_BACKGROUND_TIMEOUT)
+        """Cancel work in the background, and wait until it makes nothing more."""
+        background = self._background.pop(recovery_id, [])
+        for work in background:
+            work.cancel()
+        futures.wait(background, timeout=_BACKGROUND_TIMEOUT)
 
     def _tell(self, context: Any, instance: Any, plans: Sequence[box_plan.Plan]) -> None:
-        """Have the network service prepare the ports here."""
+        """Bind the ports to this host and prepare them in the network service."""
         ports = self._bindings.ports(context, instance.uuid)
         self._refuse(instance, [self._bindings.refusal(ports.get(plan.port)) for plan in plans])
         wanted = [ports[plan.port] for plan in plans]
@@ -275,16 +278,16 @@ class Box:
             self._learn(context, plan, ports[plan.port]['network_id'])
 
     def _unlike(self, plan: box_plan.Plan, binding: bindings.Binding) -> str | None:
-        """The box was made from what the port is on the primary's host."""
+        """Return why a binding here does not fit a box made from the primary's binding."""
         details = binding.details
         here = details.get(network_model.VIF_DETAILS_BRIDGE_NAME, cfg.CONF.neutron.ovs_bridge)
         if here != plan.integration_bridge:
-            return (f'its port {plan.port} belongs on {here} here, but on '
+            return (f'its port {plan.port} belongs to {here} on this host, but to '
                     f'{plan.integration_bridge} on its own host')
         return self._mechanism.refusal(binding.vif_type, binding.vnic_type, details)
 
     def _learn(self, context: Any, plan: box_plan.Plan, network: str) -> None:
-        """Let the box tell the hardware addresses that the guest will find outside."""
+        """Make the box answer ARP with the addresses that the guest will find outside."""
         addresses = set(plan.answered) - {box_plan.METADATA_ADDRESS}
         neighbours = self._bindings.neighbours(context, network, addresses)
         if neighbours:
@@ -302,15 +305,15 @@ class Box:
             metadata.write(instance, path)
             privileged.start_responder(plan.port, str(path))
         except Exception:
-            # Guests need it at their first boot, and this is not that.
-            LOG.exception('The box of port %s has no metadata service', plan.port)
+            # Guests read metadata at their first boot, and this is a later one.
+            LOG.exception('the box of port %s has no metadata service', plan.port)
 
     def _start_dhcp(self, plan: box_plan.Plan) -> None:
         try:
             privileged.start_services(plan.to_json())
-        except (OSError, processutils.ProcessExecutionError) as error:
+        except (OSError, processutils.ProcessExecutionError) as exc:
             raise errors.BoxFailed(port=plan.port, reason=(
-                f'DHCP could not be started in it: {error}')) from error
+                f'its DHCP server could not be started: {exc}')) from exc
         self._mechanism.serve(plan)
 
     def _announce(self, plans: Sequence[box_plan.Plan]) -> None:
@@ -321,19 +324,19 @@ class Box:
                 try:
                     self._mechanism.announce(plan)
                 except errors.BoxFailed:
-                    LOG.debug('The box of port %s is gone', plan.port)
+                    LOG.debug('the box of port %s is gone', plan.port)
                     return
 
     def _restore(self, box: base.Found, plan: box_plan.Plan | None) -> None:
         if box.recovery in self._opened:
             return
         if box.state is base.State.OPEN:
-            # Promotion is written down before it opens a box.
-            LOG.error('The box of port %s is open, but recovery %s is not promoted: shutting it',
+            # A promotion is in the journal before it opens a box.
+            LOG.error('the box of port %s is open, but backup %s is not promoted: shutting it',
                       box.port, box.recovery)
         if plan is None:
-            LOG.error('The box of port %s stays shut, without DHCP: what it was made of is lost',
-                      box.port)
+            LOG.error('the box of port %s stays shut, without DHCP: its plan is lost', box.port)
+
             return
         if not box.intact or box.state is base.State.OPEN:
             self._mechanism.seal(plan)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's way to plug ports, for ports that are behind an open box: they stay there.
+"""Plugging of ports: a port behind an open box stays in its box.
 
 The network service's agent looks at the switch every two seconds (Neutron's ``[AGENT]
-polling_interval``). A port that it finds unplugged in one place and plugged in another in the same
-look it wires, and then takes for one that is gone. So a server that is only started again keeps
-its boxes, and a port that has lost its box is not plugged before the agent has seen that.
+polling_interval``). If one look finds a port unplugged in one place and plugged in another, the
+agent wires the port and then takes it for removed. A server that is only restarted therefore keeps
+its boxes, and a port whose box was removed is plugged only after the agent has noticed.
 """
+
 from collections.abc import Iterator
 import contextlib
 import contextvars
@@ -14,7 +15,7 @@ from typing import Any
 
 from nova.virt.libvirt import vif as libvirt_vif
 
-# Seconds in which the agent has surely looked.
+# Within this time the agent has looked at the switch, in seconds.
 _LOOK = 5.0
 
 _restarting: contextvars.ContextVar[bool] = contextvars.ContextVar(
@@ -23,7 +24,7 @@ _restarting: contextvars.ContextVar[bool] = contextvars.ContextVar(
 
 @contextlib.contextmanager
 def restarting() -> Iterator[None]:
-    """A server is stopped and started again while the context lasts."""
+    """Mark, within the context, that a server is stopped and started again."""
     token = _restarting.set(True)
     try:
         yield
@@ -34,7 +35,7 @@ def restarting() -> Iterator[None]:
 class VIFDriver(libvirt_vif.LibvirtGenericVIFDriver):
     """Plugs the ports of an adopted server into its box until they are unplugged.
 
-    After that they are like any other's, and so is a server that never was in a box.
+    Afterwards, and for a server that never was in a box, it plugs as Nova does.
 
     :param host: nova.virt.libvirt.host.Host
     :param box: the boxes of this host
@@ -46,7 +47,7 @@ class VIFDriver(libvirt_vif.LibvirtGenericVIFDriver):
         self._unboxed: dict[str, float] = {}
 
     def get_config(self, instance: Any, vif: Any, *args: Any, **kwargs: Any) -> Any:
-        """:returns: what the domain has for the port"""
+        """Return the configuration of the port's device."""
         return super().get_config(instance, self._through(vif), *args, **kwargs)
 
     def plug(self, instance: Any, vif: Any) -> None:
@@ -58,7 +59,7 @@ class VIFDriver(libvirt_vif.LibvirtGenericVIFDriver):
         super().plug(instance, self._through(vif))
 
     def unplug(self, instance: Any, vif: Any) -> None:
-        """Unplug the port, and end its box if that is open. Idempotent."""
+        """Unplug the port, and remove its box if that is open. Idempotent."""
         super().unplug(instance, self._through(vif))
         if not _restarting.get() and self._box.unplugged([vif]):
             self._unboxed[vif['id']] = time.monotonic()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Ceph configuration of backups: the host's own, and options that only backups may have.
+"""The Ceph configuration of backups: the host's own, and options for backups only.
 
-QEMU reads exactly one file for each image, so this one repeats the host's ``ceph.conf``, without
-keys: libvirt gives QEMU the key of its own. Servers that are no backups keep to the host's file.
+QEMU reads one file for each image, so this file repeats the host's ``ceph.conf`` without keys:
+libvirt passes the key to QEMU itself. Other servers use the host's file.
 """
 
 import os
@@ -18,8 +18,8 @@ CONF = nova.conf.CONF
 conf.register(CONF)
 
 OPTIONS = {
-    # Who is fenced is decided by Cinder: a backup that takes the lock of a primary which does not
-    # answer must not blocklist it.
+    # Cinder decides what is fenced: a backup that takes the lock of a primary which does not
+    # answer must not blocklist the primary.
     'rbd_blocklist_on_break_lock': 'false',
     # A backup that copied what it reads of a cloned volume into the volume would make it dirty.
     'rbd_clone_copy_on_read': 'false',

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How Nova's database says that a server's volumes are connected, and how they really are.
+"""Connections of a server's volumes, as Nova has noted them and as Cinder reports them.
 
-The block device mappings keep what Cinder said once. Whether a volume is opened itself or through
-an overlay changes later, and only Cinder knows: the record in Ceph decides, never the mapping.
+Nova's block device mappings keep what Cinder reported when a volume was attached. Whether the
+volume is opened by itself or through an overlay changes later: the record in Ceph decides.
 """
 
 from collections.abc import Collection
@@ -25,15 +25,15 @@ BlockDeviceInfo = dict[str, Any]
 
 def refresh(driver: Any, instance: Any, block_device_info: BlockDeviceInfo | None, *,
             anywhere: bool = False) -> None:
-    """Ask Cinder for the connections of what is about to be opened, and note what it says.
+    """Get from Cinder the connections of volumes that are about to be opened, and note them.
 
-    For servers that can be in no superposition as far as Nova knows, what Nova noted is taken.
+    For a server that is in no superposition according to Nova, Nova's own note is used.
 
     :param driver: Nova's libvirt driver
-    :param block_device_info: changed in place, and in the database
-    :param anywhere: what counts may be in use on another host: the caller sees to that
+    :param block_device_info: changed in place and in the database
+    :param anywhere: accept a version that may be in use on another host; the caller handles that
     :raises VersionUnknown: Cinder does not answer
-    :raises NotHere: what counts was promoted for another host, and may be in use there
+    :raises NotHere: the real version was promoted for another host, and may be in use there
     """
     for device in _doubtful(instance, block_device_info):
         before = superposition_of(device['connection_info'])
@@ -42,35 +42,35 @@ def refresh(driver: Any, instance: Any, block_device_info: BlockDeviceInfo | Non
                 nova_context.get_admin_context(), instance, cinder.API(), driver)
         except Exception as exc:
             raise errors.VersionUnknown(
-                f'server {instance.uuid} cannot be started: Cinder does not say which version of '
-                f'volume {device.volume_id} counts ({exc}); try again when it does') from exc
+                f'server {instance.uuid} cannot be started: Cinder does not report the real '
+                f'version of volume {device.volume_id} ({exc}); try again when it does') from exc
         after = superposition_of(device['connection_info'])
         if after is not None and after != before and not anywhere:
             raise errors.NotHere(_elsewhere(instance, device, after))
         if after != before:
-            LOG.info('volume %s is opened itself: superposition %s is merged',
+            LOG.info('volume %s is opened without an overlay: superposition %s is merged',
                      device.volume_id, before, instance=instance)
 
 
 def superpositions(block_device_info: BlockDeviceInfo | None, *,
                    deleted: bool = False) -> set[str]:
-    """List the superpositions whose overlays a server goes through, as far as Nova has noted it.
+    """Return the superpositions whose overlays a server uses, according to Nova's notes.
 
     :param deleted: only those of volumes that are deleted together with the server
     """
     devices = virt_driver.block_device_info_get_mapping(block_device_info)
-    found = {superposition_of(device['connection_info']) for device in devices
-             if not deleted or device.get('delete_on_termination')}
-    return {one for one in found if one is not None}
+    ids = {superposition_of(device['connection_info']) for device in devices
+           if not deleted or device.get('delete_on_termination')}
+    return {superposition_id for superposition_id in ids if superposition_id is not None}
 
 
 def refresh_all(driver: Any, instance: Any) -> None:
-    """Note for each volume of a server how it is connected now."""
+    """Note the current connection of each volume of a server."""
     refresh(driver, instance, noted(instance))
 
 
 def noted(instance: Any) -> BlockDeviceInfo:
-    """Read what Nova has noted of a server's volumes."""
+    """Return Nova's notes of a server's volumes."""
     bdms = objects.BlockDeviceMappingList.get_by_instance_uuid(
         nova_context.get_admin_context(), instance.uuid)
     info: BlockDeviceInfo = virt_driver.get_block_device_info(instance, bdms)
@@ -78,28 +78,28 @@ def noted(instance: Any) -> BlockDeviceInfo:
 
 
 def superposition(instance: Any, volume_ids: Collection[str] | None = None) -> str | None:
-    """Tell which superposition a server's volumes go through, as far as Nova has noted it.
+    """Return the superposition whose overlays a server uses, according to Nova's notes, or None.
 
-    :param volume_ids: only look at these
+    :param volume_ids: consider only these
     """
     for device in virt_driver.block_device_info_get_mapping(noted(instance)):
         if volume_ids is None or device.volume_id in volume_ids:
-            found = superposition_of(device['connection_info'])
-            if found is not None:
-                return found
+            superposition_id = superposition_of(device['connection_info'])
+            if superposition_id is not None:
+                return superposition_id
     return None
 
 
 def superposition_of(connection_info: dict[str, Any] | None) -> str | None:
-    """Give the superposition whose overlay a connection goes through, None if it is plain."""
+    """Return the superposition whose overlay a connection uses; None for a plain connection."""
     if not connection_info or connection_info.get('driver_volume_type') != volume_driver.CHAINED:
         return None
-    told = connection_info['data'].get('superposition')
-    return None if told is None else str(told['id'])
+    superposed = connection_info['data'].get('superposition')
+    return None if superposed is None else str(superposed['id'])
 
 
 def _doubtful(instance: Any, block_device_info: BlockDeviceInfo | None) -> list[Any]:
-    """List the volumes of which Nova's note may be wrong."""
+    """Return the volumes of which Nova's note may be wrong."""
     devices = [
         device for device in virt_driver.block_device_info_get_mapping(block_device_info)
         if (device['connection_info'] or {}).get('driver_volume_type') in volume_driver.TYPES]
@@ -108,8 +108,8 @@ def _doubtful(instance: Any, block_device_info: BlockDeviceInfo | None) -> list[
     return [device for device in devices if superposition_of(device['connection_info'])]
 
 
-def _elsewhere(instance: Any, device: Any, found: str) -> str:
+def _elsewhere(instance: Any, device: Any, superposition_id: str) -> str:
     return (f'server {instance.uuid} cannot be started here: volume {device.volume_id} goes '
-            f'through the overlay of superposition {found}, which was promoted for another host. '
-            f'If its backup runs there, evacuate the server to it; if not, Cinder merges it '
-            f'within a minute or two: try again then')
+            f'through the overlay of superposition {superposition_id}, which was promoted for '
+            f'another host. If its backup runs there, evacuate the server to it; if not, Cinder '
+            f'merges it within a minute or two: try again then')

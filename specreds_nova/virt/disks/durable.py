@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The flush barrier of a backup: from speculative disks to durable ones, while it runs.
+"""The flush barrier of a backup: it makes the disks of a running domain durable.
 
-A speculative domain's disks ignore flushes (cache mode ``unsafe``). Once its version is to become
-the real one, everything that was written has to reach Ceph, and every flush from then on, too.
+The disks of a backup ignore flushes (cache mode ``unsafe``). Before its version is promoted,
+everything that it has written must be in Ceph, and its disks must honour every later flush.
 """
 
 import dataclasses
@@ -18,21 +18,21 @@ from specreds_nova.virt.disks import qmp
 
 LOG = logging.getLogger(__name__)
 
-# What Nova gives disks in Ceph unless it is told otherwise.
+# Nova's default for disks in Ceph.
 _DURABLE = 'none'
 _LOOSE = 'unsafe'
 
 
 class NotDurable(Exception):
-    """Some disk of a domain may lose what it was told is written."""
+    """A disk of a domain may lose writes that were acknowledged as flushed."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """What was done.
+    """What :func:`harden` has changed.
 
-    :param nodes: the block nodes that flush from now on, and did not before
-    :param seconds: how long it took
+    :param nodes: the block nodes that honour flushes, and did not before
+    :param seconds: duration
     """
 
     nodes: tuple[str, ...]
@@ -40,22 +40,22 @@ class Report:
 
 
 def loose(domain: qmp.Domain) -> list[str]:
-    """Name the block nodes of a running domain's RBD disks that ignore flushes.
+    """Return the block nodes of a running domain's RBD disks that ignore flushes.
 
-    :raises NotDurable: QEMU does not tell
+    :raises NotDurable: QEMU does not report its block nodes
     """
     with _explained(domain):
         return _loose(domain, disk_nodes.disks(domain))
 
 
 def harden(domain: qmp.Domain) -> Report:
-    """Make the disks of a running domain durable. May be repeated, also while they are merged.
+    """Make the disks of a running domain durable. May be repeated, also during a merge.
 
-    When this returns, everything that the guest has written is in Ceph, and whatever it flushes
-    from then on gets there.
+    When this returns, everything that the guest has written is in Ceph, and its later flushes get
+    there too.
 
     :param domain: a libvirt domain
-    :raises NotDurable: it could not be done; nothing that was durable before is less so now
+    :raises NotDurable: a disk still ignores flushes; disks that were durable before still are
     """
     began = time.monotonic()
     with _explained(domain):
@@ -66,36 +66,35 @@ def harden(domain: qmp.Domain) -> Report:
         left = _loose(domain, disks)
         if left:
             raise NotDurable(f'domain {domain.name()} still ignores flushes in {", ".join(left)}: '
-                             f'its disks cannot be relied on; try again')
+                             f'its disks are not durable; try again')
         _redefine(domain)
     report = Report(tuple(before), time.monotonic() - began)
     if before:
-        LOG.info('domain %s: %s flush from now on (%.0f ms)', domain.name(),
+        LOG.info('domain %s: %s honour flushes (%.0f ms)', domain.name(),
                  ', '.join(before), report.seconds * 1e3)
     return report
 
 
 def flush(domain: qmp.Domain, disks: list[disk_nodes.Disk]) -> None:
-    """Get everything that was written to the volumes' own images into Ceph.
+    """Write to Ceph everything that was written to the volumes' own images.
 
-    :param disks: durable ones, over which something may lie
-
-    :raises NotDurable: some of it may not have got there
+    :param disks: durable disks, which may have overlays
+    :raises NotDurable: some of the data may not have reached Ceph
     """
     with _explained(domain):
         bases = {name for disk in disks
                  for name in (disk.base.format_node, disk.base.storage_node)}
-        # As a reopen does, which tells of errors, other than whatever else makes QEMU flush.
+        # A reopen reports errors of its flush; no other command that makes QEMU flush does.
         _reopen(domain, [node for node in _options(domain, disks) if node['node-name'] in bases])
 
 
 def speculative(xml: str) -> bool:
-    """Tell whether a domain that is started from a definition has disks that ignore flushes."""
+    """Return whether a definition of a domain has disks that ignore flushes."""
     return bool(_speculative(etree.fromstring(xml)))
 
 
 def strict(xml: str) -> str:
-    """Give the definition of a domain with disks that honour flushes."""
+    """Return the definition of a domain with disks that honour flushes."""
     root = etree.fromstring(xml)
     for driver in _speculative(root):
         driver.set('cache', _DURABLE)
@@ -110,25 +109,25 @@ def _speculative(root: Any) -> list[Any]:
 
 def _loose(domain: qmp.Domain, disks: list[disk_nodes.Disk]) -> list[str]:
     there = _nodes(domain)
-    found = []
+    names = []
     for disk in disks:
         for layer in disk.layers:
-            # Newer releases of libvirt have a node of its own for the format only where needed.
+            # Newer releases of libvirt make a node for the format only where it is needed.
             if layer.storage_node not in there:
                 raise NotDurable(
-                    f'QEMU of domain {domain.name()} knows no block node {layer.storage_node} '
-                    f'for {layer.image}: nobody can tell whether {disk.target} is durable')
-            found += [name for name in (layer.format_node, layer.storage_node)
+                    f'QEMU of domain {domain.name()} has no block node {layer.storage_node} for '
+                    f'{layer.image}: it is unknown whether {disk.target} is durable')
+            names += [name for name in (layer.format_node, layer.storage_node)
                       if name in there and there[name]['cache']['no-flush']]
-    return found
+    return names
 
 
 def _honour_flushes(domain: qmp.Domain, disks: list[disk_nodes.Disk]) -> None:
     options = _options(domain, disks)
     _reopen(domain, options)
-    # A reopen flushes each node before it changes it: the first one still as a flush that is not
-    # forced out, after which QEMU takes the node for flushed until something is written to it.
-    # Writing the header anew, as it is, makes the second one real.
+    # A reopen flushes each node before it changes the node. The first flush is therefore still
+    # ignored, after which QEMU takes the node for clean until something is written to it. The
+    # header, written again unchanged, makes the flush of the second reopen a real one.
     for disk in disks:
         if disk.chained:
             top = disk.layers[0].format_node
@@ -138,7 +137,7 @@ def _honour_flushes(domain: qmp.Domain, disks: list[disk_nodes.Disk]) -> None:
 
 
 def _reopen(domain: qmp.Domain, options: list[disk_nodes.Node]) -> None:
-    # QEMU 7.2 aborts when it is given none.
+    # QEMU 7.2 aborts on an empty list.
     if options:
         qmp.run(domain, 'blockdev-reopen', options=options)
 
@@ -156,7 +155,7 @@ def _nodes(domain: qmp.Domain) -> dict[str, disk_nodes.Node]:
 
 
 def _redefine(domain: qmp.Domain) -> None:
-    """Have the domain start with durable disks, should it be started from its definition."""
+    """Make the disks durable in the stored definition, from which the domain may be started."""
     if not domain.isPersistent():
         return
     stored = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
@@ -165,7 +164,7 @@ def _redefine(domain: qmp.Domain) -> None:
 
 
 class _explained:  # noqa: N801  used as a function
-    """Report whatever libvirt or QEMU refuse as what it means."""
+    """Convert errors of libvirt and QEMU into :class:`NotDurable`."""
 
     def __init__(self, domain: qmp.Domain) -> None:
         self._domain = domain

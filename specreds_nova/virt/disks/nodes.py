@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The disks of a domain that go through an overlay, and the block nodes that QEMU has for them."""
+"""The RBD disks of a running domain, and the block nodes that QEMU has for their images."""
 
 from collections.abc import Iterator
 import dataclasses
@@ -20,8 +20,8 @@ _PART = re.compile(r'([^.]+)\.(\d+)\.(.+)')
 class Layer:
     """One image of a disk's chain.
 
-    :param image: RBD image as the domain's definition names it, ``pool/image``
-    :param index: libvirt's number for it, from which the names of its block nodes are made
+    :param image: RBD image as in the domain's definition, ``pool/image``
+    :param index: libvirt's number of the image, which is part of the names of its block nodes
     :param kind: format, raw or qcow2
     """
 
@@ -46,10 +46,10 @@ class Disk:
 
     :param target: name of the device, such as vda
     :param serial: the volume's id
-    :param discard: libvirt's word for what becomes of the guest's discards, None if none is given
+    :param discard: libvirt's setting for the guest's discards, None if there is none
     :param layers: the images, the topmost first
-    :param job: what libvirt calls the job that copies from it; None if none runs
-    :param ready: that job has been through once, and mirrors every write since
+    :param job: libvirt's type of the job that copies from the disk; None if there is no job
+    :param ready: the job has copied everything once, and mirrors every write
     """
 
     target: str
@@ -61,7 +61,7 @@ class Disk:
 
     @property
     def chained(self) -> bool:
-        """Whether it goes through an overlay."""
+        """Whether the disk goes through an overlay."""
         return len(self.layers) > 1
 
     @property
@@ -71,19 +71,19 @@ class Disk:
 
 
 def disks(domain: qmp.Domain) -> list[Disk]:
-    """List the RBD disks of a running domain."""
+    """Return the RBD disks of a running domain."""
     return list(parse(domain.XMLDesc(0)))
 
 
 def chained(domain: qmp.Domain) -> list[Disk]:
-    """List the disks of a running domain that go through an overlay."""
+    """Return the disks of a running domain that go through an overlay."""
     return [disk for disk in disks(domain) if disk.chained]
 
 
 def parse(xml: str) -> Iterator[Disk]:
-    """Find the RBD disks in the definition of a domain.
+    """Yield the RBD disks in the definition of a domain.
 
-    :param xml: of a running domain: in any other, images have no index, which is 0 then
+    :param xml: of a running domain; in any other definition images have no index, and it is 0
     """
     for disk in etree.fromstring(xml).iterfind('./devices/disk[@type="network"]'):
         source = disk.find('source')
@@ -110,17 +110,17 @@ def _backing(element: Any) -> Iterator[Layer]:
 
 def options(disk: Disk, there: dict[str, Node], secrets: set[str], *,
             no_flush: bool) -> list[Node]:
-    """Describe a disk's nodes as libvirt has made them, but for the flushing.
+    """Return the options of a disk's nodes as libvirt has set them, except for flushing.
 
-    QEMU wants every option repeated when a node is reopened, and tells most of them itself. That
-    holds for hot-plugged disks as well, and needs nothing of the host that QEMU runs on.
+    QEMU requires every option when a node is reopened, and reports most of them itself. That is
+    also true for hot-plugged disks, and does not depend on the host that QEMU runs on.
 
     :param there: QEMU's nodes by name
     :param secrets: the ids of QEMU's secret objects
-    :param no_flush: do not force out what is flushed
-    :returns: those of the disk's nodes that there are, what lies below first
+    :param no_flush: ignore flushes
+    :returns: options of those nodes of the disk that exist, the lowest first
     """
-    found: list[Node] = []
+    described_nodes: list[Node] = []
     below: str | None = None
     for layer in reversed(disk.layers):
         top = None
@@ -138,15 +138,15 @@ def options(disk: Disk, there: dict[str, Node], secrets: set[str], *,
             else:
                 described |= {'file': layer.storage_node, 'read-only': node['ro']}
             top = name
-            found.append(described)
-        if below is not None and found and found[-1]['driver'] == 'qcow2':
-            found[-1]['backing'] = below
+            described_nodes.append(described)
+        if below is not None and described_nodes and described_nodes[-1]['driver'] == 'qcow2':
+            described_nodes[-1]['backing'] = below
         below = top
-    return found
+    return described_nodes
 
 
 def _storage(node: Node, secrets: set[str]) -> Node:
-    """Describe what accesses an RBD image."""
+    """Return the options of the node that accesses an RBD image."""
     described = _nested(json.loads(node['file'].removeprefix('json:')))
     secret = f'{node["node-name"]}-auth-secret0'
     if secret in secrets:
@@ -155,7 +155,7 @@ def _storage(node: Node, secrets: set[str]) -> Node:
 
 
 def _nested(flat: Node) -> Node:
-    """Turn ``server.0.host`` and the like into lists of dictionaries."""
+    """Convert keys like ``server.0.host`` into lists of dictionaries."""
     nested: Node = {}
     for name, value in flat.items():
         part = _PART.fullmatch(name)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The QEMU monitor of a libvirt domain: for what libvirt itself does not offer."""
+"""The QEMU monitor of a libvirt domain, for commands that libvirt does not offer."""
 
 import json
 from typing import Any, TypeAlias
 
 import libvirt_qemu
 
-# An untyped binding's virDomain.
+# virDomain; the binding has no types.
 Domain: TypeAlias = Any
 
 
@@ -15,12 +15,12 @@ class MonitorError(Exception):
 
 
 def run(domain: Domain, command: str, **arguments: Any) -> Any:
-    """Have a domain's QEMU run a QMP command.
+    """Run a QMP command in a domain's QEMU.
 
-    :param arguments: the command's own, with ``_`` for each ``-``
+    :param arguments: of the command, with ``_`` for each ``-``
     :returns: what QEMU returned
     :raises MonitorError: QEMU refused it
-    :raises libvirtError: it cannot be asked
+    :raises libvirtError: QEMU cannot be reached
     """
     request: dict[str, Any] = {'execute': command}
     if arguments:

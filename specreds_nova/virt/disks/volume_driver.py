@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Disks of servers that may be superposed: a volume's RBD image, or an overlay over it.
+"""Libvirt's configuration of RBD volumes: the volume's image, or an overlay over it.
 
-The connection type ``rbd_super`` is what Cinder gives for a volume of which the overlay is what
-counts: because it is the backup's version, or because that one was promoted and is not merged yet.
+Cinder returns the connection type ``rbd_super`` for a volume whose real version is an overlay: in
+a backup before the decision, and in a promoted backup until it is merged.
 """
 
 import copy
@@ -20,11 +20,11 @@ PLAIN = 'rbd'
 CHAINED = 'rbd_super'
 TYPES = frozenset({PLAIN, CHAINED})
 
-# The guest is stopped when its disk fails, and goes on when it is repaired, or is fenced without
-# having seen an error.
+# The guest stops when its disk fails. It goes on as soon as the disk is repaired, and a fenced
+# guest never sees an error.
 _STOP = 'stop'
-# Write-back, and flushes are not forced out: what a backup writes need not be durable before it
-# is promoted.
+# Write-back without flushes: what a backup writes need not be durable before the backup is
+# promoted.
 _SPECULATIVE_CACHE = 'unsafe'
 
 
@@ -41,11 +41,11 @@ class Layer:
 
 
 class ChainedDisk(vconfig.LibvirtConfigGuestDisk):
-    """A disk that stops its guest instead of failing it, and may lie over another image.
+    """A disk that stops its guest on an error, and may be an overlay over another image.
 
     :ivar backing: the image under the one that the guest writes to
-    :ivar speculative: it is a backup's, and not promoted
-    :ivar config: path of the Ceph configuration of backups, for one that is speculative
+    :ivar speculative: the disk is a backup's, and not promoted
+    :ivar config: path of the Ceph configuration of backups, for a speculative disk
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -56,13 +56,13 @@ class ChainedDisk(vconfig.LibvirtConfigGuestDisk):
 
     @classmethod
     def of(cls, conf: vconfig.LibvirtConfigGuestDisk) -> 'ChainedDisk':
-        """Make one of a plain disk."""
+        """Return a chained disk with the configuration of a plain one."""
         disk = cls()
         disk.__dict__.update(copy.copy(conf.__dict__))
         return disk
 
     def format_dom(self) -> Any:
-        """Give the element of the domain's XML."""
+        """Return the element of the domain's XML."""
         dom = super().format_dom()
         driver = dom.find('driver')
         driver.set('error_policy', _STOP)
@@ -75,7 +75,7 @@ class ChainedDisk(vconfig.LibvirtConfigGuestDisk):
         return dom
 
     def _format_backing(self, backing: Layer) -> Any:
-        """Give the lower image: named, so that QEMU never follows what is in the overlay."""
+        """Return the element of the lower image; QEMU ignores the name inside the overlay."""
         store = etree.Element('backingStore', type=self.source_type)
         etree.SubElement(store, 'format', type=backing.format)
         source = etree.SubElement(store, 'source', protocol=self.source_protocol,
@@ -85,7 +85,7 @@ class ChainedDisk(vconfig.LibvirtConfigGuestDisk):
             if port is not None:
                 host.set('port', port)
         if self.auth_secret_type is not None:
-            # Only for the upper image libvirt takes this beside the source.
+            # Libvirt accepts this element beside the source for the upper image only.
             auth = etree.SubElement(source, 'auth', username=self.auth_username)
             etree.SubElement(auth, 'secret', type=self.auth_secret_type,
                              uuid=self.auth_secret_uuid)
@@ -96,26 +96,26 @@ class ChainedDisk(vconfig.LibvirtConfigGuestDisk):
 
 
 class ChainedVolumeDriver(net.LibvirtNetVolumeDriver):
-    """Configures RBD volumes, with or without an overlay."""
+    """Configures RBD volumes with and without an overlay."""
 
     def get_config(self, connection_info: dict[str, Any], disk_info: dict[str, Any]
                    ) -> vconfig.LibvirtConfigGuestDisk:
-        """Give the disk of a volume.
+        """Return the configuration of a volume's disk.
 
-        One without an overlay, of a server that is not protected, is exactly Nova's own.
+        Without an overlay, and for an unprotected server, it is exactly Nova's own.
         """
-        told = connection_info['data'].get('superposition')
-        chained = connection_info['driver_volume_type'] == CHAINED and told is not None
+        superposition = connection_info['data'].get('superposition')
+        chained = connection_info['driver_volume_type'] == CHAINED and superposition is not None
         conf = super().get_config({**connection_info, 'driver_volume_type': PLAIN}, disk_info)
         if not chained and not protection.applies():
             return conf
         disk = ChainedDisk.of(conf)
         if chained:
-            overlay, backing = told['overlay'], told['backing']
+            overlay, backing = superposition['overlay'], superposition['backing']
             disk.source_name = overlay['name']
             disk.driver_format = overlay['format']
             disk.backing = Layer(backing['name'], backing['format'])
-            disk.speculative = bool(told['speculative'])
+            disk.speculative = bool(superposition['speculative'])
             if disk.speculative:
                 disk.config = ceph_conf.path()
         return disk

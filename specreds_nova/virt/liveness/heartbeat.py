@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""This host's heartbeat: tells the engines several times a second that nova-compute lives.
+"""This host's heartbeat: reports to the engines several times a second that nova-compute lives.
 
-The thread that sends waits for nothing but the broker. Whether libvirt and Ceph answer is found
-out by others, which may hang for as long as those do; it only tells since when.
+The thread that sends waits only for the broker. Other threads probe libvirt and Ceph, and may hang
+with them; a beat reports the age of their last answers.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,13 +21,13 @@ from specreds_nova.virt.liveness import probes
 
 LOG = logging.getLogger(__name__)
 
-# Seconds for which it is told what has happened: several beats may be lost.
+# How long a beat repeats an event, in seconds: several beats may be lost.
 _REMEMBER = 10.0
-# Seconds between two lists of the domains that run, and for which a new one is repeated.
+# Interval of lists of running domains, and how long a changed list is repeated, in seconds.
 _LIST, _CHANGED = 5.0, 1.0
 _KERNEL = pathlib.Path('/proc/sys/kernel/random/boot_id')
 _SYSTEM_STATE = ('systemctl', 'is-system-running')
-# Seconds that the last beat may take.
+# How long the last beat may take, in seconds.
 _GOODBYE = 1.0
 
 
@@ -35,9 +35,9 @@ class Heartbeat(pulse.Pulse):
     """The thread that sends.
 
     :param conf: the global configuration
-    :param host: its name in Nova
-    :param asked: what is asked whether it answers; by ``libvirt`` and ``storage``
-    :param domains: returns the UUIDs of the domains that run, None while that is not known
+    :param host: this host's name in Nova
+    :param asked: probes, by ``libvirt`` and ``storage``
+    :param domains: returns the UUIDs of the running domains; None while they are unknown
     """
 
     def __init__(self, conf: Any, host: str, asked: Mapping[str, probes.Probe],
@@ -55,27 +55,27 @@ class Heartbeat(pulse.Pulse):
         self._goodbye = message.SERVICE
 
     def start(self) -> None:
-        """Begin, unless it is switched off; nothing is waited for."""
+        """Start the thread, unless the heartbeat is disabled."""
         if not self._interval:
-            LOG.warning('there is no heartbeat: the servers of this host are not protected')
+            LOG.warning('the heartbeat is disabled: the servers of this host are not protected')
             return
         for probe in self._asked.values():
             probe.start()
         super().start()
 
     def stop(self, patience: float = _GOODBYE) -> None:
-        """End, and say goodbye, so that the silence that follows is not taken for a failure."""
+        """Stop, and say goodbye, so that the silence is not taken for a failure."""
         self._goodbye = _why()
         super().stop(patience)
         for probe in self._asked.values():
             probe.stop(0.0)
 
     def ended(self, server: str) -> None:
-        """Tell that the domain of a server has crashed."""
+        """Report that the domain of a server has crashed."""
         self._ended.add(server)
 
     def ready(self, recovery_id: str) -> None:
-        """Tell that a backup has become ready."""
+        """Report that a backup has become ready."""
         self._ready.add(recovery_id)
 
     def beat(self) -> None:
@@ -102,26 +102,26 @@ class Heartbeat(pulse.Pulse):
     def _send(self, beat: message.Beat) -> None:
         error = self._sender.send('beat', beat=message.encode(beat))
         if error is not None and not self._failing:
-            LOG.warning('the heartbeat cannot be sent: %s', error)
+            LOG.warning('cannot send the heartbeat: %s', error)
         elif error is None and self._failing:
             LOG.info('the heartbeat is sent again')
         self._failing = error is not None
 
 
 class _Lately:
-    """What has happened in the last seconds. For use by several threads."""
+    """Names of events of the last seconds. For use by several threads."""
 
     def __init__(self) -> None:
         self._lock = pulse.native('threading').Lock()
         self._at: dict[str, float] = {}
 
     def add(self, name: str) -> None:
-        """It happens now."""
+        """Add an event."""
         with self._lock:
             self._at[name] = time.monotonic()
 
     def all(self) -> tuple[str, ...]:
-        """Give what is not long ago."""
+        """Return the names of the recent events."""
         now = time.monotonic()
         with self._lock:
             self._at = {name: at for name, at in self._at.items() if now - at < _REMEMBER}
@@ -129,9 +129,9 @@ class _Lately:
 
 
 class _Domains:
-    """What beats say of the domains that run: mostly a digest, and the list now and then.
+    """The running domains as beats report them: a digest, and at intervals the list.
 
-    :param domains: returns their UUIDs, None while that is not known
+    :param domains: returns their UUIDs; None while they are unknown
     """
 
     def __init__(self, domains: Callable[[], frozenset[str] | None]) -> None:
@@ -141,7 +141,7 @@ class _Domains:
         self._changed = self._listed = float('-inf')
 
     def said(self) -> tuple[str, tuple[str, ...] | None]:
-        """Return the digest, and the list if this beat is to have it."""
+        """Return the digest, and the list if this beat is to contain it."""
         domains, now = self._domains(), time.monotonic()
         if domains is None:
             return '', None
@@ -154,7 +154,7 @@ class _Domains:
 
 
 def _why() -> str:
-    """Return whether only nova-compute is being stopped, or the system is going down."""
+    """Return whether only nova-compute stops, or the whole system."""
     try:
         state, _ = processutils.execute(*_SYSTEM_STATE, check_exit_code=False)
     except OSError:
@@ -164,7 +164,7 @@ def _why() -> str:
 
 
 def _kernel() -> str:
-    """Return the id of this boot of the kernel; empty if it does not say it."""
+    """Return the id of this boot of the kernel; empty if it is unknown."""
     try:
         return _KERNEL.read_text().strip()
     except OSError:
@@ -172,12 +172,12 @@ def _kernel() -> str:
 
 
 def of(conf: Any, host: str, uri: str, overlooked: Callable[[str], bool]) -> Heartbeat:
-    """Give the heartbeat of a host.
+    """Return the heartbeat of a host.
 
     :param conf: the global configuration
-    :param host: its name in Nova
+    :param host: this host's name in Nova
     :param uri: of libvirt
-    :param overlooked: tells whether the end of a server's domain here means nothing
+    :param overlooked: returns whether the end of a server's domain here has no significance
     """
     libvirt_probe = probes.Libvirt(conf, uri)
     asked: dict[str, probes.Probe] = {'libvirt': libvirt_probe}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether what servers depend on answers this host: libvirt and Ceph, each asked by a thread."""
+"""Probes of what servers depend on: libvirt and Ceph, each in a thread of its own."""
 
 from collections.abc import Callable
 import contextlib
@@ -18,16 +18,16 @@ try:
 
     from specreds_cinder.superposition import cluster
 except ImportError:
-    # The storage of this host is not Ceph.
+    # This host has no client of Ceph.
     rados = None
 
 LOG = logging.getLogger(__name__)
 
-# Exists, or not: what counts is that the OSD says which.
+# It need not exist: an OSD that answers is enough.
 _OBJECT = 'rbd_directory'
 _CRASHES = frozenset({
     (libvirt.VIR_DOMAIN_EVENT_STOPPED, libvirt.VIR_DOMAIN_EVENT_STOPPED_CRASHED),
-    # The process is gone, and nobody had asked for that.
+    # QEMU has ended without a request.
     (libvirt.VIR_DOMAIN_EVENT_STOPPED, libvirt.VIR_DOMAIN_EVENT_STOPPED_FAILED),
     (libvirt.VIR_DOMAIN_EVENT_CRASHED, libvirt.VIR_DOMAIN_EVENT_CRASHED_PANICKED),
     (libvirt.VIR_DOMAIN_EVENT_CRASHED, libvirt.VIR_DOMAIN_EVENT_CRASHED_CRASHLOADED),
@@ -35,7 +35,7 @@ _CRASHES = frozenset({
 
 
 class Probe(pulse.Pulse):
-    """Asks something at even intervals; it may hang meanwhile.
+    """Sends a request at regular intervals; a request may hang.
 
     :param interval: seconds
     """
@@ -47,38 +47,38 @@ class Probe(pulse.Pulse):
         self._failing = False
 
     def age(self) -> float | None:
-        """Give for how many seconds it has not answered; None if it never has."""
+        """Return the age of the last answer in seconds; None before the first one."""
         answered = self._answered
         return None if answered is None else round(time.monotonic() - answered, 3)
 
     def beat(self) -> None:
-        """Ask once."""
+        """Send one request."""
         asked = time.monotonic()
         try:
             self.ask()
-        except Exception as error:
-            # Of whatever library it is: no answer.
+        except Exception as exc:
+            # The libraries raise errors of many classes; each of them means no answer.
             if not self._failing:
-                LOG.warning('%s does not answer: %s', self._name, error)
+                LOG.warning('%s does not answer: %s', self._name, exc)
             self._failing = True
             return
         if self._failing:
             LOG.info('%s answers again', self._name)
         self._failing = False
-        # An answer says how things were when it was asked for at the latest.
+        # An answer shows the state at the time of its request, not later.
         self._answered = max(asked, self._answered or asked)
 
     def ask(self) -> None:
-        """Ask, and return when it has answered. Anything that is raised is no answer."""
+        """Send a request and wait for its answer. Any exception means no answer."""
         raise NotImplementedError
 
 
 class Libvirt(Probe):
-    """Asks libvirt by a connection of its own, and hears of crashes by it.
+    """Probes libvirt over a connection of its own, which also reports crashes.
 
     :param uri: of libvirt
-    :ivar on_crash: is told of the servers whose domains crash
-    :ivar domains: UUIDs of the domains that ran at its last answer; None before the first one
+    :ivar on_crash: called with the UUID of each server whose domain crashes
+    :ivar domains: UUIDs of the domains that ran at the last answer; None before the first one
     """
 
     def __init__(self, conf: Any, uri: str) -> None:
@@ -89,7 +89,7 @@ class Libvirt(Probe):
         self.domains: frozenset[str] | None = None
 
     def ask(self) -> None:
-        """List the domains that run, in one call."""
+        """List the running domains in one call."""
         if self._connection is None:
             self._connection = self._connect()
         try:
@@ -105,7 +105,7 @@ class Libvirt(Probe):
         try:
             connection = libvirt.openReadOnly(self._uri)
         except libvirt.libvirtError:
-            # Where there is no polkit to ask, only who may do everything is let in, as Nova is.
+            # Without polkit, libvirt admits only users with all rights; Nova's is one.
             connection = libvirt.open(self._uri)
         # Nova runs libvirt's event loop.
         connection.domainEventRegisterAny(
@@ -119,7 +119,7 @@ class Libvirt(Probe):
 
 
 class Storage(Probe):
-    """Asks Ceph: an OSD of each pool that may be read, as the servers' disks have to.
+    """Probes Ceph: an OSD of each readable pool, which the servers' disks need as well.
 
     The clients are those of specreds-sentinel.
     """
@@ -134,7 +134,7 @@ class Storage(Probe):
 
     @staticmethod
     def users(conf: Any) -> tuple[str, ...]:
-        """Give the clients to ask as, as ``CLIENT`` or ``CLIENT@CONF``; none without Ceph."""
+        """Return the clients to use, as ``CLIENT`` or ``CLIENT@CONF``; none without Ceph."""
         if rados is None:
             return ()
         conf.register_opts(sentinel_conf.OPTIONS, options.GROUP)
@@ -165,7 +165,7 @@ class Storage(Probe):
             raise LookupError(f'client {user} may not read any pool')
 
     def _stat(self, user: str, pool: str) -> bool:
-        """Give whether the pool may be read."""
+        """Return whether the pool can be read."""
         try:
             with self._connected[user].open_ioctx(pool) as io:
                 io.stat(_OBJECT)

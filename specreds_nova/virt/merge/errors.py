@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a merge does not go on, for now or in this process."""
+"""Reasons why a merge does not go on."""
 
 
 class Refused(Exception):
-    """Cinder does not allow it: certainly nothing was done."""
+    """Cinder refuses a step; nothing was done."""
 
 
 class Unknown(Exception):
-    """Cinder does not answer: nobody knows whether something was done."""
+    """Cinder does not answer; it is unknown whether a step was done."""
 
 
 class Gone(Exception):
-    """The domain does not run (any more)."""
+    """The domain does not run."""
 
 
 class Overtaken(Exception):
-    """What this would merge counts no more: it was merged elsewhere, or its server has moved."""
+    """The overlays are not the real version: they were merged elsewhere, or the server moved."""
 
 
 class Unavailable(Exception):
@@ -23,8 +23,8 @@ class Unavailable(Exception):
 
 
 class Stopped(Exception):
-    """This process ends; whoever comes next goes on."""
+    """This process ends; the next one continues the merge."""
 
 
 class Interrupted(Exception):
-    """It cannot be gone on with now; it can another time."""
+    """The merge cannot continue at the moment."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The merge of one running server: its overlays are written down into its volumes, by libvirt.
+"""The merge of one running server: libvirt copies its overlays into its volumes.
 
-It can be cut off anywhere, and be begun again: until the record says merged, the overlays hold
-everything. How it ends is told in :mod:`specreds_nova.virt.merge.pivot`.
+The merge may be cut off at any point and started again: until the record says merged, the overlays
+hold everything. Its end is in :mod:`specreds_nova.virt.merge.pivot`.
 """
 
 from collections.abc import Callable
@@ -25,27 +25,27 @@ from specreds_nova.virt.merge import pivot
 
 LOG = logging.getLogger(__name__)
 
-# Between two looks at a merge: half of what it still takes at its limit, within these bounds. Each
-# costs libvirt and QEMU something that the guest does not get.
+# How often the progress is read: after half of the time that the merge still takes at its limit,
+# within these bounds. Each look takes time from libvirt and QEMU.
 _POLL_S = (0.1, 1.0)
-# What made this a server of this host has just been done, perhaps for many servers at once: the
-# merge does not compete with it.
+# An adoption has just ended, perhaps of many servers at once, and the merge must not compete with
+# the next ones.
 _QUIET_S = 3.0
 _RETRY_S = 1.0
 _ATTEMPTS = 10
-# How often a merge looks whether its server is still this host's, and its record still there.
+# How often a merge checks that its server is still this host's, and its record still exists.
 _CHECK_S = 5.0
-# So little is copied in a fraction of a second, while the guest stands still.
+# So few bytes are copied in a fraction of a second, for which the guest is suspended.
 _ENOUGH = 8 << 20
 
 
 @dataclasses.dataclass
 class Progress:
-    """How far a merge is.
+    """Progress of a merge.
 
     :ivar state: waiting, merging, switching, merged or failed
-    :ivar volumes: by device, the bytes copied, the bytes there are, and whether it mirrors by now
-    :ivar timings_ms: what took how long, in milliseconds
+    :ivar volumes: by device: bytes copied, bytes in total, and whether the job mirrors writes
+    :ivar timings_ms: duration of each step, in milliseconds
     """
 
     state: str = 'waiting'
@@ -59,10 +59,10 @@ class Progress:
 class Merging:
     """Merges the disks of one domain.
 
-    :param find: gives the domain anew each time, as libvirt may have been restarted; raises
-        :class:`merge_errors.Gone` or :class:`merge_errors.Unavailable`
-    :param owned: tells whether the server is this host's; called every few seconds
-    :param rate: bytes per second and disk at most, 0 for no limit
+    :param find: returns the domain, each time anew, as libvirt may have been restarted; raises
+        :class:`errors.Gone` or :class:`errors.Unavailable`
+    :param owned: returns whether the server is this host's; called every few seconds
+    :param rate: limit in bytes per second and disk, 0 for none
     :param tell: called with the progress whenever it has changed
     :param stop: set when this process is about to end
     """
@@ -81,10 +81,10 @@ class Merging:
         self.progress = Progress()
 
     def run(self) -> None:
-        """Merge, from wherever an earlier attempt got to.
+        """Merge, continuing from where an earlier attempt ended.
 
         :raises Gone: the domain does not run; start it as the record says
-        :raises Overtaken: its overlays do not count any more; nothing was switched to the volumes
+        :raises Overtaken: the overlays are not the real version; the volumes are unchanged
         :raises Stopped: this process ends
         :raises Interrupted: try again later
         """
@@ -108,7 +108,7 @@ class Merging:
             except (libvirt.libvirtError, errors.Unavailable) as exc:
                 if _no_domain(exc):
                     raise errors.Gone(str(exc)) from exc
-                # libvirt has been restarted, or QEMU has died: the next look tells.
+                # libvirt was restarted, or QEMU has died: the next attempt finds out.
                 error = str(exc)
             else:
                 self._took('total', began)
@@ -119,11 +119,11 @@ class Merging:
         raise errors.Interrupted(error)
 
     def _again(self, exc: Exception) -> bool:
-        """Tell whether to try again at once, and not another time."""
+        """Return whether to try again at once."""
         if isinstance(exc.__cause__, libvirt.libvirtError):
             return True
         try:
-            # Nobody likes to wait for a guest that stands still.
+            # A suspended guest must not wait for the next scan.
             return pivot.note_of(self._running().XMLDesc(0)) is not None
         except (libvirt.libvirtError, errors.Unavailable):
             return True
@@ -135,7 +135,7 @@ class Merging:
         return domain
 
     def _rest(self, domain: qmp.Domain) -> None:
-        """Let pass what goes on around a merge that has not begun yet."""
+        """Wait before a merge that has not started, so that adoptions end first."""
         xml = domain.XMLDesc(0)
         jobs = [disk.job for disk in disk_nodes.parse(xml) if disk.chained]
         if jobs and not any(jobs) and pivot.note_of(xml) is None:
@@ -147,7 +147,7 @@ class Merging:
         if noted is None and not chained:
             return
         if noted is not None and domain.state()[0] == libvirt.VIR_DOMAIN_RUNNING:
-            # Cut off before it was suspended or after it went on, or somebody has let it go on.
+            # It was cut off before the suspension or after the guest was resumed.
             pivot.forget(domain)
             noted = None
         durable.harden(domain)
@@ -167,14 +167,14 @@ class Merging:
                 raise errors.Overtaken(pivot.gone(self._superposition_id))
             if state not in states.THROUGH_OVERLAY:
                 raise errors.Interrupted(
-                    f'superposition {self._superposition_id} is {state}: only what was promoted '
+                    f'superposition {self._superposition_id} is {state}: only a promoted one '
                     f'can be merged')
             self._record.step('begin')
         except (errors.Refused, errors.Unknown) as exc:
             raise errors.Interrupted(str(exc)) from exc
 
     def _converge(self, domain: qmp.Domain) -> None:
-        """Copy while the guest runs, until so little is left that it can stand still for it."""
+        """Copy while the guest runs, until the rest can be copied while it is suspended."""
         began = time.monotonic()
         pivot.commit(domain, self._rate)
         merge_rate.approach(f'domain {domain.name()}', self._rate, _ENOUGH,
@@ -184,28 +184,28 @@ class Merging:
         self._took('copy', began)
 
     def _next(self, left: int, rate: int) -> None:
-        """Wait until the copy is to be looked at again."""
+        """Wait until the progress is to be read again."""
         self._wait(_pause(left, rate))
         if time.monotonic() >= self._checked + _CHECK_S:
             self._check()
 
     def _check(self) -> None:
-        """Make sure that what is copied still counts.
+        """Check that the overlays are still the real version.
 
-        :raises Overtaken: it does not
+        :raises Overtaken: they are not
         """
         self._checked = time.monotonic()
         if not self._owned():
             raise errors.Overtaken(
-                f'the server is not on this host any more: its merge in superposition '
+                f'the server has left this host: its merge in superposition '
                 f'{self._superposition_id} ends here')
-        # Whoever refuses or does not answer says nothing; the end of the merge insists.
+        # Without an answer nothing is known; the end of the merge insists on one.
         with contextlib.suppress(errors.Refused, errors.Unknown):
             if self._record.state() is None:
                 raise errors.Overtaken(pivot.gone(self._superposition_id))
 
     def _cancel(self) -> None:
-        """End the copies without a switch to the volumes."""
+        """End the copies without switching to the volumes."""
         with contextlib.suppress(libvirt.libvirtError, errors.Unavailable):
             domain = self._find()
             for disk in disk_nodes.chained(domain):
@@ -213,27 +213,27 @@ class Merging:
                     domain.blockJobAbort(disk.target, 0)
 
     def _left(self, domain: qmp.Domain) -> int:
-        """Give the bytes that are still to be copied; :data:`merge_rate.UNKNOWN` at first."""
+        """Return the bytes that are still to be copied; :data:`merge_rate.UNKNOWN` at first."""
         disks = disk_nodes.chained(domain)
         volumes, done, total, counted = {}, 0, 0, True
         for disk in disks:
             if disk.job is None:
                 raise errors.Interrupted(
-                    f'the merge of {disk.target} of domain {domain.name()} has ended before its '
-                    f'time: is Ceph healthy? It is begun again')
-            told = domain.blockJobInfo(disk.target, 0) or {'cur': 0, 'end': 0}
-            # As long as a job has not counted what there is, libvirt says 0 of 1.
-            counted = counted and (disk.ready or told['end'] > 1)
-            volumes[disk.target] = {'done': told['cur'], 'total': told['end'],
+                    f'the merge of {disk.target} of domain {domain.name()} ended early: check '
+                    f'the health of Ceph; the merge starts again')
+            job = domain.blockJobInfo(disk.target, 0) or {'cur': 0, 'end': 0}
+            # Until a job has counted its work, libvirt reports 0 of 1.
+            counted = counted and (disk.ready or job['end'] > 1)
+            volumes[disk.target] = {'done': job['cur'], 'total': job['end'],
                                     'ready': disk.ready}
-            done += told['cur']
-            total += told['end']
+            done += job['cur']
+            total += job['end']
         self._report(done=done, total=total, volumes=volumes)
         return total - done if counted else merge_rate.UNKNOWN
 
     def _switch(self, domain: qmp.Domain, noted: pivot.Note | None) -> None:
         switch = pivot.Switch(domain, self._superposition_id, self._record, self._rate,
-                                  lambda error: self._report(error=error), self._wait)
+                              lambda error: self._report(error=error), self._wait)
         if disk_nodes.chained(domain):
             self._check()
         state = switch.prepare(noted)

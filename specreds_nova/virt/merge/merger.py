@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Merging the servers of this host that run on what was promoted.
+"""Merges of the servers of this host that run on promoted overlays.
 
-Nothing has to be remembered: what is to be merged shows in the domains, and which superposition
-it is of in Nova's block device mappings. So a server is merged wherever it runs, also when it has
-been moved since, and after any crash.
+Nothing has to be remembered: the domains show what is to be merged, and Nova's block device
+mappings name the superposition. A server is therefore merged wherever it runs, also after it was
+moved, and after any crash.
 """
 
 from collections.abc import Callable, Iterator
@@ -33,7 +33,7 @@ CONF = nova.conf.CONF
 conf.register(CONF)
 LOG = logging.getLogger(__name__)
 
-# By instance, by superposition, and how far it is.
+# Takes the ids of server and superposition, and the progress.
 Report = Callable[[str, str, dict[str, Any]], None]
 
 _AT_A_TIME = 4
@@ -42,17 +42,17 @@ _NOT_NOW = (nova_exception.InternalError, nova_exception.HypervisorUnavailable)
 
 
 class Storage(Protocol):
-    """Cinder, as :class:`specreds_nova.virt.cinder_api.Storage` asks it."""
+    """Cinder's superpositions, as in :class:`specreds_nova.virt.cinder_api.Storage`."""
 
     def state(self, superposition_id: str) -> str | None:
-        """Tell how far a superposition is; None if there is none (any more)."""
+        """Return the state of a superposition; None if it does not exist."""
 
     def merge(self, superposition_id: str, step: str) -> None:
-        """Tell of a step of a merge."""
+        """Report a step of a merge."""
 
 
 class _Record:
-    """The record of one superposition, for :class:`merging.Merging`."""
+    """The record of one superposition, for :class:`job.Merging`."""
 
     def __init__(self, storage: Storage, superposition_id: str) -> None:
         self._storage = storage
@@ -71,8 +71,8 @@ class Merger:
     """The merges of this host.
 
     :param driver: Nova's libvirt driver
-    :param report: called with the id of the server, that of the superposition, and a dictionary
-        of :class:`merging.Progress`, at most about once a second and whenever the state changes
+    :param report: called with the ids of server and superposition and the fields of a
+        :class:`job.Progress`: about once a second, and whenever the state changes
     """
 
     def __init__(self, driver: Any, storage: Storage, report: Report) -> None:
@@ -85,7 +85,7 @@ class Merger:
         self._executor = futures.ThreadPoolExecutor(_AT_A_TIME, thread_name_prefix='merge')
 
     def ensure(self, instance_uuid: str, superposition_id: str) -> None:
-        """Merge a server that runs here, or go on with that; returns at once."""
+        """Start or continue the merge of a server that runs here; return at once."""
         tell = _Throttle(functools.partial(self._report, instance_uuid, superposition_id))
         work = merge_job.Merging(
             functools.partial(self._find, instance_uuid), superposition_id,
@@ -99,13 +99,13 @@ class Merger:
         self._executor.submit(self._merge, instance_uuid, superposition_id, work, tell)
 
     def progress(self, instance_uuid: str) -> dict[str, Any] | None:
-        """Tell how far the merge of a server is; None if none runs."""
+        """Return the progress of a server's merge; None if no merge runs."""
         with self._lock:
             work = self._running.get(instance_uuid)
         return None if work is None else dataclasses.asdict(work.progress)
 
     def scan(self, context: Any) -> None:
-        """Find every server of this host that is to be merged, and see to it.
+        """Start the merge of every server of this host that needs one.
 
         :param context: an administrator's
         """
@@ -120,17 +120,17 @@ class Merger:
             instance = self._ours(context, instance_uuid)
             if instance is None:
                 continue
-            found = noted.superposition_id if noted else connections.superposition(
+            superposition_id = noted.superposition_id if noted else connections.superposition(
                 instance, chained)
-            if found is None:
-                LOG.warning('it runs on an overlay, but its block device mappings name no '
-                            'superposition; reboot it (hard) to have them read again',
+            if superposition_id is None:
+                LOG.warning('the server runs on an overlay, but its block device mappings name '
+                            'no superposition; reboot it (hard) to have them refreshed',
                             instance=instance)
                 continue
-            self.ensure(instance_uuid, found)
+            self.ensure(instance_uuid, superposition_id)
 
     def stop(self) -> None:
-        """Let go of all merges; whoever starts next goes on with them."""
+        """End all merges in this process; the next nova-compute continues them."""
         self._stop.set()
         self._executor.shutdown(wait=True, cancel_futures=True)
 
@@ -143,14 +143,14 @@ class Merger:
             self._tidy(instance_uuid, superposition_id)
             self._refresh(instance_uuid)
         except merge_errors.Stopped:
-            LOG.info('the merge of superposition %s is left to the next nova-compute',
+            LOG.info('the next nova-compute continues the merge of superposition %s',
                      superposition_id, instance_uuid=instance_uuid)
         except (merge_errors.Gone, merge_errors.Interrupted, merge_errors.Overtaken) as exc:
-            LOG.warning('superposition %s could not be merged: %s', superposition_id, exc,
+            LOG.warning('cannot merge superposition %s: %s', superposition_id, exc,
                         instance_uuid=instance_uuid)
             tell.failed(work.progress, str(exc))
         except Exception as exc:
-            LOG.exception('superposition %s could not be merged', superposition_id,
+            LOG.exception('cannot merge superposition %s', superposition_id,
                           instance_uuid=instance_uuid)
             tell.failed(work.progress, repr(exc))
         finally:
@@ -158,9 +158,9 @@ class Merger:
                 del self._running[instance_uuid]
 
     def _tidy(self, instance_uuid: str, superposition_id: str) -> None:
-        """Have Cinder remove the overlays now, or else it does so a while later.
+        """Request that Cinder remove the overlays at once instead of a while later.
 
-        Until then it refuses what a volume that is superposed must be spared.
+        Until they are removed, Cinder refuses some operations on the volumes.
         """
         try:
             self._storage.merge(superposition_id, 'offline')
@@ -169,13 +169,13 @@ class Merger:
                      exc, instance_uuid=instance_uuid)
 
     def _refresh(self, instance_uuid: str) -> None:
-        """Have Nova's database say what counts now; whoever opens a disk asks again anyway."""
+        """Refresh Nova's notes of the connections; they are also refreshed at each start."""
         try:
             context = nova_context.get_admin_context()
             instance = objects.Instance.get_by_uuid(context, instance_uuid)
             connections.refresh_all(self._driver, instance)
         except Exception as exc:
-            LOG.warning('its connections could not be read again: %s', exc,
+            LOG.warning('cannot refresh the connections of the volumes: %s', exc,
                         instance_uuid=instance_uuid)
 
     def _find(self, instance_uuid: str) -> Any:
@@ -185,14 +185,14 @@ class Merger:
             raise merge_errors.Unavailable(str(exc)) from exc
 
     def _owned(self, instance_uuid: str) -> bool:
-        """Tell whether a server is this host's, as far as Nova's database answers."""
+        """Return whether a server is this host's; True as long as the database does not answer."""
         try:
             instance = objects.Instance.get_by_uuid(
                 nova_context.get_admin_context(), instance_uuid)
         except nova_exception.InstanceNotFound:
             return False
         except Exception as exc:
-            LOG.info('it cannot be seen whether it is still on this host: %s', exc,
+            LOG.info('cannot check whether the server is still on this host: %s', exc,
                      instance_uuid=instance_uuid)
             return True
         return bool(instance.host == CONF.host)
@@ -202,38 +202,38 @@ class Merger:
             yield guest.uuid, guest._domain
 
     def _ours(self, context: Any, instance_uuid: str) -> Any:
-        """Give the server of a domain, None if it is not (quite) this host's."""
+        """Return the server of a domain; None if it is not this host's or has a task."""
         try:
             instance = objects.Instance.get_by_uuid(context, instance_uuid)
         except nova_exception.InstanceNotFound:
             return None
-        # A backup is nobody's before it is adopted; and what Nova is at work on will change.
+        # A backup belongs to this host only after its adoption, and a task may change the host.
         if instance.host != CONF.host or instance.task_state is not None:
             return None
         return instance
 
 
 class _Throttle:
-    """Passes progress on, but not each of many small steps."""
+    """Passes progress on at most once a second, and changes of the state at once."""
 
     def __init__(self, report: Callable[[dict[str, Any]], None]) -> None:
         self._report = report
-        self._told: tuple[Any, ...] = ()
+        self._passed: tuple[Any, ...] = ()
         self._next = 0.0
 
     def __call__(self, progress: merge_job.Progress) -> None:
         now = time.monotonic()
         key = (progress.state, progress.error)
-        if key == self._told and now < self._next:
+        if key == self._passed and now < self._next:
             return
-        self._told, self._next = key, now + 1.0
+        self._passed, self._next = key, now + 1.0
         try:
             self._report(dataclasses.asdict(progress))
         except OSError as exc:
-            LOG.warning('progress of a merge could not be noted: %s', exc)
+            LOG.warning('cannot note the progress of a merge: %s', exc)
 
     def failed(self, progress: merge_job.Progress, error: str) -> None:
-        """Pass on that it came to nothing, for now."""
+        """Pass on that an attempt has failed."""
         progress.state, progress.error = 'failed', error
         self(progress)
 

@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of a merge, which has to be right whenever anything dies.
+"""The end of a merge, which is correct wherever a program or a host fails.
 
-1. every job has copied all but a little;
-2. the guest is suspended; nothing is left to copy; the volumes' own images are flushed. Overlay
-   and volume are equal from here on, and stay so as long as the guest stands still;
-3. Cinder's record says merged. **This is the commit point**: whoever opens the disks anew from
-   here on opens the volumes;
-4. every disk is switched over to its volume;
-5. the guest goes on.
+1. Every job has copied all but a little.
+2. The guest is suspended, the rest is copied, and the volumes' own images are flushed. From here
+   on overlay and volume are equal, for as long as the guest is suspended.
+3. Cinder's record says merged. **This is the commit point**: disks that are opened from here on
+   are opened without overlays.
+4. Every disk is switched over to its volume.
+5. The guest is resumed.
 
-Recording comes before switching, so that there is a way back: where Cinder refuses, nothing has
-been switched, and the guest goes on with its overlays. Where Cinder was asked and does not
-answer, nobody knows which of both is recorded: the guest stands still until that is known, since
-whatever it wrote might not be in the version that is opened after a crash. Cinder has been asked
-for the state just before the guest is suspended, so that this is rare. As long as the record says
-merging, the overlays are open, which keeps Cinder from merging them by itself.
+The record comes before the switch, so that there is a way back: if Cinder refuses, nothing has
+been switched, and the guest goes on with its overlays. If Cinder received the request and does not
+answer, the recorded state is unknown, and the guest stays suspended until it is known: what the
+guest wrote meanwhile could be missing from the version that is opened after a crash. This is rare,
+because Cinder is asked for the state right before the suspension. As long as the record says
+merging, the overlays are open, which keeps Cinder from merging them itself.
 
-A note in the domain's metadata, which lives as long as its QEMU, tells whoever goes on after a
-crash that the guest stands still for a merge. All else is read from the domain and the record.
+A note in the domain's metadata, which lives as long as its QEMU, says after a crash that the guest
+is suspended for a merge. Everything else is read from the domain and the record.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ from specreds_nova.virt.disks import nodes as disk_nodes
 from specreds_nova.virt.disks import qmp
 from specreds_nova.virt.merge import errors
 
-# The volumes do; without a record, too.
+# The volumes are the real version, as they are without a record.
 ENDED = (states.MERGED, None)
 
 _PREFIX = 'specreds'
@@ -44,32 +44,32 @@ _RETRY_S = 1.0
 _REFUSALS = 5
 _REFUSED_S = 0.2
 _DRAIN_POLL_S = 0.01
-# So long the guest stands still at most for what is left to copy, before it goes on for a while.
+# How long the guest is suspended for the rest of the copy, before it is resumed for a while.
 _DRAIN_S = 5.0
-_UNTOLD = 'the guest stands still, as Cinder does not say whether the merge has ended: {}'
+_UNTOLD = 'the guest is suspended: Cinder does not report whether the merge has ended: {}'
 
 
 class Record(Protocol):
-    """What Cinder knows of the superposition.
+    """The superposition's record in Cinder.
 
-    Both raise :class:`merge_errors.Refused` or :class:`merge_errors.Unknown`.
+    Both methods raise :class:`errors.Refused` or :class:`errors.Unknown`.
     """
 
     def state(self) -> str | None:
-        """Tell how far it is; None if there is none (any more).
+        """Return the state; None if there is no record.
 
-        A record goes only after the overlays, so whoever still has one open has been overtaken.
+        The overlays are removed before the record: a domain that has one open is stale then.
         """
 
     def step(self, step: str) -> None:
-        """Note that the merge begins, or ends. May be repeated."""
+        """Note the begin or the end of the merge. May be repeated."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Note:
-    """What is noted in a domain while its guest stands still for a merge.
+    """The note in a domain that says that its guest is suspended for a merge.
 
-    :param running: it ran before, and is to run afterwards
+    :param running: the guest ran before, and is to be resumed
     """
 
     superposition_id: str
@@ -77,29 +77,29 @@ class Note:
 
 
 def note_of(xml: str) -> Note | None:
-    """Read the note in the definition of a running domain, if there is one."""
-    found = etree.fromstring(xml).find(f'./metadata/{{{_NAMESPACE}}}merge')
-    if found is None:
+    """Return the note in the definition of a running domain, or None."""
+    element = etree.fromstring(xml).find(f'./metadata/{{{_NAMESPACE}}}merge')
+    if element is None:
         return None
-    return Note(found.get('superposition', ''), found.get('running') == 'yes')
+    return Note(element.get('superposition', ''), element.get('running') == 'yes')
 
 
 def gone(superposition_id: str) -> str:
-    """Return what to say of a record that does not exist while an overlay is open."""
-    return (f'superposition {superposition_id} was merged elsewhere, and what runs here is stale: '
-            f'nothing of it is written to the volumes')
+    """Return the error of a domain that has an overlay open although there is no record."""
+    return (f'superposition {superposition_id} was merged elsewhere, and this domain is stale: '
+            f'nothing that it writes reaches the volumes')
 
 
 def forget(domain: qmp.Domain) -> None:
-    """Remove the note of a running domain."""
+    """Remove the note from a running domain."""
     domain.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, None, _PREFIX, _NAMESPACE,
                        libvirt.VIR_DOMAIN_AFFECT_LIVE)
 
 
 def commit(domain: qmp.Domain, rate: int) -> None:
-    """Have each overlay be copied into its volume, or go on with that.
+    """Start or continue to copy each overlay into its volume.
 
-    :param rate: bytes per second at most, 0 for no limit
+    :param rate: limit in bytes per second, 0 for none
     """
     for disk in disk_nodes.chained(domain):
         if disk.job is None:
@@ -114,9 +114,9 @@ def commit(domain: qmp.Domain, rate: int) -> None:
 class Switch:
     """Ends the merge of a domain.
 
-    :param rate: bytes per second that its jobs may do when the guest goes on with them
-    :param tell: called with what goes wrong while the guest stands still
-    :param wait: called with seconds; raises :class:`merge_errors.Stopped`
+    :param rate: limit of the jobs in bytes per second after the guest was resumed unmerged
+    :param tell: called with each error while the guest is suspended
+    :param wait: called with seconds; raises :class:`errors.Stopped`
     """
 
     def __init__(self, domain: qmp.Domain, superposition_id: str, record: Record, rate: int,
@@ -129,10 +129,9 @@ class Switch:
         self._wait = wait
 
     def prepare(self, noted: Note | None) -> str | None:
-        """Ask Cinder, so that the guest is not suspended for nothing.
+        """Return the state of the record, so that the guest is not suspended in vain.
 
-        :param noted: it stands still already: wait for an answer
-        :returns: the state of the record
+        :param noted: the guest is suspended already: wait for Cinder's answer
         :raises Interrupted: Cinder does not answer
         :raises Overtaken: there is no record, and a disk has its overlay open
         """
@@ -149,19 +148,19 @@ class Switch:
                 self._wait(_RETRY_S)
 
     def suspend(self) -> Note:
-        """Let the guest stand still, if it does not.
+        """Suspend the guest, unless it is suspended.
 
-        :raises Interrupted: it does because its disks have failed
+        :raises Interrupted: the guest was stopped because a disk failed
         """
         state, reason = self._domain.state()
         if (state, reason) == (libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_IOERROR):
             raise errors.Interrupted(
                 f'domain {self._domain.name()} was stopped by an I/O error: repair the storage, '
-                f'and reboot the server (hard)')
+                f'then reboot the server (hard)')
         noted = Note(self._superposition_id, state == libvirt.VIR_DOMAIN_RUNNING)
         element = etree.Element('merge', superposition=noted.superposition_id,
                                 running='yes' if noted.running else 'no')
-        # First the note: whoever finds it knows that the guest may stand still.
+        # The note comes first, so that a suspended guest always has one.
         self._domain.setMetadata(
             libvirt.VIR_DOMAIN_METADATA_ELEMENT, etree.tostring(element, encoding='unicode'),
             _PREFIX, _NAMESPACE, libvirt.VIR_DOMAIN_AFFECT_LIVE)
@@ -170,35 +169,35 @@ class Switch:
         return noted
 
     def finish(self, state: str | None, noted: Note) -> None:
-        """Record, switch over, and let the guest go on. It stands still.
+        """Record the end, switch the disks over, and resume the guest, which is suspended.
 
         :param state: of the record
-        :raises Interrupted: it comes to nothing for now. The guest goes on, except where its
-            overlays are not what counts any more
-        :raises Overtaken: the record is gone. The guest stands still
+        :raises Interrupted: the merge cannot be ended yet. The guest is resumed, unless the
+            record says merged already
+        :raises Overtaken: there is no record. The guest stays suspended
         """
         if state in states.THROUGH_OVERLAY and not (self._settled() and self._recorded()):
             self.resume(noted)
             raise errors.Interrupted(
-                f'the merge of domain {self._domain.name()} could not be ended this time')
+                f'the merge of domain {self._domain.name()} could not be ended yet')
         if state in ENDED and not self._settled():
             raise errors.Interrupted(
-                f'domain {self._domain.name()} stands still: superposition '
-                f'{self._superposition_id} is merged, and its disks do not get there; reboot '
-                f'the server (hard)')
+                f'domain {self._domain.name()} stays suspended: superposition '
+                f'{self._superposition_id} is merged, but the rest is not copied; reboot the '
+                f'server (hard)')
         for disk in disk_nodes.chained(self._domain):
             self._domain.blockJobAbort(disk.target, libvirt.VIR_DOMAIN_BLOCK_JOB_ABORT_PIVOT)
         durable.harden(self._domain)
         self.resume(noted)
 
     def resume(self, noted: Note) -> None:
-        """Let the guest go on, if it ran before."""
+        """Resume the guest, if it ran before."""
         if noted.running and self._domain.state()[0] == libvirt.VIR_DOMAIN_PAUSED:
             self._domain.resume()
         forget(self._domain)
 
     def _settled(self) -> bool:
-        """Make overlays and volumes equal, and the volumes durable.
+        """Copy the rest and flush the volumes.
 
         :returns: False if that takes too long
         """
@@ -207,7 +206,7 @@ class Switch:
         disks = disk_nodes.chained(self._domain)
         while not _drained(self._domain, disks):
             if time.monotonic() > deadline:
-                self._tell(f'the guest stood still for {_DRAIN_S:g} s, and there is more to copy')
+                self._tell(f'the guest was suspended for {_DRAIN_S:g} s, and more is to be copied')
                 commit(self._domain, self._rate)
                 return False
             time.sleep(_DRAIN_POLL_S)
@@ -215,11 +214,11 @@ class Switch:
         return True
 
     def _recorded(self) -> bool:
-        """Have Cinder record that the volumes are what counts.
+        """Record in Cinder that the volumes are the real version.
 
-        :returns: False if that was certainly not done
+        :returns: False if it is certain that this is not recorded
         """
-        refusals, asked = 0, False
+        refusals, unanswered = 0, False
         while True:
             try:
                 self._record.step('end')
@@ -227,14 +226,14 @@ class Switch:
             except errors.Refused as exc:
                 error, refusals = str(exc), refusals + 1
             except errors.Unknown as exc:
-                error, asked = str(exc), True
+                error, unanswered = str(exc), True
             if self._ended():
                 return True
-            if refusals >= _REFUSALS and not asked:
+            if refusals >= _REFUSALS and not unanswered:
                 self._tell(error)
                 return False
             self._tell(_UNTOLD.format(error))
-            self._wait(_RETRY_S if asked else _REFUSED_S)
+            self._wait(_RETRY_S if unanswered else _REFUSED_S)
 
     def _ended(self) -> bool:
         try:
@@ -246,22 +245,25 @@ class Switch:
         return state == states.MERGED
 
     def _overtaken(self) -> None:
-        """:raises Overtaken: a disk has its overlay open, though there is no record"""
+        """Check that no overlay is open although there is no record.
+
+        :raises Overtaken: one is
+        """
         if disk_nodes.chained(self._domain):
             raise errors.Overtaken(gone(self._superposition_id))
 
 
 def _drained(domain: qmp.Domain, disks: list[disk_nodes.Disk]) -> bool:
-    """Tell whether nothing is left to copy. The guest stands still.
+    """Return whether nothing is left to copy. The guest is suspended.
 
-    What a job says of its progress may be 0.1 s old, so the bitmap of what the guest has written
-    is looked at first: where it is empty, the job has begun with everything, and counts it.
+    A job's progress may be 0.1 s old, so the bitmap of the guest's writes is read first: once it
+    is empty, the job has started on all of them, and its progress counts them.
     """
     there: dict[str, Any] = {node['node-name']: node for node in qmp.run(
         domain, 'query-named-block-nodes', flat=True)}
     for disk in disks:
         for name in (disk.layers[0].format_node, disk.layers[0].storage_node):
-            # A bitmap that has a name is somebody else's.
+            # A named bitmap belongs to another program.
             if any(bitmap['count'] and 'name' not in bitmap
                    for bitmap in there.get(name, {}).get('dirty-bitmaps', ())):
                 return False

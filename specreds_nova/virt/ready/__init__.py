@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a backup counts as recovered: it says so itself, in a way its owner chose."""
+"""Readiness: a backup reports that it serves, in the way that its owner chose."""
+
 from specreds_nova.virt.ready.conditions import Condition
 from specreds_nova.virt.ready.conditions import default
 from specreds_nova.virt.ready.conditions import parse

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a backup is ready: what its owner says in the server's metadata, or the image's properties.
+"""Conditions of readiness, as the server's metadata or the image's properties name them.
 
 ``agent``               the guest agent answers
-``agent:COMMAND``       the guest agent runs COMMAND and it ends with 0
+``agent:COMMAND``       the guest agent runs COMMAND, which ends with 0
 ``line:NAME``           the guest writes a line to the virtio-serial port NAME
-``console:REGEX``       the serial console shows something that REGEX finds
+``console:REGEX``       the output of the serial console matches REGEX
 ``tcp:PORT``            the guest accepts a TCP connection
-``delay:SECONDS``       it has run that long
+``delay:SECONDS``       the guest has run for that time
 
-Server metadata ``specreds:ready`` go before the image property ``specreds_ready``; the same holds
-for ``specreds:ready_timeout`` and ``specreds_ready_timeout``, in seconds. A value has at most 255
-characters. There is one condition per server.
+Server metadata ``specreds:ready`` have precedence over the image property ``specreds_ready``; the
+same holds for ``specreds:ready_timeout`` and ``specreds_ready_timeout``, in seconds. A value has
+at most 255 characters. A server has one condition.
 """
+
 import dataclasses
 import enum
 import re
@@ -28,22 +29,22 @@ from specreds_nova.virt.ready import expressions
 KEY = 'specreds:ready'
 TIMEOUT_KEY = 'specreds:ready_timeout'
 
-# Nova keeps an image's properties among the server's system metadata.
+# Nova keeps an image's properties in the server's system metadata.
 _IMAGE = 'image_'
 _PROPERTY = 'specreds_ready'
 _TIMEOUT_PROPERTY = 'specreds_ready_timeout'
 
-# Without a word from the owner, and without an agent: time for a boot.
+# Without a condition and without an agent: time for a boot, in seconds.
 _DEFAULT_DELAY = '30'
 _LONGEST = 86400.0
-# Characters; Nova keeps no more of a server's metadata either.
+# In characters; Nova stores no longer metadata either.
 _LONGEST_VALUE = 255
 _CHANNEL_NAME = re.compile(r'[A-Za-z0-9_.-]{1,63}')
 _AGENT_CHANNEL = 'org.qemu.guest_agent.0'
 
 
 class Kind(enum.StrEnum):
-    """What is looked at."""
+    """What a condition is about."""
 
     AGENT = 'agent'
     LINE = 'line'
@@ -53,7 +54,7 @@ class Kind(enum.StrEnum):
 
 
 class Channel(vconfig.LibvirtConfigGuestChannel):
-    """A virtio-serial port whose socket on the host libvirt names and guards."""
+    """A virtio-serial port whose socket on the host is named and guarded by libvirt."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -69,11 +70,13 @@ class Channel(vconfig.LibvirtConfigGuestChannel):
 
 @dataclasses.dataclass(frozen=True)
 class Condition:
-    """:param argument: what follows the colon, checked
+    """When a backup is ready.
+
+    :param argument: the text after the colon, validated
     :param timeout: seconds after which waiting ends
-    :param owned: whether that is what the server's owner, or its image, says
-    :param agent_port: whether Nova gives the server the guest agent's port by itself
-    :param refused: why it is the default instead of what the owner says; empty if it is not
+    :param owned: the server's metadata or its image set the timeout
+    :param agent_port: Nova gives the server the guest agent's port anyway
+    :param refused: why the owner's condition was replaced by the default; empty if it was not
     """
 
     kind: Kind
@@ -88,7 +91,7 @@ class Condition:
         return f'{text} (by default: {self.refused})' if self.refused else text
 
     def devices(self) -> list[Channel]:
-        """:returns: what a domain needs for it, besides what Nova gives it"""
+        """Return the devices that a domain needs for it, besides those that Nova adds."""
         if self.kind is Kind.LINE:
             return [Channel(self.argument)]
         if self.kind is Kind.AGENT and not self.agent_port:
@@ -97,9 +100,9 @@ class Condition:
 
 
 def default(instance: Any, refused: str = '') -> Condition:
-    """Return the condition of a server whose owner says nothing that can be used.
+    """Return the condition of a server whose owner has set no valid one.
 
-    :param refused: why what the owner says cannot be used
+    :param refused: why the owner's condition is not valid
     """
     agent_port = _has_agent_port(instance)
     kind, argument = (Kind.AGENT, '') if agent_port else (Kind.DELAY, _DEFAULT_DELAY)
@@ -108,8 +111,10 @@ def default(instance: Any, refused: str = '') -> Condition:
 
 
 def parse(instance: Any) -> Condition:
-    """:param instance: nova.objects.Instance with its metadata and system metadata
-    :raises errors.BadCondition: what is written there makes no sense
+    """Return the condition of a server.
+
+    :param instance: nova.objects.Instance with its metadata and system metadata
+    :raises errors.BadCondition: the condition or the timeout is malformed
     """
     name, value = _written(instance, KEY, _PROPERTY)
     usual = default(instance)
@@ -117,10 +122,10 @@ def parse(instance: Any) -> Condition:
     if value is not None:
         try:
             kind, argument = _read(value.strip())
-        except ValueError as error:
+        except ValueError as exc:
             raise errors.BadCondition(instance=instance.uuid, name=name,
                                       value=value[:_LONGEST_VALUE],
-                                      reason=str(error)) from error
+                                      reason=str(exc)) from exc
     timeout = _timeout(instance)
     return Condition(kind, argument, usual.timeout if timeout is None else timeout,
                      usual.agent_port, owned=timeout is not None)
@@ -137,13 +142,13 @@ def _timeout(instance: Any) -> float | None:
         return None
     try:
         return _seconds(value)
-    except ValueError as error:
+    except ValueError as exc:
         raise errors.BadCondition(instance=instance.uuid, name=name,
-                                  value=value[:_LONGEST_VALUE], reason=str(error)) from error
+                                  value=value[:_LONGEST_VALUE], reason=str(exc)) from exc
 
 
 def _written(instance: Any, key: str, image_property: str) -> tuple[str, str | None]:
-    """:returns: the name it is written under, and what is written there"""
+    """Return the name under which a value is set, and the value; None if it is not set."""
     if key in instance.metadata:
         return key, instance.metadata[key]
     return image_property, instance.system_metadata.get(_IMAGE + image_property)
@@ -158,7 +163,7 @@ def _read(value: str) -> tuple[Kind, str]:
         kinds = ', '.join(Kind)
         raise ValueError(f'it must begin with one of {kinds}') from None
     if colon and not argument:
-        raise ValueError('something must follow the colon')
+        raise ValueError('an argument must follow the colon')
     if not argument and kind is not Kind.AGENT:
         raise ValueError(f'{kind} needs an argument: {kind}:…')
     _check(kind, argument)
@@ -166,12 +171,15 @@ def _read(value: str) -> tuple[Kind, str]:
 
 
 def _check(kind: Kind, argument: str) -> None:
-    """:raises ValueError: the argument makes no sense"""
+    """Check an argument.
+
+    :raises ValueError: it is malformed
+    """
     if kind is Kind.AGENT and argument and not shlex.split(argument):
-        raise ValueError('there is no command')
+        raise ValueError('the command is empty')
     if kind is Kind.LINE and (not _CHANNEL_NAME.fullmatch(argument)
                               or argument == _AGENT_CHANNEL):
-        raise ValueError('a port has a name of letters, digits, ".", "_" and "-", '
+        raise ValueError('the name of a port consists of letters, digits, ".", "_" and "-", '
                          "and is not the guest agent's")
     if kind is Kind.CONSOLE:
         expressions.Expression(argument)
@@ -183,7 +191,10 @@ def _check(kind: Kind, argument: str) -> None:
 
 
 def _bound(text: str) -> None:
-    """:raises ValueError: the text is too long"""
+    """Check the length of a text.
+
+    :raises ValueError: it is too long
+    """
     if len(text) > _LONGEST_VALUE:
         raise ValueError(f'it has more than {_LONGEST_VALUE} characters')
 
@@ -193,7 +204,7 @@ def _seconds(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise ValueError('not a number of seconds') from None
+        raise ValueError('it is not a number of seconds') from None
     if not 0 <= value <= _LONGEST:
-        raise ValueError(f'seconds are from 0 to {_LONGEST:.0f}')
+        raise ValueError(f'it must be from 0 to {_LONGEST:.0f} seconds')
     return value

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be wrong with a condition of readiness."""
+"""Errors of conditions of readiness."""
+
 from specreds_nova import exception
 
 
 class BadCondition(exception.BackupError):
-    """A server's metadata or image properties name a condition that makes no sense."""
+    """A server's metadata or image properties have a malformed condition."""
 
     code = 400
-    msg_fmt = 'Server %(instance)s: %(name)s = %(value)r is no condition of readiness: %(reason)s'
+    msg_fmt = 'server %(instance)s: %(name)s = %(value)r is no condition of readiness: %(reason)s'

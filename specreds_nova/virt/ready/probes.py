@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One way to look at a backup for each kind of condition."""
+"""Probes of backups: one for each kind of condition."""
+
 import abc
 import json
 import shlex
@@ -17,43 +18,43 @@ from specreds_nova.virt.ready import expressions
 
 LOG = logging.getLogger(__name__)
 
-# Seconds.
+# In seconds.
 _AGENT_TIMEOUT = 2
 _CONNECT_TIMEOUT = 0.5
-# What is looked at of a console's end, in bytes.
+# How much of a console's end is searched, in bytes.
 _CONSOLE_TAIL = 32 * 1024
-# A guest decides what its agent answers: what is longer is not parsed, in characters.
+# The guest controls its agent: a longer answer is not parsed. In characters.
 _LONGEST_ANSWER = 64 * 1024
-# Looking takes at most this share of the time.
+# Searching takes at most this share of the time.
 _CONSOLE_SHARE = 0.05
 _LONGEST_LINE = 4096
 _NOTHING_YET = -2
-# Where a domain says what its console is written to, as Nova makes domains.
+# Where a domain names the file of its console, in the kinds of domains that Nova makes.
 _CONSOLE_LOGS = (('./devices/console/log', 'file'), ('./devices/serial/log', 'file'),
                  ('./devices/console[@type="file"]/source', 'path'),
                  ('./devices/serial[@type="file"]/source', 'path'))
 
 
 class Probe(abc.ABC):
-    """Looks at one running backup."""
+    """Checks one running backup."""
 
-    # Seconds between two looks.
+    # Seconds between two checks.
     interval = 0.1
 
     @abc.abstractmethod
     def look(self) -> str | None:
-        """:returns: what has been seen, once the condition holds"""
+        """Return what was observed, once the condition holds; None before."""
 
     def close(self) -> None:
-        """Let go of what is held."""
+        """Release resources."""
         return
 
 
 class Agent(Probe):
-    """The guest agent answers, or has run a command with success.
+    """The guest agent answers, or has run a command that ended with 0.
 
     :param guest: nova.virt.libvirt.guest.Guest
-    :param command: program and arguments, or nothing
+    :param command: program and arguments, or empty
     """
 
     interval = 0.25
@@ -66,8 +67,8 @@ class Agent(Probe):
     def look(self) -> str | None:
         try:
             return self._run() if self._command else self._ping()
-        except libvirt.libvirtError as error:
-            LOG.debug('Guest agent: %s', error)
+        except libvirt.libvirtError as exc:
+            LOG.debug('guest agent: %s', exc)
             return None
 
     def _ping(self) -> str:
@@ -100,7 +101,7 @@ class Line(Probe):
     """The guest has written a line to a virtio-serial port.
 
     :param guest: nova.virt.libvirt.guest.Guest
-    :param name: the port's
+    :param name: of the port
     """
 
     interval = 0.05
@@ -114,8 +115,8 @@ class Line(Probe):
     def look(self) -> str | None:
         try:
             return self._read()
-        except libvirt.libvirtError as error:
-            LOG.debug('Port %s: %s', self._name, error)
+        except libvirt.libvirtError as exc:
+            LOG.debug('port %s: %s', self._name, exc)
             self.close()
             return None
 
@@ -124,8 +125,8 @@ class Line(Probe):
         if stream is not None:
             try:
                 stream.abort()
-            except libvirt.libvirtError as error:
-                LOG.debug('Port %s: %s', self._name, error)
+            except libvirt.libvirtError as exc:
+                LOG.debug('port %s: %s', self._name, exc)
 
     def _read(self) -> str | None:
         if self._stream is None:
@@ -146,7 +147,7 @@ class Line(Probe):
 
 
 class Console(Probe):
-    """The serial console shows what an expression finds.
+    """The output of the serial console matches an expression.
 
     :param guest: nova.virt.libvirt.guest.Guest
     """
@@ -159,15 +160,15 @@ class Console(Probe):
 
     def look(self) -> str | None:
         if self._path is None:
-            raise ValueError('the domain has no console that is written to a file')
+            raise ValueError('the domain writes its console to no file')
         try:
             data, _ = nova.privsep.path.last_bytes(self._path, _CONSOLE_TAIL)
         except FileNotFoundError:
             return None
-        begun = time.monotonic()
-        found = self._expression.search(data.replace(b'\r', b''))
-        self.interval = max(Console.interval, (time.monotonic() - begun) / _CONSOLE_SHARE)
-        return None if found is None else f'the console shows {found[:200]!r}'
+        began = time.monotonic()
+        match = self._expression.search(data.replace(b'\r', b''))
+        self.interval = max(Console.interval, (time.monotonic() - began) / _CONSOLE_SHARE)
+        return None if match is None else f'the console shows {match[:200]!r}'
 
 
 class Tcp(Probe):
@@ -190,7 +191,7 @@ class Tcp(Probe):
 
 
 class Delay(Probe):
-    """Some time has passed."""
+    """A time has passed."""
 
     def __init__(self, seconds: float) -> None:
         self._begun = time.monotonic()
@@ -203,17 +204,17 @@ class Delay(Probe):
 
 
 def _console_log(xml: str) -> str | None:
-    """:returns: path of the file that a domain's console is written to"""
+    """Return the path of the file to which a domain's console is written, or None."""
     devices = etree.fromstring(xml)
     for where, attribute in _CONSOLE_LOGS:
-        found = devices.find(where)
-        if found is not None and found.get(attribute):
-            return str(found.get(attribute))
+        element = devices.find(where)
+        if element is not None and element.get(attribute):
+            return str(element.get(attribute))
     return None
 
 
 def of(condition: conditions.Condition, guest: Any, box: Any, recovery_id: str) -> Probe:
-    """:returns: what looks whether the condition holds"""
+    """Return the probe of a condition."""
     match condition.kind:
         case conditions.Kind.AGENT:
             return Agent(guest, condition.argument)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waiting for a condition, beside everything else."""
+"""Threads that wait for the conditions of backups."""
+
 from collections.abc import Callable
 import threading
 import time
@@ -14,10 +15,10 @@ LOG = logging.getLogger(__name__)
 
 
 class Watch:
-    """Looks at a backup until its condition holds, the time is over, or it is stopped.
+    """Checks a backup until its condition holds, its time is over, or the watch is stopped.
 
-    :param begun: when the backup was started, as time.monotonic() counts
-    :param then: called once when it holds, by the thread that looks
+    :param begun: start of the backup, by time.monotonic()
+    :param then: called once when the condition holds, by the thread of the watch
     """
 
     def __init__(self, condition: conditions.Condition, probe: probes.Probe,
@@ -37,8 +38,7 @@ class Watch:
         self._stopped.set()
 
     def wait(self, timeout: float) -> bool:
-        """:param timeout: seconds
-        :returns: whether the watch has ended"""
+        """Return whether the watch has ended, after at most ``timeout`` seconds."""
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
@@ -60,10 +60,10 @@ class Watch:
     def _look(self) -> str | None:
         try:
             return self._probe.look()
-        except Exception as error:
-            # The next look may go better; the reason must not get lost.
-            LOG.warning('Looking for %s failed: %s', self._condition, error)
-            self.detail = f'waiting for {self._condition}; looking for it failed: {error}'
+        except Exception as exc:
+            # The next check may succeed; the error must not be lost.
+            LOG.warning('cannot check for %s: %s', self._condition, exc)
+            self.detail = f'waiting for {self._condition}; the last check failed: {exc}'
             return None
 
     def _done(self, detail: str) -> None:
@@ -75,10 +75,12 @@ class Watch:
 
 def watch(condition: conditions.Condition, guest: Any, box: Any, recovery_id: str,
           begun: float | None = None, then: Callable[[], None] | None = None) -> Watch:
-    """:param guest: nova.virt.libvirt.guest.Guest, running
+    """Start to watch a backup.
+
+    :param guest: nova.virt.libvirt.guest.Guest, running
     :param box: the boxes of this host
-    :param begun: when the backup was started, as time.monotonic() counts; default: now
-    :param then: called once when it is ready, by a thread of the watch
+    :param begun: start of the backup, by time.monotonic(); default: now
+    :param then: called once when it is ready, by the thread of the watch
     """
     return Watch(condition, probes.of(condition, guest, box, recovery_id),
                  time.monotonic() if begun is None else begun, then)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's operations on servers whose disks may still be those of a promoted backup.
+"""LibvirtDriver whose operations respect servers that may run on a promoted backup's overlays.
 
-Each is Nova's own, after what ``afterwards`` has to do or to refuse first.
+Each operation is Nova's own, after :class:`operations.Afterwards` has prepared or refused it.
 """
 
 from typing import Any
@@ -16,16 +16,16 @@ _before = signatures.before(driver.LibvirtDriver)
 
 
 class GuardedLibvirtDriver(driver.LibvirtDriver):
-    """LibvirtDriver, on a host where servers may have been backups.
+    """LibvirtDriver for a host on which servers may have been backups.
 
-    A method takes only those of Nova's arguments that it reads; all of them are passed on.
+    A method names only those of Nova's arguments that it reads; all of them are passed on.
 
     :ivar afterwards: None until this host's backups are known
     """
 
     afterwards: operations.Afterwards | None = None
 
-    # Disks are opened as they are now, not as they were when Nova noted it
+    # Operations that open disks: as they are now, not as Nova has noted them
 
     @_before
     def spawn(self, instance: Any, block_device_info: Any) -> None:
@@ -56,18 +56,18 @@ class GuardedLibvirtDriver(driver.LibvirtDriver):
 
     @_before
     def resume(self, instance: Any, block_device_info: Any) -> None:
-        """Let a server go on that was suspended."""
+        """Resume a server that was suspended."""
         if self.afterwards is not None:
             self.afterwards.before_resume(instance, block_device_info)
 
     @_before
     def finish_migration(self, instance: Any, block_device_info: Any) -> None:
-        """Start a server that has come here."""
+        """Start a server that was migrated to this host."""
         self._refresh(instance, block_device_info)
 
     @_before
     def finish_revert_migration(self, instance: Any, block_device_info: Any) -> None:
-        """Start a server that has come back."""
+        """Start a server that has come back to this host."""
         self._refresh(instance, block_device_info)
 
     @_before
@@ -81,7 +81,7 @@ class GuardedLibvirtDriver(driver.LibvirtDriver):
         if self.afterwards is not None:
             self.afterwards.after_cleanup(instance)
 
-    # Refused, or put off, while a merge needs the disks as they are
+    # Operations that are refused or delayed while a merge needs the disks unchanged
 
     @_before
     def pause(self, instance: Any) -> None:
@@ -91,7 +91,7 @@ class GuardedLibvirtDriver(driver.LibvirtDriver):
 
     @_before
     def unpause(self, instance: Any) -> None:
-        """Let a guest go on."""
+        """Unpause a guest."""
         if self.afterwards is not None:
             self.afterwards.unless_switching(instance, 'unpaused')
 
@@ -117,12 +117,12 @@ class GuardedLibvirtDriver(driver.LibvirtDriver):
 
     @_before
     def swap_volume(self, instance: Any) -> None:
-        """Put another volume in a volume's place."""
+        """Replace a volume by another one."""
         self._refuse_until_merged(instance, 'given another volume')
 
     @_before
     def extend_volume(self, instance: Any) -> None:
-        """Tell a guest that its volume has grown."""
+        """Inform a guest that its volume has grown."""
         self._refuse_until_merged(instance, 'given a larger volume')
 
     @_before
@@ -133,13 +133,14 @@ class GuardedLibvirtDriver(driver.LibvirtDriver):
 
     @_before
     def check_can_live_migrate_source(self, instance: Any) -> None:
-        """Tell whether a server can be migrated live."""
+        """Check whether a server can be migrated live."""
         if self.afterwards is not None:
             self.afterwards.before_live_migration(instance)
 
     def _live_migration_operation(self, context: Any, instance: Any, *args: Any,
                                   **kwargs: Any) -> Any:
-        # It configures the disks anew.
+        # Live migration configures the disks anew.
+
         with protection.of(instance):
             return super()._live_migration_operation(context, instance, *args, **kwargs)
 

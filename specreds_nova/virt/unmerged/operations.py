@@ -1,21 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the driver does before Nova's own code, for servers that may run on what was promoted.
+"""Nova's operations on servers that may run on overlays: what comes before Nova's own code.
 
-Between its adoption and the end of its merge a server's disks are overlays over its volumes. What
-that means for Nova's operations:
+Between its adoption and the end of its merge, a server's disks are overlays over its volumes:
 
 =========================== ====================================================================
-start, stop, hard reboot    work: disks are opened as the record says at that moment, and the
-                            merge begins again
+start, stop, hard reboot    work: disks are opened as the record says, and the merge starts again
 soft reboot                 works; the guest is shut down, then started as above
 pause, unpause              work, but not in the fraction of a second in which the merge ends
 cold migration, resize      work; the merge is done on the new host
 attach a volume             works
-detach a volume             refused for one that is not merged yet
+detach a volume             refused while it is not merged
 live migration, suspend     refused
 rebuild, snapshot           refused
 extend, swap a volume       refused
-evacuate, unshelve, rescue  work; the guest is off, so Cinder merges first, which they wait for
+evacuate, unshelve, rescue  work: the guest is off, so they wait until Cinder has merged
 delete                      works; Cinder merges first where volumes are deleted, too
 =========================== ====================================================================
 """
@@ -48,12 +46,12 @@ LOG = logging.getLogger(__name__)
 
 _SWITCH_S = 30.0
 _POLL_S = 0.2
-# What Nova puts a server into ERROR for, unless it is told to leave it as it was.
+# In these states Nova puts a server into ERROR on any error but InstanceFaultRollback.
 _UNFORGIVEN = (task_states.SUSPENDING, task_states.RESUMING, task_states.REBUILDING)
 
 
 class Afterwards:
-    """Stands before the operations of a driver; each method is called before Nova's own code.
+    """Prepares, delays or refuses Nova's operations; called before Nova's own code.
 
     :param driver: Nova's libvirt driver
     """
@@ -63,39 +61,40 @@ class Afterwards:
         self._storage = storage
         self._merger = merger
 
-    # Opening disks
+    # Operations that open disks
 
     def refresh(self, instance: Any, block_device_info: dict[str, Any] | None) -> None:
-        """Make sure that what is about to be opened is the version that counts.
+        """Refresh the connections, so that the real version of each volume is opened.
 
         Before power_on, resume_state_on_host_boot, finish_migration, finish_revert_migration.
 
-        :raises VersionUnknown: nobody knows which one does
-        :raises NotHere: it may be in use on another host
+        :raises VersionUnknown: Cinder does not report the real version
+        :raises NotHere: the real version may be in use on another host
         """
         connections.refresh(self._driver, instance, block_device_info)
 
     before_reboot = refresh
 
     def before_spawn(self, instance: Any, block_device_info: dict[str, Any] | None) -> None:
-        """The same for a server that is new here: it may have a backup that runs elsewhere.
+        """Refresh the connections of a server that is new here, and wait for its merge.
 
-        Or had one, on a host that has failed as well: then what that had made durable is merged.
+        Its backup may run on another host, or have run on one that has failed as well. In the
+        latter case Cinder merges what that backup had made durable.
 
-        :raises VersionUnknown: nobody knows which version counts
-        :raises NotHere: what counts is in use on another host
+        :raises VersionUnknown: Cinder does not report the real version
+        :raises NotHere: the real version is in use on another host
         """
         connections.refresh(self._driver, instance, block_device_info, anywhere=True)
         self._settle(instance, block_device_info)
 
     def before_rescue(self, instance: Any, network_info: Any,
                       block_device_info: dict[str, Any] | None) -> None:
-        """Have a server, which is off, merged and defined as it is then.
+        """Wait for the merge of a server, which is off, and define it without overlays.
 
-        Nova keeps its definition for the end of the rescue.
+        Nova keeps that definition for the end of the rescue.
 
-        :raises VersionUnknown: nobody knows which version counts
-        :raises NotHere: what counts is in use on another host
+        :raises VersionUnknown: Cinder does not report the real version
+        :raises NotHere: the real version is in use on another host
         """
         connections.refresh(self._driver, instance, block_device_info)
         if not self._settle(instance, block_device_info):
@@ -108,32 +107,32 @@ class Afterwards:
         self._driver._host.write_instance_config(xml)
 
     def after_cleanup(self, instance: Any) -> None:
-        """Have volumes merged that are to be deleted, which Cinder would refuse before."""
+        """Wait for the merge of volumes that Nova deletes next: Cinder refuses to before it."""
         if instance.task_state != task_states.DELETING:
             return
         try:
             settling.settle(self._storage, instance.uuid, connections.superpositions(
                 connections.noted(instance), deleted=True))
         except exception.BackupError as exc:
-            LOG.warning('volumes of the server are kept: %s', exc, instance=instance)
+            LOG.warning('the volumes of the server are not deleted: %s', exc, instance=instance)
 
     def _settle(self, instance: Any, block_device_info: dict[str, Any] | None) -> bool:
-        """Wait until a server that is off is merged, and tell whether there was need to."""
-        found = connections.superpositions(block_device_info)
-        if not found:
+        """Wait for the merge of a server that is off; return whether there was one."""
+        superposition_ids = connections.superpositions(block_device_info)
+        if not superposition_ids:
             return False
-        settling.settle(self._storage, instance.uuid, found)
+        settling.settle(self._storage, instance.uuid, superposition_ids)
         connections.refresh(self._driver, instance, block_device_info)
         return True
 
     def before_resume(self, instance: Any, block_device_info: dict[str, Any] | None) -> None:
-        """Have a server that was suspended to disk go on with durable disks.
+        """Make the disks durable in the saved state of a server that was suspended to disk.
 
-        One that was merged may have been speculative once, and its saved state say so.
+        The saved state of a merged server may date from when its disks ignored flushes.
 
-        :raises VersionUnknown: nobody knows which version counts
-        :raises NotHere: what counts may be in use on another host
-        :raises InstanceFaultRollback: one of them, where Nova is to leave the server as it is
+        :raises VersionUnknown: Cinder does not report the real version
+        :raises NotHere: the real version may be in use on another host
+        :raises InstanceFaultRollback: one of these, where Nova must keep the server's state
         """
         with _left_as_it_is(instance):
             connections.refresh(self._driver, instance, block_device_info)
@@ -148,14 +147,14 @@ class Afterwards:
             return
 
     def through_overlay(self, instance: Any) -> bool:
-        """Tell whether a server runs on overlays."""
+        """Return whether a server runs on overlays."""
         domain = self._domain(instance)
         return domain is not None and bool(disk_nodes.chained(domain))
 
     def soft_reboot(self, instance: Any) -> bool:
-        """Shut a guest down, for Nova to start it by what the record says then.
+        """Shut a guest down, so that Nova starts it as the record says.
 
-        :returns: False, which makes Nova reboot it the hard way
+        :returns: False, which makes Nova reboot the server the hard way
         """
         domain = self._domain(instance)
         if domain is not None:
@@ -164,30 +163,30 @@ class Afterwards:
                         CONF.libvirt.wait_soft_reboot_seconds)
         return False
 
-    # Refusing
+    # Operations that are refused
 
     def refuse_until_merged(self, instance: Any, done: str) -> None:
-        """Refuse what needs disks without overlays.
+        """Refuse an operation that needs disks without overlays.
 
-        :param done: what it does, as in "the server cannot be DONE"
-        :raises NotMerged: it has some
-        :raises VersionUnknown: nobody knows
-        :raises InstanceFaultRollback: one of them, where Nova is to leave the server as it is
+        :param done: the operation, as in "the server cannot be DONE"
+        :raises NotMerged: the server runs on overlays
+        :raises VersionUnknown: Cinder does not report the real version
+        :raises InstanceFaultRollback: one of these, where Nova must keep the server's state
         """
         with _left_as_it_is(instance):
             self._refuse(instance, done, None)
 
     def before_detach(self, instance: Any, connection_info: dict[str, Any]) -> None:
-        """Refuse to detach a volume that is not merged yet. Raises as the above does."""
-        found = connections.superposition_of(connection_info)
-        if found is not None:
+        """Refuse to detach a volume that is not merged. Raises as refuse_until_merged does."""
+        superposition_id = connections.superposition_of(connection_info)
+        if superposition_id is not None:
             volume_id = connection_info.get('serial') or connection_info['data'].get('volume_id')
-            self._refuse(instance, f'relieved of volume {volume_id}', found)
+            self._refuse(instance, f'detached from volume {volume_id}', superposition_id)
 
     def before_live_migration(self, instance: Any) -> None:
-        """Refuse to migrate a server that is not merged yet.
+        """Refuse to migrate a server live that is not merged.
 
-        :raises MigrationPreCheckError: it is not, or nobody knows
+        :raises MigrationPreCheckError: it is not merged, or Cinder does not answer
         """
         try:
             self.refuse_until_merged(instance, 'migrated live')
@@ -195,37 +194,38 @@ class Afterwards:
             raise nova_exception.MigrationPreCheckError(reason=str(exc)) from exc
 
     def unless_switching(self, instance: Any, done: str) -> None:
-        """Wait until a guest that stands still for the end of its merge goes on.
+        """Wait until a guest that is suspended for the end of its merge is resumed.
 
-        :raises NotMerged: it takes too long
+        :raises NotMerged: that takes too long
         """
         domain = self._domain(instance)
         if domain is None:
             return
         if not self._until(lambda: pivot.note_of(domain.XMLDesc(0)) is None, _SWITCH_S):
             raise errors.NotMerged(
-                f'server {instance.uuid} cannot be {done}: it stands still for the end of its '
+                f'server {instance.uuid} cannot be {done}: it is suspended for the end of its '
                 f'merge{self._how_far(instance)}; try again later')
 
-    def _refuse(self, instance: Any, done: str, found: str | None) -> None:
+    def _refuse(self, instance: Any, done: str, superposition_id: str | None) -> None:
         if not self.through_overlay(instance):
-            found = found or connections.superposition(instance)
+            superposition_id = superposition_id or connections.superposition(instance)
             # Only Nova's note may say that the server goes through overlays.
-            if found is None or settling.merged(self._storage, instance.uuid, found):
+            if superposition_id is None or settling.merged(
+                    self._storage, instance.uuid, superposition_id):
                 return
         raise errors.NotMerged(
-            f'server {instance.uuid} cannot be {done} now: what its backup wrote is being merged '
-            f'into its volumes{self._how_far(instance)}; try again when that is over')
+            f'server {instance.uuid} cannot be {done}: what its backup wrote is being merged '
+            f'into its volumes{self._how_far(instance)}; try again when that has ended')
 
     def _how_far(self, instance: Any) -> str:
-        told = self._merger.progress(instance.uuid)
-        if told is None:
+        progress = self._merger.progress(instance.uuid)
+        if progress is None:
             return ''
-        why = f': {told["error"]}' if told['error'] else ''
-        return f' ({told["done"] >> 20} of {told["total"] >> 20} MiB{why})'
+        why = f': {progress["error"]}' if progress['error'] else ''
+        return f' ({progress["done"] >> 20} of {progress["total"] >> 20} MiB{why})'
 
     def _domain(self, instance: Any) -> Any:
-        """Give the running domain of a server, None if there is none."""
+        """Return the running domain of a server, or None."""
         try:
             domain = self._driver._host.get_guest(instance)._domain
         except nova_exception.InstanceNotFound:
@@ -244,7 +244,7 @@ class Afterwards:
 
 @contextlib.contextmanager
 def _left_as_it_is(instance: Any) -> Iterator[None]:
-    """Have Nova report what goes wrong, and leave the server in the state that it is in."""
+    """Raise an error so that Nova reports it and keeps the server in its state."""
     try:
         yield
     except exception.BackupError as exc:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Having Cinder merge, now, what runs nowhere any more, and waiting until it has.
+"""Waiting until Cinder has merged superpositions whose servers run nowhere.
 
-Cinder does so by itself some time after the last user of an overlay is gone. Of a host that died
-Ceph knows that half a minute later (``osd_client_watch_timeout``), and of one whose backup was
-ended in order at once.
+Cinder merges by itself some time after the last client of an overlay is gone; a request makes it
+do so at once. Ceph notices half a minute late that a client on a failed host is gone
+(``osd_client_watch_timeout``), and at once that a backup was ended properly.
 """
 
 from collections.abc import Iterable
@@ -23,51 +23,51 @@ conf.register(CONF)
 LOG = logging.getLogger(__name__)
 
 _POLL_S = 1.0
-# Between two requests, in case that the overlay was still in use.
+# Interval of requests: the overlay may still have been in use.
 _AGAIN_S = 10.0
 
 
 def settle(storage: mergers.Storage, instance_uuid: str, superpositions: Iterable[str]) -> None:
-    """Have superpositions merged whose overlays nobody is to use any more.
+    """Wait until Cinder has merged superpositions whose overlays are not used.
 
-    :raises NotHere: one is not merged in time: somebody may still use it
-    :raises VersionUnknown: Cinder does not say
+    :raises NotHere: one is not merged in time, so its overlay may still be in use
+    :raises VersionUnknown: Cinder does not report its state
     """
     deadline = time.monotonic() + CONF.specreds.settle_timeout
     for superposition_id in sorted(set(superpositions)):
-        LOG.info('server %s waits until what superposition %s has promoted is merged',
-                 instance_uuid, superposition_id)
-        asked = -_AGAIN_S
+        LOG.info('server %s waits for the merge of superposition %s', instance_uuid,
+                 superposition_id)
+        requested_at = -_AGAIN_S
         while not merged(storage, instance_uuid, superposition_id):
             now = time.monotonic()
             if now > deadline:
                 raise errors.NotHere(
                     f'superposition {superposition_id} of server {instance_uuid} is not merged '
-                    f'within {CONF.specreds.settle_timeout} s: if its backup still runs '
-                    f'somewhere, evacuate the server to there; if not, see what Cinder says of '
-                    f'the superposition')
-            if now - asked >= _AGAIN_S:
-                asked = now
-                _ask(storage, superposition_id)
+                    f'within {CONF.specreds.settle_timeout} s: if its backup still runs on a '
+                    f'host, evacuate the server to that host; if not, look at the superposition '
+                    f'in Cinder')
+            if now - requested_at >= _AGAIN_S:
+                requested_at = now
+                _request_merge(storage, superposition_id)
             time.sleep(_POLL_S)
 
 
 def merged(storage: mergers.Storage, instance_uuid: str, superposition_id: str) -> bool:
-    """Tell whether a server's volumes, and not its overlays, are what counts.
+    """Return whether a server's volumes, and not its overlays, are the real version.
 
-    :raises VersionUnknown: Cinder does not say
+    :raises VersionUnknown: Cinder does not report it
     """
     try:
         return storage.state(superposition_id) in pivot.ENDED
     except exception.BackupError as exc:
         raise errors.VersionUnknown(
-            f'server {instance_uuid}: Cinder does not say whether superposition '
+            f'server {instance_uuid}: Cinder does not report whether superposition '
             f'{superposition_id} is merged ({exc}); try again when it does') from exc
 
 
-def _ask(storage: mergers.Storage, superposition_id: str) -> None:
+def _request_merge(storage: mergers.Storage, superposition_id: str) -> None:
     try:
         storage.merge(superposition_id, 'offline')
     except exception.BackupError as exc:
-        # It may have ended just now, or Cinder be busy: the next look tells.
-        LOG.info('superposition %s cannot be merged now: %s', superposition_id, exc)
+        # The merge may have just ended, or Cinder be busy: the next look at the state tells.
+        LOG.info('cannot merge superposition %s yet: %s', superposition_id, exc)

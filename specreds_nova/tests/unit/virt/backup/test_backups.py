@@ -148,7 +148,7 @@ class StartTest(base.TestCase):
     def test_ended_id_is_not_used_again(self) -> None:
         self.record(journals.ABORTED)
         error = self.assertRaises(exception.RecoveryConflict, self.start)
-        self.assertIn('take another id', str(error))
+        self.assertIn('use another id', str(error))
 
     def test_same_id_for_something_else(self) -> None:
         self.start()

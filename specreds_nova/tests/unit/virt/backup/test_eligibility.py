@@ -71,7 +71,7 @@ class EligibilityTest(base.TestCase):
 
     def test_place(self) -> None:
         self.server.host = base.HOST
-        self.refused('choose another one')
+        self.refused('choose another host')
         self.server.host = None
         self.refused('on no host')
 
@@ -80,7 +80,7 @@ class EligibilityTest(base.TestCase):
         self.refused('has a domain')
         self.launcher.find.return_value = None
         self.migrations.return_value = [mock.Mock()]
-        self.refused('restart it first')
+        self.refused('restart nova-compute first')
         self.assertEqual(base.HOST, self.migrations.call_args.args[1]['source_compute'])
 
     def test_local_disks(self) -> None:
@@ -110,7 +110,7 @@ class EligibilityTest(base.TestCase):
             self.refused(kind)
         self.vif['vnic_type'] = 'normal'
         self.vif['type'] = 'bridge'
-        self.refused('by Open vSwitch')
+        self.refused('bound as ovs')
         self.vif['type'] = 'ovs'
         self.vif['details'] = {'ovs_hybrid_plug': True}
         self.refused('iptables')

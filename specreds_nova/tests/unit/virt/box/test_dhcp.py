@@ -40,7 +40,7 @@ class TestArgv(testtools.TestCase):
         with mock.patch('shutil.which', return_value='/sbin/dnsmasq') as which:
             self.assertIsNone(dhcp.missing())
             with mock.patch('pwd.getpwnam', side_effect=KeyError('no nobody')):
-                self.assertIn('there is no user nobody', str(dhcp.missing()))
+                self.assertIn('the user nobody', str(dhcp.missing()))
             which.return_value = None
             self.assertIn('dnsmasq is not installed', str(dhcp.missing()))
 

@@ -362,7 +362,7 @@ class EndTest(MergingTestCase):
         self.merge()
         self.assert_merged()
         self.assert_stood_still()
-        self.assertIn('stands still', str([error for _state, error in self.told]))
+        self.assertIn('is suspended', str([error for _state, error in self.told]))
 
     def test_unknown_but_recorded(self) -> None:
         record_step = self.record.step

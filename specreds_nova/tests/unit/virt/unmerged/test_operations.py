@@ -68,7 +68,7 @@ class RefuseTest(OperationsTestCase):
             'done': 3 << 20, 'total': 9 << 20, 'error': 'Ceph is full'}
         exc = self.assertRaises(errors.NotMerged, self.afterwards.refuse_until_merged,
                                 self.instance, 'rescued')
-        self.assertIn('cannot be rescued now', str(exc))
+        self.assertIn('cannot be rescued', str(exc))
         self.assertIn('3 of 9 MiB: Ceph is full', str(exc))
 
     def test_off(self) -> None:
@@ -109,7 +109,7 @@ class RefuseTest(OperationsTestCase):
     def test_live_migration(self) -> None:
         exc = self.assertRaises(nova_exception.MigrationPreCheckError,
                                 self.afterwards.before_live_migration, self.instance)
-        self.assertIn('cannot be migrated live now', str(exc))
+        self.assertIn('cannot be migrated live', str(exc))
         self.merged()
         self.storage.state.return_value = None
         self.afterwards.before_live_migration(self.instance)
@@ -174,7 +174,7 @@ class OpenTest(OperationsTestCase):
         exc = self.assertRaises(disk_errors.NotHere, self.afterwards.before_spawn, self.instance,
                                 info)
         self.assertIn('superposition one', str(exc))
-        self.assertIn('evacuate the server to there', str(exc))
+        self.assertIn('evacuate the server to that host', str(exc))
         self.assertGreater(self.clock, settling.CONF.specreds.settle_timeout)
 
     def test_spawn_without_cinder(self) -> None:
