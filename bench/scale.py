@@ -205,10 +205,17 @@ class _Cloud:
         self._takes(_NOVA)
         return next(one for one in self._servers if one.id == server_id)
 
-    def candidates(self, server: model.Server) -> list[str]:
+    def candidates(self, server: model.Server, placed: Mapping[str, str] | None = None
+                   ) -> list[str]:
         """Return the living hosts as candidates."""
+        del placed
         self._takes(_NOVA)
         return self.healthy()
+
+    def immovable(self, server: model.Server) -> str | None:
+        """Report that Nova evacuates every server."""
+        del server
+        return None
 
     def service(self, host: str) -> Mapping[str, Any]:
         """Report that the service is up."""

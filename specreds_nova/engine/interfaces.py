@@ -29,12 +29,18 @@ class Compute(Protocol):
     def server(self, server_id: str) -> model.Server | None:
         """One server; None if it is deleted."""
 
-    def candidates(self, server: model.Server) -> list[str]:
+    def candidates(self, server: model.Server, placed: Mapping[str, str] | None = None
+                   ) -> list[str]:
         """Hosts that have room for a server and are allowed for it, the best first, never its own.
 
         By Placement's allocation candidates, traits, availability zone, aggregates, server group,
         and services that are up and enabled.
+
+        :param placed: where other servers are about to be, that Nova knows elsewhere yet
         """
+
+    def immovable(self, server: model.Server) -> str | None:
+        """Why Nova's own evacuation would move a server nowhere; None if it may."""
 
     def force_down(self, host: str, down: bool) -> bool:
         """Tell Nova that a host is down for certain, or take it back; False if Nova refuses."""

@@ -33,6 +33,7 @@ from specreds_nova.virt.backup import claims
 from specreds_nova.virt.backup import domain as backup_domain
 from specreds_nova.virt.backup import eligibility
 from specreds_nova.virt.backup import endpoint
+from specreds_nova.virt.backup import group_policy
 from specreds_nova.virt.backup import host as backup_host
 from specreds_nova.virt.backup import journal as journals
 from specreds_nova.virt.backup import marks
@@ -97,6 +98,7 @@ class SpeculativeLibvirtDriver(unmerged_driver.GuardedLibvirtDriver):
         rpc.add_extra_exmods(exception.__name__)
         compute.additional_endpoints.append(endpoint.Endpoint(
             found, stale.Returning(compute, host)))
+        group_policy.install(compute, self._journal)
         self._periodic = reconcile.Periodic(self._reconciler, warmup.Warming(site))
         self._periodic.start()
         self._heartbeat = heartbeat.of(CONF, host, self._uri(), self._overlooked)

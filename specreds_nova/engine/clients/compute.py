@@ -68,9 +68,14 @@ class Compute:
             return None
         return _server(shown, self._facts.groups())
 
-    def candidates(self, server: model.Server) -> list[str]:
-        """Give the hosts that have room for a server and are allowed for it, the best first."""
-        return self._candidates.hosts(server)
+    def candidates(self, server: model.Server, placed: Mapping[str, str] | None = None
+                   ) -> list[str]:
+        """Return the hosts that have room for a server and are allowed for it, the best first."""
+        return self._candidates.hosts(server, placed or {})
+
+    def immovable(self, server: model.Server) -> str | None:
+        """Return why Nova's own evacuation would move a server nowhere; None if it may."""
+        return self._candidates.immovable(server)
 
     def force_down(self, host: str, down: bool) -> bool:
         """Tell Nova that a host is down for certain, or take it back; False if Nova refuses."""

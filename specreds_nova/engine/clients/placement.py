@@ -16,6 +16,7 @@ from specreds_nova.engine.clients import rest
 # Seconds for which an answer is good for all servers that ask for the same: who has no room left
 # says so itself when a backup claims it.
 _GOOD = 1.5
+_AFFINITY = 'affinity'
 _TENANT = 'filter_tenant_id'
 _SPECS = 'aggregate_instance_extra_specs:'
 
@@ -38,15 +39,33 @@ class Candidates:
         """Get a token, and find Placement, before there is a hurry."""
         self._placement.get('/resource_providers', name='none')
 
-    def hosts(self, server: model.Server) -> list[str]:
-        """Give the hosts, the best first."""
+    def hosts(self, server: model.Server, placed: Mapping[str, str]) -> list[str]:
+        """Return the hosts, the best first.
+
+        :param placed: where servers are about to be that Nova knows elsewhere yet
+        """
         services = self._facts.services()
         found = [
             host for host in self._with_room(server)
             if host != server.host and _serves(services.get(host))
             and server.zone in (None, services[host].get('zone'))
             and self._allowed(server, host)]
-        return self._by_group(server, found)
+        return self._by_group(server, found, placed)
+
+    def immovable(self, server: model.Server) -> str | None:
+        """Return why Nova's own evacuation would move a server nowhere; None if it may.
+
+        The first of several members of an affinity group that leaves their host is refused where
+        it arrives, as the others are not there.
+        """
+        group = server.group
+        if group is None or group.get('policy') != _AFFINITY:
+            return None
+        others = [self._where(member) for member in group['members'] if member != server.id]
+        if server.host not in others or any(host not in (None, server.host) for host in others):
+            return None
+        return (f'Nova evacuates no server of an affinity group away from the other members on '
+                f'its host {server.host}: it would need a backup, or another server group')
 
     def _with_room(self, server: model.Server) -> list[str]:
         asked = flavors.query(server.flavor, boots_from_volume=server.boots_from_volume)
@@ -86,13 +105,15 @@ class Candidates:
         return all(any(one['metadata'].get(key.removeprefix(_SPECS)) == value for one in mine)
                    for key, value in specs.items() if key.startswith(_SPECS))
 
-    def _by_group(self, server: model.Server, hosts: list[str]) -> list[str]:
+    def _by_group(self, server: model.Server, hosts: list[str], placed: Mapping[str, str]
+                  ) -> list[str]:
         """Leave out, or put behind, those that the server's group has something against."""
         group = server.group
         if group is None or not hosts:
             return hosts
         policy = str(group.get('policy') or '')
-        others = [self._where(member) for member in group['members'] if member != server.id]
+        others = [placed.get(member) or self._where(member)
+                  for member in group['members'] if member != server.id]
         count = {host: others.count(host) for host in hosts}
         if policy.endswith('anti-affinity'):
             most = int((group.get('rules') or {}).get('max_server_per_host', 1))
@@ -104,9 +125,10 @@ class Candidates:
             return hosts
         together = [host for host in hosts if count[host]]
         if not together:
-            # All of them are on the host that is suspected: they meet again on the same one.
-            together = [max(hosts, key=lambda host: _draw(str(group['id']), host))]
-        if policy == 'affinity':
+            # All of them are on the host that is suspected: they meet again on the same one, the
+            # first in an order that all engines have.
+            return sorted(hosts, key=lambda host: _draw(str(group['id']), host), reverse=True)
+        if policy == _AFFINITY:
             return together
         return together + [host for host in hosts if host not in together]
 

@@ -123,11 +123,20 @@ class _Evacuation:
                 compute.reset(server.id)
             if target is not None:
                 self._release(target)
-            force = target is not None and self._times > _BEFORE_FORCE
-            compute.evacuate(server.id, target or self._other(server), force)
+            compute.evacuate(server.id, target or self._other(server), self._force(server, target))
         except (exception.Refused, exception.Unreachable) as exc:
             LOG.warning('recovery %s: %s', run.id, exc)
             self._detail['refused'] = str(exc)
+
+    def _force(self, server: model.Server, target: str | None) -> bool:
+        """Return whether Nova is not to ask its scheduler.
+
+        For the scheduler a member of an affinity group can only be where a member is, and the
+        server itself, on the host that has failed, is one.
+        """
+        if str((server.group or {}).get('policy')) == 'affinity':
+            return True
+        return target is not None and self._times > _BEFORE_FORCE
 
     def _release(self, host: str) -> None:
         """Have the room of the backup free for Nova's claim, and for nothing else until then."""

@@ -185,10 +185,17 @@ class Compute:
             return None if server is None else self._cloud.view(server)
         return self._line.call('nova', 'server', act)
 
-    def candidates(self, server: model.Server) -> list[str]:
+    def candidates(self, server: model.Server, placed: Mapping[str, str] | None = None
+                   ) -> list[str]:
         """Return the hosts to which a server may go."""
+        del placed
         return self._line.call('nova', 'candidates',
                                lambda: self._cloud.candidates(server.host))
+
+    def immovable(self, server: model.Server) -> str | None:
+        """Return that Nova evacuates every server."""
+        del server
+        return None
 
     def force_down(self, host: str, down: bool) -> bool:
         """Force a host down or up, and return whether that was allowed."""

@@ -4,12 +4,18 @@
 from collections.abc import Sequence
 
 from specreds_nova.engine import model
+from specreds_nova.engine.recovery import destination_limits
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
 
 # Seconds until candidates that are all at their limits are asked for again.
 _PAUSE = 0.5
+# Seconds that an older recovery has for giving way.
+_YIELD = 0.5
+_TOGETHER = 'affinity'
+# Policies of server groups that are never violated.
+_STRICT = (_TOGETHER, 'anti-affinity')
 
 
 def destination(run: runs.Run) -> verdicts.StepVerdict:
@@ -27,6 +33,8 @@ def choose(run: runs.Run) -> verdicts.StepVerdict:
     if server is None:
         return verdicts.StepVerdict(verdicts.ABORTED, 'the server is deleted')
     host = _unused(run.recovery)
+    if host is not None and not suits(run, host):
+        host = None
     if host is None:
         if len(run.chosen()) >= run.options.max_attempts:
             return verdicts.StepVerdict(
@@ -39,6 +47,40 @@ def choose(run: runs.Run) -> verdicts.StepVerdict:
             host, candidates = choice
             detail.update(host=host, candidates=candidates)
     return verdicts.StepVerdict(verdicts.STARTED, host)
+
+
+def settle(run: runs.Run) -> bool:
+    """Return whether a destination that is noted suits the destinations that others have noted.
+
+    Two engines may choose at once. Each notes its choice before it looks, so that at least one of
+    them sees the other's. The older recovery gives way at once, the younger one if that does not.
+    """
+    host, server = _unused(run.recovery), run.server()
+    if host is None or server is None or suits(run, host):
+        # Where a backup may run it stays: another one would have the same disks open.
+        return True
+    members = (server.group or {}).get('members', ())
+    older = [one for one in run.insist(run.context.store.active)
+             if one.server in members and one.destination is not None
+             and (one.created, one.id) < (run.recovery.created, run.id)]
+    if not older:
+        return False
+    run.pause(_YIELD)
+    return suits(run, host)
+
+
+def suits(run: runs.Run, host: str) -> bool:
+    """Return whether a host suits the backups of the other members of the server's group."""
+    server = run.server()
+    policy = str((server.group or {}).get('policy') or '') if server is not None else ''
+    if server is None or policy not in _STRICT:
+        return True
+    placed = run.insist(run.context.destinations.placed, server)
+    if not placed:
+        return True
+    if policy == _TOGETHER:
+        return host in placed.values()
+    return host in run.insist(run.context.compute.candidates, server, placed)
 
 
 def _unused(recovery: model.Recovery) -> str | None:
@@ -55,10 +97,15 @@ def _search(run: runs.Run, server: model.Server) -> tuple[str, int] | verdicts.S
     """Return a host, once one may take another backup, and how many candidates there are."""
     avoid = run.chosen()
     while True:
-        candidates = heard(run, run.insist(run.context.compute.candidates, server))
+        placed = run.insist(run.context.destinations.placed, server)
+        candidates = heard(run, run.insist(run.context.compute.candidates, server, placed))
         if not candidates:
             return verdicts.StepVerdict(verdicts.EVACUATE, 'no other host has room for it')
-        host = run.insist(run.context.destinations.choose, run.id, candidates, avoid)
+        try:
+            host = run.insist(run.context.destinations.choose, run.id, candidates, avoid, server,
+                              placed)
+        except destination_limits.Outdated:
+            continue
         if host is not None:
             return host, len(candidates)
         if over := run.over():

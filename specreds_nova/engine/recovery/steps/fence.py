@@ -52,14 +52,16 @@ def _room(run: runs.Run) -> verdicts.StepVerdict | None:
         server = run.insist(run.context.compute.server, run.recovery.server)
         if server is None:
             return verdicts.StepVerdict(verdicts.ABORTED, 'the server is deleted')
-        if run.insist(run.context.compute.candidates, server):
-            return None
+        why = run.insist(run.context.compute.immovable, server)
+        if why is None:
+            if run.insist(run.context.compute.candidates, server):
+                return None
+            why = f'no host had room for it in {run.options.evacuate_timeout:g} s'
         run.fresh()
         if found := run.spared():
             return found
         if run.now >= until:
-            return verdicts.StepVerdict(
-                verdicts.FAILED, f'no host had room for it in {run.options.evacuate_timeout:g} s')
+            return verdicts.StepVerdict(verdicts.FAILED, why)
         run.pause(_PAUSE)
 
 

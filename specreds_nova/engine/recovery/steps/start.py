@@ -37,6 +37,13 @@ def start(run: runs.Run, placed: verdicts.StepVerdict,
         recovery = run.recovery
         if recovery.superposition is None:
             return verdicts.StepVerdict(verdicts.AGAIN, 'its superposition is gone')
+        if not destination.settle(run):
+            run.change(destination=None)
+            placed = destination.choose(run)
+            _note(run, placed, superposed)
+            if placed.kind != verdicts.STARTED:
+                return placed
+            continue
         with run.step(timeline.START) as detail:
             detail.update(host=recovery.destination, backup=run.backup_id)
             run.context.preparations.leave(run.id)

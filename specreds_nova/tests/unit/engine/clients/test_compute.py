@@ -129,9 +129,37 @@ class ComputeTest(base.ServiceTest):
         self._group('affinity')
         for name in ('b', 'c'):
             self.session.answer('GET', f'/servers/{name}', {'server': _shown(name, 'h1')})
-        [chosen] = self._hosts()
-        self.assertIn(chosen, ('h2', 'h3', 'h4'))
-        self.assertEqual([chosen], self._hosts())
+        found = self._hosts()
+        self.assertEqual({'h2', 'h3', 'h4'}, set(found))
+        # All engines have the same order, however full the hosts are.
+        self.used = {'h1': 0, 'h2': 1, 'h3': 2, 'h4': 3}
+        self.assertEqual(found, self._hosts())
+
+    @ddt.data(('affinity', ['h2']), ('anti-affinity', ['h3', 'h4']),
+              ('soft-affinity', ['h2', 'h3', 'h4']), ('soft-anti-affinity', ['h3', 'h4', 'h2']))
+    @ddt.unpack
+    def test_destinations_of_other_recoveries_count(self, policy: str, hosts: list[str]) -> None:
+        self._group(policy)
+        for name in ('b', 'c'):
+            self.session.answer('GET', f'/servers/{name}', {'server': _shown(name, 'h1')})
+        self._answers()
+        self.assertEqual(hosts, self.compute.candidates(self._server(), {'b': 'h2'}))
+
+    def test_anti_affinity_counts_servers_and_recoveries(self) -> None:
+        self._group('anti-affinity', max_server_per_host=2)
+        self.session.answer('GET', '/servers/c', {'server': _shown('c', 'h1')})
+        self._answers()
+        self.assertEqual(['h4', 'h2'], self.compute.candidates(self._server(), {'c': 'h3'}))
+
+    def test_first_of_an_affinity_group_needs_a_backup(self) -> None:
+        self._group('affinity')
+        self._answers()
+        self.assertIsNone(self.compute.immovable(self._server()))
+        for name in ('b', 'c'):
+            self.session.answer('GET', f'/servers/{name}', {'server': _shown(name, 'h1')})
+        self.assertIn('affinity group', str(self.compute.immovable(self._server())))
+        self.session.answer('GET', '/servers/c', {'server': _shown('c', 'h2')})
+        self.assertIsNone(self.compute.immovable(self._server()))
 
     def test_candidates_are_queried_once_for_many_servers(self) -> None:
         server = self._server()

@@ -3,6 +3,7 @@
 
 from specreds_nova.engine import model
 from specreds_nova.engine.detection import servers
+from specreds_nova.engine.recovery import destination_limits
 from specreds_nova.tests.unit.engine.recovery import base
 
 
@@ -17,6 +18,22 @@ class ChoicesTest(base.RecoveryTest):
     def test_those_of_other_engines_count(self) -> None:
         self.make_recovery('x', state=model.RACING, destination='h2')
         self.assertEqual('h3', self.context.destinations.choose('mine', ['h2', 'h3']))
+
+    def test_members_of_a_group_are_found(self) -> None:
+        self.make_recovery('b', state=model.RACING, destination='h2')
+        self.make_recovery('x', state=model.RACING, destination='h2')
+        self.make_recovery('c', state=model.QUEUED)
+        server = base.make_server('a', group={'id': 'g', 'members': ['a', 'b', 'c', 'd']})
+        limits = self.context.destinations
+        self.assertEqual({'b': 'h2'}, limits.placed(server))
+        self.assertEqual({}, limits.placed(base.make_server('a')))
+
+    def test_choice_for_another_state_of_the_group_is_refused(self) -> None:
+        limits, group = self.context.destinations, {'id': 'g', 'members': ['a', 'b']}
+        first, second = (base.make_server(name, group=group) for name in 'ab')
+        self.assertEqual('h2', limits.choose('1', ['h2'], (), first, {}))
+        self.assertRaises(destination_limits.Outdated, limits.choose, '2', ['h2'], (), second, {})
+        self.assertEqual('h3', limits.choose('2', ['h3'], (), second, {'a': 'h2'}))
 
     def test_a_host_that_failed_before_is_the_last_choice(self) -> None:
         choices = self.context.destinations

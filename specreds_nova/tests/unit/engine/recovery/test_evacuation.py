@@ -70,6 +70,16 @@ class MovingTest(base.RecoveryTest):
         evacuation.evacuate(runs.Run(self.context, self.recovery), 'h1', {}, lambda host: True)
         self.compute.evacuate.assert_called()
 
+    def test_member_of_an_affinity_group_is_forced(self) -> None:
+        # Nova's scheduler would refuse each host but the one that has failed.
+        for policy in ('affinity', 'anti-affinity'):
+            self.compute.reset_mock()
+            self.compute.server.side_effect = lambda name, policy=policy: base.make_server(
+                name, group={'id': 'g', 'policy': policy, 'members': ['a', 'b']})
+            self.move()
+            self.assertEqual(('a', 'h2', policy == 'affinity'),
+                             self.compute.evacuate.mock_calls[0].args)
+
     @staticmethod
     def noting(calls: list[str], name: str) -> Callable[..., bool]:
         """Return a function that notes its calls."""
