@@ -14,6 +14,7 @@ from oslo_log import log as logging
 from specreds_nova.engine import conf as engine_conf
 from specreds_nova.engine import exception
 from specreds_nova.engine import service
+from specreds_nova.engine import timing
 
 # Loggers of libraries that tell more than anybody wants to know.
 _QUIET = ['taskflow=WARN', 'keystoneauth=WARN', 'urllib3=WARN', 'etcd3gw=WARN',
@@ -38,6 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
     try:
+        timing.check(conf)
         engine = service.Engine(conf)
         engine.on_failure = ended.set
         engine.start()

@@ -19,6 +19,7 @@ from specreds_nova.engine import metrics as counted
 from specreds_nova.engine import model
 from specreds_nova.engine import notify
 from specreds_nova.engine import threads
+from specreds_nova.engine import timing
 from specreds_nova.engine.clients import clock as clocks
 from specreds_nova.engine.clients import compute
 from specreds_nova.engine.clients import connect
@@ -45,8 +46,6 @@ _HELD = 0.25
 # Seconds between two questions to each of the other services: they forget after 300 s, by default,
 # that a token is good (token_cache_time of keystonemiddleware).
 _WARM = 120.0
-# Seconds between two questions to Nova which services it takes for down.
-_ASK_NOVA = 10.0
 # Seconds in which everything has to have ended after it was asked to.
 _PATIENCE = 5.0
 
@@ -233,7 +232,7 @@ class Engine:
         while not self._stopping.wait(self._options.janitor_interval):
             self._janitor.look()
             self._count()
-            if self._clock.now() - asked >= _ASK_NOVA:
+            if self._clock.now() - asked >= timing.ASK_NOVA:
                 asked = self._clock.now()
                 self._ask_nova()
 

@@ -11,6 +11,7 @@ import testtools
 from specreds_cinder import conf as cinder_conf
 from specreds_nova import conf as nova_conf
 from specreds_nova.engine import conf as engine_conf
+from specreds_nova.engine import timing
 from specreds_nova.engine.detection import accrual
 from specreds_nova.sentinel import conf as sentinel_conf
 from specreds_nova.tests.unit.packaging import base
@@ -20,6 +21,9 @@ _PAGE = (base.ROOT / 'doc/source/timing.rst').read_text()
 _CONSTANT = re.compile(
     r'^``([A-Z_]+)`` +([\d.]+) .*(?:\n {20}.*)*?``(specreds_\w+/[\w/]+?)(?:\.py)?``', re.MULTILINE)
 _FORMULA = re.compile(r'^   \* - ``(.+)``$', re.MULTILINE)
+# The formula of a row, and what checks it.
+_ROW = re.compile(r'^   \* - ``(.+)``\n     - .*\n(?: {7}.*\n)*     - ((?:.*\n)(?: {7}.*\n)*)',
+                  re.MULTILINE)
 _BOUND = re.compile(r'^   \* - ``(.+)``\n     - ([\d.]+)$', re.MULTILINE)
 
 
@@ -27,8 +31,9 @@ def _defaults(*options: cfg.Opt) -> types.SimpleNamespace:
     return types.SimpleNamespace(**{option.dest: option.default for option in options})
 
 
-def _names() -> dict[str, Any]:
+def _names(**options: float) -> dict[str, Any]:
     engine = _defaults(*engine_conf.OPTIONS)
+    vars(engine).update(options)
     nova = _defaults(*nova_conf.OPTIONS, *sentinel_conf.OPTIONS)
     constants = {name: float(value)
                  for name, value in re.findall(r'^``([A-Z_]+)`` +([\d.]+) ', _PAGE, re.MULTILINE)}
@@ -46,8 +51,8 @@ def _source(path: str) -> str:
 
 class TimingTest(testtools.TestCase):
 
-    def evaluate(self, formula: str) -> float:
-        value: float = eval(formula, {'__builtins__': {}}, _names())
+    def evaluate(self, formula: str, **options: float) -> float:
+        value: float = eval(formula, {'__builtins__': {}}, _names(**options))
         return value
 
     def test_constants_are_those_of_the_code(self) -> None:
@@ -55,7 +60,7 @@ class TimingTest(testtools.TestCase):
                      if name != 'SIGMAS'}
         self.assertEqual(10, len(constants))
         for name, (value, path) in constants.items():
-            found = re.findall(rf'^_{name} = ([\d.]+)$', _source(path), re.MULTILINE)
+            found = re.findall(rf'^_?{name} = ([\d.]+)$', _source(path), re.MULTILINE)
             self.assertEqual([float(value)], [float(each) for each in found], name)
 
     def test_silence_is_that_of_the_detector(self) -> None:
@@ -69,6 +74,32 @@ class TimingTest(testtools.TestCase):
         self.assertGreater(len(conditions), 20)
         for formula in conditions:
             self.assertIs(True, self.evaluate(formula), formula)
+
+    def test_formulas_that_the_engine_checks_are_those_of_the_page(self) -> None:
+        on_page = {formula for formula, checked in _ROW.findall(_PAGE)
+                   if '``specreds-engine`` warns' in checked}
+        self.assertEqual({condition.formula for condition in timing.CONDITIONS}, on_page)
+
+    def test_engine_and_page_agree_on_each_formula(self) -> None:
+        for condition in timing.CONDITIONS:
+            option = re.findall(r'engine\.(\w+)', condition.formula)[0]
+            results = set()
+            for value in (0.1, 0.3, 0.7, 1.5, 4.9, 5.1, 9.0, 11.0, 200.0, 400.0):
+                names = _names(**{option: value})
+                times = timing.Times(names['engine'], names['nova'].heartbeat_interval)
+                holds = self.evaluate(condition.formula, **{option: value})
+                self.assertIs(holds, condition.holds(times),
+                              f'{condition.formula}, {value}')
+                results.add(holds)
+            self.assertEqual({True, False}, results, condition.formula)
+
+    def test_options_to_correct_are_those_of_the_formula(self) -> None:
+        for condition in timing.CONDITIONS:
+            of_formula = re.findall(r'engine\.(\w+)', condition.formula)
+            if 'SILENCE' in condition.formula:
+                of_formula.append('suspicion_floor')
+            names = [option.removeprefix('[engine] ') for option in condition.options]
+            self.assertLessEqual(set(names), set(of_formula))
 
     def test_bounds_are_what_the_page_says(self) -> None:
         bounds = _BOUND.findall(_PAGE)
