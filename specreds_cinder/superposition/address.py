@@ -14,32 +14,32 @@ _CLIENT = re.compile(
 
 
 def found_in(text: str) -> frozenset[str]:
-    """Give every client's address that a text holds, without the messenger's version."""
+    """Return the client addresses in a text, without the version of the messenger."""
     return frozenset(match['plain'] for match in _CLIENT.finditer(text))
 
 
 def clients(texts: Iterable[str]) -> frozenset[str]:
     """Return the address of each client, as watches and locks name it.
 
-    :raises ClusterError: one of the texts holds no address, so that nobody could fence that client
+    :raises ClusterError: a text holds no address, so that its client could not be fenced
     """
-    clients: set[str] = set()
+    addresses: set[str] = set()
     for text in texts:
-        found = found_in(text)
-        if not found:
+        in_text = found_in(text)
+        if not in_text:
             raise errors.ClusterError(
                 f'Ceph names a client by {text!r}, which is no address that could be fenced')
-        clients |= found
-    return frozenset(clients)
+        addresses |= in_text
+    return frozenset(addresses)
 
 
 def host(address: str) -> str:
-    """Give the host part of a client's address: ``[::1]:0/17`` is of ``[::1]``."""
+    """Return the host part of a client's address, such as ``[::1]`` of ``[::1]:0/17``."""
     return address.rsplit(':', 1)[0]
 
 
 def endpoint(address: str) -> tuple[str, str]:
-    """Give what a server's address is connected to: host, without brackets, and port.
+    """Return host and port of a server's address, the host without brackets.
 
     :raises InvalidInput: it is no address
     """
@@ -50,9 +50,9 @@ def endpoint(address: str) -> tuple[str, str]:
 
 
 def check(address: str) -> str:
-    """Give back an address that names exactly one client.
+    """Return an address unchanged if it names exactly one client.
 
-    Without a nonce, or with nonce 0, Ceph would take it for every client of the host.
+    Ceph takes an address without a nonce, or with nonce 0, for every client of the host.
 
     :raises InvalidInput: it does not name one client
     """

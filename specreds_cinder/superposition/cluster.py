@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One connection to a Ceph cluster, on which nothing waits for ever."""
+"""A connection to a Ceph cluster, on which every call has a timeout."""
 
 from collections.abc import Iterator, Mapping
 import contextlib
@@ -20,8 +20,8 @@ from specreds_cinder.superposition import librados
 
 DEFAULT_TIMEOUT = 10.0
 # Every operation goes to the primary OSD of its placement group. The second sweep relies on it:
-# where a replica answers, the primary OSD may not have heard of the fence. Older releases of Ceph
-# do not know these options, and do so anyway.
+# if a replica answers, the primary OSD may not have the osdmap with the fence. Older releases of
+# Ceph lack this option and always ask the primary OSD.
 _PINNED = {'rados_replica_read_policy': 'default'}
 _TIMED_OUT = (errno.ETIMEDOUT, errno.EAGAIN)
 _CONNECTION_LOST = (errno.ESHUTDOWN, errno.ENOTCONN)
@@ -29,7 +29,7 @@ _CONNECTION_LOST = (errno.ESHUTDOWN, errno.ENOTCONN)
 
 @dataclasses.dataclass(frozen=True)
 class Pool:
-    """What the protocol needs to know of a pool, as of one moment.
+    """The properties of a pool that the protocol needs, at one moment.
 
     :param merges: changes whenever two placement groups of the pool were merged
     """
@@ -44,7 +44,7 @@ class Pool:
 
 
 class Cluster:
-    """A connection that is made on entry (or first use) and given back on exit.
+    """A connection that is made on entry or at its first use, and closed on exit.
 
     :param conffile: path of ceph.conf; the keyring is found through it
     :param user: cephx user, without ``client.``
@@ -73,11 +73,11 @@ class Cluster:
         self._aio: librados.Client | None = None
 
     def __enter__(self) -> 'Cluster':
-        self.rados  # noqa: B018  connecting here makes a bad configuration fail at once
+        self.rados  # noqa: B018  connect at once, so that a bad configuration fails here
         return self
 
     def apart(self) -> 'Cluster':
-        """Give a connection of its own to the same cluster, to be entered."""
+        """Return another connection to the same cluster, which is not open yet."""
         return Cluster(self.conffile, self.user, self.timeout, self.name)
 
     def __exit__(self, *_exc: object) -> None:
@@ -97,7 +97,7 @@ class Cluster:
 
     @property
     def rados(self) -> Any:
-        """The python-rados handle.
+        """Return the python-rados handle; connect first if necessary.
 
         :raises ClusterError: the cluster cannot be reached with this configuration
         """
@@ -108,7 +108,7 @@ class Cluster:
 
     @property
     def aio(self) -> librados.Client:
-        """The client whose operations report versions. Its osdmap is its own."""
+        """Return the client whose operations report versions. It has an osdmap of its own."""
         with self._lock:
             if self._aio is None:
                 self._aio = librados.Client(self.conffile, self.user, self.name, {
@@ -134,7 +134,7 @@ class Cluster:
             io.close()
 
     def mon(self, command: Mapping[str, object]) -> Any:
-        """Run a monitor command and give its JSON answer, None where it has none.
+        """Run a monitor command and return its JSON answer; None if it has none.
 
         :raises ClusterTimeout: no monitor answered in time
         :raises ClusterError: the command was refused
@@ -155,7 +155,7 @@ class Cluster:
         return json.JSONDecoder().raw_decode(text)[0] if text[:1] in ('[', '{') else None
 
     def pools(self) -> dict[int, Pool]:
-        """List the pools as the monitors know them at this moment, by id.
+        """Return the pools by id, as the monitors know them at this moment.
 
         :raises ClusterTimeout: no monitor answered in time
         """
@@ -164,7 +164,7 @@ class Cluster:
 
     @functools.cached_property
     def addresses(self) -> frozenset[str]:
-        """The addresses under which the python-rados handle is known, nonce included."""
+        """Return the addresses of the python-rados handle, with their nonces."""
         return address.found_in(self.rados.get_addrs())
 
     def _connect(self) -> Any:
@@ -184,7 +184,7 @@ class Cluster:
 
 @contextlib.contextmanager
 def answering(what: str) -> Iterator[None]:
-    """Turn the errors of python-rados and python-rbd into this package's.
+    """Turn errors of python-rados and python-rbd into those of this package.
 
     Errors that callers handle by name (not found, exists, busy) pass through unchanged.
     """

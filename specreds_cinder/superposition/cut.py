@@ -24,11 +24,11 @@ _TRIES = 5
 def take(cluster: ceph.Cluster, pool_id: int, namespace: str) -> records.Cut:
     """Write a marker into every placement group of a pool.
 
-    The pool's placement groups are read before and after: had one been split or merged in
-    between, a marker might have bounded only a part of what it stands for.
+    The pool's placement groups are read before and after the writes: if a group was split or
+    merged in between, a marker may bound only a part of its group.
 
     :raises ClusterTimeout: Ceph did not answer in time
-    :raises ClusterError: the pool is gone, or its placement groups change all the time
+    :raises ClusterError: the pool is gone, or its placement groups keep changing
     """
     before = pool_facts(cluster, pool_id)
     io = cluster.aio.ioctx(pool_id, namespace)
@@ -46,7 +46,7 @@ def take(cluster: ceph.Cluster, pool_id: int, namespace: str) -> records.Cut:
 
 
 def pool_facts(cluster: ceph.Cluster, pool_id: int) -> ceph.Pool:
-    """Read a pool's facts of this moment.
+    """Return the properties of a pool at this moment.
 
     :raises ClusterError: the pool is gone
     """
@@ -57,11 +57,11 @@ def pool_facts(cluster: ceph.Cluster, pool_id: int) -> ceph.Pool:
 
 
 class Cutter:
-    """Shares cuts between concurrent callers: one cut serves everyone who came before it began.
+    """Shares cuts between callers: one cut serves all callers that came before it began.
 
-    Lock protocol: ``_changed`` guards all fields. Whoever finds no cut running runs the next
-    one, outside the lock; everyone who waits takes the first result that *started* after they
-    came. A failed cut fails only its runner: one of the waiting callers runs the next.
+    Lock protocol: ``_changed`` guards all fields. A caller that finds no cut running runs the next
+    one, outside the lock; each waiting caller takes the first result of a cut that *started*
+    after the caller came. A failed cut fails only its runner: a waiting caller runs the next.
     """
 
     def __init__(self, run: Callable[[], records.Cut]) -> None:
@@ -73,7 +73,7 @@ class Cutter:
         self._result: records.Cut | None = None
 
     def take(self) -> records.Cut:
-        """Give a cut that started after this call."""
+        """Return a cut that started after this call."""
         with self._changed:
             needed = self._started + 1
             while self._running:

@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong with a superposition, each with the object it happened to."""
+"""Errors of superpositions, each of which names its object."""
 
 from collections.abc import Iterable
 
 
 class SuperError(Exception):
-    """Base of every error that this package raises on purpose."""
+    """Base of the errors that this package raises."""
 
 
 class InvalidInput(SuperError):
-    """A value given by the caller is malformed or out of range."""
+    """A value of the caller is malformed or out of range."""
 
 
 class ClusterError(SuperError):
-    """Ceph answered a call with an error that the protocol has no use for."""
+    """Ceph answered a call with an error from which the protocol cannot continue."""
 
 
 class ClusterTimeout(ClusterError):
     """Ceph did not answer in time. The call may still take effect later.
 
-    The record says where to go on: repeat the step, or ``resume``.
+    The record shows how far the step came: repeat the step, or ``resume``.
     """
 
 
@@ -27,7 +27,7 @@ class NotEligible(SuperError):
     """A volume cannot be superposed.
 
     :param volume: the volume, as ``pool/image``
-    :param reasons: every reason found, each a sentence that says what to do about it
+    :param reasons: every reason against it, each with what to do about it
     """
 
     def __init__(self, volume: str, reasons: Iterable[str]) -> None:
@@ -37,14 +37,14 @@ class NotEligible(SuperError):
 
 
 class VolumeGone(SuperError):
-    """The RBD image of a volume does not exist (any more)."""
+    """The RBD image of a volume does not exist, or was removed."""
 
 
 class AlreadySuperposed(SuperError):
     """A volume is in a superposition already.
 
     :param volume: the volume, as ``pool/image``
-    :param superposition: the id of the superposition that holds it
+    :param superposition: id of the superposition that holds the volume
     """
 
     def __init__(self, volume: str, superposition: str) -> None:
@@ -56,14 +56,14 @@ class AlreadySuperposed(SuperError):
 
 
 class NotSuperposed(SuperError):
-    """There is no superposition by that id, or the volume is in none."""
+    """No superposition has that id, or the volume is in no superposition."""
 
 
 class Conflict(SuperError):
     """The superposition is in a state that does not allow the step.
 
-    :param message: what was refused, and why
-    :param state: the state the record is in now
+    :param message: the refused step, and the reason
+    :param state: the state of the record
     """
 
     def __init__(self, message: str, state: str | None = None) -> None:
@@ -72,16 +72,16 @@ class Conflict(SuperError):
 
 
 class RecordChanged(Conflict):
-    """Another controller changed the record in between: a compare-and-swap lost."""
+    """A compare-and-swap failed: another controller has changed the record."""
 
 
 class OverlayBusy(SuperError):
-    """An overlay is still open somewhere, so it can neither be merged offline nor removed."""
+    """A client has an overlay open, so the overlay can neither be merged offline nor removed."""
 
 
 class BackupError(SuperError):
-    """The backup's QEMU did not do what collapse or merge asked of it."""
+    """The QEMU of a backup failed in a step of a collapse or a merge."""
 
 
 class MergeFailed(SuperError):
-    """The overlay could not be written down into the volume. Repeating the merge is safe."""
+    """An overlay could not be merged into its volume. The merge may be repeated."""

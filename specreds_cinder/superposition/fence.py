@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fence: after it, no write of the primary can reach the volumes.
 
-Ceph's own means against a client that may still write: its address goes into the osdmap's
-blocklist, and an OSD that has that map refuses it. The order is librbd's when it breaks a lock
-(``managed_lock::BreakRequest``): blocklist, wait for the osdmap, only then rely on it.
+Each client is entered into the blocklist of the osdmap, and an OSD that has that map refuses the
+client's operations. The order is that of librbd when it breaks a lock
+(``managed_lock::BreakRequest``): blocklist, wait for the osdmap, only then rely on the fence.
 """
 
 from collections.abc import Iterable
@@ -28,45 +28,46 @@ class Fence:
         self._expiry_s = expiry_s
 
     def close(self, clients: Iterable[str]) -> None:
-        """Blocklist clients and wait until the sweep's client carries an osdmap that says so.
+        """Blocklist clients, and wait until the sweep's client has an osdmap with the entries.
 
         All addresses are sent at once, so that the monitors commit them in one map.
 
         :raises InvalidInput: an address is not that of a single client
         :raises ClusterTimeout: no monitor answered; the entries may exist or not
         """
-        wanted = frozenset(clients)
-        self._each('add', wanted)
-        self._lengthen(wanted)
+        addresses = frozenset(clients)
+        self._each('add', addresses)
+        self._lengthen(addresses)
         self.wait_osdmap()
 
     def wait_osdmap(self) -> None:
-        """Make every later operation carry the osdmap that is current now.
+        """Make every later operation carry at least the osdmap of this moment.
 
-        First of all those of the sweep. Those of librbd, too: only with that map does an OSD
-        take a fenced client off an image's watchers.
+        The sweep needs it. So does librbd: only with that map does an OSD remove a fenced client
+        from an image's watchers.
         """
         self._cluster.aio.wait_for_latest_osdmap()
         with ceph.answering('wait for the latest osdmap'):
             self._cluster.rados.wait_for_latest_osdmap()
 
     def open(self, clients: Iterable[str]) -> None:
-        """Take blocklist entries back. One that is not there is no error."""
+        """Remove blocklist entries. One that does not exist is no error."""
         self._each('rm', clients)
 
     def remaining(self) -> dict[str, float]:
-        """List the blocklist: seconds until each entry expires, by address."""
+        """Return the seconds until each entry of the blocklist expires, by address."""
         now = datetime.datetime.now(datetime.UTC)
         entries = self._cluster.mon({'prefix': 'osd blocklist ls'}) or []
         return {entry['addr']: (_time(entry['until']) - now).total_seconds() for entry in entries}
 
     def renew(self, clients: Iterable[str], *, lapsed: bool = True) -> list[str]:
-        """Re-arm the entries of which less than half the expiry is left.
+        """Replace the entries of which less than half the expiry is left.
 
-        For a moment, each of them is not there: let no entry come to that which still matters.
+        Each of them is missing for a moment: half the expiry has to exceed the time for which a
+        fenced client may live.
 
-        :param lapsed: also those of which nothing is left
-        :returns: the addresses that were re-armed
+        :param lapsed: also blocklist clients whose entry has expired or never existed
+        :returns: the addresses that were blocklisted anew
         """
         left = self.remaining()
         due = [client for client in clients if (lapsed or client in left)
@@ -76,10 +77,10 @@ class Fence:
         return due
 
     def _lengthen(self, clients: Iterable[str]) -> None:
-        """Make entries anew that were there before and would expire soon.
+        """Replace entries that existed before and would expire soon.
 
         Ceph keeps the expiry of an entry that exists, whatever its answer to "add" says. librbd
-        makes such entries, for an hour, when it breaks the lock of a client that hangs.
+        makes entries of an hour when it breaks the lock of a client that hangs.
         """
         left = self.remaining()
         short = [client for client in clients if left.get(client, 0) < self._expiry_s / 2]
@@ -87,14 +88,15 @@ class Fence:
         self._each('add', short)
 
     def _each(self, operation: str, clients: Iterable[str]) -> None:
-        wanted = sorted({address.check(client) for client in clients})
-        if not wanted:
+        addresses = sorted({address.check(client) for client in clients})
+        if not addresses:
             return
-        with futures.ThreadPoolExecutor(min(_PARALLEL, len(wanted))) as pool:
-            for done in [pool.submit(self._one, operation, client) for client in wanted]:
-                done.result()
+        with futures.ThreadPoolExecutor(min(_PARALLEL, len(addresses))) as pool:
+            for future in [pool.submit(self._command, operation, client)
+                           for client in addresses]:
+                future.result()
 
-    def _one(self, operation: str, client: str) -> None:
+    def _command(self, operation: str, client: str) -> None:
         command: dict[str, object] = {'prefix': 'osd blocklist', 'blocklistop': operation,
                                       'addr': client}
         if operation == 'add':

@@ -52,7 +52,7 @@ class Client:
     :param user: cephx user, without ``client.``
     :param cluster: name of the cluster
     :param options: Ceph options to set before connecting
-    :param where_known: further ones, which a release of Ceph may not know
+    :param where_known: further options, set only if the release of Ceph has them
     :raises ClusterError: librados cannot be loaded, configured or connected
     """
 
@@ -90,7 +90,7 @@ class Client:
         self._lib.rados_shutdown(self._handle)
 
     def wait_for_latest_osdmap(self) -> None:
-        """Fetch the osdmap that is current now, so that later operations carry its epoch.
+        """Fetch the latest osdmap, so that later operations carry its epoch.
 
         :raises ClusterTimeout: no monitor answered in time
         """
@@ -98,7 +98,7 @@ class Client:
                'wait for the latest osdmap')
 
     def ioctx(self, pool_id: int, namespace: str) -> 'IoCtx':
-        """Give the I/O context of a pool's namespace; it lives as long as the client."""
+        """Return the I/O context of a pool's namespace; it lives as long as the client."""
         key = (pool_id, namespace)
         with self._lock:
             if key not in self._ioctxs:
@@ -123,7 +123,7 @@ class IoCtx:
         self._lib.rados_ioctx_destroy(self._io)
 
     def stat_versions(self, names: Sequence[bytes], depth: int) -> list[int]:
-        """Stat objects and give the ``user_version`` of each; 0 for one that does not exist.
+        """Return the ``user_version`` of each object; 0 for one that does not exist.
 
         :param depth: how many operations are in flight at a time
         :raises ClusterTimeout: an OSD did not answer in time
@@ -134,7 +134,7 @@ class IoCtx:
                               lambda name, done: stat(io, name, done, null, null))
 
     def stat_sizes(self, names: Sequence[bytes], depth: int) -> list[int]:
-        """Stat objects and give the size of each in bytes; 0 for one that does not exist.
+        """Return the size of each object in bytes; 0 for one that does not exist.
 
         Parameters and errors are those of :meth:`stat_versions`.
         """
@@ -146,7 +146,7 @@ class IoCtx:
         return [int(sizes[index]) for index in range(len(names))]
 
     def write_versions(self, names: Sequence[bytes], data: bytes, depth: int) -> list[int]:
-        """Write each object whole and give the ``user_version`` that each write got.
+        """Write each object as a whole, and return the ``user_version`` of each write.
 
         :param depth: how many operations are in flight at a time
         :raises ClusterTimeout: an OSD did not answer in time
@@ -166,10 +166,10 @@ class IoCtx:
 
     def _versions(self, names: Sequence[bytes], depth: int, verb: str,
                   submit: Callable[[bytes, Any], int]) -> list[int]:
-        """Keep ``depth`` operations in flight and give their versions in order.
+        """Keep ``depth`` operations in flight, and return their versions in order.
 
-        After an error those in flight are waited for (they time out, too): librados would write
-        what they find into memory that is not ours any more.
+        After an error this waits for the operations in flight, which time out, too: librados
+        would otherwise write their results into memory that has been freed.
         """
         lib = self._lib
         create, wait = lib.rados_aio_create_completion2, lib.rados_aio_wait_for_complete
@@ -179,7 +179,7 @@ class IoCtx:
         pending: collections.deque[Any] = collections.deque()
         versions: list[int] = []
 
-        # This loop is what a sweep costs us: tens of thousands of rounds a second.
+        # The cost of a sweep is this loop: tens of thousands of rounds a second.
         def finish() -> None:
             done = pending.popleft()
             wait(done)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The offline merge: an overlay that nobody has open is written down by ``qemu-img commit``.
+"""The offline merge: ``qemu-img commit`` writes an overlay that no client has open to its volume.
 
-The overlay stays as it is until the record says merged, so a merge that was cut off is repeated.
+The overlay stays unchanged until the record says merged, so an interrupted merge can be repeated.
 """
 
 from collections.abc import Callable, Iterator
@@ -37,29 +37,29 @@ _Clients = list[frozenset[str]]
 
 def offline(cluster: ceph.Cluster, record: records.Record, ledger: ledgers.Ledger, rate: int,
             stall_s: float, progress: backups.Progress | None = None) -> None:
-    """Write the overlays of a record down into their volumes.
+    """Write the overlays of a record to their volumes.
 
-    :param ledger: where the clients of qemu-img are entered before they write
+    :param ledger: the ledger into which the clients of qemu-img are entered before they write
     :param rate: bytes per second at most, 0 for no limit
-    :param stall_s: seconds without progress after which to give up
-    :param progress: called with the bytes written down so far and those there are
-    :raises OverlayBusy: the backup still has an overlay open
-    :raises MergeFailed: qemu-img failed or stalled; nothing is lost, repeat it
+    :param stall_s: seconds without progress after which the merge fails
+    :param progress: called with the bytes merged so far, and all bytes
+    :raises OverlayBusy: a client has an overlay open
+    :raises MergeFailed: qemu-img failed or stalled; nothing is lost, and the merge may be repeated
     """
     unused(cluster, record)
     sizes = [overlay.used_bytes(cluster, volume) for volume in record.volumes]
     for index, volume in enumerate(record.volumes):
-        def tell(share: float, index: int = index) -> None:
+        def report(share: float, index: int = index) -> None:
             if progress is not None:
                 progress(int(sum(sizes[:index]) + share * sizes[index]), sum(sizes))
         with trace.change('merge.commit', str(volume.ref)):
-            _Commit(cluster, volume, ledger, record.id, stall_s).run(rate, tell)
-    # What somebody who has opened an overlay meanwhile wrote to it is not in the volume.
+            _Commit(cluster, volume, ledger, record.id, stall_s).run(rate, report)
+    # A client that has opened an overlay by now may have written data that is not in the volume.
     unused(cluster, record)
 
 
 def unused(cluster: ceph.Cluster, record: records.Record) -> None:
-    """:raises OverlayBusy: somebody has an overlay open"""
+    """:raises OverlayBusy: a client has an overlay open"""
     for volume in record.volumes:
         users = volumes.clients(cluster, volume.overlay_ref)
         if users:
@@ -71,8 +71,8 @@ def unused(cluster: ceph.Cluster, record: records.Record) -> None:
 class _Commit:
     """One run of qemu-img, which writes only after its clients are in the volume's ledger.
 
-    Once it has its images open, and before it writes to any, it says that 0 % are done. That goes
-    into a pipe that is full, so it waits there until the pipe is read.
+    When qemu-img has its images open, and before it writes, it prints that 0 % are done. Its
+    output is a full pipe, so qemu-img waits there until the pipe is read.
     """
 
     def __init__(self, cluster: ceph.Cluster, volume: records.Volume, ledger: ledgers.Ledger,
@@ -83,14 +83,14 @@ class _Commit:
         self._entry = ledgers.Entry(ledgers.MERGER, superposition)
         self._stall_s = stall_s
 
-    def run(self, rate: int, tell: Callable[[float], None]) -> None:
-        """Write the overlay down into the volume.
+    def run(self, rate: int, report: Callable[[float], None]) -> None:
+        """Write the overlay to the volume.
 
         :raises MergeFailed: qemu-img failed or stalled
         """
         volume = self._volume
-        # -d leaves the overlay as it is; emptying it would be work for nothing before its removal.
-        # It must not go on when its controller is killed: another one would find the overlay busy.
+        # -d leaves the overlay unchanged, since it is removed anyway. qemu-img dies with its
+        # controller: another controller would find the overlay busy otherwise.
         command = ['setpriv', '--pdeathsig', 'KILL', 'qemu-img', 'commit', '-p', '-d']
         if rate:
             command += ['-r', str(rate)]
@@ -107,7 +107,7 @@ class _Commit:
                 try:
                     mine = self._enter(process, before)
                     assert process.stderr is not None
-                    said = _follow(out, process.stderr, self._stall_s, tell)
+                    stderr = _follow(out, process.stderr, self._stall_s, report)
                 except TimeoutError:
                     process.kill()
                     raise errors.MergeFailed(
@@ -119,23 +119,23 @@ class _Commit:
         if process.returncode:
             raise errors.MergeFailed(
                 f'merge of {volume.overlay_ref} into {volume.ref} failed: '
-                f'{said.decode(errors="replace").strip()}')
-        # It has ended in good order. Whoever still has an image open was not part of it.
+                f'{stderr.decode(errors="replace").strip()}')
+        # qemu-img has closed its images. A client that has an image open is not of qemu-img.
         self._ledger.leave(volume, mine - self._all(self._clients()))
         LOG.info('merged %s into %s', volume.overlay_ref, volume.ref)
 
     def _enter(self, process: 'subprocess.Popen[bytes]', before: _Clients) -> frozenset[str]:
         """Wait until qemu-img has both images open, and enter its clients.
 
-        :returns: its clients; none if it has ended instead
-        :raises TimeoutError: it does not get that far
+        :returns: the clients of qemu-img; none if it has ended
+        :raises TimeoutError: qemu-img has not opened its images in time
         """
         began = time.monotonic()
         while process.poll() is None:
-            found = [now - then for now, then in zip(self._clients(), before, strict=True)]
-            if all(found):
-                self._ledger.enter(self._volume, self._all(found), self._entry)
-                return self._all(found)
+            opened = [now - then for now, then in zip(self._clients(), before, strict=True)]
+            if all(opened):
+                self._ledger.enter(self._volume, self._all(opened), self._entry)
+                return self._all(opened)
             if time.monotonic() - began > self._stall_s:
                 raise TimeoutError
             time.sleep(_POLL_S)
@@ -153,7 +153,7 @@ class _Commit:
 
 @contextlib.contextmanager
 def _full_pipe() -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """Make a pipe that whoever writes to it has to wait for, until it is read."""
+    """Open a full pipe: a writer waits until the pipe is read."""
     ends = os.pipe()
     with open(ends[0], 'rb', buffering=0) as out, open(ends[1], 'wb', buffering=0) as into:
         fcntl.fcntl(into, fcntl.F_SETPIPE_SZ, mmap.PAGESIZE)
@@ -166,25 +166,28 @@ def _full_pipe() -> Iterator[tuple[IO[bytes], IO[bytes]]]:
 
 
 def _follow(out: IO[bytes], err: IO[bytes], stall_s: float,
-            tell: Callable[[float], None]) -> bytes:
-    """Read a process's output to the end; give what it said on stderr."""
-    said, seen, moved = b'', -1.0, time.monotonic()
+            report: Callable[[float], None]) -> bytes:
+    """Read the output of a process to its end, and return its standard error.
+
+    :raises TimeoutError: the process made no progress for too long
+    """
+    stderr, seen, moved = b'', -1.0, time.monotonic()
     with selectors.DefaultSelector() as selector:
         selector.register(out, selectors.EVENT_READ)
         selector.register(err, selectors.EVENT_READ)
         while selector.get_map():
             for key, _mask in selector.select(1):
-                # Not by the file: where threads are green it is one that cannot read a part.
+                # Not through the file object, which cannot read a part with green threads.
                 chunk = os.read(key.fd, 4096)
                 if not chunk:
                     selector.unregister(key.fileobj)
                 elif key.fileobj is err:
-                    said += chunk
+                    stderr += chunk
                 elif percent := _PERCENT.findall(chunk):
                     share = float(percent[-1]) / 100
-                    tell(share)
+                    report(share)
                     if share > seen:
                         seen, moved = share, time.monotonic()
             if time.monotonic() - moved > stall_s:
                 raise TimeoutError
-    return said
+    return stderr

@@ -8,20 +8,20 @@ import time
 
 LOG = logging.getLogger(__name__)
 
-# How long a merge may get no nearer to its end before its limit is raised, by how much, and up to
-# where. A guest's kernel writes back what is old every 5 s: only what lasts longer is no burst.
-# And as little more as it takes, for what the merge takes, the guest does not get.
+# Seconds without progress after which the limit is raised, the factor, and the highest limit in
+# bytes per second. A guest's kernel writes old pages back every 5 s, so only what lasts longer is
+# no burst. The factor is small, since the merge takes its throughput from the guest.
 _PATIENCE = 10.0
-_MORE = 1.5
-_FAST = 1 << 30
-# So much is left as long as nobody has counted it.
+_FACTOR = 1.5
+_HIGHEST = 1 << 30
+# Bytes that are left before QEMU has counted them.
 UNKNOWN = sys.maxsize
 
 
 class Approach:
-    """Finds how fast a copy has to be while somebody adds to what there is to copy.
+    """Finds the rate at which a copy ends although its guest keeps writing.
 
-    :ivar rate: bytes per second that it may do, 0 for no limit
+    :ivar rate: limit in bytes per second, 0 for none
     """
 
     def __init__(self, rate: int) -> None:
@@ -33,10 +33,10 @@ class Approach:
         return f'{self.rate / (1 << 20):.1f} MiB/s' if self.rate else 'none'
 
     def stuck(self, left: int, now: float) -> bool:
-        """Tell whether it has not got noticeably nearer to its end for too long.
+        """Report whether the copy has made no progress for too long.
 
-        Noticeable is a tenth of what the limit allows in that time, or without a limit, a tenth
-        of what is left: of much that is left, a tenth may rightly take hours under a limit.
+        Progress is a tenth of what the limit allows in that time, or without a limit, a tenth of
+        the bytes that are left: under a limit, a tenth of a large rest may take hours.
 
         :param left: bytes still to be copied
         :param now: seconds on the monotonic clock
@@ -47,41 +47,42 @@ class Approach:
         return now - self._since > _PATIENCE
 
     def hurry(self, left: int, now: float) -> None:
-        """Raise the limit of what is stuck, and see how far it gets with that.
+        """Raise the limit of a copy that is stuck.
 
-        To what is added in the same time at least: nothing less can be enough. The parameters are
-        those of :meth:`stuck`.
+        The new limit is at least the rate at which the guest adds to the rest, since less cannot
+        be enough. The parameters are those of :meth:`stuck`.
         """
         assert self._since is not None
         growth = (left - self._least) / (now - self._since)
-        more = int(max(_MORE * self.rate, self.rate + growth))
-        self.rate = more if self.rate < _FAST else 0
+        raised = int(max(_FACTOR * self.rate, self.rate + growth))
+        self.rate = raised if self.rate < _HIGHEST else 0
         self._since = None
 
 
 def approach(name: str, rate: int, enough: int, left: Callable[[], int],
              limit: Callable[[int], None], wait: Callable[[int, int], None]) -> None:
-    """Wait until so little is left to copy that its guest can stand still for it.
+    """Wait until so little is left to copy that the guest can be stopped for the rest.
 
-    Where the guest writes as fast as the copy runs, the limit is raised until it does not; where
-    that does not help, it is given up.
+    While the guest writes as fast as the copy runs, the limit is raised. If no limit helps, this
+    returns with more left than ``enough``.
 
-    :param name: of what is merged, for the log
-    :param rate: the first limit, in bytes per second, 0 for none
-    :param enough: bytes that are so little
-    :param left: gives the bytes that are still to be copied, :data:`UNKNOWN` at first
+    :param name: name of the merge, for the log
+    :param rate: the first limit in bytes per second, 0 for none
+    :param enough: bytes that may be left
+    :param left: returns the bytes that are left, :data:`UNKNOWN` at first
     :param limit: sets another limit
-    :param wait: called with the bytes that are left and the limit between two looks
+    :param wait: called between two looks, with the bytes that are left and the limit
     """
-    speed = Approach(rate)
-    while (still := left()) > enough:
+    convergence = Approach(rate)
+    while (rest := left()) > enough:
         now = time.monotonic()
-        if speed.stuck(still, now):
-            if not speed.rate:
-                LOG.warning('the guest of %s writes as fast as its overlays can be merged: it '
-                            'will stand still while %d MiB are copied', name, still >> 20)
+        if convergence.stuck(rest, now):
+            if not convergence.rate:
+                LOG.warning('merge of %s: the guest writes as fast as its overlays can be merged, '
+                            'and will be stopped while %d MiB are copied', name, rest >> 20)
                 return
-            speed.hurry(still, now)
-            LOG.info('%s: limit of the merge: %s', name, speed)
-            limit(speed.rate)
-        wait(still, speed.rate)
+            convergence.hurry(rest, now)
+            LOG.info('merge of %s: the guest writes faster than the merge, raising the limit '
+                     'to %s', name, convergence)
+            limit(convergence.rate)
+        wait(rest, convergence.rate)

@@ -12,18 +12,19 @@ Node = dict[str, Any]
 
 def base_node(cluster: ceph.Cluster, volume: records.Volume, name: str, *,
               read_only: bool) -> Node:
-    """Describe the volume's own RBD image as a block node, as durable as Nova's default."""
+    """Return the block node of the volume's own RBD image, as durable as Nova's default."""
     return _rbd(cluster, volume, volume.image, name, {'direct': True, 'no-flush': False},
                 **{'read-only': read_only})
 
 
 def overlay_nodes(cluster: ceph.Cluster, volume: records.Volume, *, speculative: bool = True,
                   prefix: str = 'sp0') -> list[Node]:
-    """Describe the child version as block nodes, in the order to add them.
+    """Return the block nodes of the second version, in the order in which QEMU adds them.
 
-    The header names no backing file, so the chain is explicit. The top node is named ``prefix``.
+    The qcow2 header names no backing file, so the chain is explicit. The top node is named
+    ``prefix``.
 
-    :param speculative: do not force out what the guest flushes; False once it must be durable
+    :param speculative: ignore the guest's flushes; False once they have to be durable
     """
     cache = {'direct': False, 'no-flush': speculative}
     return [
@@ -31,13 +32,13 @@ def overlay_nodes(cluster: ceph.Cluster, volume: records.Volume, *, speculative:
         _rbd(cluster, volume, volume.overlay, f'{prefix}-file', cache),
         {'driver': 'qcow2', 'node-name': prefix, 'file': f'{prefix}-file',
          'backing': f'{prefix}-base', 'discard': 'unmap', 'cache': cache,
-         # Each guest flush writes out the dirty L2 entries: by 4 KiB, not by cluster.
+         # Each flush of the guest writes the dirty L2 entries: 4 KiB at a time, not a cluster.
          'l2-cache-entry-size': 4096},
     ]
 
 
 def offline_chain(cluster: ceph.Cluster, volume: records.Volume) -> Node:
-    """Describe the child version as one nested node, for QEMU's offline tools."""
+    """Return the second version as one nested node, for QEMU's offline tools."""
     base, file, top = overlay_nodes(cluster, volume, speculative=False)
     for node in (base, file, top):
         del node['node-name']

@@ -28,11 +28,11 @@ def name(image_id: str) -> str:
 
 
 def existing(io: 'rados.Ioctx', image_id: str) -> Iterator[npt.NDArray[numpy.int64]]:
-    """Give the numbers of the objects that may exist, at most a million at a time.
+    """Yield the numbers of the objects that may exist, at most a million at a time.
 
-    An object in any state but ``nonexistent`` counts: a pending one may be there or not.
+    An object in any state but ``nonexistent`` counts: a pending one may exist or not.
 
-    :param io: of the pool and namespace that the image's header is in
+    :param io: I/O context of the pool and namespace of the image's header
     :raises VolumeGone: there is no object map (any more)
     :raises ClusterError: it is not one that this code understands
     """
@@ -44,12 +44,12 @@ def existing(io: 'rados.Ioctx', image_id: str) -> Iterator[npt.NDArray[numpy.int
 
 
 def digest(io: 'rados.Ioctx', image_id: str) -> str:
-    """Give a fingerprint of which objects exist. Raises as :func:`existing` does."""
-    found = hashlib.blake2b(digest_size=16)
+    """Return a fingerprint of the set of existing objects. Raises as :func:`existing` does."""
+    fingerprint = hashlib.blake2b(digest_size=16)
     for entries, raw in _chunks(io, image_id):
-        found.update(b'%d:' % entries)
-        found.update(raw)
-    return found.hexdigest()
+        fingerprint.update(b'%d:' % entries)
+        fingerprint.update(raw)
+    return fingerprint.hexdigest()
 
 
 def _chunks(io: 'rados.Ioctx', image_id: str) -> Iterator[tuple[int, bytes]]:
@@ -65,8 +65,8 @@ def _chunks(io: 'rados.Ioctx', image_id: str) -> Iterator[tuple[int, bytes]]:
         raise errors.ClusterError(f'object map {oid} has the unknown format {compat}')
     total = -(-entries // _PER_BYTE)
     for offset in range(0, total, _CHUNK):
-        wanted = min(_CHUNK, total - offset)
-        raw = io.read(oid, wanted, 4 + length + offset)
-        if len(raw) != wanted:
+        size = min(_CHUNK, total - offset)
+        raw = io.read(oid, size, 4 + length + offset)
+        if len(raw) != size:
             raise errors.ClusterError(f'object map {oid} is cut short')
-        yield min(wanted * _PER_BYTE, entries - offset * _PER_BYTE), raw
+        yield min(size * _PER_BYTE, entries - offset * _PER_BYTE), raw

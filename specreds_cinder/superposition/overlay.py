@@ -40,9 +40,9 @@ _DEPTH = 256
 _ORDER = 25
 _STRIPE_COUNT = 16
 
-# Nothing that the backup writes must be durable before collapse, so its librbd caches from the
-# first write on; how much, and for how long, is bounded so that the flush barrier of a collapse
-# takes 0.3 s at most (four times as much took 1.3 s, and gained little before it).
+# Nothing that the backup writes has to be durable before the collapse, so its librbd caches from
+# the first write on. Size and age of the cache are bounded, so that the flush of a collapse takes
+# 0.3 s at most (four times the size took 1.3 s, and was hardly faster before).
 CACHE = {
     'rbd_cache': 'true',
     'rbd_cache_policy': 'writeback',
@@ -67,15 +67,15 @@ _CACHE_METADATA = _encoded(CACHE)
 
 
 def name(image: str, superposition: str) -> str:
-    """Name the overlay of an image; no two superpositions share one."""
+    """Return the name of an image's overlay, which is unique to a superposition."""
     return f'{image}.super-{superposition[:13]}'
 
 
 def create(cluster: ceph.Cluster, volume: records.Volume) -> None:
-    """Make the overlay of a volume.
+    """Create the overlay of a volume.
 
     :raises ClusterTimeout: Ceph did not answer in time
-    :raises ClusterError: it could not be made
+    :raises ClusterError: the overlay could not be created
     """
     ref = volume.overlay_ref
     header = _header(volume.size)
@@ -87,8 +87,8 @@ def create(cluster: ceph.Cluster, volume: records.Volume) -> None:
             io, ref.image, presized(volume.size), _ORDER, old_format=False, features=features,
             stripe_unit=CLUSTER_SIZE, stripe_count=_STRIPE_COUNT,
             data_pool=volume.data_pool if volume.data_pool_id != volume.pool_id else None)
-    # Written straight to the header and the data objects, not through an image that is open for
-    # writing: that would be a watcher like any backup, to be shut out if somebody else aborts.
+    # Written to the header and the data objects directly: an image that is open for writing has
+    # a watcher, which another controller that aborts would fence like a backup.
     objects = _Objects.of(cluster, ref)
     with cluster.ioctx(ref.pool, ref.namespace) as io, \
             cluster.ioctx(volume.data_pool, ref.namespace) as data, \
@@ -103,16 +103,16 @@ def create(cluster: ceph.Cluster, volume: records.Volume) -> None:
 
 def remove(cluster: ceph.Cluster, volume: records.Volume, fencing: fence.Fence | None,
            progress: Callable[[int, int], None] | None = None) -> None:
-    """Remove a volume's overlay; one that is not there is no error.
+    """Remove a volume's overlay; one that does not exist is no error.
 
-    :param fencing: shuts out whoever has the overlay open; None to leave them alone
-    :param progress: called with the objects looked at so far, and all that could exist
-    :raises OverlayBusy: somebody has it open and was not to be shut out
+    :param fencing: fences the clients that have the overlay open; None to leave them alone
+    :param progress: called with the number of objects examined so far, and of all that may exist
+    :raises OverlayBusy: a client has it open, and ``fencing`` is None
     """
     ref = volume.overlay_ref
     objects: _Objects | None = None
     users: frozenset[str] = frozenset()
-    # An image that was cut off while being made cannot be opened, but has to be removed.
+    # An image whose creation was interrupted cannot be opened, but has to be removed.
     with contextlib.suppress(errors.VolumeGone):
         objects = _Objects.of(cluster, ref)
         users = volumes.clients(cluster, ref)
@@ -131,8 +131,8 @@ def remove(cluster: ceph.Cluster, volume: records.Volume, fencing: fence.Fence |
         except errors.OverlayBusy:
             if fencing is None:
                 raise
-            # Such as a controller that was killed while it began to remove it: what it had sent
-            # last came to Ceph after it was asked who has the overlay open.
+            # For example, a controller was killed when it began to remove the overlay, and its
+            # last operation reached Ceph after the list of clients was read.
             with contextlib.suppress(errors.VolumeGone):
                 fencing.close(volumes.clients(cluster, ref))
             _remove(cluster, ref)
@@ -145,10 +145,10 @@ def remove(cluster: ceph.Cluster, volume: records.Volume, fencing: fence.Fence |
                 wait=tenacity.wait_random(0.1, 0.5), stop=tenacity.stop_after_attempt(5),
                 reraise=True)
 def _remove(cluster: ceph.Cluster, ref: records.VolumeRef) -> None:
-    """Remove an empty overlay, on a connection that is for nothing else.
+    """Remove an empty overlay, on a connection of its own.
 
-    Whoever removes an image watches it: of two controllers that do, one may find the image busy,
-    or take the other for a backup and shut it out. Then it tries again.
+    The removal of an image watches it: if two controllers remove an overlay, one may find the
+    image busy, or take the other one for a backup and fence it, so both try again.
     """
     with cluster.apart() as alone, alone.ioctx(ref.pool, ref.namespace) as io, \
             ceph.answering(f'remove overlay {ref}'):
@@ -163,11 +163,11 @@ def _remove(cluster: ceph.Cluster, ref: records.VolumeRef) -> None:
 
 
 def _remove_header(cluster: ceph.Cluster, ref: records.VolumeRef, header: str) -> None:
-    """Remove what librbd may have left of an overlay.
+    """Remove the header that librbd may leave of a removed overlay.
 
-    It removes an image by way of the trash, and takes it out again if somebody watches it
-    (``librbd::api::Image::remove``). Of two controllers, one may put it in while the other takes
-    it out: then it is in neither list of images, and nobody would find its header.
+    librbd moves an image to the trash, and restores it if a client watches it
+    (``librbd::api::Image::remove``). If one controller moves it while another one restores it, it
+    is in neither list of images, and its header would stay for ever.
     """
     with cluster.ioctx(ref.pool, ref.namespace) as io, \
             ceph.answering(f'remove the header of overlay {ref}'), \
@@ -179,9 +179,9 @@ def _empty(cluster: ceph.Cluster, volume: records.Volume, objects: '_Objects',
            progress: Callable[[int, int], None] | None) -> None:
     """Remove the data of an overlay.
 
-    librbd would have every object removed that could exist, of which each costs the OSDs a log
-    entry even where there is none: 18 s for 2 TiB. Asking first, and then telling librbd that
-    nothing is left to look for, takes a tenth of that.
+    librbd removes every object that may exist, and each removal costs the OSDs a log entry even
+    if the object does not exist: 18 s for 2 TiB. Removing only the existing objects, and setting
+    the size of the image to 0 for librbd, takes a tenth of that.
     """
     data = cluster.aio.ioctx(volume.data_pool_id, volume.namespace)
     done = 0
@@ -192,14 +192,14 @@ def _empty(cluster: ceph.Cluster, volume: records.Volume, objects: '_Objects',
         done += len(names)
         if progress is not None:
             progress(done, objects.count)
-    # Another controller may have removed it meanwhile.
+    # Another controller may have removed the header.
     with cluster.ioctx(volume.pool, volume.namespace) as io, \
             contextlib.suppress(rados.ObjectNotFound):
         io.execute(objects.header, 'rbd', 'set_size', struct.pack('<Q', 0))
 
 
 def used_bytes(cluster: ceph.Cluster, volume: records.Volume) -> int:
-    """Tell how much of an overlay exists in Ceph: the sum of its objects' sizes, in bytes."""
+    """Return the bytes that an overlay takes in Ceph: the sum of the sizes of its objects."""
     try:
         objects = _Objects.of(cluster, volume.overlay_ref)
     except errors.VolumeGone:
@@ -210,11 +210,11 @@ def used_bytes(cluster: ceph.Cluster, volume: records.Volume) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class _Objects:
-    """The RADOS objects that an overlay is made of, or could be.
+    """The RADOS objects of an overlay, existing or not.
 
     :param header: name of its header object
     :param prefix: what the names of its data objects begin with
-    :param count: how many data objects there could be
+    :param count: number of data objects that may exist
     """
 
     header: str
@@ -223,24 +223,24 @@ class _Objects:
 
     @classmethod
     def of(cls, cluster: ceph.Cluster, ref: records.VolumeRef) -> '_Objects':
-        """Look them up; raises as :func:`volume.opened` does."""
+        """Return the objects of an overlay. Raises as :func:`volume.opened` does."""
         with volumes.opened(cluster, ref) as image:
             return cls(f'rbd_header.{image.id()}', image.block_name_prefix().encode(),
                        image.stat()['num_objs'])
 
     def data(self, number: int) -> bytes:
-        """Name a data object."""
+        """Return the name of a data object."""
         return b'%s.%016x' % (self.prefix, number)
 
     def batches(self) -> Iterator[list[bytes]]:
-        """Name every data object, a few thousand at a time."""
+        """Yield the names of all data objects, a few thousand at a time."""
         for start in range(0, self.count, _BATCH):
             yield [self.data(number)
                    for number in range(start, min(start + _BATCH, self.count))]
 
 
 def presized(size: int) -> int:
-    """Give the size of the RBD image that a qcow2 image of ``size`` bytes never outgrows."""
+    """Return the bytes of an RBD image that holds any qcow2 image of a virtual size."""
     clusters = -(-size // CLUSTER_SIZE)
     tables = -(-clusters * _ENTRY // CLUSTER_SIZE) * CLUSTER_SIZE
     counts = -(-2 * clusters * _REFCOUNT // CLUSTER_SIZE) * CLUSTER_SIZE
@@ -249,7 +249,7 @@ def presized(size: int) -> int:
 
 @functools.lru_cache(maxsize=128)
 def _header(size: int) -> tuple[tuple[int, bytes], ...]:
-    """Make an empty qcow2 image and give the blocks of it that are not zero."""
+    """Return the blocks of an empty qcow2 image that are not zero, with their offsets."""
     with tempfile.TemporaryDirectory(prefix='specreds-') as scratch:
         path = pathlib.Path(scratch, 'overlay.qcow2')
         command = ['qemu-img', 'create', '-q', '-f', 'qcow2', '-o',

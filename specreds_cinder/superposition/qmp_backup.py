@@ -20,7 +20,7 @@ from specreds_cinder.superposition import trace
 
 _POLL = 0.02
 _TIMEOUT = 60.0
-# So little is copied in a fraction of a second, while the guest stands still.
+# Bytes that are copied in a fraction of a second, while the guest is stopped.
 _ENOUGH = 16 << 20
 
 
@@ -31,8 +31,8 @@ class QmpBackup(backups.Backup):
 
     :param socket: path of the QMP socket; each step connects anew
     :param prefixes: the prefix of each volume's nodes, in the order of the record
-    :param quiesce: for a qemu-storage-daemon, which has no guest to suspend: stops (True) and
-        lets go (False) whoever writes to its exports
+    :param quiesce: for a qemu-storage-daemon, which has no guest: stops (True) and resumes
+        (False) the writers to its exports
     """
 
     def __init__(self, cluster: ceph.Cluster, socket: str, prefixes: list[str],
@@ -43,16 +43,16 @@ class QmpBackup(backups.Backup):
         self._quiesce = quiesce
 
     def make_durable(self, record: records.Record) -> None:
-        """Honour flushes from now on, and flush; see :class:`backup.Durability`."""
+        """Honour flushes from this call on, and flush; see :class:`backup.Durability`."""
         options: list[nodes.Node] = []
         for prefix, volume in self._disks(record):
             options += nodes.overlay_nodes(self._cluster, volume, speculative=False,
                                            prefix=prefix)[1:]
         with self._session() as run:
             run('blockdev-reopen', options=options)
-            # A reopen flushes each node before it changes it: the first one still as a flush
-            # that is not forced out, after which QEMU takes the node for flushed until something
-            # is written to it. Writing the header anew, as it is, makes the second one real.
+            # A reopen flushes each node before it changes the node. The flush of the first reopen
+            # is still ignored, but QEMU takes the node for flushed until its next write. An
+            # unchanged header is written again, so that the second reopen flushes for real.
             for prefix, _volume in self._disks(record):
                 run('change-backing-file', **{'device': prefix, 'image-node-name': prefix,
                                               'backing-file': ''})
@@ -62,14 +62,14 @@ class QmpBackup(backups.Backup):
                  progress: backups.Progress | None) -> None:
         """Commit each overlay into its volume; see :class:`backup.OnlineMerge`.
 
-        The copy need not be complete: :meth:`settle` copies the rest while the guest stands
-        still, so little has to be left. Where the guest writes as fast as the copy runs, the
-        limit is raised until it does not.
+        The copy need not be complete, but little must be left: :meth:`settle` copies the rest
+        while the guest is stopped. If the guest writes as fast as the copy runs, the limit is
+        raised.
         """
         with self._session() as run:
-            there = self._nodes(run)
+            present = self._nodes(run)
             for prefix, volume in self._disks(record):
-                if prefix not in there or _job(prefix) in self._jobs(run):
+                if prefix not in present or _job(prefix) in self._jobs(run):
                     continue
                 with trace.change('merge.start', str(volume.ref)):
                     run('block-commit', **{
@@ -87,7 +87,7 @@ class QmpBackup(backups.Backup):
     def settle(self, record: records.Record) -> None:
         """Copy the rest; see :class:`backup.OnlineMerge`.
 
-        The volumes' nodes bypass caches, so that what is copied is durable.
+        The nodes of the volumes bypass caches, so that the copy is durable.
         """
         with self._session() as run:
             self._limit(run, 0)
@@ -110,12 +110,12 @@ class QmpBackup(backups.Backup):
         self._guest('cont', False)
 
     def release(self, record: records.Record) -> None:
-        """Remove the overlays' nodes, and with them their watches."""
+        """Remove the nodes of the overlays, and with them their watches."""
         with self._session() as run:
-            there = self._nodes(run)
+            present = self._nodes(run)
             for prefix, _volume in self._disks(record):
                 for node in (prefix, f'{prefix}-file'):
-                    if node in there:
+                    if node in present:
                         run('blockdev-del', **{'node-name': node})
 
     def _disks(self, record: records.Record) -> list[tuple[str, records.Volume]]:
@@ -136,7 +136,7 @@ class QmpBackup(backups.Backup):
         return {job['id']: job for job in run('query-jobs') if job['id'] in ours}
 
     def _left(self, run: Callable[..., Any], progress: backups.Progress | None) -> int:
-        """Give the bytes that are still to be copied; 0 once every job has been through."""
+        """Return the bytes that are left to copy; 0 once every job has copied all data once."""
         jobs = self._working(run)
         total: int = sum(job['total-progress'] for job in jobs)
         done: int = sum(job['current-progress'] for job in jobs)
@@ -144,7 +144,7 @@ class QmpBackup(backups.Backup):
             progress(done, total)
         if all(job['status'] in ('ready', 'concluded') for job in jobs):
             return 0
-        # Before a job has counted what there is, nothing seems to be left.
+        # Before a job has counted its data, nothing seems to be left.
         return total - done if total else merge_rate.UNKNOWN
 
     def _limit(self, run: Callable[..., Any], rate: int) -> None:
@@ -163,23 +163,27 @@ class QmpBackup(backups.Backup):
             time.sleep(_POLL)
 
     def _settled(self, run: Callable[..., Any]) -> bool:
-        """Return whether nothing is left to copy while nothing is written.
+        """Report whether nothing is left to copy, while the guest is stopped.
 
-        A job counts what was written last only some time later, so the bitmap of what is to be
-        copied comes first: once it is empty, the job has begun with everything and counts it.
+        A job counts the latest writes with a delay, so the bitmap of dirty blocks is examined
+        first: once it is empty, the job has begun to copy all of them and counts them.
         """
-        found = {node['node-name']: node for node in run('query-named-block-nodes', flat=True)}
+        by_name = {node['node-name']: node
+                   for node in run('query-named-block-nodes', flat=True)}
         for name in (name for prefix in self._prefixes for name in (prefix, f'{prefix}-file')):
-            # A bitmap that has a name belongs to somebody else.
+            # A bitmap with a name is not of these jobs.
             if any(bitmap['count'] and 'name' not in bitmap
-                   for bitmap in found.get(name, {}).get('dirty-bitmaps', ())):
+                   for bitmap in by_name.get(name, {}).get('dirty-bitmaps', ())):
                 return False
         return all(job['status'] == 'concluded' or (
             job['status'] == 'ready' and job['current-progress'] == job['total-progress'])
             for job in self._working(run))
 
     def _working(self, run: Callable[..., Any]) -> list[dict[str, Any]]:
-        """List our jobs, none of which has failed."""
+        """Return the jobs of this merge.
+
+        :raises BackupError: a job has failed
+        """
         jobs = list(self._jobs(run).values())
         for job in jobs:
             if job.get('error'):
@@ -207,7 +211,7 @@ class QmpBackup(backups.Backup):
 def _connect(socket: str) -> legacy.QEMUMonitorProtocol:
     """Connect to a QMP socket.
 
-    An event of a running job that comes in between makes the greeting fail: try again.
+    An event of a running job may come before the greeting and make it fail, so this tries again.
     """
     monitor = legacy.QEMUMonitorProtocol(socket)
     monitor.connect()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of a superposition, as it is written down in RADOS."""
+"""The record of a superposition, and its form in RADOS."""
 
 import dataclasses
 import datetime
@@ -68,9 +68,9 @@ class VolumeRef:
 
     @classmethod
     def parse(cls, text: str) -> 'VolumeRef':
-        """Read a reference as RBD's own tools write it.
+        """Return the reference that a text in the form of RBD's own tools names.
 
-        :raises InvalidInput: it is not of that form
+        :raises InvalidInput: the text does not have that form
         """
         parts = text.split('/')
         if len(parts) not in (2, 3) or not all(_NAME.fullmatch(part) for part in parts):
@@ -81,7 +81,7 @@ class VolumeRef:
 
     @property
     def home(self) -> 'Home':
-        """The pool and namespace that the image's header lives in."""
+        """Return the pool and namespace of the image's header."""
         return Home(self.pool, self.namespace)
 
     def __str__(self) -> str:
@@ -90,16 +90,16 @@ class VolumeRef:
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Home:
-    """A pool and namespace: where records, claims and headers live."""
+    """A pool and namespace, which holds records, claims and headers."""
 
     pool: str
     namespace: str = ''
 
     @classmethod
     def parse(cls, text: str) -> 'Home':
-        """Read ``pool`` or ``pool/namespace``.
+        """Return the home that ``pool`` or ``pool/namespace`` names.
 
-        :raises InvalidInput: it is not of that form
+        :raises InvalidInput: the text does not have that form
         """
         parts = text.split('/')
         if len(parts) not in (1, 2) or not all(_NAME.fullmatch(part) for part in parts):
@@ -112,13 +112,13 @@ class Home:
 
 @dataclasses.dataclass(frozen=True)
 class Volume:
-    """One volume of a superposition, as it was found at the cut.
+    """A volume of a superposition, with its properties at the cut.
 
     :param size: virtual size in bytes
     :param object_size: bytes per data object
     :param data_prefix: data objects are named ``<data_prefix>.<number, 16 hex digits>``
     :param features: RBD feature bits
-    :param map_digest: fingerprint of its object map at the cut; empty if it was just changing
+    :param map_digest: fingerprint of its object map at the cut; empty if the map was changing
     :param overlay: name of the overlay's RBD image, in the same pool and namespace
     :param clients: addresses of the primary's clients, as blocklists name them
     """
@@ -140,12 +140,12 @@ class Volume:
 
     @property
     def ref(self) -> VolumeRef:
-        """The volume's RBD image."""
+        """Return the reference of the volume's RBD image."""
         return VolumeRef(self.pool, self.namespace, self.image)
 
     @property
     def overlay_ref(self) -> VolumeRef:
-        """The overlay's RBD image."""
+        """Return the reference of the overlay's RBD image."""
         return VolumeRef(self.pool, self.namespace, self.overlay)
 
 
@@ -153,9 +153,9 @@ class Volume:
 class Cut:
     """A vector of RADOS versions, one per placement group of a pool.
 
-    :param pg_num: the placement groups there were
+    :param pg_num: number of placement groups at the cut
     :param merges: fingerprint of the pool's last merge of placement groups
-    :param versions: by placement group, the version that the cut's marker got
+    :param versions: version of the cut's marker, by placement group
     """
 
     pg_num: int
@@ -169,11 +169,11 @@ class Record:
 
     :param outcome: None until decided, then promoted, aborted, dirty or late-dirty
     :param cuts: by pool id
-    :param fenced: addresses that were, or were about to be, blocklisted
-    :param joint: it is decided together with others: by preparing all, then committing all
-    :param prepared: fenced and swept clean: it may be committed, whenever that is decided
-    :param labels: what the caller wants to find again, as JSON values
-    :param version: RADOS version of the record's object, which compare-and-swap compares
+    :param fenced: addresses that are blocklisted, or about to be
+    :param joint: decided together with others: all are prepared, then all are committed
+    :param prepared: fenced and swept, so that it may be committed at any time
+    :param labels: JSON values of the caller, by name
+    :param version: RADOS version of the record's object, for the compare-and-swap
     """
 
     id: str
@@ -193,21 +193,21 @@ class Record:
 
     @property
     def home(self) -> Home:
-        """Where the record lives: with the first of its volumes."""
+        """Return the home of the record: that of its first volume."""
         return self.volumes[0].ref.home
 
     @property
     def homes(self) -> tuple[Home, ...]:
-        """Every pool and namespace that holds one of the volumes."""
+        """Return each pool and namespace that holds one of the volumes."""
         return tuple(sorted({volume.ref.home for volume in self.volumes}))
 
     @property
     def clients(self) -> frozenset[str]:
-        """The primary's clients at the time of super, over all volumes."""
+        """Return the primary's clients at the time of ``super``, over all volumes."""
         return frozenset(addr for volume in self.volumes for addr in volume.clients)
 
     def namespace_of(self, pool_id: int) -> str:
-        """Give the namespace that the cut of a pool was taken in."""
+        """Return the namespace in which the cut of a pool was taken."""
         return next(volume.namespace for volume in self.volumes
                     if pool_id in (volume.pool_id, volume.data_pool_id))
 
@@ -241,16 +241,16 @@ class Record:
             raise errors.Conflict(f'superposition {self.id} is {self.state}: {wrong}', self.state)
 
     def dump(self) -> bytes:
-        """Write the record as it is stored: JSON, without the version."""
+        """Return the stored form of the record: JSON, without the version."""
         body = dataclasses.asdict(self)
         del body['version']
         return json.dumps({'format': FORMAT, **body}, separators=(',', ':')).encode()
 
     @classmethod
     def load(cls, raw: bytes, version: int) -> 'Record':
-        """Read a stored record.
+        """Return the record that a stored object holds.
 
-        :raises ClusterError: it is not a record, or one of a newer format
+        :raises ClusterError: the object is no record, or has a newer format
         """
         body = parse(raw, _VALIDATOR, 'superposition record')
         del body['format']
@@ -263,10 +263,10 @@ class Record:
 
 
 def parse(raw: bytes, validator: jsonschema.Draft202012Validator, what: str) -> Any:
-    """Return what a stored object says.
+    """Return the JSON value of a stored object.
 
-    :param what: what the object is, for the error
-    :raises ClusterError: it is no JSON, or not what the validator demands
+    :param what: kind of the object, for the error
+    :raises ClusterError: the object is no JSON, or does not meet the schema of the validator
     """
     try:
         body = json.loads(raw)
@@ -279,10 +279,10 @@ def parse(raw: bytes, validator: jsonschema.Draft202012Validator, what: str) -> 
 
 
 def new_id() -> str:
-    """Make the id of a new superposition."""
+    """Return an id for a new superposition."""
     return str(uuid.uuid4())
 
 
 def now() -> str:
-    """The time of day in UTC, as records write it."""
+    """Return the time of day in UTC, in the form of records."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec='milliseconds')

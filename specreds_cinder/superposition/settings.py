@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator may tune, with defaults that need no tuning."""
+"""Settings of the protocol, with defaults that need no tuning."""
 
 import dataclasses
 
@@ -8,16 +8,16 @@ from specreds_cinder.superposition import errors
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Tunables of the protocol.
+    """Settings of the protocol.
 
-    :param workers: volumes that are prepared or cleaned up at a time
-    :param watch_objects_per_s: pace of the background sweep while the race runs; the default
-        goes over a 100 GiB volume in 0.85 s
-    :param fence_expiry_s: seconds after which Ceph forgets a blocklist entry by itself. Longer
-        than any primary lives, because an entry cannot be prolonged, only removed and made anew
-    :param merge_bytes_per_s: rate limit of a merge; 0 for none
-    :param merge_stall_s: seconds without progress after which an offline merge is given up
-    :param evict_backup: on abort, blocklist whoever still has an overlay open, so that the
+    :param workers: number of volumes that are prepared or removed at a time
+    :param watch_objects_per_s: pace of the background sweep during the race; the default sweeps
+        100 GiB in 0.85 s
+    :param fence_expiry_s: seconds after which Ceph removes a blocklist entry. Longer than any
+        primary lives, since an entry cannot be prolonged, only replaced
+    :param merge_bytes_per_s: limit of the rate of a merge; 0 for none
+    :param merge_stall_s: seconds without progress after which an offline merge fails
+    :param evict_backup: on abort, fence the clients that have an overlay open, so that the
         overlay of a backup on an unreachable host can be removed
     """
 

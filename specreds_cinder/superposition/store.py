@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where records live: RADOS objects next to the volumes, changed only by compare-and-swap.
+"""The store of records: RADOS objects beside the volumes, changed only by compare-and-swap.
 
 Three kinds of objects, all in the pool and namespace of the image headers, beside the ledgers of
 :mod:`specreds_cinder.superposition.ledger`:
 
 ``specreds.super.<id>``
-    the record. Whoever changes it states the version that was read (``assert_version``), so of
-    two controllers that decide at once exactly one succeeds. This is the only commit point.
+    the record. A change names the version that was read (``assert_version``), so that exactly one
+    of two controllers that decide at once succeeds. This is the only commit point.
 ``specreds.claim.<image id>``
-    says which superposition a volume is in. Made exclusively, so there is at most one.
+    names the superposition of a volume. It is created exclusively, so there is at most one.
 ``specreds.index``
-    an omap of the superpositions that touch this pool and namespace. An entry is made before the
-    record and removed after it: a list may meet an entry without a record, never the reverse.
+    an omap of the superpositions with volumes in this pool and namespace. An entry is written
+    before the record and removed after it: a list may find an entry without a record, but misses
+    no record.
 """
 
 from collections.abc import Iterator
@@ -36,7 +37,7 @@ _CHANGED = (errno.ERANGE, errno.EOVERFLOW)
 
 @dataclasses.dataclass(frozen=True)
 class Claim:
-    """Which superposition holds a volume, and where its record lives."""
+    """The superposition of a volume, and the home of its record."""
 
     superposition: str
     home: records.Home
@@ -45,7 +46,7 @@ class Claim:
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """An index entry: where a record lives, and how many seconds ago the entry was made."""
+    """An entry of the index: the home of a record, and seconds since the entry was written."""
 
     home: records.Home
     age_s: float
@@ -58,9 +59,9 @@ class Store:
         self._cluster = cluster
 
     def create(self, record: records.Record) -> records.Record:
-        """Enter a new record, first into the index of every home, then itself.
+        """Write a new record, after its entries in the index of every home.
 
-        :raises Conflict: there is one by that id
+        :raises Conflict: a record with that id exists
         :raises ClusterTimeout: Ceph did not answer; the record may or may not exist
         """
         for home in record.homes:
@@ -81,9 +82,9 @@ class Store:
             raise errors.Conflict(f'there is a superposition {record.id} already') from None
 
     def read(self, superposition: str, home: records.Home) -> records.Record:
-        """Read a record.
+        """Return a record.
 
-        :raises NotSuperposed: there is none by that id here
+        :raises NotSuperposed: no record with that id is in this home
         """
         with self._ioctx(home, f'read record {superposition}') as io:
             try:
@@ -112,9 +113,9 @@ class Store:
             return dataclasses.replace(new, version=io.get_last_version())
 
     def delete(self, record: records.Record) -> None:
-        """Remove a record, then its index entries. Removing it again is no error.
+        """Remove a record, then its index entries. One that does not exist is no error.
 
-        :raises RecordChanged: somebody has changed it since it was read
+        :raises RecordChanged: another controller has changed the record since it was read
         """
         with self._ioctx(record.home, f'delete record {record.id}') as io, \
                 contextlib.suppress(errors.NotSuperposed), \
@@ -136,8 +137,8 @@ class Store:
             io.operate_write_op(op, _INDEX)
 
     def index(self, home: records.Home) -> dict[str, Entry]:
-        """List the superpositions that touch ``home``, by id."""
-        found: dict[str, Entry] = {}
+        """Return the superpositions with volumes in a home, by id."""
+        index: dict[str, Entry] = {}
         with self._ioctx(home, f'list the superpositions of {home}') as io:
             after = ''
             while True:
@@ -146,17 +147,17 @@ class Store:
                     try:
                         io.operate_read_op(op, _INDEX)
                     except rados.ObjectNotFound:
-                        return found
+                        return index
                     page = {key: _entry(value) for key, value in entries}
-                found.update(page)
+                index.update(page)
                 if len(page) < _BATCH:
-                    return found
+                    return index
                 after = max(page)
 
     def claim(self, volume: records.Volume, superposition: str, home: records.Home) -> None:
-        """Make a volume part of a superposition. Claiming it again for the same one is no error.
+        """Claim a volume for a superposition. A second claim for the same one is no error.
 
-        :raises AlreadySuperposed: another superposition has it
+        :raises AlreadySuperposed: another superposition holds the volume
         """
         body = json.dumps({'superposition': superposition, 'home': str(home)}).encode()
         with self._ioctx(volume.ref.home, f'claim volume {volume.ref}') as io:
@@ -174,7 +175,7 @@ class Store:
                 str(volume.ref), holder.superposition if holder else 'that is just ending')
 
     def claimed(self, home: records.Home, image_id: str) -> Claim | None:
-        """Tell which superposition a volume is in, if any."""
+        """Return the claim on a volume; None if it is in no superposition."""
         with self._ioctx(home, f'read the claim on image {image_id}') as io:
             try:
                 body = json.loads(io.read(_claim(image_id), _LARGEST))
@@ -184,11 +185,11 @@ class Store:
                          io.get_last_version())
 
     def release(self, volume: records.Volume, superposition: str) -> None:
-        """Take a volume out of a superposition; does nothing where another one has it."""
+        """Remove the claim of a superposition on a volume; another one's claim stays."""
         holder = self.claimed(volume.ref.home, volume.image_id)
         if holder is None or holder.superposition != superposition:
             return
-        # Whoever was faster has released it, and may have claimed it anew.
+        # Another controller may have released the volume, and a new superposition claimed it.
         with self._ioctx(volume.ref.home, f'release volume {volume.ref}') as io, \
                 contextlib.suppress(errors.RecordChanged, errors.NotSuperposed), \
                 self._asserting(superposition), \

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sweep: was any object of the parent versions written after the cut?
 
-One stat per object that exists, and a look at what says which objects exist (the object map) and
-what the image is (its header). The map is compared by content where its version has moved: the
-backup's librbd may take the exclusive lock when the primary does not hold it, which touches the
-map's object and the header without a write having happened.
+A sweep stats each existing object, and examines the object map, which lists the existing objects,
+and the header of the image. The map is compared by content if its version has changed: the
+backup's librbd may take the exclusive lock while the primary does not hold it, which touches the
+objects of map and header without any write of data.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -32,12 +32,12 @@ DEPTH = 1024
 
 @dataclasses.dataclass(frozen=True)
 class SweepReport:
-    """What a sweep saw.
+    """The result of a sweep.
 
-    :param dirty: something was written after the cut, or it cannot be ruled out
+    :param dirty: an object was written after the cut, or that cannot be ruled out
     :param first: the first dirty object with the reason, None if clean
-    :param swept: how many objects were looked at
-    :param seconds: how long it took
+    :param swept: number of objects examined
+    :param seconds: duration of the sweep
     """
 
     dirty: bool
@@ -47,7 +47,7 @@ class SweepReport:
 
 
 class _Stopped(Exception):
-    """A background sweep was told to end."""
+    """The background sweep is stopped."""
 
 
 class Sweeper:
@@ -55,9 +55,9 @@ class Sweeper:
 
     :param depth: stats in flight at a time
     :param pace: objects per second at most; None for as fast as it goes
-    :param thorough: never stop early: every object is looked at even after the first dirty one,
-        and every placement group of the pools hears of the osdmap that this client has. After a
-        fence, that makes the sweep a barrier: no OSD accepts a fenced write once it is over.
+    :param thorough: examine every object even after the first dirty one, and send an operation
+        with the osdmap of this client to every placement group of the pools. Behind a fence, that
+        makes the sweep a barrier: no OSD accepts a fenced write once the sweep has ended.
     """
 
     def __init__(self, cluster: ceph.Cluster, record: records.Record, *, depth: int = DEPTH,
@@ -72,13 +72,13 @@ class Sweeper:
         self._first: str | None = None
 
     def stop(self) -> None:
-        """Make a paced sweep in another thread end soon."""
+        """Make a paced sweep in another thread end at its next pause."""
         self._stop.set()
 
     def run(self) -> SweepReport:
         """Sweep once.
 
-        :raises ClusterTimeout: an OSD or monitor did not answer: nothing is known then
+        :raises ClusterTimeout: an OSD or monitor did not answer, so nothing is proven
         :raises ClusterError: a stat failed
         """
         began = time.monotonic()
@@ -97,7 +97,7 @@ class Sweeper:
             for pool_id in self._record.cuts:
                 yield functools.partial(_every_group, self._cluster, self._record, pool_id,
                                         self._depth)
-        # Last: a merge of placement groups before any of the stats shows by now.
+        # Last, so that a merge of placement groups before any of the stats is noticed.
         yield self._groups
 
     def _volume(self, volume: records.Volume) -> None:
@@ -116,19 +116,19 @@ class Sweeper:
             self._dirty(str(exc))
 
     def _header(self, volume: records.Volume) -> bool:
-        """Look whether the image is still what it was; False if it is gone."""
+        """Compare the image with its properties at the cut; return False if it is another one."""
         try:
-            now = volumes.inspect(self._cluster, volume.ref)
+            facts = volumes.inspect(self._cluster, volume.ref)
         except errors.VolumeGone:
             self._dirty(f'image {volume.ref} is gone')
             return False
-        if now.image_id != volume.image_id:
+        if facts.image_id != volume.image_id:
             self._dirty(f'image {volume.ref} was replaced by another one')
-        if now.size != volume.size:
+        if facts.size != volume.size:
             self._dirty(f'image {volume.ref} was resized')
-        if now.features != volume.features or now.invalid_map:
+        if facts.features != volume.features or facts.invalid_map:
             self._dirty(f'image {volume.ref} has other features, or its object map is invalid')
-        return now.image_id == volume.image_id
+        return facts.image_id == volume.image_id
 
     def _objects(self, volume: records.Volume, numbers: Sequence[int]) -> None:
         began = time.monotonic()
@@ -150,7 +150,7 @@ class Sweeper:
             self._swept += len(names)
             return io.stat_versions(names, self._depth)
         versions: list[int] = []
-        # A tenth of a second's worth at a time, then sleep until the time is due for it.
+        # Examine the objects of a tenth of a second, then sleep until that time is over.
         slice_ = max(1, int(self._pace / 10))
         for start in range(0, len(names), slice_):
             part = names[start:start + slice_]
@@ -168,9 +168,9 @@ class Sweeper:
         if objectmap.digest(io, volume.image_id) != volume.map_digest:
             self._dirty(f'{oid} of {volume.ref} changed: objects were created or discarded')
             return
-        # Equal again is not never changed: had the primary created an object and discarded it,
-        # it would own the lock now. Behind a fence only the contents count, and they are equal:
-        # a client that meets the fence may give its lock on the map back, which touches it.
+        # An equal map may have changed in between: if the primary had created and discarded an
+        # object, it would own the lock. Behind a fence only the contents count, which are equal: a
+        # client that meets the fence may release its lock on the map, which touches it.
         if self._thorough:
             return
         owners = volumes.inspect(self._cluster, volume.ref).owners
@@ -181,20 +181,20 @@ class Sweeper:
         pools = self._cluster.pools()
         for pool_id, cut in self._record.cuts.items():
             pool = pools.get(pool_id)
-            # What was split from a bounded group is bounded too; what was merged is not.
+            # Groups split from a bounded group are bounded, too; merged groups are not.
             if pool is None or pool.pg_num < cut.pg_num or pool.merges != cut.merges:
                 self._dirty(f'placement groups of pool {pool.name if pool else pool_id} were '
                             f'merged since the cut')
 
-    def _dirty(self, why: str) -> None:
+    def _dirty(self, reason: str) -> None:
         if self._first is None:
-            self._first = why
+            self._first = reason
 
 
 def barrier(cluster: ceph.Cluster, record: records.Record) -> None:
-    """Tell every placement group of a record's pools of the osdmap that this client has.
+    """Send an operation with the osdmap of this client to every placement group of the pools.
 
-    Once this is over, no OSD accepts a write of a client that is blocklisted in that map.
+    After this returns, no OSD accepts a write of a client that is blocklisted in that map.
     """
     for pool_id in record.cuts:
         _every_group(cluster, record, pool_id, DEPTH)
@@ -209,7 +209,7 @@ def _every_group(cluster: ceph.Cluster, record: records.Record, pool_id: int,
 
 
 def moved(cluster: ceph.Cluster, volume: records.Volume, cut: records.Cut) -> bool:
-    """Tell whether the object that holds a volume's object map was touched after the cut."""
+    """Report whether the RADOS object of a volume's object map was touched after the cut."""
     oid = objectmap.name(volume.image_id).encode()
     io = cluster.aio.ioctx(volume.pool_id, volume.namespace)
     version, = io.stat_versions([oid], 1)
@@ -219,9 +219,9 @@ def moved(cluster: ceph.Cluster, volume: records.Volume, cut: records.Cut) -> bo
 
 
 class Watch:
-    """Sweeps again and again in a thread, at a bounded pace, until dirty or told to stop.
+    """Sweeps repeatedly in a thread, at a bounded pace, until dirty or until the context ends.
 
-    :param on_dirty: called once, in the thread, with the report that found the volumes dirty
+    :param on_dirty: called once, in the thread, with the report of the dirty sweep
     :param pace: objects per second at most
     """
 
@@ -254,7 +254,7 @@ class Watch:
             except _Stopped:
                 return
             except errors.SuperError as exc:
-                # A cluster that does not answer proves nothing; try again.
+                # A cluster that does not answer proves nothing: try again.
                 self.error = exc
                 self._ended.wait(_RETRY)
                 continue
@@ -263,7 +263,8 @@ class Watch:
             if report.dirty:
                 self._on_dirty(report)
                 return
-            # An almost empty volume is swept in no time: do not hammer its header.
+            # The sweep of an almost empty volume is so short that its header would be read in a
+            # tight loop.
             self._ended.wait(max(0.0, _SHORTEST - report.seconds))
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Announces every change the protocol makes to the cluster, and how long each phase takes.
+"""Events at each change that the protocol makes to the cluster, and at each of its phases.
 
-Whoever shows progress, measures, or kills the process at an awkward moment listens here.
+Observers show progress, measure, or kill the process at a chosen moment.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,15 +16,14 @@ LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class Event:
-    """One moment of a change or of a span.
+    """The beginning or end of a change or a span, or the progress of a span.
 
-    :param kind: ``change`` (something in the cluster is altered), ``span`` (a phase) or
-        ``progress`` (of a phase that may be long)
-    :param name: what happens, for example ``record.create`` or ``sweep``
-    :param target: the object it happens to
-    :param phase: ``before`` or ``after``; an ``after`` comes only if it succeeded
+    :param kind: ``change`` (of the cluster), ``span`` (a phase of the protocol) or ``progress``
+    :param name: name of the change or phase, for example ``record.create`` or ``sweep``
+    :param target: the object of the change or phase
+    :param phase: ``before`` or ``after``; ``after`` follows only a success
     :param at: seconds on the monotonic clock
-    :param done: of a progress: how many steps are behind it
+    :param done: number of steps done, of a progress
     """
 
     kind: str
@@ -45,7 +44,7 @@ _lock = threading.Lock()
 def observe(callback: Observer) -> Iterator[None]:
     """Call ``callback`` with every event of this process while the context lasts.
 
-    The callback runs in the thread that makes the change, so it can also delay it.
+    The callback runs in the thread that makes the change, so it can delay the change.
     """
     with _lock:
         _observers.append(callback)
@@ -57,31 +56,31 @@ def observe(callback: Observer) -> Iterator[None]:
 
 
 def change(name: str, target: str) -> contextlib.AbstractContextManager[None]:
-    """Wrap one call that alters the cluster."""
-    return _announced('change', name, target)
+    """Send events before and after a call that changes the cluster."""
+    return _observed('change', name, target)
 
 
 def span(name: str, target: str) -> contextlib.AbstractContextManager[None]:
-    """Wrap one phase of the protocol."""
-    return _announced('span', name, target)
+    """Send events before and after a phase of the protocol."""
+    return _observed('span', name, target)
 
 
 def progress(name: str, target: str, done: int) -> None:
-    """Say how far a phase has come."""
+    """Send an event with the progress of a phase."""
     if _observers:
-        _tell(Event('progress', name, target, 'during', time.monotonic(), done))
+        _send(Event('progress', name, target, 'during', time.monotonic(), done))
 
 
 @contextlib.contextmanager
-def _announced(kind: str, name: str, target: str) -> Iterator[None]:
+def _observed(kind: str, name: str, target: str) -> Iterator[None]:
     began = time.monotonic()
-    _tell(Event(kind, name, target, 'before', began))
+    _send(Event(kind, name, target, 'before', began))
     yield
     ended = time.monotonic()
     LOG.debug('%s %s took %.1f ms', name, target, (ended - began) * 1e3)
-    _tell(Event(kind, name, target, 'after', ended))
+    _send(Event(kind, name, target, 'after', ended))
 
 
-def _tell(event: Event) -> None:
+def _send(event: Event) -> None:
     for observer in tuple(_observers):
         observer(event)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an RBD image is like now, and whether it can be superposed."""
+"""The properties of an RBD image at one moment, and whether it can be superposed."""
 
 from collections.abc import Iterator, Mapping
 import contextlib
@@ -35,10 +35,10 @@ _REFUSED = {
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """An RBD image as it was found; the fields are those of :class:`record.Volume`.
+    """The properties of an RBD image; the fields are those of :class:`record.Volume`.
 
     :param clients: addresses that watch the image or own a lock on it
-    :param invalid_map: its object map is flagged as not to be trusted
+    :param invalid_map: its object map is flagged as invalid
     """
 
     ref: records.VolumeRef
@@ -56,27 +56,27 @@ class Facts:
     encrypted: bool
 
     def reasons(self, pools: Mapping[int, ceph.Pool]) -> list[str]:
-        """Say why the image cannot be superposed; nothing if it can.
+        """Return the reasons why the image cannot be superposed; none if it can.
 
         :param pools: the cluster's pools by id
         """
-        found = [text for bit, text in _NEEDED.items() if not self.features & bit]
-        found += [text for bit, text in _REFUSED.items() if self.features & bit]
+        against = [text for bit, text in _NEEDED.items() if not self.features & bit]
+        against += [text for bit, text in _REFUSED.items() if self.features & bit]
         if self.invalid_map and self.features & rbd.RBD_FEATURE_OBJECT_MAP:
-            found.append('its object map is flagged invalid: run "rbd object-map rebuild"')
+            against.append('its object map is flagged invalid: run "rbd object-map rebuild"')
         if self.size % _SECTOR:
-            found.append(f'its size of {self.size} bytes is no multiple of {_SECTOR}, as that of '
-                         f'a disk has to be: resize it')
+            against.append(f'its size of {self.size} bytes is no multiple of {_SECTOR}, as that '
+                           f'of a disk has to be: resize it')
         if self.mirrored:
-            found.append('it is mirrored to another cluster: disable mirroring first')
+            against.append('it is mirrored to another cluster: disable mirroring first')
         if self.encrypted:
-            found.append('it is encrypted (LUKS): the overlay would hold plain text')
+            against.append('it is encrypted (LUKS): the overlay would hold plain text')
         if len({address.host(client) for client in self.clients}) > 1:
-            found.append('clients on several hosts have it open '
-                         f'({", ".join(sorted(self.clients))}): there must be one primary')
-        found += [f'pool {pools[pool_id].name} has a cache tier' for pool_id
+            against.append('clients on several hosts have it open '
+                           f'({", ".join(sorted(self.clients))}): there must be one primary')
+        against += [f'pool {pools[pool_id].name} has a cache tier' for pool_id
                   in {self.pool_id, self.data_pool_id} if pools[pool_id].cache_tier]
-        return found
+        return against
 
 
 @contextlib.contextmanager
@@ -95,10 +95,10 @@ def opened(cluster: ceph.Cluster, ref: records.VolumeRef, *,
 
 
 def inspect(cluster: ceph.Cluster, ref: records.VolumeRef) -> Facts:
-    """Look at an image without disturbing whoever uses it.
+    """Return the properties of an image, without an effect on its clients.
 
     :raises VolumeGone: there is no such image
-    :raises NotEligible: it is of the old format 1, of which nothing else can be read here
+    :raises NotEligible: the image has format 1, which this code cannot read
     :raises ClusterTimeout: Ceph did not answer in time
     """
     with opened(cluster, ref) as image:
@@ -121,13 +121,13 @@ def inspect(cluster: ceph.Cluster, ref: records.VolumeRef) -> Facts:
 
 
 def clients(cluster: ceph.Cluster, ref: records.VolumeRef) -> frozenset[str]:
-    """List the addresses that watch an image or own a lock on it, other than our own.
+    """Return the addresses that watch an image or own a lock on it, without this process's.
 
     :raises VolumeGone: there is no such image
     """
     with opened(cluster, ref) as image:
-        found = _watchers(image) | _lock_owners(image)
-    return found - cluster.addresses
+        addresses = _watchers(image) | _lock_owners(image)
+    return addresses - cluster.addresses
 
 
 def _watchers(image: Any) -> frozenset[str]:
@@ -135,7 +135,7 @@ def _watchers(image: Any) -> frozenset[str]:
 
 
 def _lock_owners(image: Any) -> frozenset[str]:
-    # The exclusive lock's owner as the header tells it; lock_get_owners() needs a writable open.
+    # The owner of the exclusive lock by the header; lock_get_owners() needs a writable open.
     lockers = image.list_lockers()
     return address.clients(locker[2] for locker in (lockers['lockers'] if lockers else ()))
 

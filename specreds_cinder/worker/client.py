@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The volume service's end of a worker: it starts the process, and asks it."""
+"""The volume service's side of a worker: starts the process, and calls it."""
 
 from collections.abc import Mapping
 import contextlib
@@ -41,38 +41,39 @@ _ERRORS: dict[str, type[exception.SuperpositionError]] = {
 
 
 class Worker:
-    """A worker for one back end, started when it is first asked and whenever it has died.
+    """The worker of one back end, started at the first call and at the next call after its death.
 
     :param cluster: arguments of :class:`superposition.Cluster`
     :param pool: the back end's pool
     :param settings: arguments of :class:`superposition.Settings`
-    :param watch: sweep in the background as long as something is superposed
+    :param watch: sweep superposed volumes in the background
     """
 
     def __init__(self, cluster: Mapping[str, Any], pool: str, settings: Mapping[str, Any], *,
                  watch: bool) -> None:
-        self._told = {'cluster': dict(cluster), 'pool': pool, 'settings': dict(settings),
-                      'watch': watch}
+        self._pool = pool
+        self._arguments = {'cluster': dict(cluster), 'pool': pool, 'settings': dict(settings),
+                           'watch': watch}
         self._lock = threading.Lock()
-        self._served: _Served | None = None
+        self._process: _Process | None = None
 
     def call(self, ctxt: Any, method: str, **arguments: Any) -> Any:
-        """Have the worker do something: a method of :class:`operations.Operations`.
+        """Call a method of the worker's :class:`operations.Operations`, and return its result.
 
-        :param ctxt: the request's context, for the log; None for the service's own doing
-        :raises SuperpositionError: it could not; which subclass says why
+        :param ctxt: the request's context, for the log; None for calls of the service itself
+        :raises SuperpositionError: the method failed; the subclass names the kind of the error
         """
         requester = {} if ctxt is None else {
             'request_id': ctxt.request_id, 'user_id': ctxt.user_id,
             'project_id': ctxt.project_id}
-        served = self._serving()
+        process = self._running()
         try:
-            answer, value = served.remote.call(method, arguments, requester)
+            answer, value = process.remote.call(method, arguments, requester)
         except (EOFError, OSError) as exc:
-            # Others who asked it are told as well; what was started since is not their worker.
-            served.end()
+            # Concurrent calls end only the process that they called, not one started since.
+            process.end()
             raise exception.SuperpositionUnavailable(
-                f'the superposition worker for pool {self._told["pool"]} died during {method}; '
+                f'the superposition worker for pool {self._pool} died during {method}; '
                 f'the log of the volume service may say why. Ask again') from exc
         if answer == operations.ERROR:
             kind = _ERRORS.get(value['type'], exception.SuperpositionError)
@@ -80,43 +81,47 @@ class Worker:
         return value
 
     def stop(self) -> None:
-        """End the process; the next call starts another."""
+        """End the process; the next call starts another one."""
         with self._lock:
-            served, self._served = self._served, None
-        if served is not None:
-            served.end()
+            process, self._process = self._process, None
+        if process is not None:
+            process.end()
 
-    def _serving(self) -> '_Served':
-        """:raises SuperpositionUnavailable: it cannot be started"""
+    def _running(self) -> '_Process':
+        """Return the process, and start it if it does not run.
+
+        :raises SuperpositionUnavailable: it cannot be started
+        """
         with self._lock:
-            if self._served is None or self._served.process.poll() is not None:
-                if self._served is not None:
-                    self._served.end()
-                self._served = None
-                self._served = self._start()
-            return self._served
+            if self._process is None or self._process.popen.poll() is not None:
+                if self._process is not None:
+                    self._process.end()
+                self._process = None
+                self._process = self._start()
+            return self._process
 
-    def _start(self) -> '_Served':
-        # A socket without a file: nothing is left of it, whoever is killed.
+    def _start(self) -> '_Process':
+        # A socket without a file, so that nothing stays if a process is killed.
         address = f'\0specreds-{secrets.token_hex(16)}'
         key = secrets.token_bytes(32)
-        process = subprocess.Popen(
+        popen = subprocess.Popen(
             [sys.executable, '-m', 'specreds_cinder.worker.server'], text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        served = _Served(process, utils.tpool_wrap(_Remote(address, key)))
-        assert process.stdin is not None and process.stdout is not None
-        told = {**self._told, 'address': address, 'key': key.hex(), 'log': _log_options()}
+        process = _Process(popen, utils.tpool_wrap(_Remote(address, key)))
+        assert popen.stdin is not None and popen.stdout is not None
+        arguments = {**self._arguments, 'address': address, 'key': key.hex(),
+                     'log': _log_options()}
         with contextlib.suppress(BrokenPipeError):
-            process.stdin.write(json.dumps(told) + '\n')
-            process.stdin.flush()
-        if process.stdout.readline() != server.READY:
-            served.end()
+            popen.stdin.write(json.dumps(arguments) + '\n')
+            popen.stdin.flush()
+        if popen.stdout.readline() != server.READY:
+            process.end()
             raise exception.SuperpositionUnavailable(
-                f'the superposition worker for pool {self._told["pool"]} did not start; the log '
+                f'the superposition worker for pool {self._pool} did not start; the log '
                 f'of the volume service says why')
-        LOG.info('superposition worker for pool %s is process %d', self._told['pool'],
-                 process.pid)
-        return served
+        LOG.info('superposition worker for pool %s is process %d', self._pool,
+                 popen.pid)
+        return process
 
 
 def _log_options() -> dict[str, Any]:
@@ -129,24 +134,24 @@ def _log_options() -> dict[str, Any]:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Served:
-    """A process, and how to ask it."""
+class _Process:
+    """The process of a worker, and the proxy that calls it."""
 
-    process: 'subprocess.Popen[str]'
+    popen: 'subprocess.Popen[str]'
     remote: Any
 
     def end(self) -> None:
-        """Kill it. May be repeated."""
-        self.process.kill()
-        self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
+        """Kill the process. May be repeated."""
+        self.popen.kill()
+        self.popen.wait()
+        for pipe in (self.popen.stdin, self.popen.stdout):
             assert pipe is not None
             with contextlib.suppress(BrokenPipeError):
                 pipe.close()
 
 
 class _Remote:
-    """Calls the worker; blocks its thread until the answer is there."""
+    """Calls the worker; a call blocks its thread until the answer arrives."""
 
     def __init__(self, address: str, key: bytes) -> None:
         self._address = address

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a worker does when it is asked to: the protocol, in terms of plain values."""
+"""The calls that a worker serves: the protocol, with plain values as arguments and results."""
 
 import builtins
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +32,7 @@ _HANDED_AT = 'handed_at'
 
 
 class DurableBackup(sp.Durability):
-    """A backup of which the caller says that its disks are durable already."""
+    """A backup whose disks are durable already, by the word of the caller."""
 
     def make_durable(self, record: records.Record) -> None:
         """Nothing is left to do."""
@@ -42,7 +42,7 @@ class Operations:
     """The superpositions of one pool. Safe to share between threads.
 
     :param home: the pool of the back end
-    :param watching: sweep in the background as long as something is superposed
+    :param watching: sweep superposed volumes in the background
     """
 
     def __init__(self, protocol: sp.Protocol, home: sp.Home, *, watching: bool) -> None:
@@ -51,12 +51,12 @@ class Operations:
         self._watching = watching
         self._watches: dict[str, contextlib.ExitStack] = {}
         self._dirty: dict[str, str] = {}
-        self._news: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._dirty_ids: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._lock = threading.Lock()
 
     def call(self, method: str, arguments: Mapping[str, Any],
              requester: Mapping[str, Any]) -> Answer:
-        """Do one thing; what goes wrong is an answer, too.
+        """Call a method; an error is an answer, too.
 
         :param method: name of a public method of this class
         :param requester: request id, user and project, for the log
@@ -79,14 +79,14 @@ class Operations:
     def ping(self) -> None:
         """Make sure that the pool can be reached.
 
-        :raises ClusterError: it cannot
+        :raises ClusterError: it cannot be reached
         """
         self._protocol.list(self._home)
 
     def show(self, superposition: str) -> dict[str, Any]:
-        """Describe a superposition, overlay sizes included.
+        """Return a superposition, with the sizes of its overlays.
 
-        :raises NotSuperposed: there is none by that id
+        :raises NotSuperposed: no superposition has that id
         """
         record = self._get(superposition)
         sizes = [self._protocol.overlay_bytes(dataclasses.replace(record, volumes=(volume,)))
@@ -94,16 +94,16 @@ class Operations:
         return self._view(record, sizes)
 
     def list(self) -> builtins.list[dict[str, Any]]:
-        """Describe every superposition of the pool, without the sizes of overlays."""
+        """Return every superposition of the pool, without the sizes of overlays."""
         watched = set(self._watches)
-        found = self._protocol.list(self._home)
-        # Another service of a cluster may have ended what is watched here.
-        for ended in watched - {record.id for record in found}:
+        listed = self._protocol.list(self._home)
+        # Another service of a cluster may have ended a superposition that is watched here.
+        for ended in watched - {record.id for record in listed}:
             self._unwatch(ended)
-        return [self._view(record) for record in found]
+        return [self._view(record) for record in listed]
 
     def find(self, image: str) -> dict[str, Any] | None:
-        """Describe the superposition that an image is in, None if it is in none."""
+        """Return the superposition of an image; None if it is in none."""
         try:
             return self._view(self._protocol.find(self._ref(image)))
         except sp.NotSuperposed:
@@ -121,25 +121,25 @@ class Operations:
         self._protocol.ledger.remove(self._home, image_id)
 
     def provisioned(self) -> int:
-        """Tell how large all overlays of the pool are if one believes their images: bytes."""
+        """Return the sum of the virtual sizes of all overlays of the pool, in bytes."""
         return sum(overlay.presized(volume.size) for record in self._protocol.list(self._home)
                    for volume in record.volumes)
 
     def monitors(self) -> builtins.list[tuple[str, str]]:
-        """List the addresses and ports of the cluster's monitors."""
-        found = self._protocol.cluster.mon({'prefix': 'mon dump'})
-        return [address.endpoint(monitor['addr']) for monitor in found['mons']]
+        """Return the addresses and ports of the cluster's monitors."""
+        monmap = self._protocol.cluster.mon({'prefix': 'mon dump'})
+        return [address.endpoint(monitor['addr']) for monitor in monmap['mons']]
 
     def eligibility(self, images: builtins.list[str]) -> builtins.list[builtins.list[str]]:
-        """Say for each image why it cannot be superposed; nothing if it can."""
+        """Return for each image the reasons why it cannot be superposed; none if it can."""
         pools = self._protocol.cluster.pools()
         return [self._reasons(image, pools) for image in images]
 
     def _reasons(self, image: str, pools: Mapping[int, Any]) -> builtins.list[str]:
         try:
-            held = self.find(image)
-            if held is not None:
-                return [f'it is in superposition {held["id"]} already']
+            holder = self.find(image)
+            if holder is not None:
+                return [f'it is in superposition {holder["id"]} already']
             return volumes.inspect(self._protocol.cluster, self._ref(image)).reasons(pools)
         except sp.NotEligible as exc:
             return list(exc.reasons)
@@ -158,11 +158,11 @@ class Operations:
         return self._view(record)
 
     def check(self, superposition: str) -> dict[str, Any]:
-        """Sweep. Raises as :meth:`Protocol.check` does."""
+        """Sweep once, and return the report. Raises as :meth:`Protocol.check` does."""
         return dataclasses.asdict(self._protocol.check(self._get(superposition)))
 
     def collapse(self, superposition: str, durable: bool) -> dict[str, Any]:
-        """Decide, or go on with a decision that was cut off."""
+        """Decide, or continue an interrupted decision."""
         def decide(record: sp.Record, backup: sp.Durability | None) -> sp.CollapseReport:
             if record.state != states.COLLAPSING:
                 return self._protocol.collapse(record, backup=backup)
@@ -171,17 +171,17 @@ class Operations:
         return self._decide(superposition, durable, decide)
 
     def prepare(self, superposition: str, durable: bool) -> dict[str, Any]:
-        """Do all of a collapse but decide."""
+        """Fence and sweep, without a decision. Raises as :meth:`Protocol.prepare` does."""
         return self._decide(superposition, durable, self._protocol.prepare)
 
     def commit(self, superposition: str) -> None:
-        """Decide for the backup, as others have."""
+        """Decide for the backup. Raises as :meth:`Protocol.commit` does."""
         self._protocol.commit(self._get(superposition))
 
     def drop(self, superposition: str, fenced: bool = False) -> None:
-        """Decide for the primary. A superposition that is gone already is no error.
+        """Decide for the primary. A superposition that is gone is no error.
 
-        :param fenced: others that are decided with it are late dirty, so this one is, too
+        :param fenced: the set that it belongs to is late dirty, so this superposition is, too
         """
         with contextlib.suppress(sp.NotSuperposed):
             record = self._get(superposition)
@@ -197,7 +197,7 @@ class Operations:
         record = self._get(superposition)
         durable = durable or bool(record.labels.get(_DURABLE))
         if durable and not record.labels.get(_DURABLE):
-            # Whoever goes on after a crash cannot ask the caller.
+            # After a crash, the decision is continued without the caller.
             record = self._protocol.label(record, **{_DURABLE: True})
         self._unwatch(superposition)
         try:
@@ -209,38 +209,38 @@ class Operations:
     # Afterwards
 
     def begin_merge(self, superposition: str) -> None:
-        """Note that a hypervisor merges."""
+        """Record that a hypervisor merges."""
         self._protocol.begin_merge(self._get(superposition))
 
     def end_merge(self, superposition: str) -> None:
-        """Note that overlay and volume are equal while the guest stands still."""
+        """Record that overlay and volume are equal while the guest is stopped."""
         self._protocol.end_merge(self._get(superposition))
 
     def unused(self, superposition: str) -> None:
-        """:raises OverlayBusy: somebody has an overlay open"""
+        """:raises OverlayBusy: a client has an overlay open"""
         self._protocol.unused(self._get(superposition))
 
     def merge(self, superposition: str) -> None:
-        """Write the overlays down if nobody uses them, and end the superposition."""
+        """Merge overlays that no client has open, and end the superposition."""
         self._protocol.merge(self._get(superposition))
 
     def hand_out(self, superposition: str) -> dict[str, Any]:
-        """Note that somebody is about to open a promoted superposition's overlays."""
+        """Record that a client is about to open the overlays of a promoted superposition."""
         record = self._get(superposition)
-        # Whoever had them open until now may only hang.
+        # The clients that had them open so far may only hang: enter them into the ledgers first.
         with contextlib.suppress(sp.RecordChanged):
             self._protocol.observe(record)
         record = self._protocol.label(record, **{_HANDED_AT: records.now()})
         return self._view(record)
 
     def resume(self, superposition: str) -> str:
-        """Go on with what was cut off, and renew the fence; see :meth:`Protocol.resume`."""
+        """Continue an interrupted step; see :meth:`Protocol.resume`."""
         record = self._get(superposition)
         backup = DurableBackup() if record.labels.get(_DURABLE) else None
         return self._protocol.resume(record, backup)
 
     def look_after(self, superposition: str) -> None:
-        """Renew the fence of what is decided; watch what is superposed."""
+        """Renew the fence of a decided superposition; watch a superposed one."""
         record = self._get(superposition)
         self._protocol.renew(record)
         if record.state in states.DECIDED:
@@ -248,7 +248,7 @@ class Operations:
         self._watch(record)
 
     def tidy(self) -> None:
-        """Remove what is left in the index of superpositions that never came to be."""
+        """Remove index entries of superpositions whose record was never written."""
         self._protocol.tidy(self._home)
 
     # Watching
@@ -257,10 +257,10 @@ class Operations:
         """Wait for a superposition to become dirty.
 
         :param timeout: seconds
-        :returns: its id, and which object was written, or why else
+        :returns: its id, and the object that was written or another reason
         """
         try:
-            superposition = self._news.get(timeout=timeout)
+            superposition = self._dirty_ids.get(timeout=timeout)
         except queue.Empty:
             return None
         return superposition, self._dirty.get(superposition, '')
@@ -269,14 +269,14 @@ class Operations:
         if not self._watching or record.state != states.SUPERPOSED:
             return
 
-        def tell(report: sp.SweepReport) -> None:
+        def note(report: sp.SweepReport) -> None:
             self._dirty[record.id] = report.first or ''
-            self._news.put(record.id)
+            self._dirty_ids.put(record.id)
         with self._lock:
             if record.id in self._watches or record.id in self._dirty:
                 return
             stack = contextlib.ExitStack()
-            stack.enter_context(self._protocol.watch(record, tell))
+            stack.enter_context(self._protocol.watch(record, note))
             self._watches[record.id] = stack
 
     def _unwatch(self, superposition: str) -> None:
@@ -284,7 +284,7 @@ class Operations:
             watch = self._watches.pop(superposition, None)
         if watch is not None:
             watch.close()
-        # Only now, as it could tell until here.
+        # After the watch has ended, since it may have noted the superposition until then.
         self._dirty.pop(superposition, None)
 
     def _get(self, superposition: str) -> sp.Record:
@@ -301,7 +301,7 @@ class Operations:
               sizes: builtins.list[int] | None = None) -> dict[str, Any]:
         watched = record.id in self._watches and record.state not in states.DECIDED
         dirty = self._dirty.get(record.id) if watched else None
-        known: Sequence[int | None] = sizes or [None] * len(record.volumes)
+        bytes_: Sequence[int | None] = sizes or [None] * len(record.volumes)
         return {
             'id': record.id, 'state': record.state, 'outcome': record.outcome,
             'created_at': record.created_at, 'changed_at': record.changed_at,
@@ -314,11 +314,11 @@ class Operations:
             'volumes': [{
                 'image': volume.image, 'size': volume.size, 'overlay': str(volume.overlay_ref),
                 'overlay_bytes': size}
-                for volume, size in zip(record.volumes, known, strict=True)],
+                for volume, size in zip(record.volumes, bytes_, strict=True)],
         }
 
 
 def _since(moment: str) -> float:
-    """Tell how many seconds ago a moment was that a record notes."""
+    """Return the seconds since a moment in the form of records."""
     return (datetime.datetime.now(datetime.UTC)
             - datetime.datetime.fromisoformat(moment)).total_seconds()

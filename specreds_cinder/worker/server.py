@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The worker's process: it serves one back end until its volume service is gone.
+"""The worker's process, which serves one back end as long as its volume service lives.
 
-It is told on its standard input what to serve, in one line of JSON; the end of that input, which
-no kill of the volume service can prevent, is its own.
+The first line of its standard input, in JSON, has its arguments. The process ends with that input,
+which also ends when the volume service is killed.
 """
 
 import json
@@ -22,27 +22,28 @@ READY = 'ready\n'
 
 
 class Manager(managers.BaseManager):
-    """Gives its clients, which are threads of the volume service, the one ``Operations``."""
+    """Serves the ``Operations`` to its clients, which are threads of the volume service."""
 
 
 def main() -> None:
     """Serve until the standard input ends."""
-    told = json.loads(sys.stdin.readline())
+    arguments = json.loads(sys.stdin.readline())
     answer = os.fdopen(os.dup(sys.stdout.fileno()), 'w')
-    # The log may go to the standard output, which nobody reads once it has said that it is ready.
+    # The log may go to the standard output, which is not read after the line READY.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    _set_up_log(told['log'])
-    cluster = sp.Cluster(**told['cluster'])
-    protocol = sp.Protocol(cluster, sp.Settings(**told['settings']))
-    ours = operations.Operations(protocol, sp.Home(told['pool']), watching=told['watch'])
-    Manager.register('operations', callable=lambda: ours, exposed=['call'])
-    manager = Manager(address=told['address'], authkey=bytes.fromhex(told['key']))
+    _set_up_log(arguments['log'])
+    cluster = sp.Cluster(**arguments['cluster'])
+    protocol = sp.Protocol(cluster, sp.Settings(**arguments['settings']))
+    served = operations.Operations(protocol, sp.Home(arguments['pool']),
+                                   watching=arguments['watch'])
+    Manager.register('operations', callable=lambda: served, exposed=['call'])
+    manager = Manager(address=arguments['address'], authkey=bytes.fromhex(arguments['key']))
     server = manager.get_server()
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with answer:
         answer.write(READY)
     sys.stdin.read()
-    # Threads that wait for Ceph are not waited for: whoever comes next resumes their work.
+    # Without waiting for threads that wait for Ceph: the next worker resumes their steps.
     os._exit(0)
 
 

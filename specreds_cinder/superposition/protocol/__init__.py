@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The protocol: super, check, collapse, merge, and how to go on after a crash.
+"""The protocol: super, check, collapse, merge, and resume after a crash.
 
-The record's state says what holds, and every step below may be repeated:
+The state of the record says what holds, and every step may be repeated:
 
 ========== ==========================================================================
 state      what holds
 ========== ==========================================================================
-creating   claims and overlays may or may not exist; no backup has seen anything
+creating   claims and overlays may or may not exist; no backup has opened any
 superposed the cut is taken, the overlays exist; primary and backup may both run
 collapsing a decision is under way; the primary may be fenced
 promoted   the primary is fenced, the backup's version is the real one (commit point)
-merging    some of the overlays' data may be in the volumes; the overlays still count
-merged     the volumes hold everything; the overlays are about to go
-aborting   the primary's version is the real one; the overlays are about to go
+merging    some of the overlays' data may be in the volumes; the overlays are read
+merged     the volumes hold all data; the overlays are being removed
+aborting   the primary's version is the real one; the overlays are being removed
 ========== ==========================================================================
 """
 
@@ -31,19 +31,19 @@ class Protocol(create.Creation, collapse.Collapse, merge.Merge):
     """Superpositions on one cluster. Safe to share between threads."""
 
     def renew(self, record: records.Record) -> list[str]:
-        """Re-arm what is left of a superposition's fence, if half of its expiry has passed.
+        """Replace the entries of a superposition's fence of which half the expiry has passed.
 
-        Who has what was promoted open is entered into the ledgers.
+        The clients that have a promoted version open are entered into the ledgers.
 
         :returns: the addresses that were blocklisted anew
         """
         record = self.reload(record)
         if record.state == states.COLLAPSING:
-            # Whom a collapse that was cut off did not come to fence, only a decision may.
+            # Clients that an interrupted collapse has not fenced yet are left to the decision.
             return self.fence.renew(record.fenced, lapsed=False)
         if record.outcome in (states.PROMOTED, states.LATE_DIRTY):
             if record.state in (states.PROMOTED, states.MERGING):
-                # A server that was promoted may have been started again since.
+                # A promoted server may have been started again, with new clients.
                 with contextlib.suppress(errors.RecordChanged, errors.NotSuperposed):
                     self.observe(record)
             return self.fence.renew(record.fenced)
@@ -51,11 +51,11 @@ class Protocol(create.Creation, collapse.Collapse, merge.Merge):
 
     def resume(self, record: records.Record, backup: backups.Durability | None = None,
                progress: backups.Progress | None = None) -> str:
-        """Go on with whatever step was cut off, from the record alone.
+        """Continue an interrupted step, from the record alone.
 
-        :returns: what became of it: superposed, promoted, merged, aborted, dirty or late-dirty
+        :returns: state or outcome: superposed, promoted, merged, aborted, dirty or late-dirty
         :raises NotSuperposed: it has ended
-        :raises Conflict: it was being decided together with others
+        :raises Conflict: it is decided together with others
         """
         record = self.reload(record)
         if record.state == states.COLLAPSING:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every step of the protocol needs: the cluster, and the records of superpositions."""
+"""The base of all steps of the protocol: the cluster, and the records of superpositions."""
 
 import builtins
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ _R = TypeVar('_R')
 
 
 class Base:
-    """The superpositions on one cluster, as their records tell. Safe to share between threads."""
+    """The superpositions on one cluster, by their records. Safe to share between threads."""
 
     def __init__(self, cluster: ceph.Cluster,
                  settings: tunables.Settings | None = None) -> None:
@@ -34,18 +34,18 @@ class Base:
         self.fence = fence.Fence(cluster, self.settings.fence_expiry_s)
 
     def show(self, superposition: str, home: records.Home) -> records.Record:
-        """Read a superposition by its id and where its record lives.
+        """Return a superposition by its id and the home of its record.
 
-        :raises NotSuperposed: there is none (any more)
+        :raises NotSuperposed: it does not exist, or has ended
         """
         return self.store.read(superposition, home)
 
     def reload(self, record: records.Record) -> records.Record:
-        """Read a superposition again."""
+        """Return the current record of a superposition."""
         return self.store.read(record.id, record.home)
 
     def find(self, ref: records.VolumeRef) -> records.Record:
-        """Find the superposition that a volume is in.
+        """Return the superposition of a volume.
 
         :raises NotSuperposed: it is in none
         """
@@ -61,29 +61,28 @@ class Base:
         raise errors.NotSuperposed(f'volume {ref} is in no superposition')
 
     def list(self, home: records.Home) -> 'builtins.list[records.Record]':
-        """List the superpositions that have a volume in a pool's namespace, oldest first."""
-        found = []
+        """Return the superpositions that have a volume in a home, oldest first."""
+        listed = []
         for superposition, entry in self.store.index(home).items():
             with contextlib.suppress(errors.NotSuperposed):
-                found.append(self.store.read(superposition, entry.home))
-        return sorted(found, key=lambda record: record.created_at)
+                listed.append(self.store.read(superposition, entry.home))
+        return sorted(listed, key=lambda record: record.created_at)
 
     def overlay_bytes(self, record: records.Record) -> int:
-        """Tell how much of a superposition's overlays exists in Ceph, in bytes."""
+        """Return the bytes that the overlays of a superposition take in Ceph."""
         return sum(self._each(lambda volume: overlay.used_bytes(self.cluster, volume),
                               record.volumes))
 
     def fence_left(self, record: records.Record) -> float | None:
-        """Tell in how many seconds a superposition's fence expires; None if it has none."""
+        """Return the seconds until the fence of a superposition expires; None without a fence."""
         left = self.fence.remaining()
-        there = [left[client] for client in record.fenced if client in left]
-        return min(there) if there else None
+        return min((left[client] for client in record.fenced if client in left), default=None)
 
     def tidy(self, home: records.Home, older_s: float = 600) -> int:
         """Remove index entries whose record was never written, or is gone.
 
-        :param older_s: leave younger ones alone: their record may just be on its way
-        :returns: how many were removed
+        :param older_s: age in seconds up to which entries stay: their record may be written yet
+        :returns: number of entries that were removed
         """
         removed = 0
         for superposition, entry in self.store.index(home).items():
@@ -99,8 +98,8 @@ class Base:
     def label(self, record: records.Record, **labels: Any) -> records.Record:
         """Set some of a superposition's labels.
 
-        It also makes a merge fail that runs meanwhile: whoever is about to open the overlays of a
-        promoted superposition says so first.
+        A merge that runs meanwhile fails, since the record has changed: a label therefore can
+        announce that the overlays of a promoted superposition are about to be opened.
 
         :raises RecordChanged: another controller changed the record in between
         """
@@ -109,7 +108,10 @@ class Base:
             record, labels={**record.labels, **labels}))
 
     def _in(self, record: records.Record, *allowed: str) -> records.Record:
-        """Read a record again and make sure that it is in one of some states."""
+        """Return the current record, which has to be in one of some states.
+
+        :raises Conflict: it is in another state
+        """
         record = self.reload(record)
         if record.state not in allowed:
             raise errors.Conflict(
@@ -118,7 +120,7 @@ class Base:
         return record
 
     def _each(self, work: Callable[[_T], _R], items: Sequence[_T]) -> 'builtins.list[_R]':
-        """Do the same for several volumes at a time; all of them end before an error is raised."""
+        """Call a function for several items at a time; all calls end before an error is raised."""
         if len(items) == 1:
             return [work(items[0])]
         with futures.ThreadPoolExecutor(min(self.settings.workers, len(items))) as executor:
@@ -126,7 +128,7 @@ class Base:
         return [future.result() for future in pending]
 
     def _users(self, refs: Sequence[records.VolumeRef]) -> frozenset[str]:
-        """List the clients of several images, of which some may be gone."""
+        """Return the clients of several images, of which some may be gone."""
         def users(ref: records.VolumeRef) -> frozenset[str]:
             with contextlib.suppress(errors.VolumeGone):
                 return volumes.clients(self.cluster, ref)

@@ -14,36 +14,37 @@ from specreds_cinder.superposition.protocol import base
 
 
 class Clients(base.Base):
-    """Knows who has the volumes and overlays of a superposition open, or may wake and write."""
+    """Finds the clients that have volumes or overlays open, or may wake and write."""
 
     def observe(self, record: records.Record, *, attended: bool = True) -> roles.Roles:
         """Enter every client that has a volume or its overlay open into the ledgers.
 
         :param attended: as for :func:`roles.classify`
-        :returns: what each of them is, and who else is in the ledgers
+        :returns: their roles, and those of the other clients in the ledgers
         :raises RecordChanged: another controller is removing the overlays
         """
         seen = self._each(self._look, record.volumes)
         if self.reload(record).state in (states.MERGED, states.ABORTING):
-            # Whoever removes an overlay has it open: a controller, which nobody must ever fence.
+            # A controller that removes an overlay has it open, and must not be fenced.
             raise errors.RecordChanged(
                 f'superposition {record.id} was ended by another controller meanwhile; look at it '
                 f'again')
-        found = roles.classify(record, functools.reduce(operator.or_, seen), attended=attended)
-        for volume, one in zip(record.volumes, seen, strict=True):
-            self._remember(record, volume, one, found.backup)
-        return found
+        classified = roles.classify(record, functools.reduce(operator.or_, seen),
+                                    attended=attended)
+        for volume, clients in zip(record.volumes, seen, strict=True):
+            self._remember(record, volume, clients, classified.backup)
+        return classified
 
     def _look(self, volume: records.Volume) -> roles.Seen:
-        # The ledger first: whoever leaves it meanwhile is none to be fenced.
+        # The ledger first: a client that leaves it meanwhile need not be fenced.
         return roles.Seen(ledger=self.ledger.read(volume), image=self._users([volume.ref]),
                           overlay=self._users([volume.overlay_ref]))
 
     def _remember(self, record: records.Record, volume: records.Volume, seen: roles.Seen,
                   backup: frozenset[str]) -> None:
-        """Enter those clients of a volume into its ledger that are not in it.
+        """Enter the clients of a volume into its ledger, unless they are in it.
 
-        Who is fenced was entered before, and is not entered again after having left.
+        A fenced client was entered before, and is not entered again after it has left.
         """
         new = (seen.image | seen.overlay) - seen.ledger.keys() - set(record.fenced)
         for role, clients in ((ledgers.BACKUP, new & backup), (ledgers.PRIMARY, new - backup)):
@@ -56,6 +57,6 @@ class Clients(base.Base):
                 for client, entry in entries.items()}
 
     def _fencing(self, record: records.Record, clients: tuple[str, ...]) -> records.Record:
-        """Note whom we are about to fence."""
+        """Record the clients that are about to be fenced."""
         return self.store.swap(record, dataclasses.replace(
             record, fenced=clients, changed_at=records.now()))

@@ -23,17 +23,17 @@ _SETTLE_S = 2.0
 
 @dataclasses.dataclass(frozen=True)
 class CollapseReport:
-    """How a collapse went.
+    """The result of a collapse.
 
     :param outcome: promoted, dirty or late-dirty
     :param sweep1: the sweep before the fence
     :param sweep2: the sweep behind the fence, None if there was none
     :param durable_s: seconds until the backup's disks were durable
-    :param fence_s: seconds from the first blocklist entry asked for to the osdmap in force
+    :param fence_s: seconds from the request of the first blocklist entry to the osdmap with all
     :param window_s: seconds from the end of the first sweep until the fence was in force: a
-        primary that writes within it is late dirty
+        primary that writes within them is late dirty
     :param commit_s: seconds that the commit took
-    :param total_s: all of it
+    :param total_s: seconds of the whole collapse
     """
 
     outcome: str
@@ -50,7 +50,7 @@ class Collapse(end.Ending):
     """Decides which version of a superposition is real."""
 
     def check(self, record: records.Record) -> sweep.SweepReport:
-        """Sweep, and say clean or dirty. Changes nothing.
+        """Sweep once, and return the report. Changes nothing.
 
         :raises Conflict: it is decided already, or not superposed yet
         """
@@ -76,11 +76,11 @@ class Collapse(end.Ending):
         """Decide which version is real: the backup's, unless the primary has written.
 
         :param promote: False is the same as :meth:`abort`
-        :param backup: the backup that runs, so that its disks become durable first; None if
-            nobody has the overlays open
-        :returns: the outcome. After ``dirty`` the primary goes on as if nothing had been; after
-            ``late-dirty`` it is fenced, and its version has every write it was told of: start it
-            again.
+        :param backup: the backup that runs, so that its disks become durable first; None if no
+            client has the overlays open
+        :returns: the outcome. After ``dirty`` the primary runs on undisturbed; after
+            ``late-dirty`` it is fenced, and its version has every write that was acknowledged:
+            start it again.
         :raises Conflict: it is not superposed, or another controller decided meanwhile
         :raises BackupError: the backup's disks could not be made durable; still superposed
         :raises OverlayBusy: a backup runs, but none was given; still superposed
@@ -95,11 +95,11 @@ class Collapse(end.Ending):
 
     def prepare(self, record: records.Record,
                 backup: backups.Durability | None = None) -> CollapseReport:
-        """Do the part of a collapse from the fence on, for what is decided with others.
+        """Fence and sweep a superposition that is decided together with others.
 
-        Whoever decides has checked all of them before. Behind its fence a superposition stays
-        what it is, so :meth:`commit` or :meth:`give_up` may come at any time. Preparing again
-        what was cut off, or is prepared, is no error. Parameters and errors are those of
+        The caller has checked all of them before. Behind its fence a superposition does not
+        change, so :meth:`commit` or :meth:`give_up` may follow at any time. A preparation that
+        was interrupted, or has ended, may be repeated. Parameters and errors are those of
         :meth:`collapse`.
 
         :returns: the outcome: prepared, or late-dirty; either way it is fenced, and undecided
@@ -108,7 +108,7 @@ class Collapse(end.Ending):
         return self._collapse(record, backup, decide=False)
 
     def commit(self, record: records.Record) -> None:
-        """Decide for the backup, as others that were prepared with it have. May be repeated.
+        """Decide for the backup, after all that were prepared together. May be repeated.
 
         :raises Conflict: it is not prepared
         """
@@ -121,7 +121,7 @@ class Collapse(end.Ending):
         self._commit(record)
 
     def give_up(self, record: records.Record) -> None:
-        """Decide for the primary, which is fenced already: it is late dirty.
+        """Decide for the primary, which is fenced: it is late dirty.
 
         :raises Conflict: it is not prepared, or decided
         """
@@ -167,7 +167,8 @@ class Collapse(end.Ending):
         first = (self._sweep(record, thorough=False) if decide
                  else sweep.SweepReport(False, None, 0, 0.0))
         if first.dirty and not (resumed and self._was_fenced(record)):
-            LOG.info('superposition %s is dirty: %s', record.id, first.first)
+            LOG.info('superposition %s is dirty, deciding for the primary: %s', record.id,
+                     first.first)
             self._drop(record, states.DIRTY)
             return CollapseReport(states.DIRTY, first)
         swept = time.monotonic()
@@ -177,18 +178,19 @@ class Collapse(end.Ending):
                 raise errors.RecordChanged(
                     f'superposition {record.id} was changed by another controller meanwhile; '
                     f'look at it again')
-            asked = time.monotonic()
+            fencing = time.monotonic()
             with trace.span('fence', record.id):
                 self.fence.close(clients)
             closed = time.monotonic()
             second, record = self._behind_fence(record, known)
             report = CollapseReport(
                 states.LATE_DIRTY if second.dirty else states.PROMOTED, first, second,
-                fence_s=closed - asked, window_s=closed - swept)
+                fence_s=closed - fencing, window_s=closed - swept)
             if not decide:
                 return self._prepared(record, report)
             if second.dirty:
-                LOG.warning('superposition %s is late dirty: %s', record.id, second.first)
+                LOG.warning('superposition %s is late dirty, its fenced primary has to be '
+                            'started again: %s', record.id, second.first)
                 self._drop(record, states.LATE_DIRTY)
                 return report
             committing = time.monotonic()
@@ -206,37 +208,37 @@ class Collapse(end.Ending):
                       ) -> tuple[sweep.SweepReport, records.Record]:
         """Sweep until no client of the primary was outside the fence before the sweep began.
 
-        :param known: the clients that are fenced; those found and fenced here are added
+        :param known: the fenced clients; clients that are fenced here are added
         """
-        clients = frozenset(known)
+        before = frozenset(known)
         for _ in range(_FENCE_ROUNDS):
             report = self._sweep(record, thorough=True)
-            now = self._primary(record, attended=True)
-            # Also where the report is dirty: a newcomer would write beside the version that is
+            clients = self._primary(record, attended=True)
+            # Also if the report is dirty: a newcomer would write beside the primary that is
             # started again.
-            if now <= known:
+            if clients <= known:
                 return report, record
-            known |= now
+            known |= clients
             record = self._fencing(record, tuple(sorted(known)))
-            self.fence.close(now)
+            self.fence.close(clients)
         raise errors.ClusterError(
             f'new clients keep opening the volumes of superposition {record.id}: '
-            f'{", ".join(sorted(known - clients))}')
+            f'{", ".join(sorted(known - before))}')
 
     def _was_fenced(self, record: records.Record) -> bool:
-        """Tell whether a collapse that was cut off came to fence anyone.
+        """Report whether an interrupted collapse has fenced any client.
 
-        What it asked for last may be on its way yet: the monitors commit about once a second.
+        Its last request may not have taken effect: the monitors commit about once a second.
         """
         time.sleep(_SETTLE_S)
         return not self.fence.remaining().keys().isdisjoint(record.fenced)
 
     @contextlib.contextmanager
     def _unfenced_if_lost(self, record: records.Record, known: set[str]) -> Iterator[None]:
-        """Take our fence back if another controller let the primary live before we committed.
+        """Remove the fence if another controller decided for the primary before the commit.
 
-        That one took it back, too; but our entries may have waited for an election of monitors
-        until it was done.
+        The other controller removes it, too, but an election of monitors may have delayed the
+        entries of this one until after that.
         """
         try:
             yield
@@ -245,15 +247,15 @@ class Collapse(end.Ending):
             raise
 
     def _primary(self, record: records.Record, *, attended: bool) -> frozenset[str]:
-        """Return the clients to fence, after all that can be seen are in the ledgers.
+        """Return the clients to fence, after all visible clients are in the ledgers.
 
-        :param attended: the backup, if one runs, is in our hands
-        :raises OverlayBusy: it is not: what it was told is written may be in no disk yet
+        :param attended: the caller has made the disks of the backup durable, if one runs
+        :raises OverlayBusy: a backup runs whose acknowledged writes may not be durable
         """
-        found = self.observe(record, attended=attended)
-        if found.backup and not attended:
+        observed = self.observe(record, attended=attended)
+        if observed.backup and not attended:
             raise errors.OverlayBusy(
                 f'a backup has the overlays of superposition {record.id} open at '
-                f'{", ".join(sorted(found.backup))}: collapse it through its hypervisor, so that '
-                f'its disks become durable first, or stop it')
-        return found.fenced
+                f'{", ".join(sorted(observed.backup))}: collapse it through its hypervisor, so '
+                f'that its disks become durable first, or stop it')
+        return observed.fenced

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""super: a set of volumes gets two versions."""
+"""super: puts a set of volumes into superposition."""
 
 from collections.abc import Mapping, Sequence
 from concurrent import futures
@@ -37,18 +37,18 @@ class Creation(end.Ending):
     def super(self, refs: Sequence[records.VolumeRef], reason: str = '',
               server: str | None = None, *, superposition: str | None = None,
               joint: bool = False, labels: Mapping[str, Any] | None = None) -> records.Record:
-        """Put a set of volumes into superposition: all of them, or none.
+        """Put a set of volumes into superposition: all of them, or nimage.
 
-        The backup may read nothing of them before this returns.
+        The backup must not open them before this returns.
 
         :param refs: the volumes of one server
-        :param reason: why, for whoever looks at the record
-        :param server: whose volumes they are, for whoever looks at the record
-        :param superposition: its id, a UUID; by default a new one
-        :param joint: it will be decided together with others: by :meth:`prepare` and
-            :meth:`commit` instead of :meth:`collapse`
-        :param labels: kept in the record, for the caller
-        :raises InvalidInput: no volume, or one named twice
+        :param reason: reason of the superposition, kept in the record
+        :param server: id of the server, kept in the record
+        :param superposition: id of the superposition, a UUID; by default a new one
+        :param joint: decided together with others, by :meth:`prepare` and :meth:`commit` instead
+            of :meth:`collapse`
+        :param labels: values of the caller, kept in the record
+        :raises InvalidInput: no volume is named, or one is named twice
         :raises VolumeGone: a volume does not exist
         :raises NotEligible: a volume cannot be superposed
         :raises AlreadySuperposed: a volume is in a superposition
@@ -58,10 +58,10 @@ class Creation(end.Ending):
             raise errors.InvalidInput('name at least one volume, and each only once')
         began = time.monotonic()
         superposition = superposition or records.new_id()
-        found = self._eligible(refs, superposition)
+        eligible = self._eligible(refs, superposition)
         now = records.now()
         record = self.store.create(records.Record(
-            id=superposition, state=states.CREATING, volumes=found, created_at=now,
+            id=superposition, state=states.CREATING, volumes=eligible, created_at=now,
             changed_at=now, reason=reason, server=server, joint=joint,
             labels=dict(labels or {})))
         try:
@@ -71,7 +71,7 @@ class Creation(end.Ending):
         except BaseException:
             self._undo(record)
             raise
-        LOG.info('superposition %s of %s took %.0f ms', record.id,
+        LOG.info('superposition %s of %s: created in %.0f ms', record.id,
                  ', '.join(str(ref) for ref in refs), (time.monotonic() - began) * 1e3)
         return record
 
@@ -79,19 +79,19 @@ class Creation(end.Ending):
                   superposition: str) -> tuple[records.Volume, ...]:
         pools = self.cluster.pools()
         facts = self._each(lambda ref: volumes.inspect(self.cluster, ref), refs)
-        for one in facts:
-            if reasons := one.reasons(pools):
-                raise errors.NotEligible(str(one.ref), reasons)
+        for image in facts:
+            if reasons := image.reasons(pools):
+                raise errors.NotEligible(str(image.ref), reasons)
         return tuple(records.Volume(
-            pool=one.ref.pool, namespace=one.ref.namespace, image=one.ref.image,
-            image_id=one.image_id, pool_id=one.pool_id, data_pool_id=one.data_pool_id,
-            data_pool=pools[one.data_pool_id].name, data_prefix=one.data_prefix, size=one.size,
-            object_size=one.object_size, features=one.features,
-            overlay=overlay.name(one.ref.image, superposition),
-            clients=tuple(sorted(one.clients))) for one in facts)
+            pool=image.ref.pool, namespace=image.ref.namespace, image=image.ref.image,
+            image_id=image.image_id, pool_id=image.pool_id, data_pool_id=image.data_pool_id,
+            data_pool=pools[image.data_pool_id].name, data_prefix=image.data_prefix,
+            size=image.size, object_size=image.object_size, features=image.features,
+            overlay=overlay.name(image.ref.image, superposition),
+            clients=tuple(sorted(image.clients))) for image in facts)
 
     def _take(self, record: records.Record) -> records.Record:
-        """Make the overlays and take the cuts, side by side; then the record says superposed."""
+        """Create the overlays and take the cuts in parallel, then swap the record."""
         pool_ids = sorted({pool_id for volume in record.volumes
                            for pool_id in (volume.pool_id, volume.data_pool_id)})
         with futures.ThreadPoolExecutor(len(pool_ids)) as executor:
@@ -99,22 +99,22 @@ class Creation(end.Ending):
                 self._cutter(pool_id, record.namespace_of(pool_id)).take)
                 for pool_id in pool_ids}
             self._each(lambda volume: self._equip(volume, record.id), record.volumes)
-            taken = {pool_id: future.result() for pool_id, future in taking.items()}
-        mapped = self._each(lambda volume: self._mapped(volume, taken[volume.pool_id]),
+            taken_cuts = {pool_id: future.result() for pool_id, future in taking.items()}
+        mapped = self._each(lambda volume: self._mapped(volume, taken_cuts[volume.pool_id]),
                             record.volumes)
         return self.store.swap(record, record.moved(
-            states.SUPERPOSED, cuts=taken, volumes=tuple(mapped)))
+            states.SUPERPOSED, cuts=taken_cuts, volumes=tuple(mapped)))
 
     def _equip(self, volume: records.Volume, superposition: str) -> None:
-        """Enter the primary's clients into the ledger, and make the overlay."""
+        """Enter the primary's clients into the ledger, and create the overlay."""
         self.ledger.enter(volume, volume.clients,
                           ledgers.Entry(ledgers.PRIMARY, superposition), replace=True)
         overlay.create(self.cluster, volume)
 
     def _mapped(self, volume: records.Volume, cut: records.Cut) -> records.Volume:
-        """Note which objects exist at the cut.
+        """Return a volume with the fingerprint of its object map at the cut.
 
-        A map that has moved since the cut gets no fingerprint: no later sweep finds it clean.
+        A map that has changed since the cut gets none, so that no later sweep finds it clean.
         """
         with self.cluster.ioctx(volume.pool, volume.namespace) as io, \
                 ceph.answering(f'read the object map of {volume.ref}'):
@@ -132,8 +132,9 @@ class Creation(end.Ending):
             return self._cutters[key]
 
     def _undo(self, record: records.Record) -> None:
-        """Take a half-made superposition back; what cannot be is left to :meth:`resume`."""
+        """Remove a superposition whose creation failed; :meth:`resume` removes the rest."""
         try:
             self._drop(self.reload(record), states.ABORTED)
         except errors.SuperError as exc:
-            LOG.warning('superposition %s was left unfinished (%s): resume it', record.id, exc)
+            LOG.warning('superposition %s could not be created, and its remains not be removed: '
+                        'resume it (%s)', record.id, exc)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of a superposition: its overlays, claims, fence and record go."""
+"""The end of a superposition: overlays, claims, fence and record are removed."""
 
 import dataclasses
 
@@ -20,12 +20,13 @@ class Ending(clients.Clients):
               progress: backups.Progress | None = None) -> None:
         """Decide for the primary: drop the overlays and the record.
 
-        A fence that a cut-off collapse left behind is taken back. Clients that noticed it stay
-        dead all the same: look after the primary then.
+        The fence of an interrupted collapse is removed. Clients that have met the fence stay dead
+        all the same: check the primary then.
 
-        :param progress: called with the objects of an overlay removed so far, and all of them
-        :raises Conflict: the backup's version was promoted already
-        :raises OverlayBusy: the backup runs, and the settings forbid to shut it out
+        :param progress: called with the number of objects of an overlay that were examined, and
+            of all that may exist
+        :raises Conflict: the backup's version is promoted
+        :raises OverlayBusy: the backup runs, and the settings forbid to fence it
         """
         record = self.reload(record)
         if record.state in states.DECIDED:
@@ -44,11 +45,11 @@ class Ending(clients.Clients):
         self._clean(record, progress, evict=self.settings.evict_backup)
 
     def _evict(self, record: records.Record) -> None:
-        """Shut out a backup that has died, or hangs, from the volumes, too.
+        """Fence the clients through which a dead or hung backup has the volumes open.
 
-        It has them open below its overlays, by clients of its own; as long as Ceph takes these
-        for alive, nobody could tell which host runs the primary. Nobody is shut out who is on a
-        host of the primary's.
+        QEMU opens the volumes below the overlays, with clients of their own; as long as Ceph takes
+        these for alive, the host of the primary is ambiguous. Clients on a host of the primary are
+        left alone.
         """
         backup = self._users([volume.overlay_ref for volume in record.volumes])
         hosts = {address.host(client) for client in backup}
@@ -62,10 +63,10 @@ class Ending(clients.Clients):
             self.fence.open(roles.living(record, self._entries(record)))
 
     def _unfence_lost(self, record: records.Record) -> None:
-        """Take back the fence of a record that another controller has decided, or ended.
+        """Remove the fence of a record that another controller has decided, or ended.
 
-        One that has ended says nothing any more, but the ledgers do: who was fenced for good has
-        left them. Where a volume is in another superposition by now, that one decides.
+        If the record is gone, the ledgers decide: clients that are fenced for good have left them.
+        If a volume is in another superposition by now, that one decides.
         """
         try:
             self._unfence(dataclasses.replace(
@@ -79,19 +80,19 @@ class Ending(clients.Clients):
 
     def _clean(self, record: records.Record, progress: backups.Progress | None = None, *,
                evict: bool) -> None:
-        """Remove everything that a decided superposition leaves behind; its record last."""
+        """Remove everything that belongs to a decided superposition; its record last."""
         shut_out = self.fence if evict else None
         self._each(lambda volume: overlay.remove(self.cluster, volume, shut_out, progress),
                    record.volumes)
         self._settle(record)
         self._each(lambda volume: self.store.release(volume, record.id), record.volumes)
-        # Again: a controller that was collapsing when we decided may have fenced since. From here
-        # on it finds no record and fences nothing.
+        # Again: a controller that was collapsing when the record was decided may have fenced
+        # since. Without a record it fences nothing.
         self._unfence(record)
         self.store.delete(record)
 
     def _settle(self, record: records.Record) -> None:
-        """Let clients leave the ledgers that this superposition has fenced for good."""
+        """Remove from the ledgers the clients that this superposition has fenced for good."""
         if record.outcome not in (states.PROMOTED, states.LATE_DIRTY) or not record.fenced:
             return
         proven = self.fence.remaining().keys() & set(record.fenced)

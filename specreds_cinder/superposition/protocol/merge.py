@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""merge: the overlays of a promoted superposition are written down into its volumes."""
+"""merge: writes the overlays of a promoted superposition to its volumes."""
 
 from collections.abc import Iterator
 import contextlib
@@ -21,21 +21,23 @@ _LOOK_S = 60.0
 
 
 class Merge(end.Ending):
-    """Merges what was promoted."""
+    """Merges promoted superpositions."""
 
     def merge(self, record: records.Record, backup: backups.OnlineMerge | None = None,
               progress: backups.Progress | None = None, rate: int | None = None) -> None:
-        """Write the overlays down into the volumes and end the superposition.
+        """Write the overlays to the volumes and end the superposition.
 
         :param backup: the backup that runs, for a merge under its guest; None for an offline
-            merge of overlays that nobody has open
-        :param progress: called with the bytes merged so far, and all of them
+            merge of overlays that no client has open
+        :param progress: called with the bytes merged so far, and all bytes
         :param rate: bytes per second at most, 0 for no limit; by default that of the settings
-        :raises Conflict: it was not promoted
-        :raises MergeFailed: the offline merge failed; nothing is lost, repeat it
-        :raises OverlayBusy: somebody has an overlay open; nothing is lost, repeat it
-        :raises RecordChanged: somebody is about to open an overlay; nothing is lost, repeat it
-        :raises BackupError: the online merge failed; nothing is lost, repeat it
+        After any error nothing is lost, and the merge may be repeated.
+
+        :raises Conflict: it is not promoted
+        :raises MergeFailed: the offline merge failed
+        :raises OverlayBusy: a client has an overlay open
+        :raises RecordChanged: a client is about to open an overlay
+        :raises BackupError: the online merge failed
         """
         if backup is None:
             self.unused(record)
@@ -51,29 +53,29 @@ class Merge(end.Ending):
                     record = self._merge_online(record, backup, limit, progress)
         elif backup is not None:
             self._switch(record, backup)
-        # Whoever still has an overlay open is the server, which is about to let go of it.
+        # A client that still has an overlay open is the server, which is about to close it.
         self._clean(record, evict=False)
         LOG.info('superposition %s is merged', record.id)
 
     def unused(self, record: records.Record) -> None:
-        """Make sure that nobody has an overlay open.
+        """Make sure that no client has an overlay open.
 
-        :raises OverlayBusy: somebody has
+        :raises OverlayBusy: a client has an overlay open
         """
         with contextlib.suppress(errors.VolumeGone):
             merges.unused(self.cluster, record)
 
     def _shut_out(self, record: records.Record) -> records.Record:
-        """Fence everybody who may still write, so that only the merge does.
+        """Fence every client that may still write, so that only the merge does.
 
-        Such as a backup that was promoted and hangs: its watches have expired, and what it was
-        told of writes to an overlay that has been read already would be lost.
+        For example, the watches of a promoted backup that hangs have expired, and the writes that
+        it sends to an overlay after the merge has read the overlay would be lost.
 
-        :raises OverlayBusy: somebody has an overlay open: it is the server, which runs
+        :raises OverlayBusy: a client has an overlay open: the server runs
         """
-        found = self.observe(record, attended=False)
+        observed = self.observe(record, attended=False)
         self.unused(record)
-        fenced = found.fenced | set(record.fenced)
+        fenced = observed.fenced | set(record.fenced)
         if fenced != set(record.fenced):
             record = self._fencing(record, tuple(sorted(fenced)))
         with trace.span('shut out', record.id):
@@ -87,7 +89,7 @@ class Merge(end.Ending):
         return record
 
     def begin_merge(self, record: records.Record) -> records.Record:
-        """Note that a merge begins, for a hypervisor that drives it by itself.
+        """Record that a merge begins, for a hypervisor that runs the merge.
 
         :raises Conflict: it was not promoted
         """
@@ -97,12 +99,12 @@ class Merge(end.Ending):
         return self.store.swap(record, record.moved(states.MERGING))
 
     def end_merge(self, record: records.Record) -> None:
-        """Note that overlay and volume are equal, and the guest stands still until this is over.
+        """Record that overlay and volume are equal, while the guest is stopped.
 
-        From here on the volume is what is opened. The overlay goes with :meth:`merge`, as soon
-        as the hypervisor has released it. May be repeated.
+        After this, only the volume is opened. :meth:`merge` removes the overlay as soon as the
+        hypervisor has released it. May be repeated.
 
-        :raises Conflict: no merge was begun
+        :raises Conflict: no merge has begun
         """
         record = self._in(record, states.MERGING, states.MERGED)
         if record.state == states.MERGING:
@@ -116,7 +118,7 @@ class Merge(end.Ending):
         except errors.VolumeGone:
             # Another controller was faster: it recorded the end before it removed the overlays.
             return self._in(record, states.MERGED)
-        # Whoever was told meanwhile to open the overlays has changed the record.
+        # The swap fails if a connection was handed out meanwhile: that has changed the record.
         return self._merged(record)
 
     def _merge_online(self, record: records.Record, backup: backups.OnlineMerge, rate: int,
@@ -124,8 +126,8 @@ class Merge(end.Ending):
         """Merge under a running guest.
 
         Overlay and volume are equal from the end of :meth:`OnlineMerge.settle` until the guest
-        goes on, so whichever of them the record names is right. The record changes before any
-        disk is switched: until then the guest can go on with its overlays.
+        runs again, so either of them is right, whichever the record names. The record changes
+        before any disk is switched: until then the guest can continue with its overlays.
         """
         backup.converge(record, rate, progress)
         backup.suspend()
@@ -133,8 +135,8 @@ class Merge(end.Ending):
             backup.settle(record)
             merged = self._merged(record)
         except (errors.BackupError, errors.RecordChanged):
-            # Nothing is switched. Where another controller has recorded the end meanwhile, it
-            # switches and lets the guest go on itself.
+            # Nothing is switched. If another controller has recorded the end meanwhile, that one
+            # switches the disks and resumes the guest.
             if self.reload(record).state == states.MERGING:
                 backup.proceed()
             raise
@@ -151,7 +153,7 @@ class Merge(end.Ending):
 
     @contextlib.contextmanager
     def _kept_fenced(self, record: records.Record) -> Iterator[None]:
-        """Look after the fence as long as the context lasts."""
+        """Renew the fence as long as the context lasts."""
         ended = threading.Event()
 
         def keep() -> None:
@@ -159,8 +161,8 @@ class Merge(end.Ending):
                 try:
                     self.fence.renew(record.fenced)
                 except errors.SuperError:
-                    LOG.exception('the fence of superposition %s could not be renewed',
-                                  record.id)
+                    LOG.exception('the fence of superposition %s could not be renewed, trying '
+                                  'again while its merge runs', record.id)
         self.fence.renew(record.fenced)
         thread = threading.Thread(target=keep, daemon=True, name=f'fence-{record.id[:8]}')
         thread.start()

@@ -63,8 +63,8 @@ def _kill(worker: client.Worker) -> str | None:
     """Kill the worker while a green thread waits for it, and return the name of its error."""
     asking = eventlet.spawn(worker.call, None, 'next_dirty', timeout=60)
     eventlet.sleep(0.5)
-    assert worker._served is not None
-    os.kill(worker._served.process.pid, signal.SIGKILL)
+    assert worker._process is not None
+    os.kill(worker._process.popen.pid, signal.SIGKILL)
     try:
         asking.wait()
     except exception.SuperpositionError as exc:

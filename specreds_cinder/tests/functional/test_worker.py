@@ -91,9 +91,9 @@ class WorkerTestCase(protocol_base.ProtocolTestCase):
     def process(self) -> int:
         """Return the id of the worker's process."""
         self.ask('ping')
-        served = self.worker._served
-        assert served is not None
-        return served.process.pid
+        process = self.worker._process
+        assert process is not None
+        return process.popen.pid
 
 
 @ddt.ddt
@@ -255,7 +255,7 @@ class ErrorTest(WorkerTestCase):
             error = self.assertRaises(exception.SuperpositionUnavailable, worker.call, None,
                                       'ping')
             self.assertIn('did not start', error.msg)
-        self.assertIsNone(worker._served)
+        self.assertIsNone(worker._process)
 
 
 class ProcessTest(WorkerTestCase):
@@ -346,7 +346,7 @@ class ProcessTest(WorkerTestCase):
             'cfg.CONF([])\n'
             'worker = client.Worker(json.loads(sys.argv[1]), sys.argv[2], {}, watch=True)\n'
             'worker.call(None, "ping")\n'
-            'print(worker._served.process.pid, flush=True)\n'
+            'print(worker._process.popen.pid, flush=True)\n'
             'time.sleep(1000)\n')
         service = subprocess.Popen(
             [sys.executable, '-c', program, json.dumps(
