@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A backup without a guest: qemu-storage-daemon opens the child version, a writer uses it."""
+"""A backup without a guest: qemu-storage-daemon opens the child version for a writer."""
 
 import json
 import pathlib
@@ -22,7 +22,7 @@ _STOP = 60.0
 class StorageDaemon:
     """A qemu-storage-daemon that has the overlays of a superposition open.
 
-    :param directory: its sockets go there; keep the path short
+    :param directory: for its sockets, with a short path
     :ivar prefixes: by volume of the record, the name of its top node and of its NBD export
     :ivar qmp: path of the QMP socket
     :ivar socket: path of the NBD socket
@@ -34,7 +34,7 @@ class StorageDaemon:
         self.socket = str(directory / 'nbd')
         self.prefixes = [f'sp{index}' for index in range(len(record.volumes))]
         self._stderr = directory / 'qsd.stderr'
-        # Written once everything on the command line is there.
+        # QEMU writes it once everything on the command line exists.
         self._pidfile = directory / 'qsd.pid'
         chain = [node for prefix, volume in zip(self.prefixes, record.volumes, strict=True)
                  for node in nodes.overlay_nodes(cluster, volume, prefix=prefix)]
@@ -59,12 +59,12 @@ class StorageDaemon:
         return self._pidfile.exists()
 
     def kill(self) -> None:
-        """Kill it: what it had in its caches is lost."""
+        """Kill the daemon, and lose its caches."""
         self._process.kill()
         self._process.wait()
 
     def close(self) -> None:
-        """End it in good order, or kill it if it does not."""
+        """End the daemon cleanly, or kill it if it does not end."""
         self._process.terminate()
         try:
             self._process.wait(_STOP)
@@ -94,12 +94,12 @@ class Racer:
             raise
 
     def mode(self, mode: control.Mode) -> None:
-        """Let it write in some way from now on."""
+        """Change the mode of its writer."""
         if self.running:
             self._writer.mode(mode)
 
     def hook(self) -> superposition.Backup:
-        """Give the hook for collapse and merge."""
+        """Return the hook for collapse and merge."""
         return qmp_backup.QmpBackup(self._cluster, self._daemon.qmp, self._daemon.prefixes,
                               self._writer.hold)
 
@@ -113,32 +113,32 @@ class Racer:
                 for index, prefix in enumerate(self._daemon.prefixes)]
 
     def stop(self) -> None:
-        """End it in good order."""
+        """End writer and daemon cleanly."""
         if self.running:
             self._writer.quit()
             self._daemon.close()
             self.running = False
 
     def drop(self) -> None:
-        """Kill the writer and let the daemon close its images, as far as they are there."""
+        """Kill the writer, and let the daemon close the images that exist."""
         if self.running:
             self._writer.kill()
             self._daemon.close()
             self.running = False
 
     def kill(self) -> None:
-        """Kill it, caches and all."""
+        """Kill daemon and writer, and lose their caches."""
         if self.running:
-            # The daemon first: nothing may be acknowledged that it has not got.
+            # The daemon first: no write may be acknowledged that it has not received.
             self._daemon.kill()
             self._writer.kill()
             self.running = False
             self._killed = True
 
     def party(self, barrier: tuple[float, float]) -> history.Party:
-        """Give what it did.
+        """Return its operations.
 
-        :param barrier: when the collapse that made its disks durable began and was over
+        :param barrier: begin and end of the collapse that made its disks durable
         """
         return history.Party(self._writer.ops(), volatile=self._killed, barriers=[barrier],
                              loose=True)

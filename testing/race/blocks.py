@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blocks that say who wrote them: what a disk holds can be told from its bytes alone.
+"""Blocks that name their write, so that the contents of a disk are known from its bytes alone.
 
 A block of 4 KiB is one header of 32 bytes, repeated: a torn, misplaced or altered block shows.
-Contents are told as numbers: 0 for zeroes, the write's number, or CORRUPT for what nobody wrote.
+Contents are numbers: 0 for zeroes, the number of the write, or CORRUPT for anything else.
 """
 
 import numpy
@@ -22,11 +22,11 @@ _PRIMES = (0x9e3779b97f4a7c15, 0xc2b2ae3d27d4eb4f, 0x165667b19e3779f9)
 
 
 def encode(value: int, image: int, first: int, count: int) -> bytes:
-    """Give the bytes of consecutive blocks of one write.
+    """Return the bytes of consecutive blocks of one write.
 
     :param value: the write's number, above zero
-    :param image: which image of the round it goes to
-    :param first: number of the first block, in blocks from the beginning of the image
+    :param image: number of the image in the round
+    :param first: number of the first block in the image
     """
     rows = numpy.zeros(count, dtype=_HEADER)
     rows['magic'] = _MAGIC
@@ -38,7 +38,7 @@ def encode(value: int, image: int, first: int, count: int) -> bytes:
 
 
 def decode(data: bytes, image: int, first: int) -> Values:
-    """Tell what each block holds, given where the bytes were read."""
+    """Return the value of each block, given the place of the bytes."""
     rows = numpy.frombuffer(data, dtype=_HEADER).reshape(-1, _COPIES)
     words = numpy.frombuffer(data, dtype='<u8').reshape(len(rows), -1)
     head = rows[:, 0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the test steers a writer in another process: a few bytes of memory that both map."""
+"""The test steers a writer in another process by a few bytes of memory that both map."""
 
 from collections.abc import Callable
 import enum
@@ -16,7 +16,7 @@ _TARGET_AT = 4
 
 
 class Mode(enum.IntEnum):
-    """How a writer goes about it."""
+    """The pace of a writer."""
 
     PAUSED = 0
     STEADY = 1
@@ -27,7 +27,7 @@ class Mode(enum.IntEnum):
 
 
 class State(enum.IntEnum):
-    """What a writer says of itself."""
+    """The state that a writer reports."""
 
     STARTING = 0
     BUSY = 1
@@ -43,13 +43,13 @@ class Target(NamedTuple):
 
 
 class WriterGone(Exception):
-    """A writer ended, or does not do what it was told."""
+    """A writer ended, or does not follow its control."""
 
 
 class Control:
     """The shared bytes: the mode and the blocks to write are the test's, the state the writer's.
 
-    :param path: the file to map; made if it is not there
+    :param path: the file to map; created if it is missing
     """
 
     def __init__(self, path: pathlib.Path) -> None:
@@ -63,7 +63,7 @@ class Control:
 
     @property
     def mode(self) -> Mode:
-        """How the writer is to go about it."""
+        """Return the mode of the writer."""
         return Mode(self._map[0])
 
     @mode.setter
@@ -72,7 +72,7 @@ class Control:
 
     @property
     def state(self) -> State:
-        """What the writer is doing."""
+        """Return the state of the writer."""
         return State(self._map[1])
 
     @state.setter
@@ -81,7 +81,7 @@ class Control:
 
     @property
     def target(self) -> Target | None:
-        """Which blocks to keep to, and to writes; None for no limit."""
+        """Return the only blocks to write to, without other operations; None for no limit."""
         target = Target(*_TARGET.unpack_from(self._map, _TARGET_AT))
         return target if target.length else None
 
@@ -90,14 +90,14 @@ class Control:
         _TARGET.pack_into(self._map, _TARGET_AT, *(target or (0, 0, 0)))
 
     def close(self) -> None:
-        """Unmap."""
+        """Unmap the memory."""
         self._map.close()
 
 
 def wait(met: Callable[[], bool], what: str, timeout: float) -> None:
     """Wait until a condition is met.
 
-    :param met: called again and again
+    :param met: called repeatedly
     :raises WriterGone: it was not met in time
     """
     deadline = time.monotonic() + timeout

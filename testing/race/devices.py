@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The disks that a writer writes to: an RBD image as QEMU opens it, or an NBD export of QEMU's."""
+"""The disks of a writer: an RBD image opened as by QEMU, or an NBD export of QEMU."""
 
 import abc
 from collections.abc import Callable
@@ -16,14 +16,14 @@ from testing.race import journal
 
 Done = Callable[[int], None]
 
-# What librbd rounds discards to unless told otherwise, in blocks.
+# librbd's default granularity of discards, in blocks.
 _RBD_GRAIN = (64 << 10) // blocks.SIZE
 
 
 class Device(abc.ABC):
-    """A disk. Operations are in bytes, and told to ``done`` with 0 or a negative errno.
+    """A disk. Operations are in bytes; each calls ``done`` with 0 or a negative errno.
 
-    :ivar depth: how many operations may be in flight at a time
+    :ivar depth: number of operations that may be in flight at a time
     :ivar grain: discards are in multiples of this many blocks
     :ivar can_zero: whether it has an operation that writes zeroes
     """
@@ -35,7 +35,7 @@ class Device(abc.ABC):
     @abc.abstractmethod
     def submit(self, verb: journal.Verb, offset: int, length: int, data: bytes,
                done: Done) -> None:
-        """Hand over an operation other than a read."""
+        """Submit an operation other than a read."""
 
     @abc.abstractmethod
     def read(self, offset: int, length: int) -> bytes:
@@ -46,7 +46,7 @@ class Device(abc.ABC):
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Write out what is cached and let the disk go."""
+        """Write out the cache, and close the disk."""
 
 
 class RbdDevice(Device):
@@ -71,17 +71,17 @@ class RbdDevice(Device):
 
     def submit(self, verb: journal.Verb, offset: int, length: int, data: bytes,
                done: Done) -> None:
-        """Hand over; ``done`` is called in a thread of librbd's."""
-        def told(completion: Any) -> None:
+        """Submit an operation; ``done`` is called in a thread of librbd."""
+        def completed(completion: Any) -> None:
             done(min(0, completion.get_return_value()))
 
         try:
             if verb is journal.Verb.WRITE:
-                self._image.aio_write(data, offset, told)
+                self._image.aio_write(data, offset, completed)
             elif verb is journal.Verb.DISCARD:
-                self._image.aio_discard(offset, length, told)
+                self._image.aio_discard(offset, length, completed)
             else:
-                self._image.aio_flush(told)
+                self._image.aio_flush(completed)
         except rbd.OSError as exc:
             done(_code(exc))
 
@@ -96,7 +96,7 @@ class RbdDevice(Device):
             raise OSError(-_code(exc), str(exc)) from exc
 
     def close(self) -> None:
-        """Close the image: librbd writes out its cache and gives the lock back."""
+        """Close the image: librbd writes out its cache and releases the lock."""
         self._image.close()
         self._io.close()
         self._rados.shutdown()
@@ -119,7 +119,7 @@ class NbdDevice(Device):
 
     def submit(self, verb: journal.Verb, offset: int, length: int, data: bytes,
                done: Done) -> None:
-        """Do it, then call ``done``."""
+        """Run the operation, then call ``done``."""
         run = {
             journal.Verb.WRITE: functools.partial(self._nbd.pwrite, data, offset),
             journal.Verb.DISCARD: functools.partial(self._nbd.trim, length, offset),

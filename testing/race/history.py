@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may come of a race: from what the writers noted down, and nothing else.
+"""Possible results of a race, computed from the journals of the writers alone.
 
-Pure functions. A disk is modelled block by block: what it certainly holds, and what it may hold
+Pure functions. A disk is modelled block by block: its certain value, and values that it may have
 instead because a write was in flight, was not flushed, or was a discard, which may be ignored.
 """
 
@@ -21,10 +21,10 @@ _CHANGES = (journal.Verb.WRITE, journal.Verb.DISCARD, journal.Verb.ZERO)
 
 @dataclasses.dataclass
 class Contents:
-    """What some disks may hold.
+    """Possible contents of some disks.
 
     :ivar certain: by image, the value of each block
-    :ivar maybe: by image and block, further values that it may hold instead
+    :ivar maybe: by image and block, further possible values
     """
 
     certain: list[blocks.Values]
@@ -32,7 +32,7 @@ class Contents:
 
     @classmethod
     def zeroes(cls, sizes: Iterable[int]) -> 'Contents':
-        """Describe new disks.
+        """Return the contents of new disks.
 
         :param sizes: of each disk, in blocks
         """
@@ -40,25 +40,25 @@ class Contents:
 
     @classmethod
     def exactly(cls, found: Iterable[blocks.Values]) -> 'Contents':
-        """Describe disks that were read."""
+        """Return the contents of disks that were read."""
         return cls([values.copy() for values in found], {})
 
     def copy(self) -> 'Contents':
-        """Give a copy that can be changed."""
+        """Return a copy that can be changed."""
         return Contents([values.copy() for values in self.certain],
                         {key: set(values) for key, values in self.maybe.items()})
 
     def options(self, image: int, block: int) -> set[int]:
-        """List all values that a block may hold."""
+        """Return all possible values of a block."""
         return {int(self.certain[image][block])} | self.maybe.get((image, block), set())
 
     def empty(self, op: journal.Op) -> bool:
-        """Tell whether there is nothing where an operation goes."""
+        """Return whether all blocks of an operation are certainly zero."""
         return all(self.options(op.image, block) == {blocks.ZERO}
                    for block in range(op.first, op.first + op.count))
 
     def apply(self, op: journal.Op, *, happened: bool) -> None:
-        """Let an operation change the disks.
+        """Apply an operation to the disks.
 
         :param happened: False if it may have happened, to each block on its own
         """
@@ -73,7 +73,7 @@ class Contents:
                 self.maybe.setdefault((op.image, block), set()).add(value)
 
     def narrow(self, image: int, block: int, value: int) -> bool:
-        """Learn what a block holds; False if it cannot hold that."""
+        """Note the value of a block, and return whether the block could have it."""
         possible = value in self.options(image, block)
         self.certain[image][block] = value
         self.maybe.pop((image, block), None)
@@ -82,11 +82,11 @@ class Contents:
 
 @dataclasses.dataclass(frozen=True)
 class Party:
-    """A writer's whole story.
+    """All operations of a writer.
 
     :param ops: in the order in which they were issued; no two at once to one block
-    :param volatile: what was acknowledged is safe only once it was flushed
-    :param barriers: flushes of all disks that somebody else did: when each began and was over
+    :param volatile: acknowledged writes are safe only once flushed
+    :param barriers: flushes of all disks by another process: begin and end of each
     :param loose: discards may be ignored
     """
 
@@ -97,23 +97,23 @@ class Party:
 
     @property
     def origins(self) -> set[int]:
-        """What the numbers of its operations begin with."""
+        """Return the origins in the numbers of its operations."""
         return {_origin(op.number) for op in self.ops}
 
     def play(self, start: Contents, before: float = math.inf) -> tuple[Contents, list[str]]:
-        """Let the operations change disks, and check what was read on the way.
+        """Apply the operations to disks, and check the values that were read.
 
         :param before: leave out operations issued from this time on
-        :returns: what the disks may hold then, and the reads that cannot be explained
+        :returns: possible contents of the disks, and reads that cannot be explained
         """
         seen, wrong = self._play(start, self.ops, before)
-        # Reads come from the cache, what remains does not.
+        # Reads see the cache, which does not survive.
         return self._play(start, self.durable, before)[0] if self.volatile else seen, wrong
 
     def acknowledged_after(self, moment: float, start: Contents, what: str) -> list[str]:
-        """List changes that began after a moment and were acknowledged for good all the same.
+        """Return changes that began after a moment and yet were durably acknowledged.
 
-        A discard where there is nothing is none: librbd acknowledges it without asking anyone.
+        A discard of zeroes is no change: librbd acknowledges it without asking an OSD.
         """
         then, _ = self.play(start, before=moment)
         return [f'{what} at {moment:.6f}, yet acknowledged: {op}' for op in self.durable
@@ -121,12 +121,12 @@ class Party:
                 and not (op.verb is journal.Verb.DISCARD and then.empty(op))]
 
     def failures(self) -> list[str]:
-        """List the operations that failed."""
+        """Return the operations that failed."""
         return [f'the primary saw an error: {op}' for op in self.ops if op.failed]
 
     @functools.cached_property
     def durable(self) -> Sequence[journal.Op]:
-        """The operations, done when they were durable."""
+        """Return the operations, each done at the time when it was durable."""
         if not self.volatile:
             return self.ops
         flushes = [op for op in self.ops if op.verb is journal.Verb.FLUSH and op.acknowledged]
@@ -157,7 +157,7 @@ class Party:
 
 
 def compare(expected: Contents, found: Sequence[blocks.Values], what: str) -> list[str]:
-    """Check what was read from disks against what they may hold."""
+    """Compare the contents of disks with their possible contents."""
     wrong = []
     for image, (values, sure) in enumerate(zip(found, expected.certain, strict=True)):
         bad = [int(block) for block in numpy.flatnonzero(values != sure)
@@ -174,16 +174,16 @@ def promoted(start: Contents, primary: Party, cut: float, backup: Party,
              found: Sequence[blocks.Values]) -> list[str]:
     """Check a promoted backup.
 
-    :param start: what the disks held before the primary's first operation
-    :param cut: when the cut was over: operations that began later are not to be acknowledged
-    :param found: what the child version holds in the end
+    :param start: contents of the disks before the primary's first operation
+    :param cut: end of the cut: operations that began later must not be acknowledged
+    :param found: contents of the child version in the end
     """
     # An operation that began before the cut counts whenever its acknowledgement was read: it was
     # in the cluster before the cut, or else the sweeps would have seen it.
     wrong = primary.acknowledged_after(cut, start, 'the promoted cut was over')
     base, misread = primary.play(start, before=cut)
     wrong += misread
-    # What the backup read of the primary's version is what that held at the cut.
+    # A value that the backup read of the primary's version is the value at the cut.
     for op in backup.ops:
         if op.verb is journal.Verb.READ and op.acknowledged and op.result in base.options(
                 op.image, op.first) and _origin(op.result) in primary.origins:
@@ -195,7 +195,7 @@ def promoted(start: Contents, primary: Party, cut: float, backup: Party,
 def untouched(start: Contents, primary: Party, found: Sequence[blocks.Values]) -> list[str]:
     """Check a primary whose backup was dropped before the fence.
 
-    :param found: what the parent version holds after the primary's end
+    :param found: contents of the parent version after the primary's end
     """
     after, wrong = primary.play(start)
     return primary.failures() + wrong + compare(after, found, 'parent version')
@@ -205,9 +205,9 @@ def late_dirty(start: Contents, primary: Party, decided: float,
                at_once: Sequence[blocks.Values], found: Sequence[blocks.Values]) -> list[str]:
     """Check a primary that was fenced although it had written, and whose backup was dropped.
 
-    :param decided: when the second sweep was over
-    :param at_once: what the parent version held right after the decision
-    :param found: what it holds after the primary's end
+    :param decided: end of the second sweep
+    :param at_once: contents of the parent version right after the decision
+    :param found: its contents after the primary's end
     """
     wrong = primary.acknowledged_after(decided, start, 'the second sweep was over')
     after, misread = primary.play(start)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a writer did, written down so that it survives the writer's sudden death.
+"""The operations of a writer, in a file that survives the writer's sudden death.
 
 Each record is one small ``write`` to a file opened for appending: the kernel has it once the call
 is over, whatever happens to the process next.
@@ -18,7 +18,7 @@ _ISSUED, _DONE = 1, 2
 
 
 class Verb(enum.IntEnum):
-    """What an operation does."""
+    """The kind of an operation."""
 
     WRITE = 1
     DISCARD = 2
@@ -31,13 +31,13 @@ class Verb(enum.IntEnum):
 class Op:
     """One operation of a writer.
 
-    :param number: unique among all writers of a round and increasing in each; also what the
-        blocks of a write hold
+    :param number: unique among all writers of a round and increasing in each; also the value of
+        the blocks of a write
     :param first: first block
     :param count: blocks
-    :param issued: monotonic seconds, taken before the operation was handed over
+    :param issued: monotonic seconds, taken before the operation was submitted
     :param done: monotonic seconds, taken after it was acknowledged or had failed; None if never
-    :param result: what a read found in its block; below zero for an error
+    :param result: value that a read found in its block; below zero for an error
     """
 
     number: int
@@ -51,12 +51,12 @@ class Op:
 
     @property
     def acknowledged(self) -> bool:
-        """Whether the writer was told that it is done."""
+        """Return whether the writer got an acknowledgement."""
         return self.done is not None and not self.failed
 
     @property
     def failed(self) -> bool:
-        """Whether the writer was told of an error."""
+        """Return whether the writer got an error."""
         return self.done is not None and self.result < 0
 
     def __str__(self) -> str:
@@ -81,7 +81,7 @@ class Journal:
 
     def issue(self, number: int, verb: Verb, image: int = 0, first: int = 0,
               count: int = 0) -> None:
-        """Note that an operation is about to be handed over."""
+        """Note that an operation is about to be submitted."""
         os.write(self._file, _RECORD.pack(_ISSUED, verb, image, 0, number, first, count,
                                           time.monotonic(), 0))
 
@@ -92,9 +92,9 @@ class Journal:
 
 
 def read(paths: Sequence[pathlib.Path]) -> list[Op]:
-    """Read journals, one after the other, as operations in the order in which they were issued.
+    """Return the operations of journals, in the order in which they were issued.
 
-    What a reader finds while the writer is at work is what had happened up to that moment.
+    While the writer works, a reader gets the operations up to that moment.
     """
     ops: dict[int, Op] = {}
     for path in paths:

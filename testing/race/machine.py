@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The race as a Hypothesis state machine: it chooses what happens, in which order, and when.
+"""The race as a Hypothesis state machine, which chooses steps, their order and their times.
 
 No choice depends on an outcome, only on earlier choices: so a seed always gives the same steps,
 although the same steps need not give the same outcome.
@@ -51,7 +51,7 @@ class Race(stateful.RuleBasedStateMachine):
         self._fate = ''
 
     def _goes_on(self) -> bool:
-        """Tell whether more may come before the superposition."""
+        """Return whether another step may come before the superposition."""
         return self._superposed or self._idle_steps < _BEFORE
 
     @property
@@ -61,9 +61,9 @@ class Race(stateful.RuleBasedStateMachine):
 
     @stateful.initialize(shape=_SHAPES, seed=_SEEDS, mode=_PRIMARY, fate=_FATES)
     def begin(self, shape: rounds.Shape, seed: int, mode: control.Mode, fate: str) -> None:
-        """Make the volumes and start their primary.
+        """Create the volumes and start their primary.
 
-        :param fate: what becomes of it, which is why it comes to a superposition
+        :param fate: fate of the primary, the reason of the superposition
         """
         self._race = rounds.Round(self.site, shape, seed)
         self._race.pace(mode)
@@ -72,35 +72,35 @@ class Race(stateful.RuleBasedStateMachine):
     @stateful.precondition(lambda self: self._goes_on())
     @stateful.rule(seconds=_SECONDS)
     def run_on(self, seconds: float) -> None:
-        """Let everybody do what they do."""
+        """Let all processes run."""
         self._idle_steps += 1
         self._round.run(seconds)
 
     @stateful.precondition(lambda self: self._goes_on() and not self._dead)
     @stateful.rule(mode=_PRIMARY)
     def pace(self, mode: control.Mode) -> None:
-        """Let the primary write differently."""
+        """Change the mode of the primary."""
         self._idle_steps += 1
         self._round.pace(mode)
 
     @stateful.precondition(lambda self: self._superposed and not self._hangs and not self._dead)
     @stateful.rule()
     def hang(self) -> None:
-        """Let the primary hang."""
+        """Stop the primary, so that it hangs."""
         self._round.hang()
         self._hangs = True
 
     @stateful.precondition(lambda self: self._hangs and not self._dead)
     @stateful.rule()
     def wake(self) -> None:
-        """Let it go on."""
+        """Wake the primary."""
         self._round.wake()
         self._hangs = False
 
     @stateful.precondition(lambda self: not self._superposed)
     @stateful.rule()
     def superpose(self) -> None:
-        """Let the primary's fate befall it, and put the volumes into superposition."""
+        """Apply the primary's fate, and put the volumes into superposition."""
         if self._fate == 'hangs':
             self._round.hang()
         elif self._fate == 'dies':
@@ -120,7 +120,7 @@ class Race(stateful.RuleBasedStateMachine):
     @stateful.precondition(lambda self: self._backed)
     @stateful.rule(mode=_BACKUP)
     def pace_backup(self, mode: control.Mode) -> None:
-        """Let the backup write differently."""
+        """Change the mode of the backup."""
         self._round.pace_backup(mode)
 
     @stateful.precondition(lambda self: self._superposed and not self._decided)
@@ -132,7 +132,7 @@ class Race(stateful.RuleBasedStateMachine):
     @stateful.precondition(lambda self: self._superposed and not self._decided)
     @stateful.rule(promote=_MOSTLY, disturbance=_DISTURBANCES, delay=_SECONDS)
     def decide(self, promote: bool, disturbance: rounds.Disturbance, delay: float) -> None:
-        """Decide for the primary, or for the backup if its version is still true."""
+        """Decide for the primary, or for the backup unless the primary has written."""
         if promote:
             self._round.collapse(disturbance, delay)
         else:
@@ -169,6 +169,6 @@ class Race(stateful.RuleBasedStateMachine):
 
 
 def machine(site: sites.Site) -> tuple[Any, list[rounds.Result]]:
-    """Make a state machine for a site, and the list that its results go to."""
+    """Return a state machine for a site, and the list of its results."""
     results: list[rounds.Result] = []
     return type('RaceAt', (Race,), {'site': site, 'results': results}), results

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Protocols that are broken on purpose, and the race that each of them loses."""
+"""Protocols that are broken on purpose, and a race that each of them loses."""
 
 import time
 from unittest import mock
@@ -21,7 +21,7 @@ _TORRENT_S = 0.1
 
 
 class NoSecondSweep(superposition.Protocol):
-    """Believes that nothing was written between the first sweep and the fence."""
+    """Assumes that nothing was written between the first sweep and the fence."""
 
     def _sweep(self, record: superposition.Record, *,
                thorough: bool) -> superposition.SweepReport:
@@ -32,7 +32,7 @@ class NoSecondSweep(superposition.Protocol):
 
 
 class HastySecondSweep(superposition.Protocol):
-    """Stops the sweep behind the fence at the first dirty object."""
+    """Stops the sweep after the fence at the first dirty object."""
 
     def _sweep(self, record: superposition.Record, *,
                thorough: bool) -> superposition.SweepReport:
@@ -48,7 +48,7 @@ class _HastyFence(fence.Fence):
 
 
 class NoOsdmapWait(superposition.Protocol):
-    """Sweeps behind the fence with the osdmap that it happens to have."""
+    """Sweeps after the fence without waiting for its osdmap."""
 
     def __init__(self, cluster: superposition.Cluster) -> None:
         super().__init__(cluster)
@@ -57,13 +57,13 @@ class NoOsdmapWait(superposition.Protocol):
 
 def ambush(site: sites.Site, seed: int, images: int, *,
            early: bool) -> tuple[rounds.Result, list[str]]:
-    """Play a round in which the primary writes when it hurts most.
+    """Play a round in which the primary writes at the worst time.
 
-    It is at rest until the first sweep has found it so, and writes to its last image as fast as
-    it can as soon as the second sweep is over.
+    The primary is idle during the first sweep, and writes to its last image as fast as it can as
+    soon as the second sweep is over.
 
-    :param images: how many it has
-    :param early: it also writes to its first image before the fence, and rests again
+    :param images: number of its images
+    :param early: the primary also writes once to its first image before the fence
     :returns: the round's result and its story
     """
     race = rounds.Round(site, rounds.Shape((_MIB,) * images, _ORDER, True, False), seed)
@@ -72,7 +72,7 @@ def ambush(site: sites.Site, seed: int, images: int, *,
         race.superpose()
         sweeps = 0
 
-        def saw(event: trace.Event) -> None:
+        def observer(event: trace.Event) -> None:
             nonlocal sweeps
             if (event.name, event.phase) != ('sweep', 'after'):
                 return
@@ -82,7 +82,7 @@ def ambush(site: sites.Site, seed: int, images: int, *,
             elif sweeps == 2:
                 race.pace(control.Mode.TORRENT, control.Target(images - 1, 0, _BLOCKS))
                 time.sleep(_TORRENT_S)
-        with trace.observe(saw):
+        with trace.observe(observer):
             race.collapse()
         return race.finish(), race.story
     finally:
@@ -90,11 +90,11 @@ def ambush(site: sites.Site, seed: int, images: int, *,
 
 
 def _write_once(race: rounds.Round) -> None:
-    """Let the primary be told of a write into its first object."""
+    """Let the primary write into its first object until the write is acknowledged."""
     began = time.monotonic()
 
     def acknowledged() -> bool:
         return any(op.issued > began and op.acknowledged for op in race.primary.ops())
     race.pace(control.Mode.SLOW, control.Target(0, 0, 1))
-    control.wait(acknowledged, 'the primary was not told of a write', _ACKNOWLEDGED_S)
+    control.wait(acknowledged, 'no write of the primary is acknowledged', _ACKNOWLEDGED_S)
     race.primary.quiet()

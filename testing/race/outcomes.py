@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rounds came to, counted."""
+"""The outcomes of rounds, counted."""
 
 from collections.abc import Sequence
 import statistics
@@ -13,21 +13,21 @@ OUTCOMES = (rounds.PROMOTED, rounds.LATE_DIRTY, rounds.DIRTY, rounds.ABORTED, ro
 
 
 def count(results: Sequence[rounds.Result], kind: str, outcome: str) -> int:
-    """Count the rounds with a kind of primary that came to an outcome."""
+    """Return the number of rounds with a kind of primary and an outcome."""
     return sum((result.kind, result.outcome) == (kind, outcome) for result in results)
 
 
 def window_ms(results: Sequence[rounds.Result]) -> float | None:
-    """Give the median time from the first sweep's end to the fence in force, if there was one."""
+    """Return the median time from the first sweep's end to the fence in force, or None."""
     windows = [result.window_s for result in results if result.window_s is not None]
     return statistics.median(windows) * 1e3 if windows else None
 
 
 def table(results: Sequence[rounds.Result]) -> str:
-    """Show the outcomes by kind of primary."""
-    found = prettytable.PrettyTable(['primary', *OUTCOMES])
-    found.align = 'r'
-    found.align['primary'] = 'l'
+    """Return a table of the outcomes by kind of primary."""
+    shown = prettytable.PrettyTable(['primary', *OUTCOMES])
+    shown.align = 'r'
+    shown.align['primary'] = 'l'
     for kind in KINDS:
-        found.add_row([kind, *(count(results, kind, outcome) for outcome in OUTCOMES)])
-    return str(found)
+        shown.add_row([kind, *(count(results, kind, outcome) for outcome in OUTCOMES)])
+    return str(shown)

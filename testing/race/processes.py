@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A writer's process as the test handles it: started, steered, hung, woken, killed."""
+"""A writer's process, which the test starts, steers, stops, wakes and kills."""
 
 from collections.abc import Callable
 import contextlib
@@ -23,9 +23,9 @@ _QUIT = 60.0
 class WriterProcess:
     """A writer in a process of its own.
 
-    :param directory: its files go there: journal, control, what it says on stderr
+    :param directory: for its files: journal, control, stderr
     :param disks: as in :class:`writer.Spec`
-    :param spec: what else to start it with; disks, journal and control are filled in
+    :param spec: its other settings; disks, journal and control are filled in
     """
 
     def __init__(self, directory: pathlib.Path, name: str, disks: list[tuple[int, list[str]]],
@@ -41,7 +41,7 @@ class WriterProcess:
         self.stopped = False
         self.gone = False
         self._held = control.Mode.PAUSED
-        #: When it was told to quit and when it had, if it ended in good order.
+        #: Times of the request to quit and of its end, if it ended cleanly.
         self.closed: tuple[float, float] | None = None
         with self._stderr.open('wb') as stderr:
             self._process = subprocess.Popen(
@@ -49,36 +49,36 @@ class WriterProcess:
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
 
     def ready(self) -> None:
-        """Wait until it has begun, and has filled the disks if it was to.
+        """Wait until the writer has started, and filled the disks if its spec says so.
 
         :raises WriterGone: it ended, or is not ready in time
         """
         self._wait(lambda: self.control.state is not control.State.STARTING, 'ready', _START)
 
     def ops(self) -> list[journal.Op]:
-        """Read what it has done so far."""
+        """Return its operations so far."""
         return journal.read([self.journal])
 
     def mode(self, mode: control.Mode, target: control.Target | None = None) -> None:
-        """Say how to go on from now on, if it still runs.
+        """Change the mode of a writer that runs.
 
-        :param target: the blocks to keep to; None for no limit
+        :param target: the only blocks to write to; None for no limit
         """
         if not self.gone:
             self.control.target = target
             self.control.mode = mode
 
     def quiet(self) -> None:
-        """Pause it and wait until nothing of it is in flight.
+        """Pause the writer, and wait until none of its operations is in flight.
 
-        :raises WriterGone: it does not come to rest
+        :raises WriterGone: it does not pause
         """
         self.control.state = control.State.BUSY
         self.control.mode = control.Mode.PAUSED
         self._wait(lambda: self.control.state is control.State.QUIET, 'quiet', _QUIET)
 
     def hold(self, quiet: bool) -> None:
-        """Bring it to rest, or let it go on in the way it did before."""
+        """Pause the writer, or resume it in its previous mode."""
         if quiet:
             self._held = self.control.mode
             self.quiet()
@@ -86,17 +86,17 @@ class WriterProcess:
             self.control.mode = self._held
 
     def stop(self) -> None:
-        """Let it hang."""
+        """Stop the process, so that it hangs."""
         self._signal(signal.SIGSTOP)
         self.stopped = True
 
     def wake(self) -> None:
-        """Let it go on where it hung."""
+        """Continue a stopped process."""
         self._signal(signal.SIGCONT)
         self.stopped = False
 
     def kill(self) -> None:
-        """Kill it without a chance to say goodbye."""
+        """Kill the process at once."""
         if self.gone:
             return
         self._signal(signal.SIGKILL)
@@ -105,7 +105,7 @@ class WriterProcess:
         self.control.close()
 
     def quit(self) -> None:
-        """Let it end in good order if it can, and kill it if not."""
+        """End the writer cleanly if possible, or kill it."""
         if self.gone:
             return
         if self.stopped:
@@ -125,7 +125,7 @@ class WriterProcess:
     def _wait(self, met: Callable[[], bool], what: str, timeout: float) -> None:
         def over() -> bool:
             if self._process.poll() is not None:
-                said = self._stderr.read_text(errors='replace').strip()
-                raise control.WriterGone(f'{self.name} ended by itself: {said}')
+                output = self._stderr.read_text(errors='replace').strip()
+                raise control.WriterGone(f'{self.name} ended by itself: {output}')
             return met()
         control.wait(over, f'{self.name} is not {what}', timeout)

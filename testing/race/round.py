@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One race from beginning to end, in steps that may come in any order.
 
-A step that the outcome has made pointless does nothing, so that whoever chooses the steps need
-not know the outcome: the same choices are always possible.
+A step that the outcome has made pointless does nothing, so that the steps can be chosen without
+knowing the outcome: the same choices are always possible.
 """
 
 from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ _T = TypeVar('_T')
 
 
 class Disturbance(enum.Enum):
-    """What may happen to the primary while the collapse runs."""
+    """Events of the primary during the collapse."""
 
     NONE = 'none'
     WAKE = 'wakes up'
@@ -71,7 +71,7 @@ class Result:
     :param kind: of primary: live-steady, live-bursty, idle, hung or dead
     :param outcome: promoted, dirty, late-dirty, aborted or undecided
     :param window_s: seconds from the first sweep's end to the fence in force, if it came to that
-    :param violations: what ought not to be
+    :param violations: contradictions to the promises of the protocol
     """
 
     kind: str
@@ -82,7 +82,7 @@ class Result:
 
 def _step(method: Callable[Concatenate['Round', _P], _T]) -> Callable[
         Concatenate['Round', _P], _T]:
-    """Let the error of a step tell what came before it."""
+    """Add the story so far to the error of a step."""
     @functools.wraps(method)
     def stepping(self: 'Round', /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         try:
@@ -100,7 +100,7 @@ class Round:
 
     :param seed: of everything that the writers do
     :ivar story: what happened so far
-    :ivar broken: a step failed: nothing more can be made of the round
+    :ivar broken: a step failed, and the round cannot continue
     """
 
     def __init__(self, site: sites.Site, shape: Shape, seed: int) -> None:
@@ -135,28 +135,28 @@ class Round:
     # The primary
 
     def pace(self, mode: control.Mode, target: control.Target | None = None) -> None:
-        """Let the primary write in some way from now on."""
-        self._tell(f'primary {mode.name.lower()}')
+        """Change the mode of the primary."""
+        self._note(f'primary {mode.name.lower()}')
         self.primary.mode(mode, target)
 
     def hang(self) -> None:
-        """Let the primary hang."""
-        self._tell('primary hangs')
+        """Stop the primary, so that it hangs."""
+        self._note('primary hangs')
         self.primary.stop()
 
     def wake(self) -> None:
-        """Let a primary that hangs go on."""
-        self._tell('primary wakes up')
+        """Wake a primary that hangs."""
+        self._note('primary wakes up')
         self.primary.wake()
 
     def die(self) -> None:
         """Kill the primary."""
-        self._tell('primary dies')
+        self._note('primary dies')
         self.primary.kill()
 
     def run(self, seconds: float) -> None:
-        """Let everybody do what they do for a while."""
-        self._tell(f'run for {seconds * 1e3:.0f} ms')
+        """Let all processes run for a while."""
+        self._note(f'run for {seconds * 1e3:.0f} ms')
         time.sleep(seconds)
 
     # The protocol
@@ -166,45 +166,45 @@ class Round:
         """Put the volumes into superposition."""
         cuts: list[float] = []
 
-        def saw(event: trace.Event) -> None:
+        def observer(event: trace.Event) -> None:
             if (event.name, event.phase) == ('cut', 'after'):
                 cuts.append(event.at)
-        with trace.observe(saw):
+        with trace.observe(observer):
             self._record = self._site.protocol.super(self._refs, reason='race')
         self._cut = max(cuts)
         self._kind = self._kind_now()
-        self._tell(f'superposed, cut at {self._cut:.6f}')
+        self._note(f'superposed, cut at {self._cut:.6f}')
 
     @_step
     def check(self) -> None:
-        """Sweep, if it is undecided."""
+        """Sweep an undecided superposition."""
         if self._record is not None and self._outcome == UNDECIDED:
             report = self._site.protocol.check(self._record)
-            self._tell(f'check: {report.first or "clean"}')
+            self._note(f'check: {report.first or "clean"}')
 
     @_step
     def collapse(self, disturbance: Disturbance = Disturbance.NONE, delay: float = 0.0) -> None:
-        """Collapse, for the backup if its version is still true.
+        """Collapse, for the backup unless the primary has written.
 
-        :param disturbance: what happens to the primary meanwhile, ``delay`` seconds later
+        :param disturbance: event of the primary after ``delay`` seconds
         """
         assert self._record is not None
-        self._tell(f'collapse; the primary: {disturbance.value}, {delay * 1e3:.0f} ms later')
+        self._note(f'collapse; the primary: {disturbance.value}, {delay * 1e3:.0f} ms later')
         sweeps: list[float] = []
 
-        def saw(event: trace.Event) -> None:
+        def observer(event: trace.Event) -> None:
             if (event.name, event.phase) == ('sweep', 'after'):
                 sweeps.append(event.at)
         self._kind = self._kind_now()
         began = time.monotonic()
-        with self._disturbed(disturbance, delay), trace.observe(saw):
+        with self._disturbed(disturbance, delay), trace.observe(observer):
             report = self._site.protocol.collapse(
                 self._record, backup=self._racer.hook() if self._racer is not None else None)
         self._decided = sweeps[-1]
         self._outcome = report.outcome
         if report.sweep2 is not None:
             self._window_s = report.window_s
-        self._tell(f'outcome {self._outcome}, decided at {self._decided:.6f} '
+        self._note(f'outcome {self._outcome}, decided at {self._decided:.6f} '
                    f'({report.sweep1.first}; {report.sweep2 and report.sweep2.first})')
         self._barrier = (began, time.monotonic())
         if self._outcome == LATE_DIRTY:
@@ -216,7 +216,7 @@ class Round:
     def abort(self) -> None:
         """Decide for the primary."""
         assert self._record is not None
-        self._tell('abort')
+        self._note('abort')
         self._site.protocol.abort(self._record)
         self._outcome = ABORTED
         if self._racer is not None:
@@ -226,10 +226,10 @@ class Round:
 
     @_step
     def start_backup(self, mode: control.Mode) -> None:
-        """Start a backup that writes in some way."""
+        """Start a backup with a mode."""
         if self._record is None or self._outcome != UNDECIDED:
             return
-        self._tell(f'backup starts, {mode.name.lower()}')
+        self._note(f'backup starts, {mode.name.lower()}')
         self._racer = backup.Racer(
             self._site.cluster, self._record, self._directory,
             writer.Spec(seed=self._seed * 4 + _BACKUP, origin=_BACKUP), self._bytes)
@@ -237,30 +237,30 @@ class Round:
         self._racer.mode(mode)
 
     def pace_backup(self, mode: control.Mode) -> None:
-        """Let the backup write in some way from now on."""
+        """Change the mode of the backup."""
         if self._racer is not None:
-            self._tell(f'backup {mode.name.lower()}')
+            self._note(f'backup {mode.name.lower()}')
             self._racer.mode(mode)
 
     @_step
     def kill_backup(self) -> None:
-        """Kill a promoted backup, caches and all."""
+        """Kill a promoted backup with its caches."""
         if self._outcome == PROMOTED and self._racer is not None:
-            self._tell('backup dies')
+            self._note('backup dies')
             self._racer.kill()
             volumes = self._record.volumes if self._record is not None else ()
             self._site.evict([volume.overlay_ref for volume in volumes] + self._refs)
 
     @_step
     def merge(self, *, online: bool) -> None:
-        """Merge a promoted backup, with it running or not."""
+        """Merge a promoted backup, running or stopped."""
         if self._outcome != PROMOTED or self._merged or self._record is None:
             return
         if online and self._racer is not None and self._racer.running:
-            self._tell('merge, online')
+            self._note('merge, online')
             self._site.protocol.merge(self._record, backup=self._racer.hook(), rate=0)
         else:
-            self._tell('merge, offline')
+            self._note('merge, offline')
             if self._racer is not None:
                 self._racer.stop()
             self._site.protocol.merge(self._record, rate=0)
@@ -270,18 +270,18 @@ class Round:
 
     @_step
     def finish(self) -> Result:
-        """Let the primary try to write once more, end everything, and check what came of it."""
+        """Let the primary try to write once more, end all processes, and check the contents."""
         if self._record is not None and self._outcome == UNDECIDED:
             self.collapse()
         self._afterlife()
-        found = {PROMOTED: self._promoted, LATE_DIRTY: self._late_dirty}.get(
+        violations = {PROMOTED: self._promoted, LATE_DIRTY: self._late_dirty}.get(
             self._outcome, self._untouched)()
-        for line in found:
-            self._tell(f'VIOLATION: {line}')
-        return Result(self._kind, self._outcome, self._window_s, found)
+        for line in violations:
+            self._note(f'VIOLATION: {line}')
+        return Result(self._kind, self._outcome, self._window_s, violations)
 
     def close(self) -> None:
-        """End what still runs and remove what was made."""
+        """End all processes, and remove images and files."""
         self._resources.close()
         shutil.rmtree(self._directory, ignore_errors=True)
 
@@ -314,7 +314,7 @@ class Round:
         return history.untouched(self._start, self._party(self.primary), self._read())
 
     def _late_dirty(self) -> list[str]:
-        """Check, then start the primary's version again, as an evacuation would."""
+        """Check the contents, then restart the primary's version, as an evacuation would."""
         wrong = history.late_dirty(self._start, self._party(self.primary), self._decided,
                                    self._at_once, self._read())
         again = self._writer('restarted', _RESTARTED, False)
@@ -330,7 +330,7 @@ class Round:
     def _bytes(self) -> list[int]:
         return [size << 20 for size in self._shape.sizes]
 
-    def _tell(self, line: str) -> None:
+    def _note(self, line: str) -> None:
         self.story.append(f'{time.monotonic():.6f} {line}')
 
     def _kind_now(self) -> str:

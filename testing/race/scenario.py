@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rounds drawn at random, for soaking: the same steps as the state machine's, in a usual order."""
+"""Random rounds for a soak: the same steps as the state machine's, in a usual order."""
 
 import random
 
@@ -24,7 +24,7 @@ def play(site: sites.Site, kind: str, seed: int) -> tuple[rounds.Result, list[st
     """Play one round.
 
     :param kind: of primary, one of :data:`outcomes.KINDS`
-    :returns: its result, and its story for whoever has to find out what happened
+    :returns: its result, and its story to find out what happened
     """
     chance = random.Random(seed)
     race = rounds.Round(site, shape(chance), seed)
@@ -52,7 +52,7 @@ def play(site: sites.Site, kind: str, seed: int) -> tuple[rounds.Result, list[st
 
 
 def _before(race: rounds.Round, kind: str, chance: random.Random) -> None:
-    """Bring the primary into the condition in which it is suspected."""
+    """Bring the primary into the condition that makes it suspected."""
     race.pace(_MODES.get(kind, control.Mode.BURSTY if chance.random() < 0.5
                          or kind == 'live-bursty' else control.Mode.STEADY))
     race.run(chance.uniform(0.05, 0.6))
@@ -76,7 +76,7 @@ def _meanwhile(kind: str, chance: random.Random) -> tuple[rounds.Disturbance, fl
 
 
 def _after(race: rounds.Round, chance: random.Random) -> None:
-    """Go on with a promoted backup in one way or another."""
+    """Continue with a promoted backup in one way or another."""
     race.pace_backup(chance.choice(_BACKUP_MODES))
     race.run(chance.uniform(0, 0.2))
     what = chance.choice(('online', 'offline', 'kill', 'nothing'))

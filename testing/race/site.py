@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where rounds take place: a cluster, and a scratch directory."""
+"""The place of rounds: a cluster, and a scratch directory."""
 
 from collections.abc import Callable, Sequence
 from concurrent import futures
@@ -28,10 +28,10 @@ ProtocolFactory = Callable[[superposition.Cluster], superposition.Protocol]
 class Site:
     """Connections to the cluster of the rounds.
 
-    :param conf: ceph.conf of client.cinder, as which everything runs that is tested
+    :param conf: ceph.conf of client.cinder, the user of everything under test
     :param admin_conf: ceph.conf of client.admin, for looking at images and cleaning up
-    :param directory: for the rounds' files; keep the path short, there will be sockets in it
-    :param pools: where the volumes are made, by turns
+    :param directory: for the rounds' files; with a short path, because of its sockets
+    :param pools: pools of the volumes, by turns
     :param make: makes the protocol under test
     """
 
@@ -61,9 +61,9 @@ class Site:
         self.cluster.close()
 
     def create(self, name: str, index: int, size: int, order: int) -> superposition.VolumeRef:
-        """Make an image.
+        """Create an image.
 
-        :param index: which one of a round's it is
+        :param index: its place among the images of a round
         :param size: bytes
         :param order: its objects have two to the power of this many bytes
         """
@@ -72,26 +72,26 @@ class Site:
         return superposition.VolumeRef(pool, '', name)
 
     def read(self, ref: superposition.VolumeRef, image: int) -> blocks.Values:
-        """Read what an image holds, without disturbing whoever uses it."""
+        """Return the contents of an image, without disturbing its clients."""
         with rbd.Image(self._ios[ref.pool], ref.image, read_only=True) as disk:
             size = disk.size()
             return decoded(disk.read, size, image)
 
     def evict(self, refs: Sequence[superposition.VolumeRef]) -> None:
-        """Blocklist whoever has images open, as an administrator would a dead host's clients.
+        """Blocklist all clients of images, as an administrator would those of a dead host.
 
-        Ceph itself takes 30 s to see that a killed client is gone.
+        Ceph itself takes 30 s to notice that a killed client is gone.
         """
         users = sorted({address for ref in refs for address in self._watchers(ref)})
         if not users:
             return
-        # The monitor commits about once a second: all of them at once, then.
+        # The monitor commits about once a second, so all entries are added at once.
         with futures.ThreadPoolExecutor(len(users)) as executor:
             list(executor.map(self._blocklist, users))
         self._admin.wait_for_latest_osdmap()
 
     def remove(self, refs: Sequence[superposition.VolumeRef]) -> None:
-        """Remove images, and whoever still has them open."""
+        """Remove images after blocklisting their clients."""
         self.evict(refs)
         for ref in refs:
             self._remove(ref)
@@ -116,7 +116,7 @@ class Site:
 
 
 def read_export(socket: str, export: str, image: int) -> blocks.Values:
-    """Read what an NBD export on a unix socket holds."""
+    """Return the contents of an NBD export on a unix socket."""
     disk = nbd.NBD()
     disk.set_request_structured_replies(False)
     disk.set_export_name(export)
@@ -128,7 +128,7 @@ def read_export(socket: str, export: str, image: int) -> blocks.Values:
 
 
 def decoded(read: Callable[[int, int], bytes], size: int, image: int) -> blocks.Values:
-    """Read a disk piece by piece and tell what its blocks hold."""
+    """Read a disk piece by piece, and return the values of its blocks."""
     return numpy.concatenate([
         blocks.decode(bytes(read(offset, min(_CHUNK, size - offset))), image,
                       offset // blocks.SIZE)

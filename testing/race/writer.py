@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that writes to disks as a guest would, and notes down every operation.
+"""A process that writes to disks as a guest would, and keeps a journal of its operations.
 
 Run with the path of a JSON file that holds a :class:`Spec`.
 """
@@ -24,7 +24,7 @@ _FILL = 256
 _DRAIN = 20.0
 # Silence between bursts, as powers of ten of seconds: from 50 ms to 3 s.
 _SILENCE = (-1.3, 0.5)
-# Of 100 operations of a guest; what the disk cannot do is a write.
+# Of 100 operations of a guest; an operation that the disk does not have becomes a write.
 _MIX = ((80, journal.Verb.WRITE), (7, journal.Verb.DISCARD), (3, journal.Verb.ZERO),
         (5, journal.Verb.READ), (5, journal.Verb.FLUSH))
 _SIZES = (1, 1, 1, 1, 2, 2, 4, 4, 8, 16, 64)
@@ -32,14 +32,14 @@ _SIZES = (1, 1, 1, 1, 2, 2, 4, 4, 8, 16, 64)
 
 @dataclasses.dataclass(frozen=True)
 class Spec:
-    """What a writer is started with.
+    """The settings of a writer.
 
-    :param seed: of everything that it does
-    :param origin: whose writes these are: the high half of their numbers
+    :param seed: seed of all its choices
+    :param origin: identifies the writer: the high half of the numbers of its operations
     :param fill: write every block once before anything else
     :param conf: ceph.conf for RBD images; empty if the disks are NBD exports
     :param cache: use librbd's write-back cache
-    :param disks: of each image, its size in bytes and where it is: (pool, namespace, image), or
+    :param disks: of each image, its size in bytes and its place: (pool, namespace, image), or
         (socket, export)
     :param journal: path of the journal
     :param control: path of the control's file
@@ -78,7 +78,7 @@ class Writer:
         self._devices = spec.open()
 
     def run(self, fill: bool) -> None:
-        """Write until told to quit."""
+        """Write until the control says to quit."""
         self._begin(fill)
         pace = self._pace()
         while True:
@@ -92,7 +92,7 @@ class Writer:
                 time.sleep(0.002)
                 continue
             self._control.state = control.State.BUSY
-            self._one()
+            self._operate()
             time.sleep(0.01 if self._failed else next(pace))
         self._drain()
         if not self._failed:
@@ -101,7 +101,7 @@ class Writer:
             self._control.state = control.State.QUIET
 
     def _pace(self) -> Iterator[float]:
-        """Give the seconds to wait after each operation."""
+        """Yield the seconds to wait after each operation."""
         left = 0
         while True:
             mode = self._control.mode
@@ -130,8 +130,8 @@ class Writer:
                 self._write(image, first, min(_FILL, size - first) if fill else 1)
         self._drain()
 
-    def _one(self) -> None:
-        """Do one operation, chosen at random."""
+    def _operate(self) -> None:
+        """Submit one operation, chosen at random."""
         verb = self._random.choices([verb for _, verb in _MIX],
                                     [weight for weight, _ in _MIX])[0]
         target = self._control.target
@@ -209,7 +209,7 @@ class Writer:
 
 
 def main() -> None:
-    """Run the writer of a file, then end without ceremony: a fenced librbd may not let go."""
+    """Run the writer of a file, then exit at once: a fenced librbd may never close."""
     spec = Spec(**json.loads(pathlib.Path(sys.argv[1]).read_text()))
     with contextlib.suppress(KeyboardInterrupt):
         Writer(spec).run(spec.fill)

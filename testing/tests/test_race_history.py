@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checker of the races: what it lets pass, and what it does not."""
+"""The checker of the races accepts possible results, and finds all others."""
 
 import pathlib
 
@@ -34,25 +34,25 @@ def disk(*values: int) -> list[blocks.Values]:
 
 
 class BlocksTest(testtools.TestCase):
-    """Blocks tell who wrote them."""
+    """Blocks name their write."""
 
-    def test_round_trip(self) -> None:
+    def test_decoded_blocks_have_the_number_of_the_write(self) -> None:
         data = blocks.encode(_PRIMARY + 7, 2, 100, 3)
         self.assertEqual([_PRIMARY + 7] * 3, blocks.decode(data, 2, 100).tolist())
 
-    def test_zeroes(self) -> None:
+    def test_zeroes_are_no_write(self) -> None:
         self.assertEqual([blocks.ZERO] * 2, blocks.decode(bytes(2 * blocks.SIZE), 0, 0).tolist())
 
-    def test_misplaced(self) -> None:
+    def test_misplaced_block_is_corrupt(self) -> None:
         data = blocks.encode(5, 0, 0, 2)
         self.assertEqual([blocks.CORRUPT] * 2, blocks.decode(data, 0, 1).tolist())
         self.assertEqual([blocks.CORRUPT] * 2, blocks.decode(data, 1, 0).tolist())
 
-    def test_torn(self) -> None:
+    def test_torn_block_is_corrupt(self) -> None:
         torn = blocks.encode(5, 0, 0, 1)[:512] + blocks.encode(6, 0, 0, 1)[512:]
         self.assertEqual([blocks.CORRUPT], blocks.decode(torn, 0, 0).tolist())
 
-    def test_altered(self) -> None:
+    def test_altered_block_is_corrupt(self) -> None:
         data = bytearray(blocks.encode(5, 0, 0, 1))
         for copy in range(0, blocks.SIZE, 32):
             data[copy + 8] ^= 1
@@ -60,9 +60,9 @@ class BlocksTest(testtools.TestCase):
 
 
 class JournalTest(testtools.TestCase):
-    """What is read is what had happened."""
+    """A journal has all operations up to the death of its writer."""
 
-    def test_cut_off(self) -> None:
+    def test_incomplete_record_is_ignored(self) -> None:
         path = pathlib.Path(self.useFixture(fixtures.TempDir()).path, 'journal')
         notes = journal.Journal(path)
         notes.issue(1, journal.Verb.WRITE, 0, 4, 2)
@@ -85,7 +85,7 @@ class JournalTest(testtools.TestCase):
 
 
 class CheckTestCase(testtools.TestCase):
-    """Short stories of one disk of eight blocks."""
+    """Short histories of one disk of eight blocks."""
 
     start = history.Contents.zeroes([_BLOCKS])
 
@@ -101,31 +101,31 @@ class UntouchedTest(CheckTestCase):
         party = history.Party(ops, volatile, [closed] if closed else [])
         return history.untouched(self.start, party, disk(*values))
 
-    def test_right(self) -> None:
+    def test_acknowledged_changes_are_expected(self) -> None:
         ops = [op(1, 0, 2, 1, 2), op(2, 1, 2, 3, 4),
                op(3, 0, 1, 5, 6, verb=journal.Verb.DISCARD)]
         self.assertEqual([], self.check(ops, 0, 2, 2))
 
-    def test_lost_write(self) -> None:
+    def test_lost_write_is_found(self) -> None:
         self.assert_wrong('block 1 holds zeroes instead of 0x1',
                           self.check([op(1, 0, 2, 1, 2)], 1, 0))
 
-    def test_stale_write(self) -> None:
+    def test_stale_value_is_found(self) -> None:
         self.assert_wrong('holds 0x1 instead of 0x2',
                           self.check([op(1, 0, 1, 1, 2), op(2, 0, 1, 3, 4)], 1))
 
-    def test_discard_undone(self) -> None:
+    def test_undone_discard_is_found(self) -> None:
         ops = [op(1, 0, 1, 1, 2), op(2, 0, 1, 3, 4, verb=journal.Verb.DISCARD)]
         self.assert_wrong('holds 0x1 instead of zeroes', self.check(ops, 1))
 
-    def test_foreign_write(self) -> None:
+    def test_write_of_the_backup_is_found(self) -> None:
         self.assert_wrong('holds 0x300000001 instead of 0x1',
                           self.check([op(1, 0, 1, 1, 2)], _BACKUP + 1))
 
-    def test_garbage(self) -> None:
+    def test_garbage_is_found(self) -> None:
         self.assert_wrong('holds garbage', self.check([], blocks.CORRUPT))
 
-    def test_in_flight_each_block_on_its_own(self) -> None:
+    def test_blocks_of_a_write_in_flight_are_independent(self) -> None:
         ops = [op(1, 0, 3, 1, 2), op(2, 0, 3, 3, None)]
         self.assertEqual([], self.check(ops, 1, 2, 1))
         self.assert_wrong('holds zeroes instead of 0x1 or 0x2', self.check(ops, 0, 2, 1))
@@ -134,17 +134,17 @@ class UntouchedTest(CheckTestCase):
         ops = [op(1, 0, 1, 1, None), op(2, 0, 1, 3, 4)]
         self.assert_wrong('holds 0x1 instead of 0x2', self.check(ops, 1))
 
-    def test_error(self) -> None:
+    def test_error_of_the_primary_is_found(self) -> None:
         self.assert_wrong('the primary saw an error',
                           self.check([op(1, 0, 1, 1, 2, result=-108)]))
 
-    def test_read(self) -> None:
+    def test_wrong_read_is_found(self) -> None:
         ops = [op(1, 0, 1, 1, 2), read(2, 0, 3, 1)]
         self.assertEqual([], self.check(ops, 1))
         self.assert_wrong('found zeroes instead of 0x1',
                           self.check([ops[0], read(2, 0, 3, 0)], 1))
 
-    def test_what_was_read_stays(self) -> None:
+    def test_read_settles_a_failed_write(self) -> None:
         ops = [op(1, 0, 1, 1, 2, result=-5), read(2, 0, 3, 1), read(3, 0, 5, 0)]
         self.assert_wrong('found zeroes instead of 0x1', self.check(ops, 0))
 
@@ -159,7 +159,7 @@ class UntouchedTest(CheckTestCase):
         self.assert_wrong('holds 0x1 instead of 0x2',
                           self.check(ops, 1, volatile=True, closed=(5, 6)))
 
-    def test_flush_covers_what_was_acknowledged_before_it(self) -> None:
+    def test_flush_covers_earlier_acknowledgements_only(self) -> None:
         ops = [op(1, 0, 1, 1, 4), flush(2, 3, 5)]
         self.assertEqual([], self.check(ops, 0, volatile=True))
 
@@ -174,47 +174,47 @@ class PromotedTest(CheckTestCase):
             history.Party(backup, volatile=killed, barriers=[(_CUT + 5, _DECIDED)], loose=True),
             disk(*values))
 
-    def test_right(self) -> None:
+    def test_writes_of_primary_and_backup_are_expected(self) -> None:
         primary = [op(_PRIMARY + 1, 0, 3, 1, 2)]
         backup = [op(_BACKUP + 1, 1, 1, 11, 12), op(_BACKUP + 2, 3, 1, 21, 22)]
         self.assertEqual([], self.check(primary, backup, _PRIMARY + 1, _BACKUP + 1,
                                         _PRIMARY + 1, _BACKUP + 2))
 
-    def test_acknowledged_after_cut(self) -> None:
+    def test_acknowledgement_after_the_cut_is_found(self) -> None:
         self.assert_wrong('the promoted cut was over',
                           self.check([op(_PRIMARY + 1, 0, 1, 11, 12)], [], _PRIMARY + 1))
 
-    def test_refused_after_cut(self) -> None:
+    def test_refused_write_after_the_cut_must_not_land(self) -> None:
         primary = [op(_PRIMARY + 1, 0, 1, 11, 21, result=-108), op(_PRIMARY + 2, 0, 1, 22, None)]
         self.assertEqual([], self.check(primary, []))
         self.assert_wrong('holds 0x100000001 instead of zeroes',
                           self.check(primary, [], _PRIMARY + 1))
 
-    def test_discard_of_nothing_after_cut(self) -> None:
+    def test_discard_of_zeroes_after_the_cut_is_allowed(self) -> None:
         discard = op(_PRIMARY + 2, 0, 2, 21, 22, verb=journal.Verb.DISCARD)
         self.assertEqual([], self.check([discard], []))
         self.assert_wrong('the promoted cut was over',
                           self.check([op(_PRIMARY + 1, 1, 1, 1, 2), discard], [], 0,
                                      _PRIMARY + 1))
 
-    def test_in_flight_at_cut_and_acknowledged_later(self) -> None:
+    def test_write_in_flight_at_the_cut_counts_once_acknowledged(self) -> None:
         primary = [op(_PRIMARY + 1, 0, 1, 9, 30)]
         self.assertEqual([], self.check(primary, [], _PRIMARY + 1))
         self.assert_wrong('holds zeroes instead of 0x100000001', self.check(primary, []))
 
-    def test_in_flight_at_cut_for_ever(self) -> None:
+    def test_unacknowledged_write_at_the_cut_may_count(self) -> None:
         primary = [op(_PRIMARY + 1, 0, 1, 9, None)]
         self.assertEqual([], self.check(primary, [], _PRIMARY + 1))
         self.assertEqual([], self.check(primary, []))
 
-    def test_backup_read_decides_what_was_in_flight(self) -> None:
+    def test_read_of_the_backup_settles_a_write_in_flight(self) -> None:
         primary = [op(_PRIMARY + 1, 0, 1, 9, None)]
         backup = [read(_BACKUP + 1, 0, 11, _PRIMARY + 1)]
         self.assertEqual([], self.check(primary, backup, _PRIMARY + 1))
         self.assert_wrong('holds zeroes instead of 0x100000001', self.check(primary, backup))
         self.assert_wrong('holds zeroes', self.check(primary, backup, killed=True))
 
-    def test_backup_misread(self) -> None:
+    def test_wrong_read_of_the_backup_is_found(self) -> None:
         backup = [read(_BACKUP + 1, 0, 11, 0)]
         self.assert_wrong('found zeroes instead of 0x100000001',
                           self.check([op(_PRIMARY + 1, 0, 1, 1, 2)], backup, _PRIMARY + 1))
@@ -247,18 +247,18 @@ class LateDirtyTest(CheckTestCase):
               found: list[blocks.Values]) -> list[str]:
         return history.late_dirty(self.start, history.Party(ops), _DECIDED, at_once, found)
 
-    def test_right(self) -> None:
+    def test_acknowledged_and_refused_writes_are_expected(self) -> None:
         ops = [op(1, 0, 1, 11, 12), op(2, 1, 1, 19, None), op(3, 2, 1, 21, 22, result=-108)]
         self.assertEqual([], self.check(ops, disk(1, 2), disk(1, 2)))
 
-    def test_lost(self) -> None:
+    def test_lost_write_is_found(self) -> None:
         self.assert_wrong('block 0 holds zeroes', self.check([op(1, 0, 1, 11, 12)], disk(),
                                                              disk()))
 
-    def test_acknowledged_after_decision(self) -> None:
+    def test_acknowledgement_after_the_decision_is_found(self) -> None:
         self.assert_wrong('the second sweep was over',
                           self.check([op(1, 0, 1, 21, 22)], disk(1), disk(1)))
 
-    def test_landed_after_decision(self) -> None:
+    def test_write_that_lands_after_the_decision_is_found(self) -> None:
         self.assert_wrong('parent version after it',
                           self.check([op(1, 0, 1, 19, None)], disk(), disk(1)))
