@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cloud in simulated time: hosts that beat, a broker that may be away, and one monitor."""
+"""A cloud in simulated time: hosts that beat, a broker that may fail, and one monitor."""
 
 from collections.abc import Mapping
 import dataclasses
@@ -19,47 +19,47 @@ _STEP = 0.01
 
 
 class Witness:
-    """Remembers what it is told, and when."""
+    """An observer that records every event with its time."""
 
     def __init__(self, clock: clocks.Clock) -> None:
         self._clock = clock
-        self.told: list[tuple[float, str, tuple[Any, ...]]] = []
+        self.events: list[tuple[float, str, tuple[Any, ...]]] = []
 
     def appeared(self, host: str) -> None:
-        """A host was heard of."""
+        """Record that a host was heard for the first time."""
         self._note('appeared', host)
 
     def doubted(self, host: str) -> None:
-        """A host is late."""
+        """Record that a host is late."""
         self._note('doubted', host)
 
     def suspected(self, host: str, why: tuple[Mapping[str, Any], ...]) -> None:
-        """A host is suspected."""
+        """Record that a host is suspected."""
         self._note('suspected', host, why)
 
     def cleared(self, host: str) -> None:
-        """A host is not suspected any more."""
+        """Record the end of a suspicion."""
         self._note('cleared', host)
 
     def left(self, host: str, goodbye: str | None, at: float | None) -> None:
-        """A host said goodbye, or is heard again."""
+        """Record a goodbye, or its end."""
         self._note('left', host, goodbye, at)
 
     def crashed(self, host: str, server: str, why: tuple[Mapping[str, Any], ...]) -> None:
-        """A server has crashed."""
+        """Record the crash of a server."""
         self._note('crashed', host, server, why)
 
     def names(self, name: str) -> list[str]:
-        """The hosts of which something was told, in order."""
-        return [arguments[0] for _, told, arguments in self.told if told == name]
+        """Return the hosts of all events of a kind, in order."""
+        return [arguments[0] for _, told, arguments in self.events if told == name]
 
     def _note(self, name: str, *arguments: Any) -> None:
-        self.told.append((self._clock.now(), name, arguments))
+        self.events.append((self._clock.now(), name, arguments))
 
 
 @dataclasses.dataclass
 class Node:
-    """A host that beats."""
+    """A host that sends heartbeats."""
 
     name: str
     offset: float
@@ -69,48 +69,48 @@ class Node:
     more: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def beat(self, **more: Any) -> message.Beat:
-        """The next beat."""
+        """Return the next heartbeat."""
         beat = message.Beat(self.name, self.boot, self.number, INTERVAL, **{**self.more, **more})
         self.number += 1
         return beat
 
 
 class CloudTestCase(testtools.TestCase):
-    """With some hosts, which the engine has heard for a while.
+    """A test with some hosts that the engine has heard for a while.
 
-    ``settings`` of the monitor may be others in a subclass.
+    A subclass may set other ``settings`` of the monitor.
     """
 
     hosts = 5
     settings = monitor.Settings()
 
     def setUp(self) -> None:
-        """Let all begin."""
+        """Start the cloud."""
         super().setUp()
         self.begin()
 
     def begin(self) -> None:
-        """Build everything anew."""
+        """Create hosts, monitor and observer, and let time pass."""
         self.clock = clocks.Clock()
         self.witness = Witness(self.clock)
         self.monitor = monitor.Monitor(self.clock, self.witness, self.settings)
         self.nodes = {f'cn{number}': Node(f'cn{number}', 0.037 * number)
                       for number in range(1, self.hosts + 1)}
         self.broker = True
-        # While the engine stands still, what is sent to it waits.
+        # While the engine is frozen, messages to it wait.
         self.frozen = False
         self._waiting: list[message.Beat | float] = []
         self._count = 0
         self.run_for(10)
 
     def stand_still(self, seconds: float) -> None:
-        """Let time pass, and the engine notice nothing of it."""
+        """Let time pass while the engine is frozen."""
         self.frozen = True
         self.run_for(seconds)
         self.frozen = False
 
     def run_for(self, seconds: float) -> None:
-        """Let time pass, and everything happen that happens by itself."""
+        """Let time pass, with heartbeats, echoes and rounds of the monitor."""
         for _ in range(round(seconds / _STEP)):
             self._count += 1
             self.clock.time = 1000.0 + self._count * _STEP
@@ -125,11 +125,11 @@ class CloudTestCase(testtools.TestCase):
                     self.monitor.tick()
 
     def suspected(self) -> set[str]:
-        """The hosts that are suspected, of those there are."""
+        """Return the hosts that are suspected."""
         return {name for name in self.nodes if self.monitor.suspected(name)}
 
     def gate(self, host: str, service: Mapping[str, Any] | None = None) -> list[str]:
-        """Why nothing is done about a host."""
+        """Return the reasons for which no recovery starts for a host."""
         return gates.Gates((gates.Link(), gates.TooMany(0.5, 2), gates.Flapping(3))).reasons(
             self.monitor.facts(host, service))
 

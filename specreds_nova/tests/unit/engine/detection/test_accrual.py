@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The detector of a single host: what holds for whatever a host does."""
+"""The detector of one host: properties that hold for any history of heartbeats."""
 
 import dataclasses
 import math
@@ -18,7 +18,7 @@ _seconds = st.floats(0.0, 1e6)
 
 
 def _after(gaps: list[float], settings: accrual.Settings = _SETTINGS) -> accrual.Accrual:
-    """A host that beat with those gaps between its beats, the first one at 0."""
+    """Return the detector of a host that has sent heartbeats with some gaps, the first at 0."""
     found, now = accrual.Accrual(settings, 0.0, _INTERVAL), 0.0
     for gap in gaps:
         now += gap
@@ -27,7 +27,7 @@ def _after(gaps: list[float], settings: accrual.Settings = _SETTINGS) -> accrual
 
 
 class PropertiesTest(testtools.TestCase):
-    """For any history of beats."""
+    """Properties for any history of heartbeats."""
 
     @hypothesis.given(_gaps, _seconds, _seconds)
     def test_phi_grows_with_silence(self, gaps: list[float], one: float, other: float) -> None:
@@ -36,19 +36,19 @@ class PropertiesTest(testtools.TestCase):
         self.assertLessEqual(found.phi(found.last + earlier), found.phi(found.last + later))
 
     @hypothesis.given(_gaps)
-    def test_phi_is_nought_at_a_beat(self, gaps: list[float]) -> None:
+    def test_phi_is_zero_at_a_beat(self, gaps: list[float]) -> None:
         found = _after(gaps)
         self.assertEqual(0.0, found.phi(found.last))
 
     @hypothesis.given(_gaps)
-    def test_suspects_in_the_end(self, gaps: list[float]) -> None:
+    def test_lasting_silence_is_suspected(self, gaps: list[float]) -> None:
         found = _after(gaps)
         self.assertLessEqual(found.deadline, found.last + _SETTINGS.longest)
         self.assertGreaterEqual(found.phi(found.last + _SETTINGS.longest + 1e-6),
                                 _SETTINGS.threshold)
 
     @hypothesis.given(_gaps, st.floats(0.001, 6.0))
-    def test_deadline_is_where_phi_is_at_the_threshold(self, gaps: list[float],
+    def test_phi_reaches_the_threshold_at_the_deadline(self, gaps: list[float],
                                                        silence: float) -> None:
         found = _after(gaps)
         now = found.last + silence
@@ -56,7 +56,7 @@ class PropertiesTest(testtools.TestCase):
         self.assertEqual(now >= found.deadline, found.phi(now) >= _SETTINGS.threshold)
 
     @hypothesis.given(st.lists(st.floats(0.0, 2 * _INTERVAL), max_size=400))
-    def test_never_suspects_while_one_beat_in_two_comes(self, gaps: list[float]) -> None:
+    def test_host_is_trusted_while_every_second_beat_arrives(self, gaps: list[float]) -> None:
         found, now = accrual.Accrual(_SETTINGS, 0.0, _INTERVAL), 0.0
         for gap in gaps:
             now += gap
@@ -64,7 +64,7 @@ class PropertiesTest(testtools.TestCase):
             found.heard(now, _INTERVAL)
 
     @hypothesis.given(st.floats(0.01, 10.0), st.floats(0.01, 10.0))
-    def test_scales_with_the_interval(self, one: float, other: float) -> None:
+    def test_deadline_scales_with_the_interval(self, one: float, other: float) -> None:
         patient = dataclasses.replace(_SETTINGS, longest=1000.0)
         tolerances = [accrual.Accrual(patient, 0.0, interval).deadline / interval
                       for interval in (one, other)]
@@ -72,37 +72,37 @@ class PropertiesTest(testtools.TestCase):
 
 
 class HistoryTest(testtools.TestCase):
-    """What a host's past changes."""
+    """The effects of a host's history."""
 
     def patience(self, gaps: list[float]) -> float:
         found = _after(gaps)
         return found.deadline - found.last
 
-    def test_even_beats(self) -> None:
+    def test_deadline_of_even_beats(self) -> None:
         patience = self.patience([_INTERVAL] * 200)
         self.assertTrue(2 * _INTERVAL < patience < 0.8, patience)
 
-    def test_uneven_beats_make_it_patient(self) -> None:
+    def test_uneven_beats_extend_the_deadline(self) -> None:
         self.assertLess(self.patience([_INTERVAL] * 200), self.patience([0.02, 0.5] * 100))
 
-    def test_one_pause_changes_little(self) -> None:
+    def test_single_pause_changes_little(self) -> None:
         calm = self.patience([_INTERVAL] * 200)
         self.assertLess(self.patience([_INTERVAL] * 200 + [0.7] + [_INTERVAL] * 5), 1.25 * calm)
 
-    def test_evenness_is_learned_again(self) -> None:
+    def test_even_beats_shorten_the_deadline_again(self) -> None:
         calm = self.patience([_INTERVAL] * 200)
         self.assertAlmostEqual(calm, self.patience([0.02, 0.5] * 100 + [_INTERVAL] * 2000),
                                places=2)
 
-    def test_wrong_suspicion_makes_it_patient(self) -> None:
+    def test_wrong_suspicion_extends_the_deadline(self) -> None:
         late = 1.5
         found = _after([_INTERVAL] * 200 + [late])
         self.assertGreater(found.deadline, found.last + late)
-        # Another host that was silent for longer than anyone is waited for.
+        # Another host was silent for longer than any suspicion takes.
         away = _after([_INTERVAL] * 200 + [3600.0])
         self.assertLess(away.deadline, away.last + late)
 
-    def test_wrong_suspicion_is_forgiven(self) -> None:
+    def test_wrong_suspicion_is_forgotten(self) -> None:
         found = _after([_INTERVAL] * 200 + [1.5])
         margin, now = found.margin, found.last
         for _ in range(math.ceil(_SETTINGS.forgive / _INTERVAL)):
@@ -114,7 +114,7 @@ class HistoryTest(testtools.TestCase):
             found.heard(now, _INTERVAL)
         self.assertEqual(0.0, found.margin)
 
-    def test_another_interval_begins_anew(self) -> None:
+    def test_another_interval_resets_the_history(self) -> None:
         found = _after([0.02, 0.5] * 100)
         found.heard(found.last + 1.0, 1.0)
         fresh = accrual.Accrual(_SETTINGS, found.last, 1.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bodies out of a stream of AMQP frames, however it is cut."""
+"""The bodies of messages in a stream of AMQP frames, cut at any place."""
 
 import struct
 
@@ -21,10 +21,10 @@ def _message(body: bytes) -> bytes:
 
 
 class FramesTest(testtools.TestCase):
-    """What is received."""
+    """A reader of frames."""
 
     @hypothesis.given(st.lists(st.binary(max_size=300)), st.lists(st.integers(1, 200)))
-    def test_however_it_is_cut(self, bodies: list[bytes], cuts: list[int]) -> None:
+    def test_bodies_are_read_from_any_pieces(self, bodies: list[bytes], cuts: list[int]) -> None:
         stream = b''.join(_message(body) + _frame(8, b'') for body in bodies)
         split, found = frames.Frames(), []
         for cut in cuts:
@@ -34,21 +34,21 @@ class FramesTest(testtools.TestCase):
         self.assertEqual(bodies, found)
 
     @hypothesis.given(st.binary(max_size=100))
-    def test_whatever_comes_it_is_taken_or_refused(self, stream: bytes) -> None:
+    def test_any_stream_is_read_or_refused(self, stream: bytes) -> None:
         try:
             found = list(frames.Frames().bodies(stream))
         except frames.Closed:
             return
         self.assertLessEqual(sum(map(len, found)), len(stream))
 
-    def test_broker_closes(self) -> None:
+    def test_close_of_the_broker_raises(self) -> None:
         for method in ((10, 50), (20, 40), (60, 30)):
             stream = _message(b'last') + _frame(1, struct.pack('>HH', *method))
             found = frames.Frames().bodies(stream)
             self.assertEqual(b'last', next(found))
             self.assertRaises(frames.Closed, next, found)
 
-    def test_nonsense(self) -> None:
+    def test_invalid_frame_raises(self) -> None:
         for stream in (_frame(3, b'x')[:-1] + b'?' + b'rest', _frame(4, b'') + b'rest',
                        _frame(1, b'x') + b'rest', b'HTTP/1.1 400 Bad Request\r\n'):
             self.assertRaises(frames.Closed, list, frames.Frames().bodies(stream))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each gate by itself, and by its options."""
+"""Each gate, and its options."""
 
 import dataclasses
 from typing import Any
@@ -20,7 +20,7 @@ _SERVER = model.Server(
 
 
 def _options(**values: Any) -> Any:
-    """The options, some of them set."""
+    """Return the options, with some of them set."""
     found = cfg.ConfigOpts()
     found.register_opts(conf.OPTIONS, 'engine')
     found([])
@@ -30,7 +30,7 @@ def _options(**values: Any) -> Any:
 
 
 class HostGatesTest(testtools.TestCase):
-    """Why nothing is done about a host."""
+    """The reasons for which no recovery starts for a host."""
 
     def reasons(self, options: dict[str, Any] | None = None, **facts: Any) -> list[str]:
         return conf.host_gates(_options(**(options or {}))).reasons(gates.Facts('cn1', **facts))
@@ -39,31 +39,31 @@ class HostGatesTest(testtools.TestCase):
         return self.reasons(options, known=known,
                             silent=frozenset(f'cn{number}' for number in range(count)))
 
-    def test_open(self) -> None:
+    def test_healthy_cloud_opens_all_gates(self) -> None:
         self.assertEqual([], self.reasons())
 
-    def test_link(self) -> None:
+    def test_doubted_network_closes_the_gate(self) -> None:
         self.assertEqual(['deaf'], self.reasons(trouble='deaf'))
         self.assertEqual([], self.reasons(trouble='deaf', word=True))
 
-    def test_too_many_by_share(self) -> None:
+    def test_too_large_a_share_of_silent_hosts_closes_the_gate(self) -> None:
         self.assertEqual([], self.silent(1, 1))
         self.assertEqual([], self.silent(1, 2))
         self.assertEqual([], self.silent(5, 10))
         for count, known in ((2, 3), (2, 2), (6, 10), (1000, 1000)):
             self.assertIn(f'{count} of {known} hosts', str(self.silent(count, known)))
 
-    def test_too_many_by_options(self) -> None:
+    def test_options_limit_the_number_of_silent_hosts(self) -> None:
         self.assertEqual([], self.silent(2, 3, too_many_count=3))
         self.assertEqual([], self.silent(9, 10, too_many_share=1.0))
         self.assertNotEqual([], self.silent(3, 10, too_many_share=0.2))
         self.assertNotEqual([], self.silent(10, 1000, too_many_absolute=10))
         self.assertEqual([], self.silent(9, 1000, too_many_absolute=10))
 
-    def test_an_operators_word_does_not_make_too_many_fewer(self) -> None:
+    def test_suspicion_by_an_operator_does_not_lower_the_share(self) -> None:
         self.assertNotEqual([], self.reasons(known=3, silent=frozenset('abc'), word=True))
 
-    def test_disabled(self) -> None:
+    def test_disabled_service_closes_the_gate(self) -> None:
         for service, option in (({'enabled': False}, 'protect_disabled_hosts'),
                                 ({'forced_down': True}, 'protect_forced_down_hosts')):
             self.assertEqual(1, len(self.reasons(service=service)))
@@ -71,48 +71,48 @@ class HostGatesTest(testtools.TestCase):
             self.assertEqual([], self.reasons(service=service, word=True))
         self.assertEqual([], self.reasons(service={'enabled': True, 'forced_down': False}))
 
-    def test_flapping(self) -> None:
+    def test_flapping_host_closes_the_gate(self) -> None:
         self.assertEqual([], self.reasons(flaps=2))
         self.assertIn('3 times', str(self.reasons(flaps=3)))
         self.assertEqual([], self.reasons({'flap_count': 0}, flaps=3))
         self.assertEqual([], self.reasons(flaps=3, word=True))
 
-    def test_flapping_host_that_really_dies(self) -> None:
+    def test_flapping_host_that_stays_silent_opens_the_gate(self) -> None:
         self.assertEqual(1, len(self.reasons(flaps=3, silence=29.9)))
         self.assertEqual([], self.reasons(flaps=3, silence=30.0))
         self.assertEqual(1, len(self.reasons({'flap_patience': 60.0}, flaps=3, silence=30.0)))
 
-    def test_all_reasons_are_given(self) -> None:
+    def test_all_reasons_are_listed(self) -> None:
         self.assertEqual(3, len(self.reasons(trouble='deaf', flaps=9,
                                              service={'enabled': False})))
 
 
 class ServerGatesTest(testtools.TestCase):
-    """Why a server has no backup."""
+    """The reasons for which a server gets no backup."""
 
     def reasons(self, options: dict[str, Any] | None = None, **values: Any) -> list[str]:
         server = dataclasses.replace(_SERVER, **values)
         return conf.server_gates(_options(**(options or {}))).reasons(server)
 
-    def test_open(self) -> None:
+    def test_usual_server_passes_all_gates(self) -> None:
         self.assertEqual([], self.reasons())
 
-    def test_opted_out(self) -> None:
+    def test_server_can_opt_out(self) -> None:
         for key in protected.METADATA_KEYS:
             [reason] = self.reasons(metadata={key: 'false'})
             self.assertIn(f'{key}=false', reason)
 
-    def test_opted_in(self) -> None:
+    def test_server_can_opt_in(self) -> None:
         by_hand = {'protect_by_default': False}
         self.assertEqual(1, len(self.reasons(by_hand)))
         for key in protected.METADATA_KEYS:
             self.assertEqual([], self.reasons(by_hand, metadata={key: 'True'}))
 
-    def test_the_first_key_counts(self) -> None:
+    def test_first_key_counts(self) -> None:
         both = {'specreds:protect': 'yes', 'HA_Enabled': 'no'}
         self.assertEqual([], self.reasons(metadata=both))
 
-    def test_hosts_have_the_same_rule(self) -> None:
+    def test_hosts_use_the_same_rule(self) -> None:
         class Instance:
             metadata: dict[str, str]
 
@@ -128,47 +128,47 @@ class ServerGatesTest(testtools.TestCase):
                 self.assertEqual(protection.protected(Instance(told)),
                                  protected.by_metadata(told, True), str(told))
 
-    def test_states(self) -> None:
+    def test_only_active_servers_pass(self) -> None:
         for status in ('PAUSED', 'SUSPENDED', 'SHUTOFF', 'BUILD', 'ERROR', 'RESCUE', 'MIGRATING'):
             self.assertEqual([f'it is {status}'], self.reasons(status=status))
         self.assertEqual([], self.reasons({'protect_states': ['active', 'paused']},
                                           status='PAUSED'))
 
-    def test_busy(self) -> None:
+    def test_server_with_a_task_is_held_back(self) -> None:
         self.assertIn('migrating', str(self.reasons(task='migrating')))
         self.assertEqual([], self.reasons({'protect_busy_servers': True}, task='migrating'))
 
-    def test_locked(self) -> None:
+    def test_locked_server_is_held_back(self) -> None:
         self.assertEqual([], self.reasons(locked=True))
         self.assertEqual(['it is locked'], self.reasons({'protect_locked_servers': False},
                                                         locked=True))
 
-    def test_volumes(self) -> None:
+    def test_server_without_volumes_is_held_back(self) -> None:
         self.assertEqual(1, len(self.reasons(boots_from_volume=False)))
         self.assertEqual(1, len(self.reasons(volumes=())))
 
 
 class LimitsTest(testtools.TestCase):
-    """How many backups there may be."""
+    """The limits on the number of backups."""
 
     def active(self, *states: str) -> list[model.Recovery]:
         return [model.Recovery(id=str(number), server=f's{number}', server_name='', project='p',
                                host='cn1', suspected=0.0, state=state, destination='cn2')
                 for number, state in enumerate(states)]
 
-    def test_total(self) -> None:
+    def test_total_is_limited(self) -> None:
         limits = conf.limits(_options(max_backups=2))
         self.assertIsNone(limits.full(self.active(model.RACING)))
-        # Neither those that wait nor those whose servers serve again.
+        # Queued recoveries and those whose servers serve do not count.
         self.assertIsNone(limits.full(self.active(model.RACING, model.QUEUED, model.MERGING)))
         self.assertIn('2 backups', limits.full(self.active(model.RACING, model.COMMITTED)) or '')
 
-    def test_per_host(self) -> None:
+    def test_number_per_host_is_limited(self) -> None:
         limits = conf.limits(_options(max_backups_per_host=1))
         self.assertIn('cn2', limits.host_full('cn2', self.active(model.RACING)) or '')
         self.assertIsNone(limits.host_full('cn3', self.active(model.RACING)))
 
-    def test_none(self) -> None:
+    def test_zero_is_no_limit(self) -> None:
         limits = conf.limits(_options(max_backups=0, max_backups_per_host=0))
         many = self.active(*[model.RACING] * 1000)
         self.assertIsNone(limits.full(many))
@@ -176,12 +176,12 @@ class LimitsTest(testtools.TestCase):
 
 
 class OptionsTest(testtools.TestCase):
-    """Options become settings."""
+    """The options are translated to settings."""
 
     def test_defaults_are_those_of_the_modules(self) -> None:
         self.assertEqual(monitor.Settings(), conf.monitor_settings(_options()))
 
-    def test_weights(self) -> None:
+    def test_option_sets_a_weight(self) -> None:
         found = cfg.ConfigOpts()
         found.register_opts(conf.OPTIONS, 'engine')
         found([])

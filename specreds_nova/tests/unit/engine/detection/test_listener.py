@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is heard on the bus gets to the monitor, whatever else is on it."""
+"""The listener passes heartbeats from the bus to the monitor."""
 
 import contextlib
 import socket
@@ -29,7 +29,7 @@ def _on_bus(method: str, **arguments: Any) -> bytes:
 
 
 class Monitor:
-    """Remembers what it is told."""
+    """A monitor that records its input."""
 
     def __init__(self) -> None:
         self.beats: list[message.Beat] = []
@@ -37,19 +37,19 @@ class Monitor:
         self.told = threading.Condition()
 
     def heard(self, beat: message.Beat) -> None:
-        """Take a beat."""
+        """Record a heartbeat."""
         with self.told:
             self.beats.append(beat)
             self.told.notify_all()
 
     def echo(self, sent: float) -> None:
-        """Take an echo."""
+        """Record an echo."""
         with self.told:
             self.echoes.append(sent)
             self.told.notify_all()
 
     def wait(self, enough: Any, patience: float = _PATIENCE) -> None:
-        """Wait for something."""
+        """Wait until a condition holds."""
         with self.told:
             if not self.told.wait_for(enough, patience):
                 raise AssertionError(f'only {self.beats}, {self.echoes}')
@@ -63,25 +63,25 @@ class EarsTest(testtools.TestCase):
         self.monitor = Monitor()
         self.ears = listener.Ears('e1', cast(Any, self.monitor))
 
-    def test_beat(self) -> None:
+    def test_beat_is_passed_on(self) -> None:
         self.ears.hear(_on_bus('beat', beat=message.encode(_BEAT)))
         self.assertEqual([_BEAT], self.monitor.beats)
 
-    def test_beat_of_a_newer_host(self) -> None:
+    def test_beat_of_a_newer_host_is_understood(self) -> None:
         self.ears.hear(_on_bus('beat', beat={**message.encode(_BEAT), 'weather': 'fine'}))
         self.assertEqual([_BEAT], self.monitor.beats)
 
-    def test_beat_of_an_older_host(self) -> None:
+    def test_beat_of_an_older_host_is_understood(self) -> None:
         self.ears.hear(_on_bus('beat', beat={'host': 'cn1', 'boot': 'b', 'number': 0,
                                              'interval': 0.2}))
         self.assertEqual([message.Beat('cn1', 'b', 0, 0.2)], self.monitor.beats)
 
-    def test_echo(self) -> None:
+    def test_own_echo_is_passed_on(self) -> None:
         self.ears.hear(_on_bus('echo', engine='e1', sent=12.5))
         self.ears.hear(_on_bus('echo', engine='e2', sent=13.5))
         self.assertEqual([12.5], self.monitor.echoes)
 
-    def test_anything_else(self) -> None:
+    def test_other_messages_are_ignored(self) -> None:
         told = message.encode(_BEAT)
         for body in (b'', b'\xff\xfe', b'[]', b'{}', b'null', _on_bus('beat'), _on_bus('other'),
                      _on_bus('beat', beat=None), _on_bus('beat', beat=[]),
@@ -95,7 +95,7 @@ class EarsTest(testtools.TestCase):
 
 
 class BusTest(testtools.TestCase):
-    """By oslo.messaging's own bus."""
+    """The listener on a bus of oslo.messaging."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -108,10 +108,10 @@ class BusTest(testtools.TestCase):
         heard.start()
         self.addCleanup(heard.stop)
 
-    def test_beat(self) -> None:
+    def test_beat_is_received(self) -> None:
         sender = senders.Sender(cfg.CONF)
         self.addCleanup(sender.close)
-        # This bus drops what comes before its server's thread has asked for the first time.
+        # This bus drops messages that arrive before the first poll by its server's thread.
         for _ in range(int(_PATIENCE)):
             self.assertIsNone(sender.send('beat', beat=message.encode(_BEAT)))
             with contextlib.suppress(AssertionError):
@@ -119,7 +119,7 @@ class BusTest(testtools.TestCase):
                 break
         self.assertEqual({_BEAT}, set(self.monitor.beats))
 
-    def test_echo(self) -> None:
+    def test_echo_is_sent_and_received(self) -> None:
         clock = mock.Mock()
         clock.now.return_value = 99.5
         own = echo.Echo(cfg.CONF, 'e1', clock)
@@ -127,7 +127,7 @@ class BusTest(testtools.TestCase):
         self.addCleanup(own.stop, 1.0)
         self.monitor.wait(lambda: 99.5 in self.monitor.echoes)
 
-    def test_without_echo(self) -> None:
+    def test_echo_can_be_disabled(self) -> None:
         self.conf.config(echo_interval=0.0, group='engine')
         own = echo.Echo(cfg.CONF, 'e1', mock.Mock())
         own.start()
@@ -136,7 +136,7 @@ class BusTest(testtools.TestCase):
 
 
 class RabbitTest(testtools.TestCase):
-    """The listener for RabbitMQ, with a socket that stands for the broker."""
+    """The listener for RabbitMQ, with a socket in place of the broker."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -180,7 +180,7 @@ class RabbitTest(testtools.TestCase):
             self.brokers[-1].sendall(
                 struct.pack('>BHI', kind, 1, len(payload)) + payload + b'\xce')
 
-    def test_hears(self) -> None:
+    def test_beats_and_echoes_are_received(self) -> None:
         self.listen()
         self.monitor.wait(lambda: self.brokers)
         channel = self.connections[0].default_channel
@@ -188,12 +188,12 @@ class RabbitTest(testtools.TestCase):
         self.monitor.wait(lambda: self.monitor.beats == [_BEAT])
         self.assertTrue(channel.basic_consume.call_args.kwargs['no_ack'])
         self.assertTrue(channel.queue_declare.call_args.kwargs['exclusive'])
-        # What came while the consumer was being declared.
+        # A message that arrived while the consumer was being declared.
         channel.basic_consume.call_args.kwargs['callback'](
             mock.Mock(body=_on_bus('echo', engine='e1', sent=3.0)))
         self.assertEqual([3.0], self.monitor.echoes)
 
-    def test_connects_again(self) -> None:
+    def test_broken_connection_is_replaced(self) -> None:
         with mock.patch.object(listener, '_AGAIN', 0.01):
             self.listen()
             self.monitor.wait(lambda: len(self.brokers) == 1)

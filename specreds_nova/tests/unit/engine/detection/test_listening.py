@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The clock that runs only while the engine hears."""
+"""The clock that runs only while the engine receives messages."""
 
 import testtools
 
@@ -7,7 +7,7 @@ from specreds_nova.engine.detection import listening
 
 
 class ListeningTest(testtools.TestCase):
-    """An engine that starts at 0 and hears itself."""
+    """An engine that starts at 0 and receives its own echoes."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -20,10 +20,10 @@ class ListeningTest(testtools.TestCase):
             self.now += 0.1
             self.clock.echo(self.now)
 
-    def test_nothing_is_heard_yet(self) -> None:
+    def test_clock_stands_before_the_first_echo(self) -> None:
         self.assertIn('not heard', self.clock.trouble(0.0) or '')
 
-    def test_it_begins_after_having_settled(self) -> None:
+    def test_clock_starts_after_settling(self) -> None:
         self.hear(4.9)
         self.assertIn('waits', self.clock.trouble(self.now) or '')
         self.assertEqual(0.0, self.clock.horizon())
@@ -35,17 +35,17 @@ class ListeningTest(testtools.TestCase):
         self.hear(10)
         horizon = self.clock.horizon()
         self.assertAlmostEqual(horizon, self.clock.at(self.now))
-        # Heard later than that, and so after it.
+        # A message that was received later is after the horizon.
         self.assertGreater(self.clock.at(self.now + 0.05), horizon)
 
-    def test_what_is_heard_before_the_echo_is_not_far_ahead_of_it(self) -> None:
+    def test_message_before_an_echo_is_not_far_ahead_of_it(self) -> None:
         self.hear(10)
         self.assertTrue(self.clock.runs(self.now + 0.2))
         self.assertFalse(self.clock.runs(self.now + 60.0))
         self.assertAlmostEqual(self.clock.horizon() + self.settings.pause,
                                self.clock.at(self.now + 60.0))
 
-    def test_an_outage_does_not_count(self) -> None:
+    def test_outage_does_not_count(self) -> None:
         self.hear(10)
         before = self.clock.horizon()
         self.assertIn('for 2.0 s', self.clock.trouble(self.now + 2.0) or '')
@@ -58,7 +58,7 @@ class ListeningTest(testtools.TestCase):
         self.assertIsNone(self.clock.trouble(self.now))
         self.assertAlmostEqual(before + 1.0, self.clock.horizon(), delta=0.11)
 
-    def test_a_hiccup_does_not_count_and_needs_no_settling(self) -> None:
+    def test_hiccup_does_not_count_and_needs_no_settling(self) -> None:
         self.hear(10)
         before = self.clock.horizon()
         self.now += 0.5
@@ -66,23 +66,23 @@ class ListeningTest(testtools.TestCase):
         self.assertAlmostEqual(before, self.clock.horizon())
         self.assertIsNone(self.clock.trouble(self.now))
 
-    def test_echoes_that_are_late_or_twice(self) -> None:
+    def test_late_and_repeated_echoes_are_ignored(self) -> None:
         self.hear(10)
         before = self.clock.horizon()
         self.assertIsNone(self.clock.echo(self.now))
         self.assertIsNone(self.clock.echo(self.now - 1.0))
         self.assertEqual(before, self.clock.horizon())
 
-    def test_without_echoes_looks_count(self) -> None:
+    def test_rounds_move_the_clock_without_echoes(self) -> None:
         clock = listening.Listening(listening.Settings(echo=0.0, settle=0.0), 0.0)
         for number in range(1, 101):
             clock.advance(0.05 * number)
         self.assertAlmostEqual(5.0, clock.horizon())
         self.assertIsNone(clock.trouble(5.05))
-        # The engine stood still.
+        # The engine was frozen.
         self.assertAlmostEqual(5.0, clock.advance(35.0) or 0.0)
 
-    def test_with_echoes_looks_do_not_count(self) -> None:
+    def test_rounds_do_not_move_the_clock_with_echoes(self) -> None:
         self.hear(10)
         before = self.clock.horizon()
         self.assertIsNone(self.clock.advance(self.now + 1.0))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Masakari's notifications become evidence, by a bus in memory."""
+"""Masakari's notifications as evidence."""
 
 import threading
 import time
@@ -24,34 +24,34 @@ _FAILED = {'event': 'STOPPED', 'cluster_status': 'OFFLINE', 'host_status': 'NORM
 _PATIENCE = 60.0
 
 
-def _payload(told: Any, host: str = _HOST, kind: str = 'COMPUTE_HOST') -> dict[str, Any]:
+def _payload(payload_status: Any, host: str = _HOST, kind: str = 'COMPUTE_HOST') -> dict[str, Any]:
     return {'masakari_object.name': 'NotificationApiPayload',
             'masakari_object.namespace': 'masakari', 'masakari_object.version': '1.0',
             'masakari_object.data': {
-                'id': 1, 'type': kind, 'source_host_uuid': host, 'payload': told,
+                'id': 1, 'type': kind, 'source_host_uuid': host, 'payload': payload_status,
                 'notification_uuid': _OTHER, 'status': 'new', 'fault': None,
                 'generated_time': '2026-01-02T03:04:05Z'}}
 
 
 class _Monitor:
-    """Remembers what it is told of hosts."""
+    """A monitor that records evidence."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[Any, ...]] = []
+        self.payload_status: list[tuple[Any, ...]] = []
         self.enough = threading.Event()
 
     def look(self, host: str) -> object | None:
-        """Know some."""
+        """Return whether the host is known."""
         return host if host in ('cn1', 'cn2.example.org') else None
 
     def note(self, host: str, kind: str, measured: object, share: float = 1.0) -> None:
-        """Take evidence."""
-        self.told.append((host, kind, share, measured))
+        """Record evidence."""
+        self.payload_status.append((host, kind, share, measured))
         self.enough.set()
 
     def withdraw(self, host: str, kind: str) -> None:
-        """Forget it."""
-        self.told.append((host, kind))
+        """Record that evidence is withdrawn."""
+        self.payload_status.append((host, kind))
 
 
 @ddt.ddt
@@ -74,52 +74,52 @@ class EndpointTest(base.ServiceTest):
         self.endpoint.info({}, 'masakari-api:c1', 'notification.create.end', payload,
                            {'timestamp': timestamp or str(timeutils.utcnow())})
 
-    def test_a_host_that_has_failed(self) -> None:
+    def test_failed_host_is_evidence(self) -> None:
         self._notify(_payload(_FAILED))
         self.assertEqual([('cn1', evidence.MASAKARI, 1.0, 'its cluster has lost it')],
-                         self.monitor.told)
+                         self.monitor.payload_status)
 
-    def test_a_host_that_is_back(self) -> None:
+    def test_returned_host_withdraws_the_evidence(self) -> None:
         self._notify(_payload({'event': 'STARTED', 'cluster_status': 'ONLINE',
                                'host_status': 'NORMAL'}))
-        self.assertEqual([('cn1', evidence.MASAKARI)], self.monitor.told)
+        self.assertEqual([('cn1', evidence.MASAKARI)], self.monitor.payload_status)
 
     @ddt.data({**_FAILED, 'host_status': 'UNKNOWN'}, {**_FAILED, 'cluster_status': 'ONLINE'}, {},
               None, 'STOPPED')
-    def test_what_says_nothing(self, told: Any) -> None:
-        self._notify(_payload(told))
-        self.assertEqual([], self.monitor.told)
+    def test_other_events_are_ignored(self, payload_status: Any) -> None:
+        self._notify(_payload(payload_status))
+        self.assertEqual([], self.monitor.payload_status)
 
     @ddt.data('VM', 'PROCESS')
-    def test_what_is_not_about_a_host(self, kind: str) -> None:
+    def test_notification_about_a_server_is_ignored(self, kind: str) -> None:
         self._notify(_payload(_FAILED, kind=kind))
-        self.assertEqual([], self.monitor.told)
+        self.assertEqual([], self.monitor.payload_status)
 
-    def test_what_has_waited(self) -> None:
+    def test_old_notification_is_ignored(self) -> None:
         self._notify(_payload(_FAILED), '2026-01-02 03:04:05.000000')
-        self.assertEqual([], self.monitor.told)
+        self.assertEqual([], self.monitor.payload_status)
 
     @ddt.data(None, {}, {'masakari_object.data': {}}, 'nonsense')
-    def test_what_is_not_understood(self, payload: Any) -> None:
+    def test_malformed_notification_is_ignored(self, payload: Any) -> None:
         self._notify(payload)
         self._notify(_payload(_FAILED), 'yesterday')
-        self.assertEqual([], self.monitor.told)
+        self.assertEqual([], self.monitor.payload_status)
 
-    def test_a_host_that_masakari_does_not_know(self) -> None:
+    def test_host_unknown_to_masakari_is_ignored(self) -> None:
         for _ in range(3):
             self._notify(_payload(_FAILED, _OTHER))
-        self.assertEqual([], self.monitor.told)
+        self.assertEqual([], self.monitor.payload_status)
         self.assertEqual(3, len(self.session.calls))
 
-    def test_masakari_does_not_answer(self) -> None:
+    def test_unreachable_masakari_is_tolerated(self) -> None:
         self.session.fail('GET', '/segments', 503)
         self._notify(_payload(_FAILED))
-        self.assertEqual([], self.monitor.told)
+        self.assertEqual([], self.monitor.payload_status)
         self.assertRaises(exception.Unreachable, self.names.name, _HOST)
 
 
 class ListenerTest(base.ServiceTest):
-    """By oslo.messaging."""
+    """The listener on a bus of oslo.messaging."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -131,13 +131,13 @@ class ListenerTest(base.ServiceTest):
         with mock.patch.object(rest, 'session', return_value=self.session):
             return masakari.Listener(self.conf, 'e1', self.monitor, clocks.Clock())
 
-    def test_nothing_by_default(self) -> None:
+    def test_listener_is_disabled_by_default(self) -> None:
         listener = self._listener()
         listener.start()
         listener.stop(_PATIENCE)
         self.assertEqual([], self.session.calls)
 
-    def test_what_is_sent_is_heard(self) -> None:
+    def test_sent_notification_is_received(self) -> None:
         self.conf.set_override('masakari_topics', ['notifications'], 'engine')
         self.session.answer('GET', '/segments', {'segments': [{'uuid': 's1'}]})
         self.session.answer('GET', '/segments/s1/hosts', {'hosts': [
@@ -154,4 +154,4 @@ class ListenerTest(base.ServiceTest):
             notifier.info({}, 'notification.delete.end', _payload(_FAILED))
             notifier.info({}, 'notification.create.end', _payload(_FAILED))
         self.assertEqual({('cn2.example.org', evidence.MASAKARI, 1.0, 'its cluster has lost it')},
-                         set(self.monitor.told))
+                         set(self.monitor.payload_status))

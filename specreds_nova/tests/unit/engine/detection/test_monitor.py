@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All hosts, in simulated time."""
+"""The monitor of all hosts, in simulated time."""
 
 import dataclasses
 from typing import Any
@@ -16,9 +16,9 @@ from specreds_nova.tests.unit.engine.detection import base
 
 
 class SilenceTest(base.CloudTestCase):
-    """Hosts that die, and hosts that do not."""
+    """Silent, late and returning hosts."""
 
-    def test_all_is_well(self) -> None:
+    def test_beating_hosts_are_trusted(self) -> None:
         self.run_for(30)
         self.assertEqual(sorted(self.nodes), sorted(self.monitor.healthy()))
         self.assertEqual(sorted(self.nodes), sorted(self.witness.names('appeared')))
@@ -28,13 +28,13 @@ class SilenceTest(base.CloudTestCase):
         self.nodes['cn2'].alive = False
         self.run_for(1)
         self.assertEqual({'cn2'}, self.suspected())
-        [(_, _, (host, why))] = [told for told in self.witness.told if told[1] == 'suspected']
+        [(_, _, (host, why))] = [told for told in self.witness.events if told[1] == 'suspected']
         self.assertEqual('cn2', host)
         self.assertEqual([evidence.SILENCE], [one['kind'] for one in why])
         self.assertNotIn('cn2', self.monitor.healthy())
         self.assertEqual([], self.gate('cn2'))
 
-    def test_host_that_is_late_is_doubted_first(self) -> None:
+    def test_late_host_is_doubted_before_it_is_suspected(self) -> None:
         node = self.nodes['cn2']
         for _ in range(2):
             node.alive = False
@@ -46,10 +46,10 @@ class SilenceTest(base.CloudTestCase):
         node.alive = False
         self.run_for(5)
         self.assertEqual(['cn2'] * 3, self.witness.names('doubted'))
-        told = [name for _, name, _ in self.witness.told if name != 'appeared']
+        told = [name for _, name, _ in self.witness.events if name != 'appeared']
         self.assertEqual(['doubted', 'suspected'], told[-2:])
 
-    def test_backup_that_is_ready(self) -> None:
+    def test_ready_backup_is_reported(self) -> None:
         self.nodes['cn2'].more['ready'] = ('r1', 'r2')
         self.run_for(0.3)
         self.assertEqual([('cn2', 'r1'), ('cn2', 'r2')], [
@@ -59,7 +59,7 @@ class SilenceTest(base.CloudTestCase):
         self.run_for(0.3)
         self.assertFalse(self.monitor.ready('cn2', 'r1'))
 
-    def test_when_it_was_well(self) -> None:
+    def test_time_of_the_last_trust_is_known(self) -> None:
         node = self.nodes['cn2']
         node.alive = False
         self.run_for(2)
@@ -74,7 +74,7 @@ class SilenceTest(base.CloudTestCase):
         assert view is not None
         self.assertEqual(view.heard, view.well)
 
-    def test_host_that_comes_back_is_cleared(self) -> None:
+    def test_returning_host_is_cleared(self) -> None:
         node = self.nodes['cn2']
         node.alive = False
         self.run_for(2)
@@ -88,7 +88,7 @@ class SilenceTest(base.CloudTestCase):
         assert view is not None
         self.assertEqual(1, view.flaps)
 
-    def test_beats_that_were_held_up_do_not_clear(self) -> None:
+    def test_delayed_beats_do_not_clear(self) -> None:
         node = self.nodes['cn2']
         node.alive = False
         self.run_for(2)
@@ -97,7 +97,7 @@ class SilenceTest(base.CloudTestCase):
         self.run_for(0.1)
         self.assertEqual({'cn2'}, self.suspected())
 
-    def test_restarted_host_did_not_flap(self) -> None:
+    def test_rebooted_host_does_not_count_as_flapping(self) -> None:
         node = self.nodes['cn2']
         node.alive = False
         self.run_for(2)
@@ -114,7 +114,7 @@ class SilenceTest(base.CloudTestCase):
         self.assertEqual(len(self.nodes) * 10, self.monitor.counted())
         self.assertEqual(0, self.monitor.counted())
 
-    def test_what_runs_on_a_host(self) -> None:
+    def test_running_domains_are_known(self) -> None:
         node = self.nodes['cn2']
         self.assertTrue(self.monitor.runs('cn2', 's1'), 'it does not say what runs')
         node.more = {'kernel': 'k1', 'running': 'd1'}
@@ -128,7 +128,7 @@ class SilenceTest(base.CloudTestCase):
         self.run_for(1)
         self.assertIsNone(self.monitor.runs('cn2', 's1'), 'something has changed')
 
-    def test_host_that_has_booted_again_runs_nothing(self) -> None:
+    def test_rebooted_host_runs_no_domain(self) -> None:
         node = self.nodes['cn2']
         node.more = {'kernel': 'k1', 'running': 'd1'}
         self.monitor.heard(node.beat(domains=('s1',)))
@@ -144,7 +144,7 @@ class SilenceTest(base.CloudTestCase):
         self.monitor.heard(node.beat(domains=('s1',)))
         self.assertTrue(self.monitor.runs('cn2', 's1'), 'Nova has started it')
 
-    def test_what_nova_says_of_a_service_that_has_ended(self) -> None:
+    def test_stopped_service_in_nova_is_evidence(self) -> None:
         node = self.nodes['cn2']
         node.alive = False
         self.run_for(30)
@@ -165,7 +165,7 @@ class SilenceTest(base.CloudTestCase):
         self.run_for(2)
         self.assertEqual(set(), self.suspected(), 'it is another one again')
 
-    def test_goodbye(self) -> None:
+    def test_goodbye_prevents_a_suspicion(self) -> None:
         node = self.nodes['cn2']
         node.alive = False
         self.monitor.heard(node.beat(leaving=True))
@@ -180,12 +180,12 @@ class SilenceTest(base.CloudTestCase):
         self.assertEqual({'cn2'}, self.suspected())
 
     def goodbye(self, name: str, **more: Any) -> None:
-        """Have a host say goodbye, and be silent."""
+        """Send a goodbye of a host, which is silent afterwards."""
         node = self.nodes[name]
         node.alive = False
         self.monitor.heard(node.beat(leaving=True, **more))
 
-    def test_silence_counts_some_time_after_a_goodbye(self) -> None:
+    def test_long_silence_after_a_goodbye_is_suspected(self) -> None:
         self.goodbye('cn2', goodbye=message.SYSTEM)
         self.goodbye('cn3', goodbye=message.SERVICE)
         self.run_for(299)
@@ -212,18 +212,18 @@ class SilenceTest(base.CloudTestCase):
         self.run_for(2)
         self.assertEqual(set(), self.suspected())
 
-    def test_goodbye_is_told(self) -> None:
+    def test_goodbye_and_return_are_reported(self) -> None:
         self.goodbye('cn2')
         self.run_for(1)
         at = self.clock.now() - 1.0
         node = self.nodes['cn2']
         node.alive, node.boot, node.number = True, 'b2', 0
         self.run_for(1)
-        told = [arguments for _, name, arguments in self.witness.told if name == 'left']
+        told = [arguments for _, name, arguments in self.witness.events if name == 'left']
         self.assertEqual([('cn2', message.SERVICE), ('cn2', None)], [one[:2] for one in told])
         self.assertAlmostEqual(at, told[0][2], delta=0.1)
 
-    def test_goodbye_to_an_engine_that_was_started_again(self) -> None:
+    def test_restarted_engine_honours_an_earlier_goodbye(self) -> None:
         said = self.clock.now() - 100.0
         self.monitor.expect(['cn8', 'cn9'])
         self.monitor.left('cn8', message.SYSTEM, said)
@@ -233,7 +233,7 @@ class SilenceTest(base.CloudTestCase):
         self.run_for(60)
         self.assertEqual(['cn8'], self.witness.names('suspected'))
 
-    def test_old_beats_are_not_heard(self) -> None:
+    def test_old_beats_are_ignored(self) -> None:
         node = self.nodes['cn2']
         node.alive = False
         old = dataclasses.replace(node.beat(), number=3)
@@ -242,7 +242,7 @@ class SilenceTest(base.CloudTestCase):
             self.run_for(0.05)
         self.assertEqual({'cn2'}, self.suspected())
 
-    def test_host_that_was_never_heard(self) -> None:
+    def test_host_that_was_never_heard_is_not_suspected(self) -> None:
         self.assertTrue(self.monitor.suspected('cn9'))
         self.assertIsNone(self.monitor.look('cn9'))
         self.monitor.expect(['cn9', 'cn1'])
@@ -251,7 +251,7 @@ class SilenceTest(base.CloudTestCase):
         self.monitor.forget('cn9')
         self.assertIsNone(self.monitor.look('cn9'))
 
-    def test_watcher_that_fails_does_not_matter(self) -> None:
+    def test_failing_observer_does_not_stop_the_monitor(self) -> None:
         def fail(*_arguments: object) -> None:
             raise RuntimeError('played')
 
@@ -262,9 +262,9 @@ class SilenceTest(base.CloudTestCase):
 
 
 class LinkTest(base.CloudTestCase):
-    """The engine and the broker."""
+    """Outages of the broker and pauses of the engine."""
 
-    def test_broker_is_away(self) -> None:
+    def test_outage_of_the_broker_suspects_no_host(self) -> None:
         self.broker = False
         for _ in range(60):
             self.run_for(1)
@@ -275,7 +275,7 @@ class LinkTest(base.CloudTestCase):
         self.assertEqual([], self.witness.names('suspected'))
         self.assertIsNone(self.monitor.trouble())
 
-    def test_host_that_dies_while_the_broker_is_away(self) -> None:
+    def test_host_that_dies_during_an_outage_is_suspected(self) -> None:
         self.broker = False
         self.run_for(30)
         self.nodes['cn3'].alive = False
@@ -283,7 +283,7 @@ class LinkTest(base.CloudTestCase):
         self.run_for(10)
         self.assertEqual(['cn3'], self.witness.names('suspected'))
 
-    def test_hosts_come_back_one_by_one(self) -> None:
+    def test_hosts_that_return_one_by_one_are_not_suspected(self) -> None:
         self.broker = False
         for node in self.nodes.values():
             node.alive = False
@@ -294,12 +294,12 @@ class LinkTest(base.CloudTestCase):
             self.run_for(0.9)
         self.assertEqual([], self.witness.names('suspected'))
 
-    def test_engine_that_stood_still(self) -> None:
+    def test_frozen_engine_suspects_no_host(self) -> None:
         self.stand_still(20)
         self.run_for(10)
         self.assertEqual([], self.witness.names('suspected'))
 
-    def test_outage_teaches_nothing(self) -> None:
+    def test_outage_does_not_change_the_deadlines(self) -> None:
         before = self.monitor.look('cn1')
         self.broker = False
         self.run_for(3)
@@ -311,23 +311,23 @@ class LinkTest(base.CloudTestCase):
 
 
 class WithoutEchoTest(base.CloudTestCase):
-    """An engine that does not send beats to itself."""
+    """An engine without echoes."""
 
     settings = monitor.Settings(link=listening.Settings(echo=0.0))
 
-    def test_dead_host(self) -> None:
+    def test_dead_host_is_suspected(self) -> None:
         self.nodes['cn2'].alive = False
         self.run_for(1)
         self.assertEqual({'cn2'}, self.suspected())
         self.assertEqual([], self.gate('cn2'))
 
-    def test_engine_that_stood_still(self) -> None:
+    def test_frozen_engine_suspects_no_host(self) -> None:
         self.stand_still(20)
         self.run_for(10)
         self.assertEqual([], self.witness.names('suspected'))
 
-    def test_broker_is_away(self) -> None:
-        """Every host is suspected, but at no moment is anything done about one."""
+    def test_outage_of_the_broker_closes_the_gate(self) -> None:
+        """Every host is suspected, and its gate is always closed."""
         self.broker = False
         for _ in range(600):
             self.run_for(0.05)
@@ -337,14 +337,14 @@ class WithoutEchoTest(base.CloudTestCase):
 
 
 class EvidenceTest(base.CloudTestCase):
-    """What else speaks against a host."""
+    """Evidence other than silence."""
 
     def why(self, host: str) -> list[str]:
         view = self.monitor.look(host)
         assert view is not None
-        return [one['kind'] for one in view.why]
+        return [entry['kind'] for entry in view.why]
 
-    def test_storage(self) -> None:
+    def test_lost_storage_is_evidence(self) -> None:
         self.nodes['cn1'].more = {'storage_age': 6.0}
         self.run_for(1)
         self.assertEqual({'cn1'}, self.suspected())
@@ -357,8 +357,8 @@ class EvidenceTest(base.CloudTestCase):
         assert view is not None
         self.assertEqual(0, view.flaps)
 
-    def test_storage_of_all(self) -> None:
-        """Ceph is away: the first host that says so is as little to be acted on as the last."""
+    def test_lost_storage_of_all_hosts_closes_the_gate(self) -> None:
+        """Ceph is away: no recovery starts for the first host that reports it."""
         for node in self.nodes.values():
             node.more = {'storage_age': 4.0}
         self.nodes['cn1'].more = {'storage_age': 5.1}
@@ -366,13 +366,13 @@ class EvidenceTest(base.CloudTestCase):
         self.assertEqual({'cn1'}, self.suspected())
         self.assertIn('5 of 5', str(self.gate('cn1')))
 
-    def test_libvirt_is_not_enough(self) -> None:
+    def test_silent_libvirt_alone_is_not_enough(self) -> None:
         self.nodes['cn1'].more = {'libvirt_age': 60.0}
         self.run_for(5)
         self.assertEqual(set(), self.suspected())
         self.assertNotIn('cn1', self.monitor.healthy())
 
-    def test_libvirt_and_others(self) -> None:
+    def test_silent_libvirt_with_other_evidence_is_enough(self) -> None:
         self.nodes['cn1'].more = {'libvirt_age': 60.0}
         self.monitor.note('cn1', evidence.MASAKARI, 'server x')
         self.run_for(0.3)
@@ -381,14 +381,14 @@ class EvidenceTest(base.CloudTestCase):
         self.run_for(0.3)
         self.assertEqual(set(), self.suspected())
 
-    def test_others_make_silence_suspicious_earlier(self) -> None:
+    def test_other_evidence_shortens_the_deadline(self) -> None:
         self.monitor.note('cn1', evidence.MASAKARI, 'host is down')
         for name in ('cn1', 'cn2'):
             self.nodes[name].alive = False
         self.run_for(1)
         self.assertEqual('cn1', self.witness.names('suspected')[0])
 
-    def test_evidence_is_forgotten(self) -> None:
+    def test_evidence_expires(self) -> None:
         self.monitor.note('cn1', evidence.MASAKARI, 'host is down')
         self.monitor.note('cn1', evidence.NOVA, 'since a minute')
         self.run_for(1)
@@ -396,7 +396,7 @@ class EvidenceTest(base.CloudTestCase):
         self.run_for(61)
         self.assertEqual(set(), self.suspected())
 
-    def test_operator(self) -> None:
+    def test_word_of_an_operator_overrides_the_detector(self) -> None:
         self.monitor.word('cn1', model.SUSPECT, 'a drill')
         self.run_for(0.1)
         self.assertEqual({'cn1'}, self.suspected())
@@ -412,16 +412,17 @@ class EvidenceTest(base.CloudTestCase):
         self.run_for(0.1)
         self.assertEqual({'cn1'}, self.suspected())
 
-    def test_crashed_server(self) -> None:
+    def test_each_crashed_server_is_reported_once(self) -> None:
         self.nodes['cn1'].more = {'ended': ('s1', 's2')}
         self.run_for(3)
         self.nodes['cn1'].more = {'ended': ('s2', 's3')}
         self.run_for(3)
-        told = [arguments[:2] for _, name, arguments in self.witness.told if name == 'crashed']
-        self.assertEqual([('cn1', 's1'), ('cn1', 's2'), ('cn1', 's3')], told)
+        crashed = [arguments[:2] for _, name, arguments in self.witness.events
+                   if name == 'crashed']
+        self.assertEqual([('cn1', 's1'), ('cn1', 's2'), ('cn1', 's3')], crashed)
         self.assertEqual(set(), self.suspected())
 
-    def test_server_that_crashes_again_much_later(self) -> None:
+    def test_second_crash_of_a_server_is_reported(self) -> None:
         for ended in (('s1',), (), ('s1',)):
             self.nodes['cn1'].more = {'ended': ended}
             self.run_for(3)
@@ -429,9 +430,9 @@ class EvidenceTest(base.CloudTestCase):
 
 
 class TogetherTest(base.CloudTestCase):
-    """Several hosts, at once or not."""
+    """Several silent hosts, at once and one by one."""
 
-    def test_most_at_once(self) -> None:
+    def test_most_hosts_at_once_close_the_gate(self) -> None:
         for name in ('cn1', 'cn2', 'cn3'):
             self.nodes[name].alive = False
         for _ in range(100):
@@ -440,19 +441,19 @@ class TogetherTest(base.CloudTestCase):
                 self.assertIn('silent', str(self.gate(host)))
         self.assertEqual({'cn1', 'cn2', 'cn3'}, self.suspected())
 
-    def test_some_at_once(self) -> None:
+    def test_two_hosts_at_once_pass_the_gate(self) -> None:
         for name in ('cn1', 'cn2'):
             self.nodes[name].alive = False
         self.run_for(1)
         self.assertEqual([[], []], [self.gate(name) for name in ('cn1', 'cn2')])
 
-    def test_one_after_the_other(self) -> None:
+    def test_hosts_that_die_one_by_one_pass_the_gate(self) -> None:
         for name in ('cn1', 'cn2', 'cn3'):
             self.nodes[name].alive = False
             self.run_for(40)
             self.assertEqual([], self.gate(name))
 
-    def test_flapping(self) -> None:
+    def test_flapping_host_closes_the_gate_for_a_while(self) -> None:
         node = self.nodes['cn1']
         for _ in range(3):
             self.assertEqual([], self.gate('cn1'))
@@ -466,7 +467,7 @@ class TogetherTest(base.CloudTestCase):
 
 
 class AnyOutageTest(base.CloudTestCase):
-    """Whatever becomes of broker and engine, nobody is acted upon whose host is well."""
+    """No outage of broker or engine makes a healthy host pass the gates."""
 
     hosts = 3
 
@@ -475,7 +476,8 @@ class AnyOutageTest(base.CloudTestCase):
     @hypothesis.given(st.lists(st.tuples(st.sampled_from(('broker', 'frozen')),
                                          st.floats(0.05, 8.0), st.floats(0.05, 8.0)),
                                max_size=4))
-    def test_outages(self, outages: list[tuple[str, float, float]]) -> None:
+    def test_gates_stay_closed_in_any_outage(
+            self, outages: list[tuple[str, float, float]]) -> None:
         self.begin()
         for what, away, back in outages:
             setattr(self, what, what == 'frozen')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the engine hears."""
+"""The states of hosts as recoveries query them."""
 
 import dataclasses
 import threading
@@ -22,7 +22,7 @@ _SAID = ({'kind': 'operator'},)
 
 @ddt.ddt
 class SuspectsTest(testtools.TestCase):
-    """A host that is well is, whatever an operator says."""
+    """A host is well even if an operator suspects it."""
 
     @ddt.data(
         ({}, True), ({'suspected': True, 'why': _SAID}, True),
@@ -33,19 +33,19 @@ class SuspectsTest(testtools.TestCase):
         ({'storage_age': 4.0}, False), ({'libvirt_age': 4.0}, False),
         ({'libvirt_age': None, 'storage_age': None}, True))
     @ddt.unpack
-    def test_beats(self, values: dict[str, Any], well: bool) -> None:
+    def test_well_host_is_heard_and_healthy(self, values: dict[str, Any], well: bool) -> None:
         monitor: Any = mock.Mock()
         monitor.look.return_value = dataclasses.replace(_WELL, **values)
         self.assertEqual(well, suspects.Suspects(monitor, mock.Mock()).is_well('h1'))
 
-    def test_a_host_that_nobody_knows(self) -> None:
+    def test_unknown_host_is_not_well(self) -> None:
         monitor: Any = mock.Mock()
         monitor.look.return_value = None
         self.assertFalse(suspects.Suspects(monitor, mock.Mock()).is_well('h1'))
 
 
 class ReadyTest(testtools.TestCase):
-    """A host says that a backup on it is ready."""
+    """The wait for a host's report that a backup is ready."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -53,17 +53,17 @@ class ReadyTest(testtools.TestCase):
         self.stopping = threading.Event()
         self.suspects = suspects.Suspects(self.monitor, clocks.Clock(self.stopping))
 
-    def test_says_so(self) -> None:
+    def test_report_ends_the_wait(self) -> None:
         self.monitor.ready.side_effect = [False, False, True]
         self.assertTrue(self.suspects.await_ready('h2', 'r1', 60.0))
         self.monitor.ready.assert_called_with('h2', 'r1')
         self.assertEqual(3, self.monitor.ready.call_count)
 
-    def test_says_nothing(self) -> None:
+    def test_wait_ends_without_a_report(self) -> None:
         self.monitor.ready.return_value = False
         self.assertFalse(self.suspects.await_ready('h2', 'r1', 0.01))
 
-    def test_the_engine_is_being_stopped(self) -> None:
+    def test_stopping_engine_ends_the_wait(self) -> None:
         self.monitor.ready.return_value = False
         self.stopping.set()
         self.assertFalse(self.suspects.await_ready('h2', 'r1', 60.0))

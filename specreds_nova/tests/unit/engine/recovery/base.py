@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A world in which nothing takes time."""
+"""Base class of the tests of recoveries, in which nothing takes time."""
 
 from typing import Any
 from unittest import mock
@@ -17,7 +17,7 @@ from specreds_nova.tests.unit.engine import clock as clocks
 
 
 def make_server(name: str, **values: Any) -> model.Server:
-    """Give a server that may have a recovery."""
+    """Return a server that may have a recovery."""
     return model.Server(**{
         'id': name, 'name': name, 'project': 'p', 'host': 'h1', 'status': 'ACTIVE', 'task': None,
         'locked': False, 'zone': None, 'flavor': {'vcpus': 1, 'ram': 1}, 'volumes': ('v',),
@@ -25,7 +25,7 @@ def make_server(name: str, **values: Any) -> model.Server:
 
 
 class RecoveryTest(testtools.TestCase):
-    """Has a world whose services are mocks, and a store in memory."""
+    """A test with mocks of all services and a store in memory."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -41,19 +41,19 @@ class RecoveryTest(testtools.TestCase):
         self.suspects.running.return_value = True
         self.suspects.flaps.return_value = 0
         self.suspects.healthy.return_value = ['h2', 'h3']
-        self.suspects.await_ready.side_effect = self._never_told
+        self.suspects.await_ready.side_effect = self._never_reported
         self.observer = mock.Mock(spec=observer.Observer)
         self.limits = servers.Limits(0, 0)
         self.context = self.make_context()
 
-    def _never_told(self, host: str, backup: str, seconds: float) -> bool:
+    def _never_reported(self, host: str, backup: str, seconds: float) -> bool:
         del host, backup
         self.clock.sleep(seconds)
         return False
 
     def make_context(self, limits: servers.Limits | None = None,
                      **options: Any) -> contexts.Context:
-        """Give a world."""
+        """Return the context of recoveries."""
         store: Any = self.store
         return contexts.Context(
             clock=self.clock, compute=self.compute, backups=self.backups, volumes=self.volumes,
@@ -63,7 +63,7 @@ class RecoveryTest(testtools.TestCase):
             observer=self.observer)
 
     def make_recovery(self, server: str = 'a', **values: Any) -> model.Recovery:
-        """Give a recovery that is in the store."""
+        """Return a recovery that is in the store."""
         made = model.Recovery(**{
             'id': f'00000000-0000-4000-8000-{len(self.store.history):012d}', 'server': server,
             'server_name': server, 'project': 'p', 'host': 'h1',
@@ -72,7 +72,7 @@ class RecoveryTest(testtools.TestCase):
         return self.store.history[made.id]
 
     def suspect(self, name: str = 'h1', state: str = model.SUSPECTED) -> model.Host:
-        """Have a host suspected since a while."""
+        """Record that a host has been suspected for a while."""
         changed = self.store.change_host(self.store.host(name), state=state)
         assert changed is not None, 'nobody else changes it'
         self.clock.time += 10.0

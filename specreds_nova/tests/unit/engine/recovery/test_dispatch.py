@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done about a suspected host."""
+"""The dispatcher: recoveries of a suspected host's servers, and of crashed servers."""
 
 import itertools
 from typing import Any
@@ -19,7 +19,7 @@ _WHY = ({'kind': 'silence', 'words': 'no beat for 0.8 s', 'at': 1000.0},)
 
 
 class _DispatcherTest(base.RecoveryTest):
-    """With a dispatcher, of three hosts."""
+    """A test with a dispatcher and three hosts."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -35,22 +35,22 @@ class _DispatcherTest(base.RecoveryTest):
         self.compute.service.return_value = {'up': True, 'enabled': True, 'forced_down': False}
         self.compute.servers.return_value = [base.make_server('a'), base.make_server('b')]
 
-    def _made(self) -> list[str]:
+    def _created(self) -> list[str]:
         return [one.server for one in self.store.history.values()]
 
 
 @ddt.ddt
 class DispatcherTest(_DispatcherTest):
-    """Recoveries are made once, in order, and not where a gate is shut."""
+    """Recoveries are created once, in order, and only if all gates are open."""
 
-    def test_a_recovery_for_each_server(self) -> None:
+    def test_each_server_gets_a_recovery(self) -> None:
         self.assertEqual([], self.dispatcher.suspect('h1', _WHY))
-        self.assertEqual(['a', 'b'], self._made())
+        self.assertEqual(['a', 'b'], self._created())
         host = self.store.host('h1')
         self.assertEqual((model.SUSPECTED, _WHY), (host.state, host.why))
         self.assertEqual(2, self.work.begin.call_count)
 
-    def test_priority_first_and_then_what_is_short(self) -> None:
+    def test_priority_comes_before_the_expected_duration(self) -> None:
         self.compute.servers.return_value = [
             base.make_server('unknown'), base.make_server('long'), base.make_server('short'),
             base.make_server('urgent', metadata={'specreds:priority': '5'}),
@@ -58,15 +58,15 @@ class DispatcherTest(_DispatcherTest):
         for name, seconds in (('long', 60.0), ('short', 3.0), ('nonsense', 20.0)):
             self.store.learn(name, seconds)
         self.dispatcher.suspect('h1', _WHY)
-        self.assertEqual(['urgent', 'short', 'nonsense', 'long', 'unknown'], self._made())
+        self.assertEqual(['urgent', 'short', 'nonsense', 'long', 'unknown'], self._created())
 
-    def test_a_gate_that_is_shut(self) -> None:
+    def test_closed_gate_creates_no_recoveries(self) -> None:
         self.silent = frozenset(f'h{number}' for number in range(8))
         self.assertNotEqual([], self.dispatcher.suspect('h1', _WHY))
-        self.assertEqual([], self._made())
+        self.assertEqual([], self._created())
         self.assertEqual(model.TRUSTED, self.store.host('h1').state)
 
-    def test_held(self) -> None:
+    def test_held_host_is_recorded_until_it_is_suspected(self) -> None:
         for reasons in (['8 of 9'], ['8 of 9'], ['7 of 9']):
             self.dispatcher.hold('h1', reasons)
         host = self.store.host('h1')
@@ -80,29 +80,29 @@ class DispatcherTest(_DispatcherTest):
         self.dispatcher.hold('h1', ['too late'])
         self.assertEqual((), self.store.host('h1').held)
 
-    def test_maintenance(self) -> None:
+    def test_host_in_maintenance_is_left_alone(self) -> None:
         changed = self.store.change_host(self.store.host('h1'), maintenance='a new disk')
         self.assertEqual(['h1 is in maintenance: a new disk'],
                          self.dispatcher.suspect('h1', _WHY))
-        self.assertEqual([], self._made())
+        self.assertEqual([], self._created())
         assert changed is not None
         self.store.change_host(changed, maintenance=None)
         self.assertEqual([], self.dispatcher.suspect('h1', _WHY))
-        self.assertEqual(['a', 'b'], self._made())
+        self.assertEqual(['a', 'b'], self._created())
 
-    def test_servers_that_are_not_protected_are_left_alone(self) -> None:
+    def test_unprotected_servers_are_left_alone(self) -> None:
         self.compute.servers.return_value = [
             base.make_server('a', metadata={'HA_Enabled': 'false'}),
             base.make_server('b', status='SHUTOFF'), base.make_server('c')]
         self.dispatcher.suspect('h1', _WHY)
-        self.assertEqual(['c'], self._made())
+        self.assertEqual(['c'], self._created())
 
-    def test_one_engine_acts(self) -> None:
+    def test_host_suspected_by_another_engine_is_left_alone(self) -> None:
         self.suspect()
         self.assertEqual([], self.dispatcher.suspect('h1', _WHY))
-        self.assertEqual([], self._made())
+        self.assertEqual([], self._created())
 
-    def test_a_host_that_fails_once_more_before_it_is_clean(self) -> None:
+    def test_fenced_host_that_fails_again_gets_new_recoveries(self) -> None:
         host = self.suspect(state=model.FENCED)
         old = self.make_recovery('a')
         self.store.change(old, state=model.ENDED, outcome=model.RECOVERED)
@@ -110,27 +110,27 @@ class DispatcherTest(_DispatcherTest):
         heard = self.clock.now() - 1.0
         self.compute.service.return_value = {'enabled': True, 'forced_down': True}
         self.assertEqual([], self.dispatcher.suspect('h1', _WHY, heard, heard))
-        found = self.store.host('h1')
-        self.assertEqual((model.FENCED, self.clock.now()), (found.state, found.since))
-        self.assertGreater(found.since, host.since)
+        failed = self.store.host('h1')
+        self.assertEqual((model.FENCED, self.clock.now()), (failed.state, failed.since))
+        self.assertGreater(failed.since, host.since)
         self.assertEqual([self.clock.now()] * 2,
-                         [one.suspected for one in self.store.active()])
+                         [recovery.suspected for recovery in self.store.active()])
         self.assertEqual([], self.dispatcher.suspect('h1', _WHY, heard, heard))
         self.assertEqual(2, len(self.store.active()))
 
     @ddt.data(None, 999.0, 1002.0)
-    def test_a_host_that_was_not_back(self, well: float | None) -> None:
+    def test_fenced_host_that_was_not_well_since_is_left_alone(self, well: float | None) -> None:
         host = self.suspect(state=model.FENCED)
         self.assertEqual([], self.dispatcher.suspect('h1', _WHY, self.clock.now(), well))
         self.assertEqual(host, self.store.host('h1'))
-        self.assertEqual([], self._made())
+        self.assertEqual([], self._created())
 
-    def test_nova_is_not_asked_while_the_network_is_doubted(self) -> None:
+    def test_nova_is_not_called_while_the_network_is_doubted(self) -> None:
         self.silent = frozenset(f'h{number}' for number in range(8))
         self.dispatcher.suspect('h1', _WHY)
         self.compute.service.assert_not_called()
 
-    def test_nova_is_seldom_asked_about_a_host_in_maintenance(self) -> None:
+    def test_refusal_based_on_nova_is_cached(self) -> None:
         self.compute.service.return_value = {'enabled': False}
         for _ in range(16):
             self.assertIn('disabled', str(self.dispatcher.suspect('h1', _WHY)))
@@ -139,27 +139,27 @@ class DispatcherTest(_DispatcherTest):
         self.compute.service.return_value = {'enabled': True}
         self.clock.sleep(2.0)
         self.assertEqual([], self.dispatcher.suspect('h1', _WHY))
-        self.assertEqual(['a', 'b'], self._made())
+        self.assertEqual(['a', 'b'], self._created())
 
-    def test_all_are_written_down_before_the_first_is_worked_on(self) -> None:
+    def test_all_recoveries_are_created_before_the_first_begins(self) -> None:
         known: list[int] = []
         self.work.begin.side_effect = lambda recovery: known.append(len(self.store.history))
         self.dispatcher.suspect('h1', _WHY)
         self.assertEqual([2, 2], known)
 
-    def test_a_database_that_is_away_takes_no_slots(self) -> None:
+    def test_unreachable_database_releases_the_slots(self) -> None:
         self.work.reserve.return_value = True
         with mock.patch.object(self.store, 'create', side_effect=exception.Unreachable('no')):
             self.assertRaises(exception.Unreachable, self.dispatcher.suspect, 'h1', _WHY)
         self.assertEqual(2, self.work.release.call_count)
 
-    def test_a_slot_of_its_own(self) -> None:
+    def test_recovery_with_a_slot_belongs_to_this_engine(self) -> None:
         self.work.reserve.return_value = True
         self.dispatcher.suspect('h1', _WHY)
-        self.assertEqual([(1, 'e1')] * 2, [(one.epoch, one.engine)
-                                           for one in self.store.history.values()])
+        self.assertEqual([(1, 'e1')] * 2, [
+            (recovery.epoch, recovery.engine) for recovery in self.store.history.values()])
 
-    def test_a_slot_is_given_back(self) -> None:
+    def test_slot_of_an_existing_recovery_is_released(self) -> None:
         self.make_recovery('a')
         self.work.reserve.return_value = True
         self.compute.servers.return_value = [base.make_server('a')]
@@ -168,31 +168,31 @@ class DispatcherTest(_DispatcherTest):
         self.assertEqual(1, self.work.release.call_count)
         self.work.begin.assert_not_called()
 
-    def test_a_board_that_is_away_keeps_nobody_from_being_written_down(self) -> None:
+    def test_recoveries_are_created_without_the_board(self) -> None:
         self.work.begin.side_effect = exception.Unreachable('no etcd')
         self.dispatcher.suspect('h1', _WHY)
-        self.assertEqual(['a', 'b'], self._made())
+        self.assertEqual(['a', 'b'], self._created())
 
-    def test_a_dispatch_that_was_cut_off_is_gone_on_with(self) -> None:
+    def test_interrupted_dispatch_is_completed(self) -> None:
         host = self.suspect()
         self.make_recovery('a', created=self.clock.now())
         self.assertEqual(1, self.dispatcher.again(host))
-        self.assertEqual(['a', 'b'], self._made())
+        self.assertEqual(['a', 'b'], self._created())
 
-    def test_a_server_that_was_found_alive_is_looked_at_again_ever_more_seldom(self) -> None:
+    def test_server_found_alive_is_checked_at_growing_intervals(self) -> None:
         host = self.suspect()
         self.compute.servers.return_value = [base.make_server('a')]
         times = []
         for _ in range(4):
             while not self.dispatcher.again(host):
                 self.clock.sleep(1.0)
-            [found] = self.store.active()
+            [recovery] = self.store.active()
             times.append(self.clock.now())
-            self.store.change(found, state=model.ENDED, outcome=model.PRIMARY)
+            self.store.change(recovery, state=model.ENDED, outcome=model.PRIMARY)
         gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
         self.assertEqual([60.0, 120.0, 240.0], gaps)
 
-    def test_a_host_that_the_engine_itself_has_forced_down(self) -> None:
+    def test_host_forced_down_by_the_engine_is_dispatched_again(self) -> None:
         host = self.suspect(state=model.FENCED)
         self.compute.service.return_value = {'enabled': True, 'forced_down': True}
         self.assertEqual(2, self.dispatcher.again(host))
@@ -203,7 +203,7 @@ _CRASH = ({'kind': 'crash', 'words': 'the domain of server a has crashed', 'at':
 
 @ddt.ddt
 class CrashedTest(_DispatcherTest):
-    """A server that has crashed on a host that is well, with the gates that concern it."""
+    """A server that has crashed on a healthy host, and its gates."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -211,59 +211,59 @@ class CrashedTest(_DispatcherTest):
         self.suspects.is_well.return_value = True
         self.compute.server.return_value = base.make_server('a')
 
-    def test_a_recovery_of_that_server_alone(self) -> None:
+    def test_only_the_crashed_server_gets_a_recovery(self) -> None:
         self.assertIsNone(self.dispatcher.crashed('h1', 'a', _CRASH))
         [made] = self.store.history.values()
         self.assertEqual(('a', 'h1', _CRASH), (made.server, made.host, made.why))
         self.assertTrue(restart.concerns(made))
         self.assertEqual(model.TRUSTED, self.store.host('h1').state)
 
-    def test_two_engines_have_heard_of_it(self) -> None:
+    def test_crash_reported_twice_gets_one_recovery(self) -> None:
         self.dispatcher.crashed('h1', 'a', _CRASH)
         [made] = self.store.active()
         self.store.change(made, state=model.ENDED, outcome=model.RESTARTED)
         self.clock.sleep(50.0)
         self.assertIsNone(self.dispatcher.crashed('h1', 'a', _CRASH))
-        self.assertEqual(['a'], self._made())
+        self.assertEqual(['a'], self._created())
 
     @ddt.data({'metadata': {'HA_Enabled': 'false'}}, {'status': 'SHUTOFF'}, {'status': 'PAUSED'},
               {'task': 'migrating'}, {'host': 'h2'}, {'volumes': ()})
-    def test_a_server_that_is_left_alone(self, values: dict[str, Any]) -> None:
+    def test_unprotected_or_busy_server_is_left_alone(self, values: dict[str, Any]) -> None:
         self.compute.server.return_value = base.make_server('a', **values)
         self.assertIsNone(self.dispatcher.crashed('h1', 'a', _CRASH))
-        self.assertEqual([], self._made())
+        self.assertEqual([], self._created())
 
-    def test_a_server_that_is_deleted(self) -> None:
+    def test_deleted_server_is_left_alone(self) -> None:
         self.compute.server.return_value = None
         self.assertIsNone(self.dispatcher.crashed('h1', 'a', _CRASH))
-        self.assertEqual([], self._made())
+        self.assertEqual([], self._created())
 
     @ddt.data({'enabled': False}, {'enabled': True, 'forced_down': True})
-    def test_a_host_in_maintenance(self, service: dict[str, Any]) -> None:
+    def test_server_on_a_host_in_maintenance_is_left_alone(self, service: dict[str, Any]) -> None:
         self.compute.service.return_value = service
         self.assertIsNone(self.dispatcher.crashed('h1', 'a', _CRASH))
-        self.assertEqual([], self._made())
+        self.assertEqual([], self._created())
 
-    def test_what_waits(self) -> None:
+    def test_crash_waits_while_the_host_is_not_well(self) -> None:
         self.suspects.is_well.return_value = False
         self.assertIn('not known to be well', self.dispatcher.crashed('h1', 'a', _CRASH) or '')
         self.suspects.is_well.return_value = True
         self.suspect()
         self.assertIn('suspected', self.dispatcher.crashed('h1', 'a', _CRASH) or '')
-        self.assertEqual([], self._made())
+        self.assertEqual([], self._created())
 
-    def test_it_waits_for_another_recovery(self) -> None:
+    def test_crash_waits_for_another_recovery(self) -> None:
         self.make_recovery('a', why=({'kind': 'silence'},))
         self.assertIn('under way', self.dispatcher.crashed('h1', 'a', _CRASH) or '')
 
-    def test_a_server_that_crashes_again_and_again(self) -> None:
+    def test_server_is_restarted_three_times_at_most(self) -> None:
         for number in range(5):
             self.clock.sleep(60.0)
             crash = ({**_CRASH[0], 'at': self.clock.now()},)
             self.assertIsNone(self.dispatcher.crashed('h1', 'a', crash))
-            for one in self.store.active():
-                self.store.change(one, state=model.ENDED, outcome=model.RESTARTED)
-            self.assertEqual(min(number + 1, 3), len(self._made()))
+            for recovery in self.store.active():
+                self.store.change(recovery, state=model.ENDED, outcome=model.RESTARTED)
+            self.assertEqual(min(number + 1, 3), len(self._created()))
         self.clock.sleep(1000.0)
         self.dispatcher.crashed('h1', 'a', ({**_CRASH[0], 'at': self.clock.now()},))
-        self.assertEqual(4, len(self._made()))
+        self.assertEqual(4, len(self._created()))

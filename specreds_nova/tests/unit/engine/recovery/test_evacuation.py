@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova is told that a host is down only by the engine whose recovery it is."""
+"""Only the engine that owns a recovery forces the host down."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ from specreds_nova.tests.unit.engine.recovery import base
 
 
 class MovingTest(base.RecoveryTest):
-    """A recovery whose server is to be moved."""
+    """A recovery whose server Nova has to evacuate."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -23,25 +23,25 @@ class MovingTest(base.RecoveryTest):
         self.context = self.make_context(adopt_timeout=10.0)
 
     def move(self) -> None:
-        """Have it moved, as far as that gets."""
+        """Run the evacuation until it has to wait."""
         evacuation.evacuate(runs.Run(self.context, self.recovery), 'h1', {})
 
-    def test_its_engine(self) -> None:
+    def test_owner_forces_the_host_down(self) -> None:
         self.move()
         self.compute.force_down.assert_called_with('h1', True)
         self.compute.evacuate.assert_called()
 
-    def test_engine_that_was_superseded(self) -> None:
+    def test_superseded_engine_does_not_force_the_host_down(self) -> None:
         self.store.take_over(self.recovery.id, 'e2')
         self.assertRaises(exception.Superseded, self.move)
         self.compute.force_down.assert_not_called()
 
-    def test_host_that_is_trusted_again(self) -> None:
+    def test_trusted_host_is_not_forced_down(self) -> None:
         self.suspect(state=model.TRUSTED)
         self.move()
         self.compute.force_down.assert_not_called()
 
-    def test_host_that_is_trusted_in_between(self) -> None:
+    def test_host_trusted_meanwhile_is_forced_up_again(self) -> None:
         def force_down(host: str, down: bool) -> bool:
             if down:
                 self.suspect(state=model.TRUSTED)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is learned of servers that are alike."""
+"""Expected durations of servers of the same kind."""
 
 from typing import Any
 
@@ -17,12 +17,12 @@ def _server(name: str, ready: str = 'tcp:80', **values: Any) -> model.Server:
 
 @ddt.ddt
 class KindsTest(base.RecoveryTest):
-    """A server that never failed takes as long as others like it."""
+    """The duration of similar servers is expected of a new one."""
 
     def _expected(self, *servers: model.Server) -> dict[str, float]:
         return kinds.expected(self.context.store, servers)
 
-    def test_its_own_history_counts_more_than_that_of_others(self) -> None:
+    def test_own_history_precedes_that_of_similar_servers(self) -> None:
         kinds.learn(self.context.store, _server('a'), 5.0)
         kinds.learn(self.context.store, _server('b'), 9.0)
         self.assertEqual({'a': 5.0, 'b': 9.0, 'c': 9.0},
@@ -30,10 +30,10 @@ class KindsTest(base.RecoveryTest):
 
     @ddt.data(_server('b', 'console:UP'), _server('b', flavor={'vcpus': 2, 'ram': 1}),
               _server('b', flavor={'original_name': 'm1.tiny', 'vcpus': 1, 'ram': 1}))
-    def test_others_are_unknown(self, other: model.Server) -> None:
+    def test_server_of_another_kind_has_no_expectation(self, other: model.Server) -> None:
         kinds.learn(self.context.store, _server('a'), 5.0)
         self.assertEqual({}, self._expected(other))
 
-    def test_an_id_fits_where_those_of_servers_are(self) -> None:
+    def test_id_of_a_kind_fits_into_the_column(self) -> None:
         self.assertEqual(36, len(kinds.kind(_server('a'))))
         self.assertEqual(kinds.kind(_server('a')), kinds.kind(_server('b')))

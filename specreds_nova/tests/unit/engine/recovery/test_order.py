@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which waiting recoveries get slots, by policy."""
+"""The order in which waiting recoveries get slots, by policy."""
 
 import collections
 from typing import Any
@@ -37,7 +37,7 @@ def _many(name: str, count: int, expected: float | None, **values: Any
 
 def _begun(policy: str, waiting: list[policies.Waiting], slots: int, now: float = 0.0
            ) -> list[str]:
-    """Return the ids of those that begin at once in an engine that has nothing to do."""
+    """Return the ids of the recoveries that begin at once in an idle engine."""
     running: set[str] = set()
     for one in order.Order(policy, slots, _MAX).begin(waiting, running.copy, now):
         running.add(one.id)
@@ -46,7 +46,7 @@ def _begun(policy: str, waiting: list[policies.Waiting], slots: int, now: float 
 
 @ddt.ddt
 class OrderTest(testtools.TestCase):
-    """What each policy promises."""
+    """The promises of each policy."""
 
     def _ordered(self, policy: str, *waiting: policies.Waiting, now: float = 0.0) -> list[str]:
         return [one.id for one in policies.POLICIES[policy].ordered(waiting, _MAX, now)]
@@ -54,7 +54,7 @@ class OrderTest(testtools.TestCase):
     @ddt.data(('fifo', ['b', 'd', 'c', 'a']), ('cfcfs', ['b', 'd', 'c', 'a']),
               ('sjf', ['d', 'b', 'c', 'a']), ('darc', ['d', 'b', 'c', 'a']))
     @ddt.unpack
-    def test_order(self, policy: str, expected: list[str]) -> None:
+    def test_policy_orders_by_time_or_size(self, policy: str, expected: list[str]) -> None:
         self.assertEqual(expected, self._ordered(
             policy, _waiting('a', None, since=9.0), _waiting('b', 20.0),
             _waiting('c', 100.0, since=2.0), _waiting('d', 5.0, since=1.0)))
@@ -65,7 +65,7 @@ class OrderTest(testtools.TestCase):
         self.assertEqual(['a1', 'a2', 'b1'], self._ordered('darc', *waiting))
 
     @ddt.data(*sorted(policies.POLICIES))
-    def test_operators_order_all(self, policy: str) -> None:
+    def test_priority_of_an_operator_orders_all(self, policy: str) -> None:
         self.assertEqual(['c', 'a', 'b'], self._ordered(
             policy, _waiting('a', 1.0), _waiting('b', 1.0, priority=-1),
             _waiting('c', None, priority=200, since=5.0)))
@@ -79,11 +79,11 @@ class OrderTest(testtools.TestCase):
     def test_no_slot_is_left_free(self, policy: str) -> None:
         self.assertEqual(10, len(_begun(policy, [*_many('a', 6, None), *_many('b', 6, 1.0)], 10)))
 
-    def test_few_recoveries_all_begin(self) -> None:
+    def test_recoveries_fewer_than_slots_all_begin(self) -> None:
         waiting = [*_many('a', 3, None), *_many('b', 3, 5.0), *_many('c', 3, 60.0)]
         self.assertEqual(9, len(_begun('darc', waiting, 100)))
 
-    def test_long_ones_leave_slots_to_short_ones_that_came_lately(self) -> None:
+    def test_long_recoveries_leave_slots_to_recent_short_ones(self) -> None:
         arranged = order.Order('darc', 10, _MAX)
         arranged.note(_many('short', 60, 5.0), 0.0)
         waiting = _many('long', 20, 100.0)
@@ -94,7 +94,7 @@ class OrderTest(testtools.TestCase):
             self.assertEqual(begun, len(running))
             waiting = [one for one in waiting if one.id not in running]
 
-    def test_a_new_long_one_takes_no_slot_of_short_ones(self) -> None:
+    def test_new_long_recovery_takes_no_slot_of_short_ones(self) -> None:
         arranged = order.Order('darc', 2, _MAX)
         arranged.note([_waiting('short', 5.0)], 0.0)
         self.assertTrue(arranged.admits(_waiting('long', 100.0), [], 0.0))
@@ -105,13 +105,13 @@ class OrderTest(testtools.TestCase):
     def test_one_slot_serves_all_sizes(self) -> None:
         self.assertEqual(['a000'], _begun('darc', _many('a', 2, None), 1))
 
-    def test_an_aged_one_goes_before_short_ones(self) -> None:
+    def test_aged_recovery_precedes_short_ones(self) -> None:
         waiting = [_waiting('long', 100.0), _waiting('short', 5.0, since=99.0)]
         self.assertEqual(['short', 'long'], self._ordered('darc', *waiting, now=99.0))
         self.assertEqual(['long', 'short'], self._ordered('darc', *waiting, now=100.0))
 
-    def test_a_lower_priority_waits_for_what_waits_for_a_slot(self) -> None:
-        # A slot is kept for short ones of the higher priority.
+    def test_lower_priority_waits_for_the_higher_one(self) -> None:
+        # A slot is kept for short recoveries of the higher priority.
         waiting = [*_many('long', 3, 100.0, priority=500), _waiting('other', 1.0)]
         arranged = order.Order('darc', 3, _MAX)
         arranged.note([_waiting('gone', 5.0, priority=500)], 0.0)
@@ -122,11 +122,11 @@ class OrderTest(testtools.TestCase):
 
 
 class PropertiesTest(testtools.TestCase):
-    """What holds of all that may come."""
+    """Properties for any load."""
 
     @hypothesis.given(_POLICIES, _WAITING, strategies.randoms(use_true_random=False))
-    def test_order_depends_on_nothing_else(self, policy: str, waiting: list[policies.Waiting],
-                                           shuffle: Any) -> None:
+    def test_order_does_not_depend_on_the_input_order(
+            self, policy: str, waiting: list[policies.Waiting], shuffle: Any) -> None:
         other = list(waiting)
         shuffle.shuffle(other)
         of = policies.POLICIES[policy].ordered
@@ -134,7 +134,7 @@ class PropertiesTest(testtools.TestCase):
         self.assertEqual(collections.Counter(waiting), collections.Counter(of(other, _MAX, 1e3)))
 
     @hypothesis.given(_POLICIES, _WAITING, strategies.integers(1, 12))
-    def test_priorities_are_above_sizes(self, policy: str, waiting: list[policies.Waiting],
+    def test_priority_precedes_size(self, policy: str, waiting: list[policies.Waiting],
                                         slots: int) -> None:
         begun = set(_begun(policy, waiting, slots, 1000.0))
         self.assertLessEqual(len(begun), slots)
@@ -154,8 +154,8 @@ class PropertiesTest(testtools.TestCase):
         self.assertEqual(min(slots, shorts), short)
 
     @hypothesis.given(strategies.integers(1, 8), strategies.integers(1, 6))
-    def test_nobody_starves(self, slots: int, longs: int) -> None:
-        """Short ones come without end, more than there are slots for."""
+    def test_no_recovery_starves(self, slots: int, longs: int) -> None:
+        """A long recovery begins although short ones arrive without end."""
         arranged, running = order.Order('darc', slots, _MAX), dict[str, float]()
         waiting = _many('long', longs, 30.0)
         for moment in range(0, 300, 5):
@@ -167,6 +167,6 @@ class PropertiesTest(testtools.TestCase):
             waiting = [one for one in waiting if one.id not in running]
             if not any(one.id.startswith('long') for one in waiting):
                 break
-        # Each waits until it is aged, then for those before it, one after the other at worst.
+        # Each waits until it is aged, and then at worst for all before it, one after the other.
         bound = policies.PATIENCE + 30.0 * (longs + 1) + 2 * _SHORT
         self.assertLessEqual(now, bound)

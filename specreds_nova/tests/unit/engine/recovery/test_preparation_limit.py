@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns are limited, come back, and keep nobody for long."""
+"""The limit on concurrent preparations."""
 
 import threading
 
@@ -24,7 +24,7 @@ class TurnsTest(testtools.TestCase):
         thread.start()
         return thread
 
-    def test_who_leaves_lets_another_one_in(self) -> None:
+    def test_returned_turn_goes_to_the_next_recovery(self) -> None:
         turns = preparation_limit.PreparationLimit(1, _EVER)
         turns.take('a')
         waiting = self._take(turns, 'b')
@@ -34,7 +34,7 @@ class TurnsTest(testtools.TestCase):
         waiting.join(_EVER)
         self.assertEqual(['b'], self.taken)
 
-    def test_a_turn_is_given_back_once(self) -> None:
+    def test_turn_is_returned_once(self) -> None:
         turns = preparation_limit.PreparationLimit(1, _EVER)
         turns.take('a')
         for _ in range(3):
@@ -48,11 +48,11 @@ class TurnsTest(testtools.TestCase):
         waiting.join(_EVER)
         self.assertEqual(['b', 'c'], self.taken)
 
-    def test_nobody_waits_for_ever(self) -> None:
+    def test_wait_for_a_turn_is_limited(self) -> None:
         turns = preparation_limit.PreparationLimit(1, 0.01)
         turns.take('a')
         turns.take('b')
-        # It had none to give back.
+        # This one has no turn to return.
         turns.leave('b')
         waiting = self._take(turns, 'c')
         waiting.join(_EVER)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a host that is back speaks for the primary: only with the server's domain."""
+"""A host that has returned saves its server only if the server's domain runs."""
 
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import run as runs
@@ -8,7 +8,7 @@ from specreds_nova.tests.unit.engine.recovery import base
 
 
 class BackTest(base.RecoveryTest):
-    """A host that is heard again while its server is being recovered."""
+    """A host that is heard again during a recovery."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -19,49 +19,49 @@ class BackTest(base.RecoveryTest):
         self.run_ = runs.Run(self.context, self.make_recovery(state=model.RACING))
 
     def spared(self) -> str | None:
-        """Return which verdict there is right before the decision, if any."""
-        found = self.run_.spared()
-        return None if found is None else found.kind
+        """Return the verdict right before the decision, if there is one."""
+        result = self.run_.spared()
+        return None if result is None else result.kind
 
-    def test_server_runs(self) -> None:
-        found = self.run_.over()
-        assert found is not None
-        self.assertEqual(verdict.PRIMARY, found.kind)
+    def test_running_server_saves_the_primary(self) -> None:
+        result = self.run_.over()
+        assert result is not None
+        self.assertEqual(verdict.PRIMARY, result.kind)
         self.assertEqual(verdict.PRIMARY, self.spared())
 
-    def test_server_does_not_run(self) -> None:
+    def test_recovery_continues_if_the_server_does_not_run(self) -> None:
         self.suspects.running.return_value = False
         self.assertIsNone(self.run_.over())
         self.assertIsNone(self.spared())
 
-    def test_what_runs_is_waited_for(self) -> None:
+    def test_report_of_running_domains_is_awaited(self) -> None:
         self.suspects.running.return_value = None
         self.assertIsNone(self.run_.over())
         self.suspects.running.side_effect = [None, None, True]
         self.assertEqual(verdict.PRIMARY, self.spared())
 
-    def test_what_runs_is_never_said(self) -> None:
+    def test_recovery_continues_without_a_report(self) -> None:
         self.suspects.running.return_value = None
         self.assertIsNone(self.spared())
 
-    def test_server_that_nova_has_stopped(self) -> None:
+    def test_server_that_nova_marked_as_stopped_is_recovered(self) -> None:
         self.suspects.running.return_value = False
         self.server = base.make_server('a', status='SHUTOFF')
         self.compute.stopped_by_itself.return_value = True
         self.assertIsNone(self.spared())
 
-    def test_server_that_somebody_has_stopped(self) -> None:
+    def test_server_that_its_owner_has_stopped_is_left_alone(self) -> None:
         self.suspects.running.return_value = False
         self.server = base.make_server('a', status='SHUTOFF')
         self.compute.stopped_by_itself.return_value = False
         self.assertEqual(verdict.PRIMARY, self.spared())
 
-    def test_server_that_is_being_rebooted(self) -> None:
+    def test_end_of_a_reboot_is_awaited(self) -> None:
         self.suspects.running.side_effect = [False, False, True]
         self.server = base.make_server('a', task='reboot_started_hard')
         self.assertEqual(verdict.PRIMARY, self.spared())
 
-    def test_server_that_is_elsewhere(self) -> None:
+    def test_server_that_has_moved_aborts_the_recovery(self) -> None:
         self.suspects.running.return_value = False
         self.server = base.make_server('a', host='h9')
         self.assertEqual(verdict.ABORTED, self.spared())

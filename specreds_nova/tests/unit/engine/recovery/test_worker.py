@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recoveries to which something unforeseen happens."""
+"""Recoveries whose attempts fail unexpectedly."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from specreds_nova.tests.unit.engine.recovery import base
 
 
 class WorkingTest(base.RecoveryTest):
-    """Each attempt fails, until it does not."""
+    """A number of attempts fail."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -27,11 +27,11 @@ class WorkingTest(base.RecoveryTest):
         run.change(state=model.ENDED, outcome=model.RECOVERED)
 
     def ended(self) -> Any:
-        """Bring it to its end, and return what is known of it."""
+        """Bring the recovery to its end, and return its record."""
         self.worker.bring_to_end(self.recovery.id)
         return self.store.history[self.recovery.id]
 
-    def test_ends_after_too_many(self) -> None:
+    def test_recovery_fails_after_too_many_attempts(self) -> None:
         began = self.clock.now()
         found = self.ended()
         self.assertEqual((model.ENDED, model.FAILED, 4),
@@ -40,7 +40,7 @@ class WorkingTest(base.RecoveryTest):
         self.assertEqual(1.0 + 2.0 + 4.0, self.clock.now() - began)
         self.observer.serves.assert_called_once_with(self.recovery.id)
 
-    def test_goes_on_without_its_slot_after_the_decision(self) -> None:
+    def test_decided_recovery_continues_without_its_slot(self) -> None:
         self.recovery = self.store.change(self.recovery, state=model.COMMITTED)
         self.fails = 20
         began = self.clock.now()
@@ -48,10 +48,10 @@ class WorkingTest(base.RecoveryTest):
         self.assertEqual((model.RECOVERED, 21), (found.outcome, self.times))
         self.assertIn('unexpected errors: played', found.error)
         self.observer.serves.assert_called_with(self.recovery.id)
-        # 1, 2, 4, 8, 16, 32 and then 60 s each.
+        # Pauses of 1, 2, 4, 8, 16, 32 and then 60 s each.
         self.assertEqual(63.0 + 14 * 60.0, self.clock.now() - began)
 
-    def test_few_do_not_matter(self) -> None:
+    def test_few_failures_are_tolerated(self) -> None:
         self.fails = 3
         self.assertEqual(model.RECOVERED, self.ended().outcome)
         self.observer.serves.assert_not_called()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The race: who is asked how often, and what the backup's host says by itself."""
+"""The race: how often services are called, and what the backup's host reports."""
 
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import run as runs
@@ -13,7 +13,7 @@ _READY = {'phase': 'running', 'ready': True, 'domain': {'state': 'running'}}
 
 
 class RacingTest(base.RecoveryTest):
-    """A backup on a host that is seldom asked."""
+    """A backup whose host is called at long intervals."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -26,38 +26,38 @@ class RacingTest(base.RecoveryTest):
         self.began = self.clock.now()
 
     def race(self) -> verdict.StepVerdict:
-        """Run it."""
+        """Run the race."""
         run = runs.Run(self.context, self.recovery)
         return race.race(run, verdict.StepVerdict(verdict.STARTED))
 
-    def test_is_asked(self) -> None:
+    def test_status_is_polled(self) -> None:
         self.backups.status.side_effect = [_NOT_YET, _NOT_YET, _READY]
         self.assertEqual(verdict.READY, self.race().kind)
         self.assertGreaterEqual(self.clock.now() - self.began, 2 * _INTERVAL)
 
-    def test_owner_who_would_wait_for_ever(self) -> None:
+    def test_timeout_of_the_owner_is_limited(self) -> None:
         self.context = self.make_context(ready_timeout_max=600, dirty_interval=1000.0)
         self.compute.server.side_effect = lambda name: base.make_server(
             name, metadata={'specreds:ready_timeout': '1e9'})
-        for told in (None, 1e9):
+        for seconds in (None, 1e9):
             began = self.clock.now()
-            self.backups.status.return_value = {**_NOT_YET, 'ready_timeout': told}
+            self.backups.status.return_value = {**_NOT_YET, 'ready_timeout': seconds}
             self.assertEqual(verdict.READY, self.race().kind)
             self.assertTrue(600.0 <= self.clock.now() - began < 602.0)
 
-    def test_says_so(self) -> None:
-        def told(host: str, backup: str, seconds: float) -> bool:
+    def test_report_of_the_host_ends_the_race(self) -> None:
+        def report(host: str, backup: str, seconds: float) -> bool:
             self.assertEqual(('h2', _INTERVAL), (host, round(seconds, 1)))
             self.assertEqual(self.backups.status.call_args.args, (host, backup))
             self.clock.sleep(0.2)
             return True
-        self.suspects.await_ready.side_effect = told
+        self.suspects.await_ready.side_effect = report
         self.backups.status.side_effect = [_NOT_YET, _READY]
         self.assertEqual(verdict.READY, self.race().kind)
         self.assertLess(self.clock.now() - self.began, 1.0)
 
-    def test_says_so_once(self) -> None:
-        # What it says at once is not what it answers: it is asked no more often for that.
+    def test_wrong_report_does_not_shorten_the_interval(self) -> None:
+        # A report that contradicts the status does not lead to more calls.
         self.suspects.await_ready.side_effect = None
         self.suspects.await_ready.return_value = True
         self.backups.status.side_effect = [_NOT_YET, _NOT_YET, _NOT_YET, _READY]
@@ -65,15 +65,15 @@ class RacingTest(base.RecoveryTest):
         self.suspects.await_ready.assert_called_once()
         self.assertGreaterEqual(self.clock.now() - self.began, 2 * _INTERVAL)
 
-    def test_the_images_patience(self) -> None:
-        # The engine does not see images' properties: the host tells.
+    def test_timeout_of_the_image_ends_the_race(self) -> None:
+        # The host reads the image's properties; the engine does not.
         self.backups.status.return_value = {**_NOT_YET, 'ready_timeout': 12.0}
-        found = self.race()
-        self.assertEqual(verdict.READY, found.kind)
-        self.assertIn('12 s', found.why)
+        result = self.race()
+        self.assertEqual(verdict.READY, result.kind)
+        self.assertIn('12 s', result.why)
         self.assertLess(self.clock.now() - self.began, 20.0)
 
-    def test_a_question_that_takes_long_is_asked_seldom(self) -> None:
+    def test_slow_sweep_is_repeated_less_often(self) -> None:
         def slow(superposition: str) -> bool:
             self.clock.sleep(1.0)
             return False
@@ -84,7 +84,7 @@ class RacingTest(base.RecoveryTest):
         self.assertEqual(verdict.READY, self.race().kind)
         self.assertIn(self.volumes.dirty.call_count, range(4, 8))
 
-    def test_it_is_asked_again_even_so(self) -> None:
+    def test_very_slow_sweep_is_repeated_after_30s(self) -> None:
         def very_slow(superposition: str) -> bool:
             self.clock.sleep(20.0)
             return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done about a server that has crashed, and what waits for it."""
+"""The restart of a crashed server, and the queue of crashes."""
 
 from collections.abc import Callable
 import threading
@@ -19,7 +19,7 @@ _CRASH = ({'kind': 'crash', 'words': 'it has crashed', 'at': 1000.0},)
 
 @ddt.ddt
 class RestartingTest(base.RecoveryTest):
-    """Nova is asked to start it, but never if it runs, or is not to."""
+    """Nova reboots a crashed server, unless it runs or must not run."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -45,47 +45,47 @@ class RestartingTest(base.RecoveryTest):
         self.assertEqual(model.ENDED, found.state)
         return found
 
-    def test_it_is_started_again_where_it_is(self) -> None:
+    def test_crashed_server_is_rebooted_on_its_host(self) -> None:
         self.assertEqual(model.RESTARTED, self._attempt().outcome)
         self.compute.reboot.assert_called_once_with('a')
         for other in (self.compute.evacuate, self.compute.force_down, self.compute.reset,
                       self.volumes.superpose, self.backups.start):
             other.assert_not_called()
 
-    def test_nova_has_noticed_already(self) -> None:
+    def test_server_that_nova_marked_as_stopped_is_rebooted(self) -> None:
         self.server = base.make_server('a', status='SHUTOFF')
         self.compute.stopped_by_itself.return_value = True
         self.assertEqual(model.RESTARTED, self._attempt().outcome)
 
-    def test_it_runs(self) -> None:
+    def test_running_server_is_not_rebooted(self) -> None:
         self.compute.runs.return_value = True
         self.assertEqual(model.PRIMARY, self._attempt().outcome)
         self.compute.reboot.assert_not_called()
 
     @ddt.data({'status': 'SHUTOFF'}, {'status': 'PAUSED'}, {'status': 'ERROR'}, {'host': 'h2'},
               None)
-    def test_it_is_not_to_be_started(self, values: dict[str, Any] | None) -> None:
+    def test_server_that_must_not_run_is_not_rebooted(self, values: dict[str, Any] | None) -> None:
         self.server = None if values is None else base.make_server('a', **values)
         self.assertEqual(model.ABORTED, self._attempt().outcome)
         self.compute.reboot.assert_not_called()
 
-    def test_an_operator_ends_it(self) -> None:
+    def test_abort_by_an_operator_ends_the_restart(self) -> None:
         self.store.request_abort(self.made.id)
         self.assertEqual(model.ABORTED, self._attempt().outcome)
 
     @ddt.data(exception.Unreachable('away'), exception.Refused('not yours'))
-    def test_nobody_says_whether_it_runs(self, answer: Exception) -> None:
+    def test_server_is_rebooted_if_its_state_is_unknown(self, answer: Exception) -> None:
         self.compute.runs.side_effect = answer
         self.assertEqual(model.FAILED, self._attempt().outcome)
         self.compute.reboot.assert_not_called()
 
-    def test_nova_does_not_come_to_it(self) -> None:
+    def test_reboot_that_nova_does_not_finish_fails(self) -> None:
         self.compute.reboot.side_effect = None
         found = self._attempt()
         self.assertEqual((model.FAILED, 3), (found.outcome, self.compute.reboot.call_count))
         self.assertIn('asked 3 times', found.error or '')
 
-    def test_an_engine_that_asked_has_died(self) -> None:
+    def test_reboot_by_an_earlier_engine_is_not_repeated(self) -> None:
         self.made = self.store.change(self.store.take_over(self.made.id, 'e0'),
                                       state=model.COMMITTED)
         self.compute.runs.return_value = True
@@ -94,7 +94,7 @@ class RestartingTest(base.RecoveryTest):
 
     @ddt.data(('rebooting_hard', 1), ('migrating', 0), (None, 0))
     @ddt.unpack
-    def test_its_host_has_failed_meanwhile(self, task: str | None, resets: int) -> None:
+    def test_restart_ends_when_the_host_fails(self, task: str | None, resets: int) -> None:
         self.made = self.store.change(self.store.take_over(self.made.id, 'e0'),
                                       state=model.COMMITTED)
         self.server = base.make_server('a', task=task)
@@ -105,12 +105,12 @@ class RestartingTest(base.RecoveryTest):
 
 
 class CrashesTest(base.RecoveryTest):
-    """What cannot be done yet is tried again, for a while."""
+    """A crash that cannot be handled yet is tried again for a while."""
 
-    def _told(self, answers: Callable[[], str | None], times: int) -> list[str]:
-        """Give what was tried until it was tried for the last time.
+    def _attempts(self, answers: Callable[[], str | None], times: int) -> list[str]:
+        """Return the attempts to handle a crash.
 
-        :param times: so often is expected
+        :param times: the expected number of attempts
         """
         tried: list[str] = []
         enough = threading.Event()
@@ -130,22 +130,22 @@ class CrashesTest(base.RecoveryTest):
         told.stop(60.0)
         return [one for one in tried if one == 'a on h1, 1']
 
-    def test_what_is_done_is_done(self) -> None:
-        self.assertEqual(1, len(self._told(lambda: None, 1)))
+    def test_handled_crash_is_not_repeated(self) -> None:
+        self.assertEqual(1, len(self._attempts(lambda: None, 1)))
 
-    def test_what_waits_is_given_up(self) -> None:
-        self.assertEqual(6, len(self._told(lambda: 'h1 is suspected', 6)))
+    def test_waiting_crash_is_given_up(self) -> None:
+        self.assertEqual(6, len(self._attempts(lambda: 'h1 is suspected', 6)))
 
-    def test_what_cannot_be_asked_waits(self) -> None:
+    def test_crash_waits_for_an_unreachable_service(self) -> None:
         answers = iter([exception.Unreachable('away')])
 
         def answer() -> str | None:
             for one in answers:
                 raise one
             return None
-        self.assertEqual(2, len(self._told(answer, 2)))
+        self.assertEqual(2, len(self._attempts(answer, 2)))
 
-    def test_what_goes_wrong_is_left(self) -> None:
+    def test_unexpected_error_ends_the_handling(self) -> None:
         def answer() -> str | None:
             raise ValueError('played')
-        self.assertEqual(1, len(self._told(answer, 1)))
+        self.assertEqual(1, len(self._attempts(answer, 1)))

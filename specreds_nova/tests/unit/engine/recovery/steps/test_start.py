@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The start of a backup, and that it is given up when the primary is found to write."""
+"""The start of a backup, which ends when the primary has written."""
 
 from collections.abc import Callable
 import dataclasses
@@ -29,59 +29,59 @@ class StartingTest(base.RecoveryTest):
             state=model.RACING, destination='h2', superposition='sp'))
 
     def start(self) -> verdict.StepVerdict:
-        """Start it."""
+        """Run the start."""
         return start.start(self.run_, _STARTED, _STARTED)
 
-    def test_runs(self) -> None:
+    def test_backup_is_started(self) -> None:
         self.assertEqual(_STARTED, self.start())
         self.backups.start.assert_called_once_with('h2', self.run_.id, 'a', 'sp')
         self.volumes.dirty.assert_called_once_with('sp')
         self.backups.abort.assert_not_called()
 
-    def test_primary_has_written(self) -> None:
+    def test_start_ends_if_the_primary_has_written(self) -> None:
         self.volumes.dirty.return_value = True
         self.backups.start.side_effect = backup_errors.StartFailed('it was aborted')
         self.assertEqual(verdict.StepVerdict(verdict.PRIMARY, 'it has written'), self.start())
         self.backups.abort.assert_called_once_with('h2', self.run_.id)
 
-    def test_primary_has_written_and_the_backup_runs_nevertheless(self) -> None:
+    def test_running_backup_is_kept_if_the_primary_has_written(self) -> None:
         self.volumes.dirty.return_value = True
         found = race.race(self.run_, self.start())
         self.assertEqual(verdict.StepVerdict(verdict.PRIMARY, 'it has written'), found)
         self.backups.status.assert_not_called()
 
-    def test_found_out_late(self) -> None:
+    def test_late_sweep_does_not_abort_the_backup(self) -> None:
         looks: list[Callable[[], None]] = []
         context = dataclasses.replace(self.context, in_background=looks.append)
         self.run_ = runs.Run(context, self.run_.recovery)
         self.volumes.dirty.return_value = True
         self.assertEqual(_STARTED, self.start())
         looks[0]()
-        # Whoever decides removes it.
+        # The decision removes it.
         self.backups.abort.assert_not_called()
         self.assertEqual(verdict.PRIMARY, race.race(self.run_, _STARTED).kind)
 
-    def test_cinder_is_silent(self) -> None:
+    def test_start_continues_while_cinder_is_silent(self) -> None:
         for error in (exception.Unreachable('no answer'), exception.Refused('gone')):
             self.volumes.dirty.side_effect = error
             self.assertEqual(_STARTED, self.start())
         self.backups.abort.assert_not_called()
 
-    def test_host_is_silent(self) -> None:
+    def test_start_is_repeated_while_the_host_is_silent(self) -> None:
         self.volumes.dirty.return_value = True
         self.backups.abort.side_effect = exception.Unreachable('no answer')
         self.assertEqual(_STARTED, self.start())
         self.assertEqual(verdict.PRIMARY, race.race(self.run_, _STARTED).kind)
 
-    def test_many_at_once(self) -> None:
+    def test_sweeps_of_many_starts_are_limited(self) -> None:
         for number in range(5):
             self.context.destinations.enter(f'recovery {number}')
         self.volumes.dirty.return_value = True
         self.assertEqual(_STARTED, self.start())
         self.volumes.dirty.assert_not_called()
 
-    def test_decided_before(self) -> None:
-        # A primary that may be fenced is not what lives, even if it has written.
+    def test_primary_is_not_swept_after_a_collapse(self) -> None:
+        # After the beginning of a collapse, a primary that has written may be fenced.
         with self.run_.step(timeline.COLLAPSE) as detail:
             detail['outcome'] = 'gone'
         self.volumes.dirty.return_value = True
