@@ -41,7 +41,8 @@ def fill(files: layout.Layout, host: str, progress: commands.Progress) -> None:
     :raises CloudError: packages cannot be had
     """
     root = files.root.path
-    if not (root / 'sbin/init').exists():
+    # They are copied last.
+    if not files.inside(layout.STAND_INS).exists():
         progress('installing systemd and other packages in the root')
         log = files.logs / 'packages.log'
         for argv in (['apt-get', '-q', 'update'],

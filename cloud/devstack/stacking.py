@@ -141,7 +141,8 @@ class Summary:
         """Return the steps that began since the last call."""
         texts = [path.read_text(errors='replace')
                  for path in sorted(set(self._files()) - self._former)]
-        lines = ''.join(texts).splitlines()
+        # What follows the last newline is still being written.
+        lines = ''.join(texts).split('\n')[:-1]
         added = lines[self._count:]
         self._count = len(lines)
         return [line.partition(' | ')[2].strip() or line for line in added if line.strip()]
