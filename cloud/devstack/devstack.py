@@ -75,7 +75,7 @@ class Devstack:
                  ('network', f'{changes.subnet} by {changes.uplink}' if changes else 'none'),
                  ('stack.sh', 'succeeded' if self._files.stacked.exists() else
                   'not run' if not self._files.begun.exists() else
-                  f'did not succeed: see {self._files.stack_log}')]
+                  f'runs, or did not succeed: see {self._files.stack_log}')]
         if running:
             lines += [(words[0], words[2]) for line in self._container.run(_SERVICES).splitlines()
                       if len(words := line.split()) > 3]
