@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The requests and responses that the API reference shows, and what else is compared with them."""
+"""Samples of requests and responses of the API reference, and their comparison with answers."""
 
 from collections.abc import Iterator
 import json
@@ -10,15 +10,15 @@ DIRECTORY = pathlib.Path(__file__).parents[2] / 'doc' / 'api_samples'
 
 
 def load(name: str) -> Any:
-    """Give a sample, by its file's name without the extension."""
+    """Return a sample, by its file's name without the extension."""
     return json.loads((DIRECTORY / f'{name}.json').read_text())
 
 
 def differences(sample: Any, live: Any, where: str = 'answer') -> list[str]:
-    """List where an answer is of another shape than a sample: other keys, or other types.
+    """Return the places where an answer has other keys or other types than a sample.
 
-    Null goes with everything. An answer's list may be of any length; all that is in it has to be
-    like what comes first in the sample's.
+    Null matches everything. An answer's list may have any length; each item must have the shape of
+    the sample's first item.
     """
     return list(_differences(sample, live, where))
 

@@ -101,7 +101,7 @@ class Racer:
     def hook(self) -> superposition.Backup:
         """Return the hook for collapse and merge."""
         return qmp_backup.QmpBackup(self._cluster, self._daemon.qmp, self._daemon.prefixes,
-                              self._writer.hold)
+                                    self._writer.hold)
 
     def rest(self) -> None:
         """End the writer, and leave the daemon running."""

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests against a running cloud, by HTTP and by command line, with real writers on real Ceph."""
+"""Tests on a running cloud, by HTTP and by command line, with real writers on real Ceph."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests on a cloud share: its API as each persona, volumes, servers, and who writes."""
+"""Base of the tests on a cloud: its API as each persona, volumes, superpositions, writers."""
 
 from collections.abc import Callable, Mapping, Sequence
 import json
@@ -24,10 +24,10 @@ GONE = 404
 
 
 class CloudTestCase(testtools.TestCase):
-    """A test on the cloud that `./run test` has brought up.
+    """A test on the cloud that `./run test` starts.
 
-    Volumes belong to the project ``demo``, superpositions are the administrator's doing. What a
-    test makes with the methods below is taken away when it ends.
+    Volumes belong to the project ``demo``, superpositions are created by the administrator. What a
+    test makes with the methods below is removed when it ends.
     """
 
     def setUp(self) -> None:
@@ -43,7 +43,7 @@ class CloudTestCase(testtools.TestCase):
     # Requests
 
     def api(self, persona: str = 'admin') -> adapter.Adapter:
-        """Cinder's API as a persona; answers of every status are given back."""
+        """Return Cinder's API as a persona; it raises no error for any status."""
         if persona not in self._apis:
             self._apis[persona] = adapter.Adapter(
                 self.cloud.session(persona), service_type='block-storage', interface='public',
@@ -53,9 +53,9 @@ class CloudTestCase(testtools.TestCase):
     def request(self, method: str, path: str, body: Any = None, *, persona: str = 'admin',
                 expect: int | Sequence[int] = 200, headers: Mapping[str, str] | None = None
                 ) -> Any:
-        """Send a request and give the answer's JSON.
+        """Send a request, and return the JSON of the answer.
 
-        :param expect: the status that it must have, or those that it may have
+        :param expect: the status that the answer must have, or several that it may have
         """
         response = self.api(persona).request(
             path, method, json=body, headers=dict(headers or {}))
@@ -66,19 +66,19 @@ class CloudTestCase(testtools.TestCase):
 
     def refused(self, method: str, path: str, body: Any = None, *,
                 status: int | Sequence[int], persona: str = 'admin') -> str:
-        """Send a request that must be refused, and give what it says."""
+        """Send a request that must be refused, and return the message."""
         answer = self.request(method, path, body, persona=persona, expect=status)
         message: str = next(iter(answer.values()))['message']
         return message
 
     def openstack(self, *words: str, persona: str = 'admin') -> Any:
-        """Run the command line and give what it prints as JSON."""
+        """Run the command line, and return its output as parsed JSON."""
         return json.loads(self.command(*words, '-f', 'json', persona=persona))
 
     def command(self, *words: str, persona: str = 'admin', code: int = 0) -> str:
-        """Run the command line and give what it prints.
+        """Run the command line, and return its output, or its errors where it has to fail.
 
-        :param code: the exit status that it must have; if not 0, what it says is its error
+        :param code: the exit status that it must have
         """
         done = subprocess.run([str(layout.BIN / 'openstack'), *words], capture_output=True,
                               text=True, timeout=_SECONDS, stdin=subprocess.DEVNULL,
@@ -87,7 +87,7 @@ class CloudTestCase(testtools.TestCase):
         return done.stdout if code == 0 else done.stderr
 
     def wait(self, what: str, found: Callable[[], Any], seconds: float = _SECONDS) -> Any:
-        """Wait until something is found, and give it."""
+        """Wait until a function returns a true value, and return that."""
         deadline = time.monotonic() + seconds
         while True:
             if value := found():
@@ -100,7 +100,7 @@ class CloudTestCase(testtools.TestCase):
 
     def make_volume(self, backend: str = 'rbd', *, persona: str = 'demo', size: int = 1,
                     **more: Any) -> dict[str, Any]:
-        """Make a volume."""
+        """Create a volume."""
         volume: dict[str, Any] = self.request('POST', '/volumes', {'volume': {
             'size': size, 'volume_type': backend, 'name': f'test-{uuid.uuid4().hex[:8]}', **more,
         }}, persona=persona, expect=202)['volume']
@@ -118,21 +118,21 @@ class CloudTestCase(testtools.TestCase):
         return volume
 
     def volume(self, volume_id: str) -> dict[str, Any]:
-        """Read a volume."""
+        """Return a volume."""
         volume: dict[str, Any] = self.request('GET', f'/volumes/{volume_id}')['volume']
         return volume
 
     def remove_volume(self, volume_id: str) -> None:
-        """Remove a volume, whatever state it is in; what holds it is ended."""
-        for one in self.superpositions(volume_id=volume_id):
-            self.end(one['id'])
+        """Remove a volume in any state, with its superpositions and attachments."""
+        for superposition in self.superpositions(volume_id=volume_id):
+            self.end(superposition['id'])
         for attachment in self.request(
                 'GET', f'/attachments?all_tenants=1&volume_id={volume_id}')['attachments']:
             self.detach(attachment['id'])
         self.wait(f'removal of volume {volume_id}', lambda: self._removed(volume_id))
 
     def _removed(self, volume_id: str) -> bool:
-        """Whether a volume is gone; it is deleted if it can be."""
+        """Return whether a volume is gone, and delete it if possible."""
         answer = self.api().request(f'/volumes/{volume_id}', 'GET')
         if answer.status_code == GONE:
             return True
@@ -141,7 +141,7 @@ class CloudTestCase(testtools.TestCase):
         return False
 
     def attach(self, volume_id: str, server_id: str, persona: str = 'demo') -> dict[str, Any]:
-        """Attach a volume as Nova does, and give the attachment."""
+        """Attach a volume as Nova does, and return the attachment."""
         attachment: dict[str, Any] = self.request('POST', '/attachments', {'attachment': {
             'volume_uuid': volume_id, 'instance_uuid': server_id,
             'connector': {'host': 'host-1', 'ip': '127.0.0.1', 'os_type': 'linux',
@@ -167,18 +167,18 @@ class CloudTestCase(testtools.TestCase):
         return made
 
     def superposition(self, superposition_id: str) -> dict[str, Any]:
-        """Read a superposition."""
-        found: dict[str, Any] = self.request(
+        """Return a superposition."""
+        superposition: dict[str, Any] = self.request(
             'GET', f'/os-superpositions/{superposition_id}')['superposition']
-        return found
+        return superposition
 
     def superpositions(self, **filters: str) -> list[dict[str, Any]]:
-        """List superpositions of all projects."""
+        """Return superpositions of all projects."""
         query = '&'.join(f'{key}={value}' for key, value in
                          {'all_tenants': '1', **filters}.items())
-        found: list[dict[str, Any]] = self.request(
+        superpositions: list[dict[str, Any]] = self.request(
             'GET', f'/os-superpositions?{query}')['superpositions']
-        return found
+        return superpositions
 
     def collapse(self, superposition_id: str, *, durable: bool = False,
                  expect: int = 200) -> dict[str, Any]:
@@ -189,10 +189,10 @@ class CloudTestCase(testtools.TestCase):
         return answer['collapse'] if expect == 200 else answer
 
     def merge(self, superposition_id: str) -> None:
-        """Have a promoted superposition merged now, and wait until it is.
+        """Merge a promoted superposition, and wait for its end.
 
-        It is asked for again and again: a client that was killed has an overlay open for half a
-        minute more, and the service itself tries again only a while later.
+        The request is repeated: a client that was killed has an overlay open for half a minute
+        more, and the service itself tries again only later.
         """
         def merged() -> bool:
             self.request('POST', f'/os-superpositions/{superposition_id}/merge',
@@ -218,36 +218,38 @@ class CloudTestCase(testtools.TestCase):
                      expect=(202, 204, GONE))
         self.wait_gone(superposition_id)
 
-    # Who writes
+    # Writers
 
     def cluster(self, backend: str = 'rbd') -> ceph.Cluster:
-        """A back end's Ceph, as its own user."""
+        """Return a back end's Ceph, as the back end's user."""
         if backend not in self._clusters:
-            found = next(one for one in self.cloud.backends if one.name == backend)
-            self._clusters[backend] = ceph.Cluster(str(found.conf), found.user)
+            facts = next(each for each in self.cloud.backends if each.name == backend)
+            self._clusters[backend] = ceph.Cluster(str(facts.conf), facts.user)
             self.addCleanup(self._clusters[backend].close)
         return self._clusters[backend]
 
     def image(self, volume: Mapping[str, Any]) -> records.VolumeRef:
-        """A volume's RBD image."""
-        backend = next(one for one in self.cloud.backends if one.name == volume['volume_type'])
+        """Return a volume's RBD image."""
+        backend = next(each for each in self.cloud.backends
+                       if each.name == volume['volume_type'])
         return records.VolumeRef(backend.pool, '', f'volume-{volume["id"]}')
 
     def make_primary(self, volume: Mapping[str, Any]) -> actors.Primary:
-        """Start a process that has a volume open and has written to it."""
+        """Start a process that has a volume open, and let it write."""
         primary = actors.Primary(self.cluster(volume['volume_type']), self.image(volume))
         self.addCleanup(primary.end)
         self.assertEqual(0, primary.write(0, 0x50))
         return primary
 
     def connections(self, superposition_id: str) -> dict[str, dict[str, Any]]:
-        """Ask for the child versions' connection infos, by volume."""
-        given = self.request('POST', f'/os-superpositions/{superposition_id}/connection',
-                             {'connector': {'host': 'host-2', 'ip': '127.0.0.1'}})['connections']
-        return {one['volume_id']: one for one in given}
+        """Return the connections of the child versions, by volume."""
+        connections = self.request(
+            'POST', f'/os-superpositions/{superposition_id}/connection',
+            {'connector': {'host': 'host-2', 'ip': '127.0.0.1'}})['connections']
+        return {each['volume_id']: each for each in connections}
 
     def connection(self, volume: Mapping[str, Any]) -> dict[str, Any]:
-        """Ask for a volume's connection info as a hypervisor does at any time."""
+        """Return a volume's connection, as a hypervisor gets it at any time."""
         info: dict[str, Any] = self.request(
             'POST', f'/volumes/{volume["id"]}/action',
             {'os-initialize_connection': {'connector': {'host': 'host-3', 'ip': '127.0.0.1'}}}
@@ -255,7 +257,7 @@ class CloudTestCase(testtools.TestCase):
         return info
 
     def chain(self, volume: Mapping[str, Any], info: Mapping[str, Any]) -> dict[str, Any]:
-        """Describe to QEMU what a connection info names, from nothing but that."""
+        """Return QEMU's node of a connection, from the connection alone."""
         conffile = self.cluster(volume['volume_type']).conffile
 
         def image(name: str) -> dict[str, Any]:
@@ -271,12 +273,12 @@ class CloudTestCase(testtools.TestCase):
                 'backing': {'driver': 'raw', 'file': image(versions['backing']['name'])}}
 
     def qemu_io(self, volume: Mapping[str, Any], info: Mapping[str, Any], *commands: str) -> str:
-        """Open what a connection info names, as a guest would, and read or write."""
+        """Open the image of a connection, as a guest would, and read or write."""
         words = [word for command in commands for word in ('-c', command)]
         done = subprocess.run(
             ['qemu-io', *words, 'json:' + json.dumps(self.chain(volume, info))],
             capture_output=True, text=True, timeout=_SECONDS, stdin=subprocess.DEVNULL)
         self.assertEqual(0, done.returncode, done.stderr)
-        # A pattern that is not there is said on the standard output, with status 0.
+        # qemu-io reports a wrong pattern on the standard output, with status 0.
         self.assertNotIn('failed', done.stdout)
         return done.stdout

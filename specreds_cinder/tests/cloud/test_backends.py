@@ -32,11 +32,11 @@ class SecondClusterTest(base.CloudTestCase):
         self.far = extra[0]
 
     def make_set(self) -> list[dict[str, Any]]:
-        """Make a volume on each cluster."""
+        """Create a volume on each cluster."""
         return [self.make_volume('rbd'), self.make_volume(self.far.name)]
 
     def whole_life(self, *volumes: dict[str, Any]) -> None:
-        """Superpose, write on the other side, promote and merge."""
+        """Superpose, write to the child version, promote and merge."""
         primaries = [self.make_primary(volume) for volume in volumes]
         made = self.superpose(*(volume['id'] for volume in volumes))
         connections = self.connections(made['id'])
@@ -51,13 +51,13 @@ class SecondClusterTest(base.CloudTestCase):
             self.assertEqual('rbd', info['driver_volume_type'])
             self.qemu_io(volume, info, _SEEN)
 
-    def test_promoted_together(self) -> None:
+    def test_set_over_two_clusters_is_promoted_and_merged(self) -> None:
         self.whole_life(*self.make_set())
 
-    def test_alone(self) -> None:
+    def test_volume_of_the_second_cluster_is_promoted_and_merged(self) -> None:
         self.whole_life(self.make_volume(self.far.name))
 
-    def test_aborted_alone(self) -> None:
+    def test_volume_of_the_second_cluster_is_aborted(self) -> None:
         volume = self.make_volume(self.far.name)
         primary = self.make_primary(volume)
         made = self.superpose(volume['id'])
@@ -67,7 +67,7 @@ class SecondClusterTest(base.CloudTestCase):
         self.assertEqual(b'\x50' * 4096 + b'\x51' * 4096, primary.read(0, 8192))
 
     @ddt.data(0, 1)
-    def test_one_is_dirty(self, which: int) -> None:
+    def test_dirty_volume_of_either_cluster_aborts_the_set(self, which: int) -> None:
         volumes = self.make_set()
         primaries = [self.make_primary(volume) for volume in volumes]
         made = self.superpose(*(volume['id'] for volume in volumes))
@@ -79,7 +79,7 @@ class SecondClusterTest(base.CloudTestCase):
         for primary in primaries:
             self.assertEqual(0, primary.write(2 << 20, 0x52))
 
-    def test_each_as_its_own_user(self) -> None:
+    def test_connections_have_the_user_of_their_back_end(self) -> None:
         volumes = {backend.name: self.make_volume(backend.name)
                    for backend in self.cloud.backends}
         made = self.superpose(*(volume['id'] for volume in volumes.values()))
@@ -91,11 +91,11 @@ class SecondClusterTest(base.CloudTestCase):
             self.assertEqual(f'{backend.pool}/volume-{volume["id"]}',
                              data['superposition']['backing']['name'])
             self.qemu_io(volume, connections[volume['id']], _CHILD)
-        # There is more than one cluster.
+        # The back ends are on different clusters.
         near, far = (connections[volumes[name]['id']]['data'] for name in ('rbd', self.far.name))
         self.assertNotEqual((near['hosts'], near['ports']), (far['hosts'], far['ports']))
 
-    def test_no_user_reaches_another_pool(self) -> None:
+    def test_user_of_a_back_end_cannot_superpose_in_another_pool(self) -> None:
         volume = self.make_volume('rbd')
         self.assertRaises(errors.SuperError, sp.Protocol(self.cluster('rbd2')).super,
                           [self.image(volume)], 'not allowed', None)
@@ -121,7 +121,7 @@ class ClusteredTest(test_services.ServicesTestCase):
         with self.dead(self.both[1]):
             return self.superpose(self.volume_id)
 
-    def test_one_back_end(self) -> None:
+    def test_two_services_are_one_back_end(self) -> None:
         made = self.superpose(self.volume_id)
         self.assertEqual([f'controllers@{self.backend.name}'], made['hosts'])
         hosts = {service['host'] for service in
@@ -129,7 +129,7 @@ class ClusteredTest(test_services.ServicesTestCase):
                  if service['host'].endswith(f'@{self.backend.name}')}
         self.assertEqual(2, len(hosts))
 
-    def test_promoted_by_the_other(self) -> None:
+    def test_superposition_is_promoted_by_the_other_service(self) -> None:
         primary = self.make_primary(self.volume_)
         made = self.superposed_by_the_first()
         with self.dead(self.both[0]):
@@ -138,13 +138,13 @@ class ClusteredTest(test_services.ServicesTestCase):
             self.assertEqual('promoted', self.collapse(made['id'])['outcome'])
             self.assertEqual(_EBLOCKLISTED, primary.write(0, 0x99))
             self.assertEqual('rbd_super', self.connection(self.volume_)['driver_volume_type'])
-        # The one that is back does not think that anything was cut off.
+        # The restarted service does not take anything for cut off.
         self.assertEqual('promoted', self.superposition(made['id'])['state'])
         with self.dead(self.both[1]):
             self.merge(made['id'])
         self.qemu_io(self.volume_, self.connection(self.volume_), _SEEN)
 
-    def test_dirty_seen_by_the_other(self) -> None:
+    def test_write_is_found_by_the_other_service(self) -> None:
         primary = self.make_primary(self.volume_)
         made = self.superposed_by_the_first()
         with self.dead(self.both[0]):
@@ -154,18 +154,18 @@ class ClusteredTest(test_services.ServicesTestCase):
             self.wait_gone(made['id'])
         self.assertEqual(0, primary.write(2 << 20, 0x52))
 
-    def test_aborted_by_the_other(self) -> None:
+    def test_superposition_is_aborted_by_the_other_service(self) -> None:
         made = self.superposed_by_the_first()
         with self.dead(self.both[0]):
             self.request('DELETE', f'/os-superpositions/{made["id"]}', expect=204)
         self.wait_gone(made['id'])
-        # What the first service still remembers of it does no harm.
+        # The first service's memory of it does no harm.
         again = self.superpose(self.volume_id)
         self.assertEqual('promoted', self.collapse(again['id'])['outcome'])
         self.merge(again['id'])
 
-    def test_one_starts_while_the_other_decides(self) -> None:
-        """What is under way is not cut off just because a service starts."""
+    def test_service_that_starts_leaves_a_running_decision_alone(self) -> None:
+        """Assert that a step in progress does not count as cut off when a service starts."""
         made = self.superpose(self.volume_id)
         protocol = sp.Protocol(self.cluster(self.backend.name))
         record = protocol.show(made['id'], self.image(self.volume_).home)
@@ -173,20 +173,20 @@ class ClusteredTest(test_services.ServicesTestCase):
             protocol.store.swap(record, record.moved(
                 states.COLLAPSING, fenced=tuple(sorted(record.clients))))
         self.assertEqual('collapsing', self.superposition(made['id'])['state'])
-        # Nobody goes on with it, though, so one of the two does in the end.
+        # Its controller is gone, so one of the two services continues it in the end.
         self.wait('decision', lambda: self.superposition(made['id'])['state'] == 'promoted', 180)
 
-    def test_both_at_once(self) -> None:
-        """Many live their lives at the same time, and both services work on all of them."""
+    def test_both_services_work_on_many_superpositions(self) -> None:
+        """Assert that both services can work on the same superpositions at a time."""
         volumes = [self.volume_, *(self.make_volume(self.backend.name) for _ in range(5))]
         with futures.ThreadPoolExecutor(len(volumes)) as executor:
             made = list(executor.map(lambda volume: self.superpose(volume['id'])['id'], volumes))
             for superposition_id, volume in zip(made, volumes, strict=True):
                 self.qemu_io(volume, self.connections(superposition_id)[volume['id']],
                              'write -P 0xc1 0 16M')
-            outcomes = list(executor.map(lambda one: self.collapse(one)['outcome'], made))
+            outcomes = list(executor.map(lambda id_: self.collapse(id_)['outcome'], made))
             self.assertEqual({'promoted'}, set(outcomes))
-            # Each is asked for several times, so both services begin.
+            # Each merge is requested several times, so that both services begin.
             for answer in executor.map(self.ask_to_merge, itertools.chain(made, made, made)):
                 self.assertIn(answer, (202, base.GONE))
         for superposition_id, volume in zip(made, volumes, strict=True):
@@ -194,13 +194,13 @@ class ClusteredTest(test_services.ServicesTestCase):
             info = self.connection(volume)
             self.assertEqual('rbd', info['driver_volume_type'])
             self.qemu_io(volume, info, 'read -P 0xc1 0 16M', 'write -P 0xd2 0 16M')
-        # Nobody writes what was merged once more.
+        # No service merges a second time.
         self.assertEqual([], self.superpositions(state='merging'))
         for volume in volumes:
             self.qemu_io(volume, self.connection(volume), 'read -P 0xd2 0 16M')
 
     def ask_to_merge(self, superposition_id: str) -> int:
-        """Ask for a merge; give the answer's status."""
+        """Request a merge, and return the status of the answer."""
         status: int = self.api().request(
             f'/os-superpositions/{superposition_id}/merge', 'POST',
             json={'merge': {'step': 'offline'}}).status_code

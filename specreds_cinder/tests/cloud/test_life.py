@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of a superposition, with a real writer on either side, and each way it can end."""
+"""The life of a superposition with real writers of both versions, and each of its ends."""
 
 import uuid
 
@@ -17,15 +17,15 @@ class LifeTest(base.CloudTestCase):
         self.volume_ = self.make_volume()
         self.volume_id = self.volume_['id']
 
-    def test_promoted_and_merged(self) -> None:
+    def test_promoted_volume_is_merged(self) -> None:
         server = str(uuid.uuid4())
         attachment = self.attach(self.volume_id, server)
         primary = self.make_primary(self.volume_)
         made = self.superpose(self.volume_id, server_id=server, reason='host-1 is silent')
         self.assertEqual(('superposed', server, 'host-1 is silent', [self.volume_id]), (
             made['state'], made['server_id'], made['reason'],
-            [one['id'] for one in made['volumes']]))
-        # Whoever attaches it now gets what it has been all along.
+            [each['id'] for each in made['volumes']]))
+        # Until the decision, a new attachment gets the volume itself.
         self.assertEqual('rbd', self.connection(self.volume_)['driver_volume_type'])
         child = self.connections(made['id'])[self.volume_id]
         self.qemu_io(self.volume_, child, 'read -P 0x50 0 4k', _CHILD, 'flush')
@@ -38,7 +38,7 @@ class LifeTest(base.CloudTestCase):
         info = self.connection(self.volume_)
         self.assertEqual('rbd_super', info['driver_volume_type'])
         self.qemu_io(self.volume_, info, _SEEN)
-        # An attachment made long before is read again.
+        # The connection of an old attachment follows.
         seen = self.request('GET', f'/attachments/{attachment["id"]}')['attachment']
         self.assertEqual('rbd_super', seen['connection_info']['driver_volume_type'])
 
@@ -52,7 +52,7 @@ class LifeTest(base.CloudTestCase):
         self.qemu_io(self.volume_, info, _SEEN, 'read -P 0 64k 64k')
         self.assertEqual('in-use', self.volume(self.volume_id)['status'])
 
-    def test_dirty(self) -> None:
+    def test_dirty_volume_keeps_its_primary(self) -> None:
         primary = self.make_primary(self.volume_)
         made = self.superpose(self.volume_id)
         self.assertFalse(self.request(
@@ -61,13 +61,13 @@ class LifeTest(base.CloudTestCase):
         check = self.request('POST', f'/os-superpositions/{made["id"]}/check')['check']
         self.assertTrue(check['dirty'])
         self.assertIn('was written', check['first'])
-        # It is noticed without being asked for, too.
+        # The watch of the service finds it, too.
         self.wait('dirty superposition', lambda: self.superposition(made['id'])['dirty'])
         self.assertEqual('dirty', self.collapse(made['id'])['outcome'])
         self.wait_gone(made['id'])
         self.assertEqual(0, primary.write(2 << 20, 0x52))
 
-    def test_aborted(self) -> None:
+    def test_deleted_superposition_keeps_the_primary(self) -> None:
         primary = self.make_primary(self.volume_)
         made = self.superpose(self.volume_id)
         self.qemu_io(self.volume_, self.connections(made['id'])[self.volume_id], _CHILD)
@@ -76,14 +76,14 @@ class LifeTest(base.CloudTestCase):
         self.assertEqual(0, primary.write(4096, 0x51))
         self.assertEqual(b'\x50' * 4096 + b'\x51' * 4096, primary.read(0, 8192))
 
-    def test_aborted_by_collapse(self) -> None:
+    def test_collapse_can_abort(self) -> None:
         made = self.superpose(self.volume_id)
         answer = self.request('POST', f'/os-superpositions/{made["id"]}/collapse',
                               {'collapse': {'decision': 'abort'}})
         self.assertEqual('aborted', answer['collapse']['outcome'])
         self.wait_gone(made['id'])
 
-    def test_everything_works_again_afterwards(self) -> None:
+    def test_merged_volume_can_be_extended_and_superposed_again(self) -> None:
         made = self.superpose(self.volume_id)
         self.collapse(made['id'])
         self.merge(made['id'])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whoever listens on the message bus, or reads the log, can follow a superposition."""
+"""A superposition can be followed on the message bus and in the log."""
 
 import queue
 from typing import Any
@@ -23,20 +23,20 @@ class Listener:
         conf = cfg.ConfigOpts()
         conf([])
         transport = messaging.get_notification_transport(conf, url=url)
-        # A pool of its own: others who listen get theirs all the same.
+        # A pool of its own: other listeners get their copies.
         self.listener = messaging.get_notification_listener(
             transport, [messaging.Target(topic='notifications')], [self],
             executor='threading', pool='specreds-tests')
 
     def info(self, _ctxt: Any, _publisher: str, event: str, payload: Any, _meta: Any) -> None:
-        """Take a notification."""
+        """Receive a notification."""
         if event.startswith('superposition.'):
             self._arrived.put((event, payload))
 
     error = info
 
     def until(self, last: str, superposition_id: str) -> dict[str, dict[str, Any]]:
-        """Wait for an event, and give what came until then by event."""
+        """Wait for an event, and return all payloads until then by event."""
         came = {}
         while last not in came:
             event, payload = self._arrived.get(timeout=_SECONDS)
@@ -50,16 +50,16 @@ class NotificationsTest(base.CloudTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.volume_ = self.make_volume()
-        self.told = Listener(self.cloud.rabbit_url)
-        self.told.listener.start()
-        self.addCleanup(self.told.listener.wait)
-        self.addCleanup(self.told.listener.stop)
+        self.listener = Listener(self.cloud.rabbit_url)
+        self.listener.listener.start()
+        self.addCleanup(self.listener.listener.wait)
+        self.addCleanup(self.listener.listener.stop)
 
-    def test_whole_life(self) -> None:
+    def test_creation_collapse_and_merge_are_notified(self) -> None:
         made = self.superpose(self.volume_['id'], reason='a test')
         self.collapse(made['id'])
         self.merge(made['id'])
-        came = self.told.until('superposition.merge.end', made['id'])
+        came = self.listener.until('superposition.merge.end', made['id'])
         self.assertEqual({f'superposition.{what}.{when}' for what in (
             'create', 'collapse', 'merge') for when in ('start', 'end')}, set(came))
         decided = came['superposition.collapse.end']
@@ -68,21 +68,21 @@ class NotificationsTest(base.CloudTestCase):
         self.assertLess(0, decided['durations']['total'])
         self.assertLess(0, came['superposition.create.end']['durations']['total'])
 
-    def test_dirty(self) -> None:
+    def test_write_is_notified(self) -> None:
         primary = self.make_primary(self.volume_)
         made = self.superpose(self.volume_['id'])
         self.assertEqual(0, primary.write(1 << 20, 0x51))
-        came = self.told.until('superposition.dirty', made['id'])
+        came = self.listener.until('superposition.dirty', made['id'])
         self.assertIn('was written', came['superposition.dirty']['dirty_object'])
 
-    def test_dirty_when_decided(self) -> None:
+    def test_dirty_collapse_is_notified(self) -> None:
         made = self.superpose(self.volume_['id'])
         self.make_primary(self.volume_)
         self.assertEqual('dirty', self.collapse(made['id'])['outcome'])
-        came = self.told.until('superposition.collapse.end', made['id'])
+        came = self.listener.until('superposition.collapse.end', made['id'])
         self.assertEqual('dirty', came['superposition.collapse.end']['outcome'])
 
-    def test_the_log_follows_a_request(self) -> None:
+    def test_log_has_the_request_of_each_step(self) -> None:
         response = self.api().post('/os-superpositions', json={
             'superposition': {'volume_ids': [self.volume_['id']]}})
         self.assertEqual(201, response.status_code)
@@ -92,7 +92,7 @@ class NotificationsTest(base.CloudTestCase):
         self.assertEqual(request, made['request_id'])
         log = self.cloud.log_of('cinder-volume-rbd').read_text()
         lines = [line for line in log.splitlines() if request in line]
-        # The volume service's line, and its worker's.
+        # The volume service and its worker log a line each.
         for logger in ('specreds_cinder.volume', 'specreds_cinder.superposition.protocol'):
             self.assertTrue([line for line in lines if logger in line and made['id'] in line],
                             f'{logger} says nothing of {request}')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What would break a superposition is refused with words, and works again when it is over."""
+"""Operations that would break a superposition are refused while it lasts."""
 
 from typing import Any
 import uuid
@@ -37,13 +37,13 @@ class RefusedTest(base.CloudTestCase):
         if isinstance(value, str):
             return value.format(**names) if '{' in value else value
         if isinstance(value, dict):
-            return {key: self.fill(one, **names) for key, one in value.items()}
+            return {key: self.fill(each, **names) for key, each in value.items()}
         if isinstance(value, list):
-            return [self.fill(one, **names) for one in value]
+            return [self.fill(each, **names) for each in value]
         return value
 
     def make_snapshot(self, volume_id: str) -> str:
-        """Make a snapshot, to be gone before its volume is."""
+        """Create a snapshot that is removed before its volume."""
         snapshot_id: str = self.request('POST', '/snapshots', {
             'snapshot': {'volume_id': volume_id}}, expect=202)['snapshot']['id']
         self.addCleanup(self.remove_snapshot, snapshot_id)
@@ -51,12 +51,12 @@ class RefusedTest(base.CloudTestCase):
         return snapshot_id
 
     def wait_snapshot(self, snapshot_id: str) -> None:
-        """Wait until a snapshot is there."""
+        """Wait until a snapshot is available."""
         self.wait('snapshot', lambda: self.request(
             'GET', f'/snapshots/{snapshot_id}')['snapshot']['status'] == 'available')
 
     def remove_snapshot(self, snapshot_id: str) -> None:
-        """Remove a snapshot if it is there."""
+        """Remove a snapshot if it exists."""
         path = f'/snapshots/{snapshot_id}'
         self.request('DELETE', path, expect=(202, base.GONE))
         self.wait('end of the snapshot', lambda: self.api().request(
@@ -64,8 +64,8 @@ class RefusedTest(base.CloudTestCase):
 
     @ddt.data(*_OPERATIONS)
     @ddt.unpack
-    def test_while_superposed(self, name: str, method: str, path: str,
-                              body: dict[str, Any] | None) -> None:
+    def test_operation_is_refused_while_superposed(self, name: str, method: str, path: str,
+                                                   body: dict[str, Any] | None) -> None:
         volume = self.make_volume()
         names = {'volume': volume['id'], 'snapshot': ''}
         if name == 'revert':
@@ -73,33 +73,33 @@ class RefusedTest(base.CloudTestCase):
         made = self.superpose(volume['id'])
         before = self.volume(volume['id'])['status']
         # Cinder's own controllers turn some refusals into 400.
-        said = self.refused(method, self.fill(path, **names), self.fill(body, **names),
-                            status=(400, 409))
-        self.assertIn(made['id'], said)
+        message = self.refused(method, self.fill(path, **names), self.fill(body, **names),
+                               status=(400, 409))
+        self.assertIn(made['id'], message)
         self.assertEqual(before, self.volume(volume['id'])['status'])
         self.assertEqual('superposed', self.superposition(made['id'])['state'])
         self.end(made['id'])
         if name in ('extend', 'snapshot', 'delete'):
             self.request(method, self.fill(path, **names), self.fill(body, **names), expect=202)
             if name == 'snapshot':
-                found = self.request(
+                snapshots = self.request(
                     'GET', f'/snapshots?all_tenants=1&volume_id={volume["id"]}')['snapshots']
-                for one in found:
-                    self.wait_snapshot(one['id'])
-                    self.remove_snapshot(one['id'])
+                for snapshot in snapshots:
+                    self.wait_snapshot(snapshot['id'])
+                    self.remove_snapshot(snapshot['id'])
 
-    def test_while_promoted(self) -> None:
+    def test_deletion_is_refused_while_promoted(self) -> None:
         volume = self.make_volume()
         made = self.superpose(volume['id'])
         self.collapse(made['id'])
-        said = self.refused('DELETE', f'/volumes/{volume["id"]}', status=409)
-        self.assertIn(made['id'], said)
-        said = self.refused('DELETE', f'/os-superpositions/{made["id"]}', status=409)
-        self.assertIn('promoted', said)
+        message = self.refused('DELETE', f'/volumes/{volume["id"]}', status=409)
+        self.assertIn(made['id'], message)
+        message = self.refused('DELETE', f'/os-superpositions/{made["id"]}', status=409)
+        self.assertIn('promoted', message)
 
 
 class RolesTest(base.CloudTestCase):
-    """Who may see, and who may decide."""
+    """The roles that may see and decide."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -107,23 +107,23 @@ class RolesTest(base.CloudTestCase):
         self.made = self.superpose(self.volume_['id'])
         self.path = f'/os-superpositions/{self.made["id"]}'
 
-    def test_readers_see_their_own(self) -> None:
+    def test_reader_sees_superpositions_of_the_project(self) -> None:
         for persona in ('demo', 'reader'):
             found = self.request('GET', self.path, persona=persona)['superposition']
             self.assertEqual(self.made['id'], found['id'])
-            # Where it is, is for the administrator.
+            # Hosts are for the administrator only.
             self.assertNotIn('hosts', found)
-            self.assertIn(self.made['id'], [one['id'] for one in self.request(
+            self.assertIn(self.made['id'], [each['id'] for each in self.request(
                 'GET', '/os-superpositions', persona=persona)['superpositions']])
 
-    def test_others_see_nothing(self) -> None:
+    def test_other_project_sees_nothing(self) -> None:
         self.refused('GET', self.path, persona='other', status=404)
         self.assertEqual([], self.request(
             'GET', '/os-superpositions', persona='other')['superpositions'])
         self.refused('GET', f'/os-superpositions/eligibility?volume_id={self.volume_["id"]}',
                      persona='other', status=404)
 
-    def test_only_some_decide(self) -> None:
+    def test_members_and_readers_may_not_decide(self) -> None:
         bodies: dict[str, tuple[str, str, Any]] = {
             'collapse': ('POST', '/collapse', {'collapse': {'decision': 'abort'}}),
             'delete': ('DELETE', '', None),
@@ -137,12 +137,12 @@ class RolesTest(base.CloudTestCase):
                 'volume_ids': [self.volume_['id']]}}, persona=persona, status=403)
         self.assertEqual('superposed', self.superposition(self.made['id'])['state'])
 
-    def test_a_service_decides(self) -> None:
+    def test_service_role_may_decide(self) -> None:
         self.request('POST', f'{self.path}/collapse', {'collapse': {'decision': 'abort'}},
                      persona='service')
         self.wait_gone(self.made['id'])
 
-    def test_what_is_not_there(self) -> None:
+    def test_unknown_or_malformed_ids_are_refused(self) -> None:
         nothing = str(uuid.uuid4())
         self.refused('GET', f'/os-superpositions/{nothing}', status=404)
         self.refused('DELETE', f'/os-superpositions/{nothing}', status=404)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The samples in the API reference have the shape of what a real cloud asks and answers."""
+"""The samples of the API reference have the shape of a real cloud's answers."""
 
 from typing import Any
 import uuid
@@ -15,12 +15,12 @@ class SamplesTest(base.CloudTestCase):
         self.assertEqual([], api_samples.differences(api_samples.load(name), live))
 
     def superpositions_at(self, path: str) -> list[dict[str, Any]]:
-        """Give a list, which is not empty."""
-        found: list[dict[str, Any]] = self.request('GET', path)['superpositions']
-        self.assertNotEqual([], found)
-        return found
+        """Return a list that is not empty."""
+        superpositions: list[dict[str, Any]] = self.request('GET', path)['superpositions']
+        self.assertNotEqual([], superpositions)
+        return superpositions
 
-    def test_answers(self) -> None:
+    def test_answers_have_the_shape_of_the_samples(self) -> None:
         volume = self.make_volume()
         server = str(uuid.uuid4())
         self.attach(volume['id'], server)
@@ -37,7 +37,7 @@ class SamplesTest(base.CloudTestCase):
 
         self.assert_like('superposition-show-response', self.request('GET', path))
         for name, where in (('list', ''), ('detail', '/detail')):
-            # Links to a next page are there only where there is one.
+            # Only a page with a next one has a link to it.
             sample = api_samples.load(f'superpositions-{name}-response')['superpositions']
             self.assertEqual([], api_samples.differences(sample, self.superpositions_at(
                 f'/os-superpositions{where}?all_tenants=1&{query}')))
@@ -52,7 +52,7 @@ class SamplesTest(base.CloudTestCase):
         self.assert_like('superposition-conflict-response', self.request(
             'DELETE', path, expect=409))
 
-    def test_abort(self) -> None:
+    def test_answer_of_an_abort_has_the_shape_of_the_sample(self) -> None:
         made = self.superpose(self.make_volume()['id'])
         self.assert_like('superposition-abort-response', self.request(
             'POST', f'/os-superpositions/{made["id"]}/collapse',

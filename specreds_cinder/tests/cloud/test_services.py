@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a killed volume service leaves is gone on with; what services share may end, too."""
+"""Restarted volume services continue superpositions, also when broker or database restart."""
 
 from collections.abc import Iterator
 import contextlib
@@ -19,7 +19,7 @@ class ServicesTestCase(base.CloudTestCase):
 
     @contextlib.contextmanager
     def dead(self, *names: str) -> Iterator[None]:
-        """Kill services at once; start them again in the end, and wait until all is well."""
+        """Kill services, start them again in the end, and wait until they answer."""
         for name in names:
             self.cloud.kill_daemon(name)
         try:
@@ -31,7 +31,7 @@ class ServicesTestCase(base.CloudTestCase):
             self.wait('volume service', self.answers)
 
     def answers(self) -> bool:
-        """Whether the volume services answer."""
+        """Return whether the volume services answer."""
         answer = self.api().request('/os-superpositions', 'GET')
         return answer.status_code == 200 and not answer.json().get('unreachable_hosts')
 
@@ -47,16 +47,16 @@ class KilledTest(ServicesTestCase):
         self.home = self.image(self.volume_).home
 
     def record(self, made: dict[str, Any]) -> sp.Record:
-        """Read a superposition's record."""
+        """Return a superposition's record."""
         return self.protocol.show(made['id'], self.home)
 
     def assert_primary_lives(self) -> None:
-        """The primary was never shut out, and the volume is as free as before."""
+        """Assert that the primary can write, and that the volume can be superposed."""
         self.assertEqual(0, self.primary.write(1 << 20, 0x51))
         made = self.superpose(self.volume_['id'])
         self.request('DELETE', f'/os-superpositions/{made["id"]}', expect=204)
 
-    def test_creating(self) -> None:
+    def test_interrupted_creation_is_removed(self) -> None:
         made = self.superpose(self.volume_['id'])
         record = self.record(made)
         with self.dead(_SERVICE):
@@ -67,26 +67,26 @@ class KilledTest(ServicesTestCase):
         self.wait_gone(made['id'])
         self.assert_primary_lives()
 
-    def test_superposed(self) -> None:
+    def test_superposition_is_watched_after_a_restart(self) -> None:
         made = self.superpose(self.volume_['id'])
         with self.dead(_SERVICE):
             pass
         self.assertEqual('superposed', self.superposition(made['id'])['state'])
-        # It is watched again, too.
+        # It is watched again.
         self.assertEqual(0, self.primary.write(1 << 20, 0x51))
         self.wait('dirty superposition', lambda: self.superposition(made['id'])['dirty'])
         self.assertEqual('dirty', self.collapse(made['id'])['outcome'])
         self.assert_primary_lives()
 
     def collapsing(self, made: dict[str, Any], fence: bool) -> None:
-        """Go as far as a collapse that is cut off."""
+        """Take the first steps of a collapse."""
         record = self.record(made)
         self.protocol.store.swap(record, record.moved(
             states.COLLAPSING, fenced=tuple(sorted(record.clients))))
         if fence:
             self.protocol.fence.close(record.clients)
 
-    def test_collapsing(self) -> None:
+    def test_interrupted_collapse_is_continued(self) -> None:
         made = self.superpose(self.volume_['id'])
         with self.dead(_SERVICE):
             self.collapsing(made, fence=True)
@@ -94,7 +94,7 @@ class KilledTest(ServicesTestCase):
         self.assertEqual(_EBLOCKLISTED, self.primary.write(0, 0x99))
         self.merge(made['id'])
 
-    def test_collapsing_and_dirty(self) -> None:
+    def test_interrupted_collapse_of_a_dirty_volume_is_dropped(self) -> None:
         made = self.superpose(self.volume_['id'])
         with self.dead(_SERVICE):
             self.collapsing(made, fence=False)
@@ -102,7 +102,7 @@ class KilledTest(ServicesTestCase):
         self.wait_gone(made['id'])
         self.assert_primary_lives()
 
-    def test_promoted(self) -> None:
+    def test_promoted_volume_is_merged_after_a_restart(self) -> None:
         made = self.superpose(self.volume_['id'])
         self.qemu_io(self.volume_, self.connections(made['id'])[self.volume_['id']],
                      'write -P 0xc1 0 64k')
@@ -114,7 +114,7 @@ class KilledTest(ServicesTestCase):
         self.merge(made['id'])
         self.qemu_io(self.volume_, self.connection(self.volume_), 'read -P 0xc1 0 64k')
 
-    def test_merging(self) -> None:
+    def test_interrupted_merge_is_repeated(self) -> None:
         made = self.superpose(self.volume_['id'])
         self.qemu_io(self.volume_, self.connections(made['id'])[self.volume_['id']],
                      'write -P 0xc1 0 96M')
@@ -128,7 +128,7 @@ class KilledTest(ServicesTestCase):
         self.merge(made['id'])
         self.qemu_io(self.volume_, self.connection(self.volume_), 'read -P 0xc1 0 96M')
 
-    def test_aborting(self) -> None:
+    def test_interrupted_abort_is_continued(self) -> None:
         made = self.superpose(self.volume_['id'])
         with self.dead(_SERVICE):
             record = self.record(made)
@@ -139,7 +139,7 @@ class KilledTest(ServicesTestCase):
 
 
 class RestartTest(ServicesTestCase):
-    """What the services share ends and starts again."""
+    """The broker and the database of the services are killed and restarted."""
 
     def whole_life(self) -> None:
         """Superpose, promote and merge."""
@@ -152,7 +152,7 @@ class RestartTest(ServicesTestCase):
         self.volume_ = self.make_volume()
 
     def survived(self, service: str) -> None:
-        """Kill a service while there is a superposition, and see that all goes on after it."""
+        """Kill a service during a superposition, and assert that superpositions work after it."""
         made = self.superpose(self.volume_['id'])
         with self.dead(service):
             pass
@@ -160,18 +160,18 @@ class RestartTest(ServicesTestCase):
         self.request('DELETE', f'/os-superpositions/{made["id"]}', expect=204)
         self.whole_life()
 
-    def test_broker(self) -> None:
+    def test_superposition_outlives_the_broker(self) -> None:
         self.survived('rabbitmq')
 
-    def test_database(self) -> None:
+    def test_superposition_outlives_the_database(self) -> None:
         self.survived('mariadb')
 
-    def test_service_that_is_down(self) -> None:
+    def test_volume_is_not_deleted_while_its_service_is_down(self) -> None:
         made = self.superpose(self.volume_['id'])
         with self.dead(_SERVICE):
             self.wait('sign that it is down', lambda: self.api().request(
                 f'/os-superpositions/{made["id"]}/check', 'POST').status_code == 503)
-            # In doubt, nothing is done to the volume.
-            said = self.refused('DELETE', f'/volumes/{self.volume_["id"]}', status=503)
-            self.assertIn('down', said)
+            # In doubt, the volume is not changed.
+            message = self.refused('DELETE', f'/volumes/{self.volume_["id"]}', status=503)
+            self.assertIn('down', message)
         self.assertEqual('superposed', self.superposition(made['id'])['state'])

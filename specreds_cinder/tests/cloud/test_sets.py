@@ -24,29 +24,29 @@ class SetsTest(test_services.ServicesTestCase):
         self.primaries = [self.make_primary(volume) for volume in self.volumes]
 
     def record(self, made: dict[str, Any], backend: str) -> tuple[sp.Protocol, sp.Record]:
-        """Read what one back end knows of a superposition."""
+        """Return the record of a superposition on one back end."""
         protocol = sp.Protocol(self.cluster(backend))
-        pool = next(one.pool for one in self.cloud.backends if one.name == backend)
+        pool = next(each.pool for each in self.cloud.backends if each.name == backend)
         return protocol, protocol.show(made['id'], sp.Home(pool))
 
     def assert_all_live(self) -> None:
-        """Nobody was shut out, and nothing is superposed any more."""
+        """Assert that all primaries can write, and that no volume is superposed."""
         for primary in self.primaries:
             self.assertEqual(0, primary.write(8192, 0x55))
         for volume_id in self.ids:
             self.assertEqual([], self.superpositions(volume_id=volume_id))
 
-    def test_all_of_a_server(self) -> None:
+    def test_all_volumes_of_a_server_are_superposed(self) -> None:
         server = str(uuid.uuid4())
         for volume_id in self.ids:
             self.attach(volume_id, server)
         made = self.request('POST', '/os-superpositions', {
             'superposition': {'server_id': server}}, expect=201)['superposition']
         self.addCleanup(self.end, made['id'])
-        self.assertEqual(set(self.ids), {one['id'] for one in made['volumes']})
+        self.assertEqual(set(self.ids), {each['id'] for each in made['volumes']})
         self.assertEqual({f'controller@{name}' for name in ('rbd', 'rbd2')}, set(made['hosts']))
 
-    def test_promoted_together(self) -> None:
+    def test_set_is_promoted_and_merged(self) -> None:
         made = self.superpose(*self.ids)
         connections = self.connections(made['id'])
         self.assertEqual(set(self.ids), set(connections))
@@ -60,25 +60,25 @@ class SetsTest(test_services.ServicesTestCase):
         for volume in self.volumes:
             self.qemu_io(volume, self.connection(volume), 'read -P 0xc1 0 64k')
 
-    def test_one_is_dirty(self) -> None:
+    def test_one_dirty_volume_aborts_the_set(self) -> None:
         made = self.superpose(*self.ids)
         self.assertEqual(0, self.primaries[1].write(4096, 0x51))
         self.assertEqual('dirty', self.collapse(made['id'])['outcome'])
         self.wait_gone(made['id'])
         self.assert_all_live()
 
-    def test_all_or_none(self) -> None:
+    def test_refused_volume_leaves_the_others_alone(self) -> None:
         held = self.superpose(self.ids[1])
-        said = self.refused('POST', '/os-superpositions',
-                            {'superposition': {'volume_ids': self.ids}}, status=409)
-        self.assertIn(held['id'], said)
+        message = self.refused('POST', '/os-superpositions',
+                               {'superposition': {'volume_ids': self.ids}}, status=409)
+        self.assertIn(held['id'], message)
         for volume_id in (self.ids[0], self.ids[2]):
             self.assertEqual([], self.superpositions(volume_id=volume_id))
         self.end(held['id'])
         self.assert_all_live()
 
-    def test_a_back_end_is_cut_off_before_the_decision(self) -> None:
-        """What the leader has decided for the primary reaches the other by itself."""
+    def test_abort_of_the_leader_reaches_a_restarted_back_end(self) -> None:
+        """Assert that the leader's decision for the primary reaches the other back end."""
         made = self.superpose(*self.ids)
         with self.dead('cinder-volume-rbd2'):
             protocol, record = self.record(made, 'rbd')
@@ -86,8 +86,8 @@ class SetsTest(test_services.ServicesTestCase):
         self.wait_gone(made['id'])
         self.assert_all_live()
 
-    def test_a_back_end_is_cut_off_after_the_decision(self) -> None:
-        """What the leader has decided for the backup reaches the other, too."""
+    def test_commit_of_the_leader_reaches_a_restarted_back_end(self) -> None:
+        """Assert that the leader's decision for the backup reaches the other back end."""
         made = self.superpose(*self.ids)
         self.request('POST', f'/os-superpositions/{made["id"]}/check')
         for backend in ('rbd', 'rbd2'):
@@ -101,8 +101,8 @@ class SetsTest(test_services.ServicesTestCase):
             self.assertEqual(_EBLOCKLISTED, primary.write(0, 0x99))
         self.merge(made['id'])
 
-    def test_two_who_decide(self) -> None:
-        """Of several who promote and abort at once, exactly one decides."""
+    def test_exactly_one_of_several_decisions_wins(self) -> None:
+        """Assert that of several promotions and aborts at once, exactly one decides."""
         for _ in range(3):
             made = self.superpose(*self.ids)
             decide = functools.partial(
@@ -115,7 +115,7 @@ class SetsTest(test_services.ServicesTestCase):
             outcomes = [answer.json()['collapse']['outcome'] for answer in answers
                         if answer.status_code == 200]
             self.assertLessEqual({answer.status_code for answer in answers}, {200, 404, 409, 503})
-            found = self.api().request(f'/os-superpositions/{made["id"]}', 'GET')
+            answer = self.api().request(f'/os-superpositions/{made["id"]}', 'GET')
             if 'promoted' in outcomes:
                 self.assertNotIn('aborted', outcomes)
                 for primary in self.primaries:
@@ -123,7 +123,7 @@ class SetsTest(test_services.ServicesTestCase):
                 self.merge(made['id'])
                 self.primaries = [self.make_primary(volume) for volume in self.volumes]
             else:
-                self.assertIn(found.status_code, (200, base.GONE))
+                self.assertIn(answer.status_code, (200, base.GONE))
                 self.wait_gone(made['id'])
                 for primary in self.primaries:
                     primary.end()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The walk-through of volumes in superposition works when it is pasted."""
+"""The pasted walk-through of volumes in superposition works."""
 
 import os
 
@@ -8,9 +8,9 @@ from specreds_cinder.tests.cloud import base
 
 
 class WalkThroughTest(base.CloudTestCase):
-    """Runs the page's own text against the tests' cloud."""
+    """Runs the page's own text on the tests' cloud."""
 
-    def test_volumes_in_superposition(self) -> None:
+    def test_commands_of_volumes_in_superposition_work(self) -> None:
         openrc = str(self.cloud.openrc())
         commands = walkthroughs.text('volumes-in-superposition').replace('.data/cloud/openrc',
                                                                          openrc)

@@ -132,7 +132,7 @@ class Backup(Process):
                    '--nbd-server', f'addr.type=unix,addr.path={self._nbd},max-connections=0']
         for prefix, volume in zip(self.prefixes, record.volumes, strict=True):
             for node in nodes.overlay_nodes(cluster, volume, speculative=speculative,
-                                           prefix=prefix):
+                                            prefix=prefix):
                 command += ['--blockdev', json.dumps(node)]
             command += ['--export', f'nbd,id=e-{prefix},node-name={prefix},name={prefix},'
                                     'writable=on']
@@ -153,7 +153,7 @@ class Backup(Process):
     def hook(self) -> qmp_backup.QmpBackup:
         """Return the hook of a collapse and a merge."""
         return qmp_backup.QmpBackup(self._cluster, self.qmp, self.prefixes,
-                              quiesce=self._quiesce)
+                                    quiesce=self._quiesce)
 
     def _quiesce(self, quiet: bool) -> None:
         # A paused guest may be paused again, and one that runs may be resumed.

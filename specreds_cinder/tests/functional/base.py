@@ -112,7 +112,7 @@ class FunctionalTestCase(testtools.TestCase):
         :param features: as for :meth:`rbd.RBD.create` (`features`, `data_pool`, `order`, …)
         """
         volume = record.VolumeRef(pool=pool or self.pool, namespace=namespace,
-                              image=f'{name}-{uuid.uuid4().hex[:8]}')
+                                  image=f'{name}-{uuid.uuid4().hex[:8]}')
         with self.open_pool(volume.pool, namespace) as io:
             rbd.RBD().create(io, volume.image, size, old_format=False, **features)
             self.addCleanup(self.remove_image, volume)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The walk-through of a failover by hand works when it is pasted."""
+"""The pasted walk-through of a failover by hand works."""
 
 import os
 
@@ -8,7 +8,7 @@ from specreds_cinder.tests.functional import base
 
 
 class WalkThroughTestCase(base.FunctionalTestCase):
-    """Runs the page's own text against the tests' cluster."""
+    """Runs the page's own text on the tests' cluster."""
 
     def test_failover_by_hand(self) -> None:
         commands = walkthroughs.text('failover-by-hand').replace('$PWD/.data/ceph/ceph.conf',

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Unit tests: no cluster, no network.
 
-Cinder's own test fixtures patch the whole process for eventlet when they are imported, in which
-our other tests would not be what they are; on plain threads they work as well.
+Importing Cinder's own test fixtures would patch the whole process for eventlet. The other tests
+need plain threads, on which the fixtures work as well.
 """
 
 import os
@@ -10,5 +10,5 @@ import os
 from oslo_service import backend
 
 os.environ['OS_CINDER_DISABLE_EVENTLET_PATCHING'] = '1'
-# Or else whatever is imported first of oslo.service would choose eventlet.
+# Without a choice, the first import of oslo.service would take eventlet.
 backend.init_backend(backend.BackendType.THREADING)

@@ -38,9 +38,9 @@ class NodesTest(testtools.TestCase):
 
     def test_speculative_chain_differs_in_flushes_only(self) -> None:
         # QEMU refuses to reopen a node when anything but that has changed.
-        for speculative, durable in zip(nodes.overlay_nodes(CLUSTER, self.volume),
-                              nodes.overlay_nodes(CLUSTER, self.volume, speculative=False),
-                              strict=True):
+        for speculative, durable in zip(
+                nodes.overlay_nodes(CLUSTER, self.volume),
+                nodes.overlay_nodes(CLUSTER, self.volume, speculative=False), strict=True):
             speculative['cache']['no-flush'] = durable['cache']['no-flush']
             self.assertEqual(speculative, durable)
 

@@ -117,7 +117,7 @@ class TestPolicies(base.APITestCase):
         self.superposed()
         path = pathlib.Path(self.useFixture(fixtures.TempDir()).path) / 'policy.yaml'
         path.write_text(json.dumps({policies.DELETE: 'role:member',
-                                        policies.GET: 'role:admin'}))
+                                    policies.GET: 'role:admin'}))
         self.override_config('policy_file', str(path), group='oslo_policy')
         cinder_policy.reset()
         self.addCleanup(cinder_policy.reset)
