@@ -241,7 +241,7 @@ class _Cloud:
 
     # Backups
 
-    def start(self, host: str, recovery_id: str, server_id: str,
+    def start(self, host: str, backup_id: str, server_id: str,
               superposition_id: str) -> Mapping[str, Any]:
         """Record the time of the request."""
         with self._lock:
@@ -251,7 +251,7 @@ class _Cloud:
         self._takes(_START)
         return {'phase': 'running'}
 
-    def status(self, host: str, recovery_id: str) -> Mapping[str, Any]:
+    def status(self, host: str, backup_id: str) -> Mapping[str, Any]:
         """Report that the backup is not ready."""
         self._takes(_RPC)
         return {'phase': 'running', 'ready': False, 'domain': {'state': 'running'}}

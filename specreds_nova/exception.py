@@ -16,14 +16,14 @@ class BadRequest(BackupError):
     code = 400
 
 
-class RecoveryNotFound(BackupError):
-    """This host knows of no such recovery."""
+class BackupNotFound(BackupError):
+    """The host has no such backup."""
 
     code = 404
 
 
-class RecoveryConflict(BackupError):
-    """The recovery is in a phase that does not allow it."""
+class BackupConflict(BackupError):
+    """The phase of the backup does not allow the step."""
 
     code = 409
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The base of the commands: arguments, output of a recovery, and errors in one line."""
+"""The base of the commands: arguments, output of a backup, and errors in one line."""
 
 import argparse
 from collections.abc import Mapping
@@ -15,9 +15,9 @@ import oslo_messaging as messaging
 from specreds_nova import exception
 from specreds_nova.virt.backup import rpcapi
 
-FIELDS = ('recovery_id', 'instance_uuid', 'superposition_id', 'host', 'phase', 'ready',
+FIELDS = ('backup_id', 'instance_uuid', 'superposition_id', 'host', 'phase', 'ready',
           'ready_detail', 'domain', 'merge', 'timings_ms', 'error')
-_TITLES = {'recovery_id': 'recovery', 'instance_uuid': 'server',
+_TITLES = {'backup_id': 'backup', 'instance_uuid': 'server',
            'superposition_id': 'superposition', 'timings_ms': 'timings (ms)'}
 
 
@@ -59,19 +59,19 @@ class BackupCommand(command.Command):
         return 1
 
 
-class RecoveryCommand(BackupCommand):
-    """A command about a recovery that a host knows."""
+class OneBackupCommand(BackupCommand):
+    """A command about one backup of a host."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the recovery."""
+        """Add the backup."""
         parser = super().get_parser(prog_name)
-        parser.add_argument('recovery', metavar='RECOVERY', type=identifier,
-                            help='ID of the recovery, as "start" and "list" show it')
+        parser.add_argument('backup', metavar='BACKUP', type=identifier,
+                            help='ID of the backup, as "start" and "list" show it')
         return parser
 
 
-class StepCommand(RecoveryCommand, show.ShowOne):
-    """A command that takes a step of a recovery, and shows its status after that.
+class StepCommand(OneBackupCommand, show.ShowOne):
+    """A command that takes a step of a backup, and shows its status after that.
 
     :cvar step: the method of the RPC API
     """
@@ -81,7 +81,7 @@ class StepCommand(RecoveryCommand, show.ShowOne):
     def take_action(self, parsed_args: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         """Take the step."""
         call = getattr(self.backups, self.step)
-        return titles(FIELDS), row(call({}, parsed_args.host, parsed_args.recovery))
+        return titles(FIELDS), row(call({}, parsed_args.host, parsed_args.backup))
 
 
 def identifier(text: str) -> str:
@@ -101,6 +101,6 @@ def titles(fields: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def row(status: Mapping[str, Any], fields: tuple[str, ...] = FIELDS) -> tuple[Any, ...]:
-    """Return the values of fields of a recovery."""
+    """Return the values of fields of a status."""
     return tuple(Pairs(status[field]) if isinstance(status[field], dict) else status[field]
                  for field in fields)

@@ -24,9 +24,9 @@ class Abort(base.StepCommand):
     step = 'abort'
 
 
-class Cleanup(base.RecoveryCommand):
-    """Remove a recovery that has ended from its host's journal."""
+class Cleanup(base.OneBackupCommand):
+    """Remove a backup that has ended from its host's journal."""
 
     def take_action(self, parsed_args: Any) -> None:
-        """Remove the recovery."""
-        self.backups.cleanup({}, parsed_args.host, parsed_args.recovery)
+        """Remove the backup."""
+        self.backups.cleanup({}, parsed_args.host, parsed_args.backup)

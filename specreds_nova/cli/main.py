@@ -20,7 +20,7 @@ from specreds_nova.cli import starting
 from specreds_nova.virt.backup import rpcapi
 
 _DESCRIPTION = """\
-Take the steps of a recovery by hand, which an engine takes by itself.
+Take the steps of a backup by hand, which an engine takes by itself.
 
 A server whose host is suspected gets two versions of its volumes ("openstack volume super create
 --server SERVER"), and a backup on another host: "start" starts it, sealed in its box. "check"

@@ -9,7 +9,7 @@ from cliff import show
 
 from specreds_nova.cli import base
 
-_SHORT = ('recovery_id', 'instance_uuid', 'phase', 'ready', 'error')
+_SHORT = ('backup_id', 'instance_uuid', 'phase', 'ready', 'error')
 
 
 class Check(base.BackupCommand, show.ShowOne):
@@ -28,7 +28,7 @@ class Check(base.BackupCommand, show.ShowOne):
 
 
 class List(base.BackupCommand, lister.Lister):
-    """List the recoveries that a host knows."""
+    """List the backups that a host knows."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the columns."""
@@ -37,13 +37,13 @@ class List(base.BackupCommand, lister.Lister):
         return parser
 
     def take_action(self, parsed_args: Any) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        """List the recoveries."""
+        """List the backups."""
         fields = base.FIELDS if parsed_args.long else _SHORT
         statuses = self.backups.list({}, parsed_args.host)
         return base.titles(fields), [base.row(status, fields) for status in statuses]
 
 
 class Show(base.StepCommand):
-    """Show the progress of a recovery."""
+    """Show the progress of a backup."""
 
     step = 'status'

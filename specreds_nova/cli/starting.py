@@ -19,14 +19,14 @@ class Start(base.BackupCommand, show.ShowOne):
     """Start the backup of a server, sealed in its box, on the second version of its volumes."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the server, its superposition, and the recovery."""
+        """Add the server, its superposition, and the id."""
         parser = super().get_parser(prog_name)
         parser.add_argument('server', metavar='SERVER', type=base.identifier, help='its ID')
         parser.add_argument('superposition', metavar='SUPERPOSITION', type=base.identifier,
                             help='ID of the superposition of all of its volumes: see '
                                  '"openstack volume super create"')
-        parser.add_argument('--recovery', metavar='ID', type=base.identifier,
-                            help='ID of the recovery; the same ID repeats a start '
+        parser.add_argument('--id', dest='backup', metavar='ID', type=base.identifier,
+                            help='ID of the backup; the same ID repeats a start '
                                  '(default: a new one)')
         parser.add_argument('--wait', action='store_true',
                             help='wait until the backup is ready')
@@ -34,8 +34,8 @@ class Start(base.BackupCommand, show.ShowOne):
 
     def take_action(self, parsed_args: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         """Start the backup."""
-        recovery_id = parsed_args.recovery or str(uuid.uuid4())
-        status = self.backups.start({}, parsed_args.host, recovery_id, parsed_args.server,
+        backup_id = parsed_args.backup or str(uuid.uuid4())
+        status = self.backups.start({}, parsed_args.host, backup_id, parsed_args.server,
                                     parsed_args.superposition)
         shown = time.monotonic()
         while parsed_args.wait and not status['ready'] and status['domain']:
@@ -44,5 +44,5 @@ class Start(base.BackupCommand, show.ShowOne):
                 shown = time.monotonic()
                 print(f'{status["phase"]}: {status["ready_detail"]}', file=sys.stderr,
                       flush=True)
-            status = self.backups.status({}, parsed_args.host, recovery_id)
+            status = self.backups.status({}, parsed_args.host, backup_id)
         return base.titles(base.FIELDS), base.row(status)

@@ -90,23 +90,23 @@ class Backups(Protocol):
     def check(self, host: str, server_id: str) -> Mapping[str, Any]:
         """Tell whether a host could run a server's backup."""
 
-    def start(self, host: str, recovery_id: str, server_id: str,
+    def start(self, host: str, backup_id: str, server_id: str,
               superposition_id: str) -> Mapping[str, Any]:
         """Start a backup; it runs when this returns."""
 
-    def status(self, host: str, recovery_id: str) -> Mapping[str, Any]:
+    def status(self, host: str, backup_id: str) -> Mapping[str, Any]:
         """Tell how far a recovery is."""
 
-    def harden(self, host: str, recovery_id: str) -> Mapping[str, Any]:
+    def harden(self, host: str, backup_id: str) -> Mapping[str, Any]:
         """Make what a backup has written durable."""
 
-    def promote(self, host: str, recovery_id: str) -> Mapping[str, Any]:
+    def promote(self, host: str, backup_id: str) -> Mapping[str, Any]:
         """Let a backup out; its claim in Placement is kept until :meth:`release`."""
 
-    def release(self, host: str, recovery_id: str) -> None:
+    def release(self, host: str, backup_id: str) -> None:
         """Release the claim of a promoted backup: Nova's evacuation claims for the server."""
 
-    def abort(self, host: str, recovery_id: str) -> Mapping[str, Any]:
+    def abort(self, host: str, backup_id: str) -> Mapping[str, Any]:
         """Remove a backup."""
 
     def returned(self, host: str) -> Mapping[str, Any]:
@@ -172,7 +172,7 @@ class Suspects(Protocol):
     def healthy(self) -> list[str]:
         """The hosts that say that all is well with them."""
 
-    def await_ready(self, host: str, backup: str, seconds: float) -> bool:
+    def await_ready(self, host: str, backup_id: str, seconds: float) -> bool:
         """Wait until a host says that a backup on it is ready, and tell whether it did.
 
         :param seconds: the longest wait; it is shorter if the engine is being stopped

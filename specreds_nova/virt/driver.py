@@ -235,7 +235,7 @@ class SpeculativeLibvirtDriver(unmerged_driver.GuardedLibvirtDriver):
         record = self._journal.of_instance(instance.uuid)
         if record is not None and (record.phase in journals.OURS
                                    or record.phase == journals.PROMOTED):
-            return marks.Mark(record.recovery_id, record.superposition_id)
+            return marks.Mark(record.backup_id, record.superposition_id)
         return backup_domain.marking()
 
 

@@ -28,37 +28,37 @@ class Backups:
         """Tell whether a host could run a server's backup."""
         return self._ask(host, self._hosts.check, server_id)
 
-    def start(self, host: str, recovery_id: str, server_id: str,
+    def start(self, host: str, backup_id: str, server_id: str,
               superposition_id: str) -> Mapping[str, Any]:
         """Start a backup; it runs when this returns."""
-        return self._ask(host, self._hosts.start, recovery_id, server_id, superposition_id)
+        return self._ask(host, self._hosts.start, backup_id, server_id, superposition_id)
 
-    def status(self, host: str, recovery_id: str) -> Mapping[str, Any]:
+    def status(self, host: str, backup_id: str) -> Mapping[str, Any]:
         """Tell how far a recovery is."""
-        return self._ask(host, self._hosts.status, recovery_id)
+        return self._ask(host, self._hosts.status, backup_id)
 
-    def harden(self, host: str, recovery_id: str) -> Mapping[str, Any]:
+    def harden(self, host: str, backup_id: str) -> Mapping[str, Any]:
         """Make what a backup has written durable."""
-        return self._ask(host, self._hosts.harden, recovery_id)
+        return self._ask(host, self._hosts.harden, backup_id)
 
-    def promote(self, host: str, recovery_id: str) -> Mapping[str, Any]:
+    def promote(self, host: str, backup_id: str) -> Mapping[str, Any]:
         """Let a backup out; its claim is kept until :meth:`release`."""
         try:
-            return self._ask(host, self._hosts.promote, recovery_id, True)
+            return self._ask(host, self._hosts.promote, backup_id, True)
         except backup_errors.ServerNotEligible:
             # An older plug-in, which releases the claim at once.
-            return self._ask(host, self._hosts.promote, recovery_id)
+            return self._ask(host, self._hosts.promote, backup_id)
 
-    def release(self, host: str, recovery_id: str) -> None:
+    def release(self, host: str, backup_id: str) -> None:
         """Release the claim of a promoted backup; an older plug-in has done so."""
         try:
-            self._ask(host, self._hosts.release, recovery_id)
+            self._ask(host, self._hosts.release, backup_id)
         except backup_errors.ServerNotEligible:
             return
 
-    def abort(self, host: str, recovery_id: str) -> Mapping[str, Any]:
+    def abort(self, host: str, backup_id: str) -> Mapping[str, Any]:
         """Remove a backup."""
-        return self._ask(host, self._hosts.abort, recovery_id)
+        return self._ask(host, self._hosts.abort, backup_id)
 
     def returned(self, host: str) -> Mapping[str, Any]:
         """Have a host that is back remove what was evacuated from it meanwhile."""

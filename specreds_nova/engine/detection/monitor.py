@@ -258,12 +258,12 @@ class Monitor:
             found = self._hosts.get(host)
             return None if found is None else self._view(found)
 
-    def ready(self, host: str, backup: str) -> bool:
+    def ready(self, host: str, backup_id: str) -> bool:
         """Tell whether a host said lately that a backup on it has become ready."""
         with self._lock:
             found = self._hosts.get(host)
             return (found is not None and found.beat is not None
-                    and backup in found.beat.ready)
+                    and backup_id in found.beat.ready)
 
     def runs(self, host: str, server: str) -> bool | None:
         """Return whether a server's domain runs on a host, as it says; None if it does not yet."""

@@ -45,10 +45,10 @@ class Suspects:
         """Return whether a server's domain runs on a host; None if it has not said yet."""
         return self._monitor.runs(host, server)
 
-    def await_ready(self, host: str, backup: str, seconds: float) -> bool:
+    def await_ready(self, host: str, backup_id: str, seconds: float) -> bool:
         """Wait until a host says that a backup on it is ready, and tell whether it did."""
         until = self._clock.now() + seconds
-        while not self._monitor.ready(host, backup):
+        while not self._monitor.ready(host, backup_id):
             left = until - self._clock.now()
             if left <= 0 or self._clock.stopping():
                 return False

@@ -16,13 +16,13 @@ class DirtyPrecheck:
     """One check for writes of the primary.
 
     :param host: host on which the backup is being started
-    :param backup: id of the backup on that host
+    :param backup_id: id of the backup on that host
     """
 
-    def __init__(self, run: runs.Run, host: str, backup: str) -> None:
+    def __init__(self, run: runs.Run, host: str, backup_id: str) -> None:
         self._run = run
         self._host = host
-        self._backup = backup
+        self._backup_id = backup_id
         self._superposition = str(run.recovery.superposition)
         self._finished = threading.Event()
 
@@ -34,7 +34,7 @@ class DirtyPrecheck:
                 return
             self._run.wrote()
             if not self._finished.is_set():
-                context.backups.abort(self._host, self._backup)
+                context.backups.abort(self._host, self._backup_id)
         except (exception.Unreachable, exception.Refused, backup_errors.BackupError):
             # The race repeats the check, and the decision removes the backup.
             return

@@ -353,30 +353,30 @@ class Backups:
         del host, server_id
         return {'eligible': True, 'reasons': []}
 
-    def start(self, host: str, recovery_id: str, server_id: str,
+    def start(self, host: str, backup_id: str, server_id: str,
               superposition_id: str) -> Mapping[str, Any]:
         """Start a backup on a host."""
         def act(there: clouds.Host) -> dict[str, Any]:
-            backup = there.backups.get(recovery_id)
+            backup = there.backups.get(backup_id)
             if backup is None:
                 if not there.plugged or server_id not in self._cloud.servers:
                     raise backup_errors.ServerNotEligible(reason=f'{host} cannot run it')
                 rivals = [rival.id for rival in there.backups.values() if rival.server == server_id
                           and rival.phase not in ('aborted', 'failed', 'merged', 'adopted')]
                 if rivals:
-                    raise backup_errors.RecoveryConflict(reason=f'{rivals} is here')
+                    raise backup_errors.BackupConflict(reason=f'{rivals} is here')
                 record = self._cloud.superpositions.get(superposition_id)
                 if record is None or record.state != 'superposed':
                     raise backup_errors.StartFailed(reason=f'{superposition_id} is gone')
-                backup = clouds.Backup(recovery_id, server_id, superposition_id, host)
-                there.backups[recovery_id] = backup
+                backup = clouds.Backup(backup_id, server_id, superposition_id, host)
+                there.backups[backup_id] = backup
                 self._hub.wait(self._hub.spawn('cloud', lambda: self._boot(there, backup)))
                 if backup.phase in ('aborted', 'failed'):
-                    raise backup_errors.StartFailed(reason=f'{recovery_id} is {backup.phase}')
+                    raise backup_errors.StartFailed(reason=f'{backup_id} is {backup.phase}')
             elif backup.phase in ('aborted', 'failed'):
-                raise backup_errors.RecoveryConflict(reason=f'{recovery_id} is over')
+                raise backup_errors.BackupConflict(reason=f'{backup_id} is over')
             elif backup.superposition != superposition_id:
-                raise backup_errors.RecoveryConflict(reason=f'{recovery_id} is another')
+                raise backup_errors.BackupConflict(reason=f'{backup_id} is another')
             return self._status(backup)
         return self._call_host(host, 'start', act)
 
@@ -388,56 +388,56 @@ class Backups:
             return
         self._cloud.start_backup(host, backup)
 
-    def status(self, host: str, recovery_id: str) -> Mapping[str, Any]:
+    def status(self, host: str, backup_id: str) -> Mapping[str, Any]:
         """Return the state of a backup."""
         return self._call_host(host, 'status',
-                               lambda there: self._status(_get(there, recovery_id)))
+                               lambda there: self._status(_get(there, backup_id)))
 
-    def harden(self, host: str, recovery_id: str) -> Mapping[str, Any]:
+    def harden(self, host: str, backup_id: str) -> Mapping[str, Any]:
         """Make the writes of a backup durable."""
         def act(there: clouds.Host) -> dict[str, Any]:
-            backup = _get(there, recovery_id)
+            backup = _get(there, backup_id)
             if backup.phase in ('running', 'hardened'):
                 if not backup.runs:
                     raise backup_errors.BackupLost(reason='it does not run')
                 backup.phase, backup.durable = 'hardened', True
             elif backup.phase not in ('promoted', 'adopted', 'merging', 'merged'):
-                raise backup_errors.RecoveryConflict(reason=f'it is {backup.phase}')
+                raise backup_errors.BackupConflict(reason=f'it is {backup.phase}')
             return self._status(backup)
         return self._call_host(host, 'harden', act)
 
-    def release(self, host: str, recovery_id: str) -> None:
+    def release(self, host: str, backup_id: str) -> None:
         """Release the claim of a backup."""
-        self._call_host(host, 'release', lambda there: self._status(_get(there, recovery_id)))
+        self._call_host(host, 'release', lambda there: self._status(_get(there, backup_id)))
 
-    def promote(self, host: str, recovery_id: str) -> Mapping[str, Any]:
+    def promote(self, host: str, backup_id: str) -> Mapping[str, Any]:
         """Open the box of a backup."""
         def act(there: clouds.Host) -> dict[str, Any]:
-            backup = _get(there, recovery_id)
+            backup = _get(there, backup_id)
             if backup.phase in ('running', 'hardened'):
                 record = self._cloud.superpositions.get(backup.superposition)
                 if record is None or record.state not in states.DECIDED:
-                    raise backup_errors.RecoveryConflict(reason='Cinder has not promoted it')
+                    raise backup_errors.BackupConflict(reason='Cinder has not promoted it')
                 if not backup.runs:
                     backup.phase = 'failed'
                     raise backup_errors.BackupLost(reason='it does not run')
                 backup.durable = True
                 self._cloud.connect(backup)
             elif backup.phase not in ('promoted', 'adopted', 'merging', 'merged'):
-                raise backup_errors.RecoveryConflict(reason=f'it is {backup.phase}')
+                raise backup_errors.BackupConflict(reason=f'it is {backup.phase}')
             return self._status(backup)
         return self._call_host(host, 'promote', act)
 
-    def abort(self, host: str, recovery_id: str) -> Mapping[str, Any]:
+    def abort(self, host: str, backup_id: str) -> Mapping[str, Any]:
         """Remove a backup."""
         def act(there: clouds.Host) -> dict[str, Any]:
-            backup = there.backups.get(recovery_id)
+            backup = there.backups.get(backup_id)
             if backup is None or backup.phase in ('aborted', 'failed'):
                 return {'phase': 'aborted'}
             record = self._cloud.superpositions.get(backup.superposition)
             if backup.phase not in ('starting', 'running', 'hardened') or (
                     record is not None and record.state in states.DECIDED):
-                raise backup_errors.RecoveryConflict(reason='it was promoted')
+                raise backup_errors.BackupConflict(reason='it was promoted')
             if self._hub.random.random() < 0.1:
                 raise backup_errors.UndoIncomplete(reason='not everything is removed')
             backup.phase, backup.runs = 'aborted', False
@@ -457,7 +457,7 @@ class Backups:
         server = self._cloud.servers.get(backup.server)
         boot = server.boot if server else -1.0
         ready = backup.runs and 0 <= boot <= self._hub.now() - backup.began
-        return {'recovery_id': backup.id, 'phase': backup.phase, 'ready': ready,
+        return {'backup_id': backup.id, 'phase': backup.phase, 'ready': ready,
                 'ready_detail': '', 'error': None,
                 'domain': {'pid': 1, 'state': 'running'} if backup.runs else None}
 
@@ -492,8 +492,8 @@ class Store:
         return call
 
 
-def _get(host: clouds.Host, recovery_id: str) -> clouds.Backup:
-    backup = host.backups.get(recovery_id)
+def _get(host: clouds.Host, backup_id: str) -> clouds.Backup:
+    backup = host.backups.get(backup_id)
     if backup is None:
-        raise backup_errors.RecoveryNotFound(reason=f'{host.name} knows nothing of it')
+        raise backup_errors.BackupNotFound(reason=f'{host.name} knows nothing of it')
     return backup

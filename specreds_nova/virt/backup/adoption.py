@@ -80,7 +80,7 @@ class Adoption:
                 self._take_over(evacuation, record)
             self._site.journal.save(record)
             LOG.info('backup %s is adopted as the server in %.0f ms',
-                     record.recovery_id, record.timings_ms['adopt'], instance=instance)
+                     record.backup_id, record.timings_ms['adopt'], instance=instance)
             return record
 
     def settle(self, record: journals.Record) -> bool:
@@ -92,15 +92,15 @@ class Adoption:
         record.phase = journals.ADOPTED
         self._site.journal.save(record)
         self._release(record)
-        LOG.info('adoption of backup %s is complete', record.recovery_id, instance=instance)
+        LOG.info('adoption of backup %s is complete', record.backup_id, instance=instance)
         return True
 
     def _release(self, record: journals.Record) -> None:
         """Release the claim if it was not released before the evacuation."""
         try:
-            self._site.claims.release(backup_host.admin_context(), record.recovery_id)
+            self._site.claims.release(backup_host.admin_context(), record.backup_id)
         except exception.BackupError as exc:
-            LOG.warning('the claim of backup %s stays in Placement: %s', record.recovery_id,
+            LOG.warning('the claim of backup %s stays in Placement: %s', record.backup_id,
                         exc.format_message())
 
     def give_back(self, record: journals.Record) -> None:
@@ -156,7 +156,7 @@ class Adoption:
             if record.phase != journals.PROMOTED:
                 LOG.warning('the server is evacuated while its backup %s is %s: the backup is '
                             'removed, and the server started from its own volumes',
-                            record.recovery_id, record.phase, instance=instance)
+                            record.backup_id, record.phase, instance=instance)
                 self._backups.drop(record, 'the server was evacuated before it was promoted')
                 return None
             if not self._backups.runs(record):

@@ -52,15 +52,15 @@ class Backups:
             reasons += self._site.storage.reasons(volume_ids)
         return {'eligible': not reasons, 'reasons': reasons}
 
-    def start(self, recovery_id: str, instance_uuid: str, superposition_id: str) -> Status:
+    def start(self, backup_id: str, instance_uuid: str, superposition_id: str) -> Status:
         """Start a backup. When this returns, its guest runs in a box.
 
         :raises ServerNotEligible: this host cannot run it; nothing has been started
-        :raises RecoveryConflict: the backup has ended, or the server has another one on this host
+        :raises BackupConflict: the backup has ended, or the server has another one on this host
         :raises StartFailed: the start failed; everything that it had made is removed
         """
         with backup_host.locked(instance_uuid):
-            record = self._journal.get(recovery_id)
+            record = self._journal.get(backup_id)
             if record is not None:
                 self._check_same(record, instance_uuid, superposition_id)
                 if record.phase != journals.STARTING:
@@ -68,29 +68,29 @@ class Backups:
                 # nova-compute ended during the start.
                 self._undo(record)
             other = self._journal.of_instance(instance_uuid)
-            if other is not None and other.recovery_id != recovery_id:
-                raise exception.RecoveryConflict(
-                    f'backup {other.recovery_id} of server {instance_uuid} is {other.phase} on '
+            if other is not None and other.backup_id != backup_id:
+                raise exception.BackupConflict(
+                    f'backup {other.backup_id} of server {instance_uuid} is {other.phase} on '
                     f'this host: end that backup first')
-            record = journals.Record(recovery_id, instance_uuid, superposition_id,
+            record = journals.Record(backup_id, instance_uuid, superposition_id,
                                      self._site.host)
             try:
-                with self._under_way.begun(recovery_id, instance_uuid) as go_on:
+                with self._under_way.begun(backup_id, instance_uuid) as go_on:
                     self._starter.start(record, go_on)
             except starts.Unwanted as exc:
                 self._drop_unstarted(record)
                 raise exception.StartFailed(
-                    f'backup {recovery_id} of server {instance_uuid} was aborted during its '
+                    f'backup {backup_id} of server {instance_uuid} was aborted during its '
                     f'start') from exc
             except exception.ServerNotEligible:
-                if self._journal.get(recovery_id) is not None:
+                if self._journal.get(backup_id) is not None:
                     self._fail(record, 'the server is not eligible')
                 raise
             except Exception as exc:
-                LOG.exception('backup %s of server %s could not be started', recovery_id,
+                LOG.exception('backup %s of server %s could not be started', backup_id,
                               instance_uuid)
                 why = _words(exc)
-                if self._journal.get(recovery_id) is not None:
+                if self._journal.get(backup_id) is not None:
                     self._fail(record, why)
                 raise exception.StartFailed(
                     f'the backup of server {instance_uuid} could not be started: {why}') from exc
@@ -98,20 +98,20 @@ class Backups:
             self._watches.begin(record)
             return self._describe(record)
 
-    def status(self, recovery_id: str) -> Status:
+    def status(self, backup_id: str) -> Status:
         """Return the status of a backup."""
-        return self._describe(self._get(recovery_id))
+        return self._describe(self._get(backup_id))
 
     def list(self) -> builtins.list[Status]:
         """Return the status of each backup in this host's journal."""
         return [self._describe(record) for record in self._journal.records()]
 
-    def harden(self, recovery_id: str) -> Status:
+    def harden(self, backup_id: str) -> Status:
         """Make durable what a backup has written, and all that it writes from here on.
 
-        :raises RecoveryConflict: the backup does not run
+        :raises BackupConflict: the backup does not run
         """
-        record = self._get(recovery_id)
+        record = self._get(backup_id)
         with backup_host.locked(record.instance_uuid):
             if record.phase in journals.OURS or record.phase == journals.PROMOTED:
                 return self._describe(record)
@@ -119,16 +119,16 @@ class Backups:
             self._harden(record)
             return self._describe(record)
 
-    def promote(self, recovery_id: str, keep_claim: bool = False) -> Status:
+    def promote(self, backup_id: str, keep_claim: bool = False) -> Status:
         """Open the box of a backup whose volumes Cinder has promoted.
 
         :param keep_claim: the caller calls :meth:`release` right before the evacuation, so that
             nothing else takes the resources meanwhile
-        :raises RecoveryConflict: Cinder has not promoted them, or the backup has ended
+        :raises BackupConflict: Cinder has not promoted them, or the backup has ended
         :raises BackupLost: the backup does not run; evacuate the server
         :raises SuperpositionUnknown: Cinder does not answer
         """
-        record = self._get(recovery_id)
+        record = self._get(backup_id)
         with backup_host.locked(record.instance_uuid):
             if record.phase in journals.OURS:
                 return self._describe(record)
@@ -138,65 +138,65 @@ class Backups:
             self._need(record, journals.RUNNING, journals.HARDENED)
             state = self._site.storage.state(record.superposition_id)
             if state not in states.DECIDED:
-                raise exception.RecoveryConflict(
+                raise exception.BackupConflict(
                     f'superposition {record.superposition_id} is {state or "gone"}, not '
                     f'promoted: ' + ('collapse it first' if state else 'abort the backup'))
             self.let_out(record, keep_claim=keep_claim)
             return self._describe(record)
 
-    def release(self, recovery_id: str) -> Status:
+    def release(self, backup_id: str) -> Status:
         """Release the claim of a promoted backup, as Nova's evacuation claims for the server.
 
-        :raises RecoveryConflict: the backup is not promoted
+        :raises BackupConflict: the backup is not promoted
         :raises PlacementUnknown: Placement does not answer
         """
-        record = self._get(recovery_id)
+        record = self._get(backup_id)
         if record.phase not in journals.OURS:
             self._need(record, journals.PROMOTED)
-        self._site.claims.release(backup_host.admin_context(), recovery_id)
+        self._site.claims.release(backup_host.admin_context(), backup_id)
         return self._describe(record)
 
-    def abort(self, recovery_id: str) -> Status:
+    def abort(self, backup_id: str) -> Status:
         """Remove a backup and everything that was made for it; an unknown id counts as removed.
 
         A start in progress is cancelled before its next step.
 
-        :raises RecoveryConflict: the backup is promoted, or is the server already
+        :raises BackupConflict: the backup is promoted, or is the server already
         :raises SuperpositionUnknown: Cinder does not answer, so the backup may be promoted
         """
-        instance_uuid = self._under_way.give_up(recovery_id)
-        record = self._journal.get(recovery_id)
+        instance_uuid = self._under_way.give_up(backup_id)
+        record = self._journal.get(backup_id)
         if record is not None:
             instance_uuid = record.instance_uuid
         if instance_uuid is None:
-            return _nothing(recovery_id, self._site.host)
+            return _nothing(backup_id, self._site.host)
         with backup_host.locked(instance_uuid):
             # A start that has just ended may have left a record.
-            record = self._journal.get(recovery_id)
+            record = self._journal.get(backup_id)
             if record is None:
-                return _nothing(recovery_id, self._site.host)
+                return _nothing(backup_id, self._site.host)
             if record.phase in journals.ENDED:
                 return self._describe(record)
             self._need(record, journals.STARTING, journals.RUNNING, journals.HARDENED,
                        journals.ABORTING)
             state = self._site.storage.state(record.superposition_id)
             if state in states.DECIDED:
-                raise exception.RecoveryConflict(
+                raise exception.BackupConflict(
                     f'superposition {record.superposition_id} is {state}: the backup is the '
                     f'real version; promote it')
             self.drop(record)
             return self._describe(record)
 
-    def cleanup(self, recovery_id: str) -> None:
+    def cleanup(self, backup_id: str) -> None:
         """Forget a backup that has ended. Do nothing if its id is unknown.
 
-        :raises RecoveryConflict: the backup has not ended
+        :raises BackupConflict: the backup has not ended
         """
-        record = self._journal.get(recovery_id)
+        record = self._journal.get(backup_id)
         if record is None:
             return
         self._need(record, *journals.FINISHED)
-        self._journal.forget(recovery_id)
+        self._journal.forget(backup_id)
 
     # For adoption and reconciliation, whose callers hold the server's lock
 
@@ -222,10 +222,10 @@ class Backups:
             return
         context = backup_host.admin_context()
         instance = backup_host.find_instance(context, record.instance_uuid)
-        record.timings_ms.update(self._site.box.open(context, instance, record.recovery_id))
+        record.timings_ms.update(self._site.box.open(context, instance, record.backup_id))
         record.opened = True
         self._journal.save(record)
-        self._watches.end(record.recovery_id)
+        self._watches.end(record.backup_id)
         if not keep_claim:
             self._release(record)
 
@@ -245,13 +245,13 @@ class Backups:
 
     def runs(self, record: journals.Record) -> bool:
         """Return whether the domain of a backup exists and has its memory."""
-        domain = self._site.launcher.look(record.recovery_id, record.instance_uuid)
+        domain = self._site.launcher.look(record.backup_id, record.instance_uuid)
         return domain is not None and domain.state in _RUNS
 
     # Steps
 
     def _drop_unstarted(self, record: journals.Record) -> None:
-        if self._journal.get(record.recovery_id) is None:
+        if self._journal.get(record.backup_id) is None:
             # The start had made nothing.
             self._advance(record, journals.ABORTED)
             return
@@ -259,7 +259,7 @@ class Backups:
             self.drop(record)
 
     def _harden(self, record: journals.Record) -> None:
-        guest = self._site.launcher.backup(record.recovery_id, record.instance_uuid)
+        guest = self._site.launcher.backup(record.backup_id, record.instance_uuid)
         if guest is None or not self.runs(record):
             raise exception.BackupLost(
                 f'the backup of server {record.instance_uuid} does not run: abort the backup')
@@ -267,31 +267,31 @@ class Backups:
             try:
                 durable.harden(guest._domain)
             except durable.NotDurable as exc:
-                raise exception.RecoveryConflict(
+                raise exception.BackupConflict(
                     f'the backup of server {record.instance_uuid} cannot be made durable '
                     f'({exc}): do not promote it') from exc
         self._advance(record, journals.HARDENED)
 
-    def _harden_early(self, recovery_id: str) -> None:
+    def _harden_early(self, backup_id: str) -> None:
         """Harden a backup as soon as it is ready: the engine asks for that next."""
         try:
-            self.harden(recovery_id)
+            self.harden(backup_id)
         except exception.BackupError as exc:
-            LOG.info('backup %s is not hardened yet: %s', recovery_id, exc.format_message())
+            LOG.info('backup %s is not hardened yet: %s', backup_id, exc.format_message())
         except Exception:
-            LOG.exception('backup %s could not be hardened', recovery_id)
+            LOG.exception('backup %s could not be hardened', backup_id)
 
     def _release(self, record: journals.Record) -> None:
         """Release the claim; if Placement does not answer, leave it to the reconciler."""
         try:
-            self._site.claims.release(backup_host.admin_context(), record.recovery_id)
+            self._site.claims.release(backup_host.admin_context(), record.backup_id)
         except exception.BackupError as exc:
             LOG.warning('%s; the release is repeated', exc.format_message())
             record.error = exc.format_message()
             self._journal.save(record)
 
     def _undo(self, record: journals.Record) -> None:
-        self._watches.end(record.recovery_id)
+        self._watches.end(record.backup_id)
         try:
             self._undoing.undo(record)
         except exception.UndoIncomplete as exc:
@@ -299,7 +299,7 @@ class Backups:
             if why != record.error:
                 # Each reconciliation repeats this; the reason is logged once.
                 LOG.error('backup %s is removed only in part, and the removal is repeated: %s',
-                          record.recovery_id, why)
+                          record.backup_id, why)
             record.error = why
             self._journal.save(record)
             raise
@@ -315,46 +315,46 @@ class Backups:
         self._advance(record, journals.FAILED)
 
     def _advance(self, record: journals.Record, phase: str) -> None:
-        LOG.info('backup %s of server %s: %s -> %s', record.recovery_id, record.instance_uuid,
+        LOG.info('backup %s of server %s: %s -> %s', record.backup_id, record.instance_uuid,
                  record.phase, phase)
         record.phase = phase
         self._journal.save(record)
 
     # Answers and preconditions
 
-    def _get(self, recovery_id: str) -> journals.Record:
-        record = self._journal.get(recovery_id)
+    def _get(self, backup_id: str) -> journals.Record:
+        record = self._journal.get(backup_id)
         if record is None:
-            raise exception.RecoveryNotFound(
-                f'host {self._site.host} has no backup {recovery_id}')
+            raise exception.BackupNotFound(
+                f'host {self._site.host} has no backup {backup_id}')
         return record
 
     def _need(self, record: journals.Record, *phases: str) -> None:
         if record.phase in phases:
             return
-        raise exception.RecoveryConflict(
-            f'backup {record.recovery_id} is {record.phase}: {_ADVICE[record.phase]}')
+        raise exception.BackupConflict(
+            f'backup {record.backup_id} is {record.phase}: {_ADVICE[record.phase]}')
 
     def _check_same(self, record: journals.Record, instance_uuid: str,
                     superposition_id: str) -> None:
         if (record.instance_uuid, record.superposition_id) != (instance_uuid, superposition_id):
-            raise exception.RecoveryConflict(
-                f'backup {record.recovery_id} is of server {record.instance_uuid} in '
+            raise exception.BackupConflict(
+                f'backup {record.backup_id} is of server {record.instance_uuid} in '
                 f'superposition {record.superposition_id}: use another id')
         if record.phase in journals.ENDED:
-            raise exception.RecoveryConflict(
-                f'backup {record.recovery_id} is {record.phase}: use another id')
+            raise exception.BackupConflict(
+                f'backup {record.backup_id} is {record.phase}: use another id')
 
     def _describe(self, record: journals.Record) -> Status:
         domain = None
         if record.phase not in journals.ENDED:
             try:
-                domain = self._site.launcher.look(record.recovery_id, record.instance_uuid)
+                domain = self._site.launcher.look(record.backup_id, record.instance_uuid)
             except nova_exception.NovaException as exc:
-                LOG.warning('cannot inspect the domain of backup %s: %s', record.recovery_id, exc)
+                LOG.warning('cannot inspect the domain of backup %s: %s', record.backup_id, exc)
         ready, detail = self._watches.look(record)
         return {
-            'recovery_id': record.recovery_id,
+            'backup_id': record.backup_id,
             'instance_uuid': record.instance_uuid,
             'superposition_id': record.superposition_id,
             'host': record.host,
@@ -383,9 +383,9 @@ _ADVICE = {
 }
 
 
-def _nothing(recovery_id: str, host: str) -> Status:
+def _nothing(backup_id: str, host: str) -> Status:
     """Return the status of a backup of which this host has nothing."""
-    return {'recovery_id': recovery_id, 'instance_uuid': None, 'superposition_id': None,
+    return {'backup_id': backup_id, 'instance_uuid': None, 'superposition_id': None,
             'host': host, 'phase': journals.ABORTED, 'ready': False, 'ready_detail': '',
             'error': None, 'timings_ms': {}, 'merge': None, 'domain': None}
 

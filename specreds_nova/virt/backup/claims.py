@@ -32,7 +32,7 @@ class Claims:
         """Get a token and find Placement, before the first claim needs them."""
         self._ask('get', context, self._provider())
 
-    def claim(self, context: Any, recovery_id: str, instance: Any) -> None:
+    def claim(self, context: Any, backup_id: str, instance: Any) -> None:
         """Claim the resources of a server's flavor. May be repeated.
 
         :raises ServerNotEligible: the host has not enough resources left
@@ -47,7 +47,7 @@ class Claims:
             'consumer_generation': None,
             'consumer_type': _CONSUMER_TYPE,
         }
-        answer = self._ask('put', context, recovery_id, payload)
+        answer = self._ask('put', context, backup_id, payload)
         if answer.status_code == 204:
             return
         if answer.status_code == 409 and 'consumer generation' in answer.text:
@@ -57,30 +57,30 @@ class Claims:
             raise exception.ServerNotEligible(
                 f'this host has not enough of {resources} left: choose another host')
         raise exception.StartFailed(
-            f'Placement refuses the claim of backup {recovery_id}: {answer.text}')
+            f'Placement refuses the claim of backup {backup_id}: {answer.text}')
 
-    def release(self, context: Any, recovery_id: str) -> None:
+    def release(self, context: Any, backup_id: str) -> None:
         """Release a claim. Do nothing if there is none.
 
         :raises PlacementUnknown: Placement does not answer
         :raises UndoIncomplete: Placement refuses
         """
-        answer = self._ask('delete', context, recovery_id)
+        answer = self._ask('delete', context, backup_id)
         if answer.status_code not in (204, 404):
             raise exception.UndoIncomplete(
-                f'Placement refuses to release the claim of backup {recovery_id}: {answer.text}')
+                f'Placement refuses to release the claim of backup {backup_id}: {answer.text}')
 
     def withdraw(self, context: Any, instance_uuid: str) -> None:
         """Remove the claim that an evacuation made on this host for a server, as Nova does."""
         report.report_client_singleton().remove_provider_tree_from_instance_allocation(
             context, instance_uuid, self._provider())
 
-    def _ask(self, method: str, context: Any, recovery_id: str, *body: Any) -> Any:
+    def _ask(self, method: str, context: Any, backup_id: str, *body: Any) -> Any:
         client = report.report_client_singleton()
         try:
-            return getattr(client, method)(f'/allocations/{recovery_id}', *body, version=_VERSION,
+            return getattr(client, method)(f'/allocations/{backup_id}', *body, version=_VERSION,
                                            global_request_id=context.global_id)
         except exceptions.ClientException as exc:
             raise exception.PlacementUnknown(
-                f'Placement does not answer for backup {recovery_id} ({exc}): try again when it '
+                f'Placement does not answer for backup {backup_id} ({exc}): try again when it '
                 f'does') from exc

@@ -109,17 +109,17 @@ class Launcher:
         except nova_exception.InstanceNotFound:
             return None
 
-    def backup(self, recovery_id: str, instance_uuid: str) -> Any | None:
+    def backup(self, backup_id: str, instance_uuid: str) -> Any | None:
         """Return a server's domain if it is that backup, or None."""
         guest = self.find(instance_uuid)
         if guest is None:
             return None
         mark = marks.mark_of(guest.get_xml_desc())
-        return guest if mark is not None and mark.recovery_id == recovery_id else None
+        return guest if mark is not None and mark.backup_id == backup_id else None
 
-    def look(self, recovery_id: str, instance_uuid: str) -> Domain | None:
+    def look(self, backup_id: str, instance_uuid: str) -> Domain | None:
         """Return the state of a backup's domain; None if there is no domain."""
-        guest = self.backup(recovery_id, instance_uuid)
+        guest = self.backup(backup_id, instance_uuid)
         if guest is None:
             return None
         try:
@@ -130,12 +130,12 @@ class Launcher:
             raise
         return Domain(_pid(guest.name), _STATES.get(state, 'shutoff'))
 
-    def remove(self, recovery_id: str, instance_uuid: str) -> None:
+    def remove(self, backup_id: str, instance_uuid: str) -> None:
         """Destroy and undefine the domain of a backup, if it exists.
 
         :raises UndoIncomplete: libvirt cannot remove it
         """
-        guest = self.backup(recovery_id, instance_uuid)
+        guest = self.backup(backup_id, instance_uuid)
         if guest is None:
             return
         try:
@@ -146,7 +146,7 @@ class Launcher:
             if exc.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
                 return
             raise exception.UndoIncomplete(
-                f'the domain {guest.name} of backup {recovery_id} cannot be removed: {exc}'
+                f'the domain {guest.name} of backup {backup_id} cannot be removed: {exc}'
                 ) from exc
         self._driver._device_event_handler.cleanup_waiters(instance_uuid)
 

@@ -39,19 +39,19 @@ class Endpoint:
         return dict(self._backups.check(instance_uuid))
 
     @_expected
-    def start(self, ctxt: Any, recovery_id: str, instance_uuid: str,
+    def start(self, ctxt: Any, backup_id: str, instance_uuid: str,
               superposition_id: str) -> dict[str, Any]:
         """Start a backup, and return its status when it runs."""
         del ctxt
-        _check_ids(recovery_id=recovery_id, instance_uuid=instance_uuid,
+        _check_ids(backup_id=backup_id, instance_uuid=instance_uuid,
                    superposition_id=superposition_id)
-        return dict(self._backups.start(recovery_id, instance_uuid, superposition_id))
+        return dict(self._backups.start(backup_id, instance_uuid, superposition_id))
 
     @_expected
-    def status(self, ctxt: Any, recovery_id: str) -> dict[str, Any]:
+    def status(self, ctxt: Any, backup_id: str) -> dict[str, Any]:
         """Return the status of a backup."""
         del ctxt
-        return dict(self._backups.status(recovery_id))
+        return dict(self._backups.status(backup_id))
 
     @_expected
     def list(self, ctxt: Any) -> list[dict[str, Any]]:
@@ -60,34 +60,34 @@ class Endpoint:
         return [dict(status) for status in self._backups.list()]
 
     @_expected
-    def harden(self, ctxt: Any, recovery_id: str) -> dict[str, Any]:
+    def harden(self, ctxt: Any, backup_id: str) -> dict[str, Any]:
         """Make durable what a backup has written, and all that it writes from here on."""
         del ctxt
-        return dict(self._backups.harden(recovery_id))
+        return dict(self._backups.harden(backup_id))
 
     @_expected
-    def promote(self, ctxt: Any, recovery_id: str, keep_claim: bool = False) -> dict[str, Any]:
+    def promote(self, ctxt: Any, backup_id: str, keep_claim: bool = False) -> dict[str, Any]:
         """Open the box of a backup whose volumes Cinder has promoted."""
         del ctxt
-        return dict(self._backups.promote(recovery_id, keep_claim=keep_claim))
+        return dict(self._backups.promote(backup_id, keep_claim=keep_claim))
 
     @_expected
-    def release(self, ctxt: Any, recovery_id: str) -> dict[str, Any]:
+    def release(self, ctxt: Any, backup_id: str) -> dict[str, Any]:
         """Release the claim of a promoted backup, right before the evacuation that adopts it."""
         del ctxt
-        return dict(self._backups.release(recovery_id))
+        return dict(self._backups.release(backup_id))
 
     @_expected
-    def abort(self, ctxt: Any, recovery_id: str) -> dict[str, Any]:
+    def abort(self, ctxt: Any, backup_id: str) -> dict[str, Any]:
         """Remove a backup without a trace."""
         del ctxt
-        return dict(self._backups.abort(recovery_id))
+        return dict(self._backups.abort(backup_id))
 
     @_expected
-    def cleanup(self, ctxt: Any, recovery_id: str) -> None:
+    def cleanup(self, ctxt: Any, backup_id: str) -> None:
         """Forget a backup that has ended."""
         del ctxt
-        self._backups.cleanup(recovery_id)
+        self._backups.cleanup(backup_id)
 
     @_expected
     def returned(self, ctxt: Any) -> dict[str, Any]:

@@ -74,10 +74,10 @@ class Undoing:
         instance = find_instance(context, record.instance_uuid)
         site = self._site
         steps: list[Callable[[], Any]] = [
-            lambda: site.launcher.remove(record.recovery_id, record.instance_uuid),
-            lambda: site.box.remove(context, instance, record.recovery_id),
+            lambda: site.launcher.remove(record.backup_id, record.instance_uuid),
+            lambda: site.box.remove(context, instance, record.backup_id),
             lambda: self._remove_files(record, instance),
-            lambda: site.claims.release(context, record.recovery_id),
+            lambda: site.claims.release(context, record.backup_id),
         ]
         failures = []
         for step in steps:

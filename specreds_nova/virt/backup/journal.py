@@ -56,7 +56,7 @@ class Record:
     :ivar merge: progress of the merge, as the merger reports it
     """
 
-    recovery_id: str
+    backup_id: str
     instance_uuid: str
     superposition_id: str
     host: str
@@ -117,14 +117,14 @@ class Journal:
                           'superposition, destroy the domain and remove the file', path, exc)
                 continue
             with self._lock:
-                self._records[record.recovery_id] = record
+                self._records[record.backup_id] = record
             for unfinished in self._directory.glob(f'.{path.name}.*.new'):
                 unfinished.unlink()
 
     def save(self, record: Record) -> None:
         """Write a record. When this returns, it is on disk."""
         record.updated_at = time.time()
-        path = self._path(record.recovery_id)
+        path = self._path(record.backup_id)
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         new = path.with_name(f'.{path.name}.{threading.get_ident()}.new')
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -135,21 +135,21 @@ class Journal:
         new.replace(path)
         self._sync()
         with self._lock:
-            self._records[record.recovery_id] = record
+            self._records[record.backup_id] = record
 
-    def forget(self, recovery_id: str) -> None:
+    def forget(self, backup_id: str) -> None:
         """Remove a record. Do nothing if there is none."""
-        path = self._path(recovery_id)
+        path = self._path(backup_id)
         if path.exists():
             path.unlink()
             self._sync()
         with self._lock:
-            self._records.pop(recovery_id, None)
+            self._records.pop(backup_id, None)
 
-    def get(self, recovery_id: str) -> Record | None:
+    def get(self, backup_id: str) -> Record | None:
         """Return the record of a backup, or None."""
         with self._lock:
-            return self._records.get(recovery_id)
+            return self._records.get(backup_id)
 
     def records(self) -> list[Record]:
         """Return all records, the oldest first."""
@@ -169,8 +169,8 @@ class Journal:
             return frozenset(record.instance_uuid for record in self._records.values()
                              if record.phase in HIDDEN)
 
-    def _path(self, recovery_id: str) -> pathlib.Path:
-        return self._directory / f'{recovery_id}.json'
+    def _path(self, backup_id: str) -> pathlib.Path:
+        return self._directory / f'{backup_id}.json'
 
     def _sync(self) -> None:
         """Make a change of the directory itself durable."""

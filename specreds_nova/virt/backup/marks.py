@@ -15,7 +15,7 @@ NAMESPACE = 'urn:specreds:backup:1'
 class Mark:
     """The backup that a domain is."""
 
-    recovery_id: str
+    backup_id: str
     superposition_id: str
 
 
@@ -29,7 +29,7 @@ class MarkConfig(vconfig.LibvirtConfigObject):
     def format_dom(self) -> Any:
         """Return the element of the domain's XML."""
         dom = super().format_dom()
-        dom.set('recovery', self._mark.recovery_id)
+        dom.set('id', self._mark.backup_id)
         dom.set('superposition', self._mark.superposition_id)
         return dom
 
@@ -42,4 +42,4 @@ def mark_of(xml: str) -> Mark | None:
     element = etree.fromstring(xml).find(f'./metadata/{{{NAMESPACE}}}backup')
     if element is None:
         return None
-    return Mark(element.get('recovery', ''), element.get('superposition', ''))
+    return Mark(element.get('id', ''), element.get('superposition', ''))

@@ -51,8 +51,8 @@ class Watches:
         self._box = box
         self._lock = threading.Lock()
         self._watches: dict[str, Any] = {}
-        self.tell: Callable[[str], None] = lambda recovery_id: None
-        self.then: Callable[[str], None] = lambda recovery_id: None
+        self.tell: Callable[[str], None] = lambda backup_id: None
+        self.then: Callable[[str], None] = lambda backup_id: None
 
     def begin(self, record: journals.Record) -> None:
         """Watch a running backup. Do nothing if it is watched already.
@@ -61,41 +61,41 @@ class Watches:
         the caller's decision.
         """
         with self._lock:
-            if record.recovery_id in self._watches or record.ready:
+            if record.backup_id in self._watches or record.ready:
                 return
         try:
             instance = backup_host.find_instance(backup_host.admin_context(), record.instance_uuid)
-            guest = self._launcher.backup(record.recovery_id, record.instance_uuid)
+            guest = self._launcher.backup(record.backup_id, record.instance_uuid)
             if instance is None or guest is None:
                 return
             condition = condition_of(instance)
             if condition.owned:
                 record.ready_timeout = condition.timeout
-            watch = ready.watch(condition, guest, self._box, record.recovery_id,
-                                then=lambda: self._ready(record.recovery_id))
+            watch = ready.watch(condition, guest, self._box, record.backup_id,
+                                then=lambda: self._ready(record.backup_id))
         except Exception as exc:
-            LOG.exception('cannot watch backup %s for readiness', record.recovery_id)
+            LOG.exception('cannot watch backup %s for readiness', record.backup_id)
             record.ready_detail = f'cannot be watched: {exc}'
             return
         with self._lock:
-            self._watches[record.recovery_id] = watch
+            self._watches[record.backup_id] = watch
 
     def look(self, record: journals.Record) -> tuple[bool, str]:
         """Return whether a backup is ready, and the details of its sign."""
         with self._lock:
-            watch = self._watches.get(record.recovery_id)
+            watch = self._watches.get(record.backup_id)
         if watch is not None:
             record.ready = record.ready or bool(watch.ready)
             record.ready_detail = str(watch.detail)
         return record.ready, record.ready_detail
 
-    def end(self, recovery_id: str) -> None:
+    def end(self, backup_id: str) -> None:
         """Stop watching a backup. Do nothing if it is not watched."""
         with self._lock:
-            watch = self._watches.pop(recovery_id, None)
+            watch = self._watches.pop(backup_id, None)
         if watch is not None:
             watch.stop()
 
-    def _ready(self, recovery_id: str) -> None:
-        self.tell(recovery_id)
-        self.then(recovery_id)
+    def _ready(self, backup_id: str) -> None:
+        self.tell(backup_id)
+        self.then(backup_id)

@@ -51,16 +51,16 @@ class Reconciler:
         """
         for guest in self._site.driver._host.list_guests(only_running=False):
             mark = marks.mark_of(guest.get_xml_desc())
-            if mark is None or self._journal.get(mark.recovery_id) is not None:
+            if mark is None or self._journal.get(mark.backup_id) is not None:
                 continue
             instance = backup_host.find_instance(backup_host.admin_context(), guest.uuid)
             if instance is not None and instance.host == self._site.host:
                 # It was adopted, and its record forgotten after that.
                 continue
             LOG.warning('domain %s is backup %s, which has no record on this host: writing one',
-                        guest.name, mark.recovery_id)
+                        guest.name, mark.backup_id)
             self._journal.save(journals.Record(
-                mark.recovery_id, guest.uuid, mark.superposition_id, self._site.host,
+                mark.backup_id, guest.uuid, mark.superposition_id, self._site.host,
                 phase=journals.RUNNING, instance_name=guest.name))
 
     def give_back(self) -> None:
@@ -79,10 +79,10 @@ class Reconciler:
             try:
                 self._look_after(record)
             except nova_exception.NovaException as exc:
-                LOG.warning('cannot continue backup %s, which is %s: %s', record.recovery_id,
+                LOG.warning('cannot continue backup %s, which is %s: %s', record.backup_id,
                             record.phase, exc.format_message())
             except Exception:
-                LOG.exception('cannot reconcile backup %s, which is %s', record.recovery_id,
+                LOG.exception('cannot reconcile backup %s, which is %s', record.backup_id,
                               record.phase)
         for what, step in (('boxes', self._reconcile_boxes), ('merges', self._scan_merges)):
             try:
@@ -103,13 +103,13 @@ class Reconciler:
                         return
             except Exception:
                 LOG.exception('cannot check yet whether backup %s is adopted',
-                              record.recovery_id)
+                              record.backup_id)
             time.sleep(_SETTLING)
 
     def _look_after(self, record: journals.Record) -> None:
         if record.phase in journals.FINISHED:
             if time.time() - record.updated_at > CONF.specreds.keep_finished:
-                self._journal.forget(record.recovery_id)
+                self._journal.forget(record.backup_id)
             return
         with backup_host.locked(record.instance_uuid):
             # The phase is read under the lock: nothing else works on the backup.
@@ -128,7 +128,7 @@ class Reconciler:
         state = self._site.storage.state(record.superposition_id)
         if state in states.DECIDED:
             LOG.info('superposition %s is %s: promoting backup %s', record.superposition_id,
-                     state, record.recovery_id)
+                     state, record.backup_id)
             self._backups.let_out(record)
         elif state is None or state == states.ABORTING:
             self._backups.drop(record, f'superposition {record.superposition_id} is '
@@ -151,15 +151,15 @@ class Reconciler:
             self._adoption.keep_active(record)
 
     def _adopted(self, record: journals.Record) -> None:
-        self._site.box.adopted(backup_host.admin_context(), record.recovery_id)
+        self._site.box.adopted(backup_host.admin_context(), record.backup_id)
         self._merger.ensure(record.instance_uuid, record.superposition_id)
 
     def _ours(self, record: journals.Record) -> None:
         instance = backup_host.find_instance(backup_host.admin_context(), record.instance_uuid)
         if instance is None or instance.host != self._site.host:
-            LOG.info('forgetting backup %s: server %s has left this host', record.recovery_id,
+            LOG.info('forgetting backup %s: server %s has left this host', record.backup_id,
                      record.instance_uuid)
-            self._journal.forget(record.recovery_id)
+            self._journal.forget(record.backup_id)
         elif self._site.storage.state(record.superposition_id) is None:
             record.phase = journals.MERGED
             self._journal.save(record)
@@ -168,10 +168,10 @@ class Reconciler:
         records = self._journal.records()
         undecided = {journals.STARTING, journals.RUNNING, journals.HARDENED}
         self._site.box.reconcile(
-            shut=[record.recovery_id for record in records if record.phase in undecided],
-            opened=[record.recovery_id for record in records
+            shut=[record.backup_id for record in records if record.phase in undecided],
+            opened=[record.backup_id for record in records
                     if record.phase == journals.PROMOTED or record.phase in journals.OURS],
-            unsure=[record.recovery_id for record in records
+            unsure=[record.backup_id for record in records
                     if record.phase == journals.ABORTING])
 
     def _scan_merges(self) -> None:

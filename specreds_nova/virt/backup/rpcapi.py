@@ -42,47 +42,47 @@ class BackupsAPI:
         """Return whether a host can run a server's backup: ``eligible``, and ``reasons``."""
         return Status(self._call(ctxt, host, 'check', instance_uuid=instance_uuid))
 
-    def start(self, ctxt: Any, host: str, recovery_id: str, instance_uuid: str,
+    def start(self, ctxt: Any, host: str, backup_id: str, instance_uuid: str,
               superposition_id: str) -> Status:
         """Start a backup, and return its status when it runs."""
-        return Status(self._call(ctxt, host, 'start', recovery_id=recovery_id,
+        return Status(self._call(ctxt, host, 'start', backup_id=backup_id,
                           instance_uuid=instance_uuid, superposition_id=superposition_id))
 
-    def status(self, ctxt: Any, host: str, recovery_id: str) -> Status:
+    def status(self, ctxt: Any, host: str, backup_id: str) -> Status:
         """Return the status of a backup."""
-        return Status(self._call(ctxt, host, 'status', recovery_id=recovery_id))
+        return Status(self._call(ctxt, host, 'status', backup_id=backup_id))
 
     def list(self, ctxt: Any, host: str) -> builtins.list[Status]:
         """Return the status of each backup that a host knows."""
         statuses: builtins.list[Status] = self._call(ctxt, host, 'list')
         return statuses
 
-    def harden(self, ctxt: Any, host: str, recovery_id: str) -> Status:
+    def harden(self, ctxt: Any, host: str, backup_id: str) -> Status:
         """Make durable what a backup has written, right before its volumes are promoted."""
-        return Status(self._call(ctxt, host, 'harden', recovery_id=recovery_id))
+        return Status(self._call(ctxt, host, 'harden', backup_id=backup_id))
 
-    def promote(self, ctxt: Any, host: str, recovery_id: str, keep_claim: bool = False) -> Status:
+    def promote(self, ctxt: Any, host: str, backup_id: str, keep_claim: bool = False) -> Status:
         """Open the box of a backup whose volumes Cinder has promoted.
 
         :param keep_claim: leave the claim to :meth:`release`, right before the evacuation
         """
         if not keep_claim:
-            return Status(self._call(ctxt, host, 'promote', recovery_id=recovery_id))
+            return Status(self._call(ctxt, host, 'promote', backup_id=backup_id))
         return Status(self._client.prepare(server=host, version='1.2').call(
-            ctxt, 'promote', recovery_id=recovery_id, keep_claim=True))
+            ctxt, 'promote', backup_id=backup_id, keep_claim=True))
 
-    def release(self, ctxt: Any, host: str, recovery_id: str) -> Status:
+    def release(self, ctxt: Any, host: str, backup_id: str) -> Status:
         """Release the claim of a promoted backup, right before Nova's evacuation claims."""
         return Status(self._client.prepare(server=host, version='1.2').call(
-            ctxt, 'release', recovery_id=recovery_id))
+            ctxt, 'release', backup_id=backup_id))
 
-    def abort(self, ctxt: Any, host: str, recovery_id: str) -> Status:
+    def abort(self, ctxt: Any, host: str, backup_id: str) -> Status:
         """Remove a backup without a trace."""
-        return Status(self._call(ctxt, host, 'abort', recovery_id=recovery_id))
+        return Status(self._call(ctxt, host, 'abort', backup_id=backup_id))
 
-    def cleanup(self, ctxt: Any, host: str, recovery_id: str) -> None:
+    def cleanup(self, ctxt: Any, host: str, backup_id: str) -> None:
         """Make a host forget a backup that has ended."""
-        self._call(ctxt, host, 'cleanup', recovery_id=recovery_id)
+        self._call(ctxt, host, 'cleanup', backup_id=backup_id)
 
     def returned(self, ctxt: Any, host: str) -> Status:
         """Remove evacuated servers from a host that is back; return ``clean`` and ``left``."""

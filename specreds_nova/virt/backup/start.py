@@ -71,7 +71,7 @@ class UnderWay:
         self._starts: dict[str, tuple[str, threading.Event]] = {}
 
     @contextlib.contextmanager
-    def begun(self, recovery_id: str, instance_uuid: str) -> Iterator[Callable[[], None]]:
+    def begun(self, backup_id: str, instance_uuid: str) -> Iterator[Callable[[], None]]:
         """Enter a start; yield a function that raises :class:`Unwanted` after a cancellation."""
         given_up = threading.Event()
 
@@ -80,17 +80,17 @@ class UnderWay:
                 raise Unwanted
 
         with self._lock:
-            self._starts[recovery_id] = instance_uuid, given_up
+            self._starts[backup_id] = instance_uuid, given_up
         try:
             yield go_on
         finally:
             with self._lock:
-                del self._starts[recovery_id]
+                del self._starts[backup_id]
 
-    def give_up(self, recovery_id: str) -> str | None:
+    def give_up(self, backup_id: str) -> str | None:
         """Cancel a start before its next step; return its server, or None if there is no start."""
         with self._lock:
-            instance_uuid, given_up = self._starts.get(recovery_id, (None, None))
+            instance_uuid, given_up = self._starts.get(backup_id, (None, None))
         if given_up is not None:
             given_up.set()
         return instance_uuid
@@ -124,14 +124,14 @@ class Starter:
                 f'superposition {record.superposition_id} has volumes '
                 f'{", ".join(sorted(connections))}, but server {instance.uuid} has '
                 f'{", ".join(sorted(record.volume_ids))}: superpose all of them together')
-        mark = marks.Mark(record.recovery_id, record.superposition_id)
+        mark = marks.Mark(record.backup_id, record.superposition_id)
         go_on()
         with record.timed('domain'):
             self._site.launcher.launch(context, instance, bdms, connections, network_info, mark)
         record.timings_ms['rpc_to_running'] = round((time.monotonic() - began) * 1e3, 1)
         # The guest boots meanwhile.
         with record.timed('attached'):
-            self._site.box.attached(instance, record.recovery_id)
+            self._site.box.attached(instance, record.backup_id)
 
     def _connect(self, superposition_id: str) -> tuple[Any, float]:
         """Return how to open the volumes, and the milliseconds that Cinder took to answer."""
@@ -158,10 +158,10 @@ class Starter:
         go_on()
         self._site.journal.save(record)
         claiming = releases.spawn(_timed, record, 'claim', functools.partial(
-            self._site.claims.claim, context, record.recovery_id, instance))
+            self._site.claims.claim, context, record.backup_id, instance))
         try:
             network_info = _timed(record, 'seal', functools.partial(
-                self._site.box.seal, context, instance, record.recovery_id))
+                self._site.box.seal, context, instance, record.backup_id))
         finally:
             # Both end before an error is raised, so that nothing is made after the removal.
             failure = claiming.exception()

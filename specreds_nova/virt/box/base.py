@@ -25,7 +25,7 @@ class Found:
     """
 
     port: str
-    recovery: str
+    backup_id: str
     instance: str
     state: State
     intact: bool

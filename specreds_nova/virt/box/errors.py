@@ -21,12 +21,12 @@ class BoxNotFound(exception.BackupError):
     """This host has no box of the backup."""
 
     code = 404
-    msg_fmt = ('this host has no box of backup %(recovery)s: was the backup started here, and not '
-               'aborted?')
+    msg_fmt = ('this host has no box of backup %(backup_id)s: was the backup started here, and '
+               'not aborted?')
 
 
 class BoxNotRemoved(exception.BackupError):
     """The box is gone from this host, but the network service still has its part."""
 
-    msg_fmt = ('backup %(recovery)s: the box is gone from host %(host)s, but not from the network '
-               'service: %(reason)s. Remove it again when the network service answers.')
+    msg_fmt = ('backup %(backup_id)s: the box is gone from host %(host)s, but not from the '
+               'network service: %(reason)s. Remove it again when the network service answers.')

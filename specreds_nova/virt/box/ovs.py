@@ -36,7 +36,7 @@ from specreds_nova.virt.box import privileged
 
 # Keys of the bridge's external ids.
 _PORT = 'specreds-port'
-_RECOVERY = 'specreds-recovery'
+_BACKUP = 'specreds-backup'
 _INSTANCE = 'specreds-instance'
 
 _SHUT = 'secure'
@@ -158,7 +158,7 @@ class Ovs(base.Mechanism):
     def _found(self, row: Mapping[str, Any]) -> base.Found:
         ids = row['external_ids']
         is_open = row['fail_mode'] == _OPEN
-        return base.Found(port=ids[_PORT], recovery=ids[_RECOVERY], instance=ids[_INSTANCE],
+        return base.Found(port=ids[_PORT], backup_id=ids[_BACKUP], instance=ids[_INSTANCE],
                           state=base.State.OPEN if is_open else base.State.SHUT,
                           intact=is_open or bool(privileged.flows(row['name'])))
 
@@ -176,7 +176,7 @@ class Ovs(base.Mechanism):
             txn.add(database.add_br(plan.bridge, may_exist=True, datapath_type=datapath or None))
             txn.add(database.db_set(
                 'Bridge', plan.bridge, ('fail_mode', _SHUT), ('external_ids', {
-                    _PORT: plan.port, _RECOVERY: plan.recovery, _INSTANCE: plan.instance})))
+                    _PORT: plan.port, _BACKUP: plan.backup_id, _INSTANCE: plan.instance})))
             txn.add(database.add_port(plan.bridge, plan.tap, ofport_request=flows.GUEST))
             txn.add(database.add_port(plan.bridge, plan.patch))
             txn.add(database.db_set(

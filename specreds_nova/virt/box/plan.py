@@ -61,7 +61,7 @@ class Plan:
     :param tap: the guest's device on this host
     :param integration_bridge: the bridge on which the network service wires ports
     :param instance: the server's id
-    :param recovery: the backup's id
+    :param backup_id: the backup's id
     :param mtu: bytes, or None for the network's default
     :param subnets: the port's subnets
     :param neighbours: hardware addresses of gateways and DHCP servers that are known
@@ -72,7 +72,7 @@ class Plan:
     tap: str
     integration_bridge: str
     instance: str
-    recovery: str
+    backup_id: str
     mtu: int | None
     subnets: tuple[Subnet, ...]
     neighbours: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -163,7 +163,7 @@ def namespace_of(port: str) -> str:
     return f'specreds-{port}'
 
 
-def from_vif(vif: Any, instance: str, recovery: str,
+def from_vif(vif: Any, instance: str, backup_id: str,
              neighbours: Mapping[str, str] | None = None) -> Plan:
     """Return the plan of a port.
 
@@ -171,7 +171,7 @@ def from_vif(vif: Any, instance: str, recovery: str,
     """
     network = vif['network']
     return Plan(port=vif['id'], mac=vif['address'].lower(), tap=vif['devname'],
-                integration_bridge=network['bridge'], instance=instance, recovery=recovery,
+                integration_bridge=network['bridge'], instance=instance, backup_id=backup_id,
                 mtu=network.get_meta('mtu'), subnets=_subnets(network['subnets']),
                 neighbours=dict(neighbours or {}))
 

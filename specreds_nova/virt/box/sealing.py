@@ -77,7 +77,7 @@ class Box:
                    for vif in instance.get_network_info()]
         return [reason for reason in reasons if reason]
 
-    def seal(self, context: Any, instance: Any, recovery_id: str) -> network_model.NetworkInfo:
+    def seal(self, context: Any, instance: Any, backup_id: str) -> network_model.NetworkInfo:
         """Make the box, shut. Idempotent.
 
         Port bindings, DHCP and metadata are set up in the background; :meth:`attached` waits for
@@ -91,41 +91,41 @@ class Box:
         self._refuse(instance, [
             self._mechanism.refusal(vif['type'], vif['vnic_type'], vif['details'] or {})
             for vif in vifs])
-        plans = [box_plan.from_vif(vif, instance.uuid, recovery_id) for vif in vifs]
+        plans = [box_plan.from_vif(vif, instance.uuid, backup_id) for vif in vifs]
         for plan in plans:
             self._keep(plan)
             self._mechanism.seal(plan)
-        self._begin(recovery_id, self._tell, context, instance, plans)
+        self._begin(backup_id, self._tell, context, instance, plans)
         for vif, plan in zip(vifs, plans, strict=True):
             vif['network']['bridge'] = plan.bridge
-            self._begin(recovery_id, self._serve, plan, instance)
+            self._begin(backup_id, self._serve, plan, instance)
         return network_model.NetworkInfo(vifs)
 
-    def attached(self, instance: Any, recovery_id: str) -> None:
+    def attached(self, instance: Any, backup_id: str) -> None:
         """Check that the running guest is in its box, and wait for the box's services.
 
         :raises errors.BoxRefused: the network service does not admit the server here
         :raises errors.BoxFailed: the guest is not in its box; nothing has been let through
         """
         del instance
-        for plan in self._plans(recovery_id):
+        for plan in self._plans(backup_id):
             self._mechanism.attached(plan)
-        for work in self._background.pop(recovery_id, []):
+        for work in self._background.pop(backup_id, []):
             work.result(timeout=_BACKGROUND_TIMEOUT)
 
-    def open(self, context: Any, instance: Any, recovery_id: str) -> dict[str, int]:
+    def open(self, context: Any, instance: Any, backup_id: str) -> dict[str, int]:
         """Open the box: the switch first, then the network service. Idempotent.
 
         :returns: time of each step since the beginning, in ms
         :raises errors.BoxNotFound: this host has no such box
         :raises errors.BoxFailed: a step failed; open the box again
         """
-        plans = self._plans(recovery_id)
+        plans = self._plans(backup_id)
         if not plans and instance is not None and instance.get_network_info():
-            raise errors.BoxNotFound(recovery=recovery_id)
+            raise errors.BoxNotFound(backup_id=backup_id)
         begun = time.monotonic()
         with self._deciding:
-            self._opened.add(recovery_id)
+            self._opened.add(backup_id)
             for plan in plans:
                 self._mechanism.open(plan)
         timings = {'box_open': _elapsed(begun)}
@@ -140,26 +140,26 @@ class Box:
         timings['box_settled'] = _elapsed(begun)
         return timings
 
-    def adopted(self, context: Any, recovery_id: str) -> None:
+    def adopted(self, context: Any, backup_id: str) -> None:
         """Delete the ports' bindings on the primary's host. Idempotent."""
-        self._bindings.forget_others(context, [plan.port for plan in self._plans(recovery_id)])
+        self._bindings.forget_others(context, [plan.port for plan in self._plans(backup_id)])
 
-    def remove(self, context: Any, instance: Any | None, recovery_id: str) -> None:
+    def remove(self, context: Any, instance: Any | None, backup_id: str) -> None:
         """Remove the box of a backup that is not promoted. Idempotent.
 
         :param instance: not used; the server may be deleted
         :raises errors.BoxNotRemoved: the network service still has its part; the rest is gone
         """
         del instance
-        self._end_background(recovery_id)
-        ports = self._ports(recovery_id)
+        self._end_background(backup_id)
+        ports = self._ports(backup_id)
         for port in ports:
             self._remove_local(port)
         # The plans are deleted last: a second attempt starts from them.
         try:
             self._bindings.remove(context, ports)
         except Exception as exc:
-            raise errors.BoxNotRemoved(recovery=recovery_id, host=self._host,
+            raise errors.BoxNotRemoved(backup_id=backup_id, host=self._host,
                                        reason=str(exc)) from exc
         for port in ports:
             self._forget(port)
@@ -176,20 +176,20 @@ class Box:
         boxes = self._mechanism.found()
         for box in boxes:
             plan = self._kept(box.port)
-            if box.recovery in shut:
+            if box.backup_id in shut:
                 with self._deciding:
                     self._restore(box, plan)
-            elif box.recovery in opened and box.state is base.State.SHUT and plan:
+            elif box.backup_id in opened and box.state is base.State.SHUT and plan:
                 self._mechanism.open(plan)
                 self._mechanism.settle(plan)
                 privileged.stop_services(plan.port)
         # An open box of a backup without a record belongs to a server that was adopted.
-        carrying = {box.recovery for box in boxes if box.state is base.State.OPEN}
-        there = {box.recovery for box in boxes} | {plan.recovery for plan in self._all_kept()}
-        for recovery in there - carrying - shut - opened - set(unsure):
-            LOG.warning('removing the box of backup %s, which is unknown on this host', recovery)
+        carrying = {box.backup_id for box in boxes if box.state is base.State.OPEN}
+        there = {box.backup_id for box in boxes} | {plan.backup_id for plan in self._all_kept()}
+        for backup_id in there - carrying - shut - opened - set(unsure):
+            LOG.warning('removing the box of backup %s, which is unknown on this host', backup_id)
             try:
-                self.remove(nova_context.get_admin_context(), None, recovery)
+                self.remove(nova_context.get_admin_context(), None, backup_id)
             except errors.BoxNotRemoved as exc:
                 LOG.warning('%s', exc)
 
@@ -235,18 +235,18 @@ class Box:
         """
         return vifs.VIFDriver(host, self)
 
-    def namespace(self, recovery_id: str) -> str | None:
+    def namespace(self, backup_id: str) -> str | None:
         """Return the network namespace from which the guest's first port can be reached."""
-        plans = self._plans(recovery_id)
+        plans = self._plans(backup_id)
         return plans[0].namespace if plans else None
 
-    def accepts_connection(self, recovery_id: str, tcp_port: int, timeout: float) -> bool:
+    def accepts_connection(self, backup_id: str, tcp_port: int, timeout: float) -> bool:
         """Return whether the guest accepts a TCP connection from inside its box.
 
         :param timeout: seconds for each address
         """
         return any(privileged.accepts_connection(plan.port, address, tcp_port, timeout)
-                   for plan in self._plans(recovery_id)
+                   for plan in self._plans(backup_id)
                    for subnet in plan.ipv4 for address in subnet.addresses)
 
     def _refuse(self, instance: Any, reasons: Sequence[str | None]) -> None:
@@ -254,14 +254,14 @@ class Box:
             raise errors.BoxRefused(instance=instance.uuid, host=self._host,
                                     reason='; '.join(given))
 
-    def _begin(self, recovery_id: str, work: Callable[..., None], *arguments: Any) -> None:
+    def _begin(self, backup_id: str, work: Callable[..., None], *arguments: Any) -> None:
         """Start work in the background, for which :meth:`attached` waits."""
-        self._background.setdefault(recovery_id, []).append(
+        self._background.setdefault(backup_id, []).append(
             self._workers.submit(work, *arguments))
 
-    def _end_background(self, recovery_id: str) -> None:
+    def _end_background(self, backup_id: str) -> None:
         """Cancel work in the background, and wait until it makes nothing more."""
-        background = self._background.pop(recovery_id, [])
+        background = self._background.pop(backup_id, [])
         for work in background:
             work.cancel()
         futures.wait(background, timeout=_BACKGROUND_TIMEOUT)
@@ -328,12 +328,12 @@ class Box:
                     return
 
     def _restore(self, box: base.Found, plan: box_plan.Plan | None) -> None:
-        if box.recovery in self._opened:
+        if box.backup_id in self._opened:
             return
         if box.state is base.State.OPEN:
             # A promotion is in the journal before it opens a box.
             LOG.error('the box of port %s is open, but backup %s is not promoted: shutting it',
-                      box.port, box.recovery)
+                      box.port, box.backup_id)
         if plan is None:
             LOG.error('the box of port %s stays shut, without DHCP: its plan is lost', box.port)
 
@@ -355,12 +355,12 @@ class Box:
         self._mechanism.remove(port)
         privileged.stop_services(port)
 
-    def _ports(self, recovery_id: str) -> list[str]:
-        found = {box.port for box in self._mechanism.found() if box.recovery == recovery_id}
-        return sorted(found | {plan.port for plan in self._plans(recovery_id)})
+    def _ports(self, backup_id: str) -> list[str]:
+        found = {box.port for box in self._mechanism.found() if box.backup_id == backup_id}
+        return sorted(found | {plan.port for plan in self._plans(backup_id)})
 
-    def _plans(self, recovery_id: str) -> list[box_plan.Plan]:
-        return [plan for plan in self._all_kept() if plan.recovery == recovery_id]
+    def _plans(self, backup_id: str) -> list[box_plan.Plan]:
+        return [plan for plan in self._all_kept() if plan.backup_id == backup_id]
 
     def _all_kept(self) -> list[box_plan.Plan]:
         if not self._directory.exists():

@@ -74,9 +74,9 @@ class Heartbeat(pulse.Pulse):
         """Report that the domain of a server has crashed."""
         self._ended.add(server)
 
-    def ready(self, recovery_id: str) -> None:
+    def ready(self, backup_id: str) -> None:
         """Report that a backup has become ready."""
-        self._ready.add(recovery_id)
+        self._ready.add(backup_id)
 
     def beat(self) -> None:
         """Send the next beat."""

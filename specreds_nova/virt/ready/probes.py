@@ -179,13 +179,13 @@ class Tcp(Probe):
 
     interval = 0.2
 
-    def __init__(self, box: Any, recovery_id: str, port: int) -> None:
+    def __init__(self, box: Any, backup_id: str, port: int) -> None:
         self._box = box
-        self._recovery_id = recovery_id
+        self._backup_id = backup_id
         self._port = port
 
     def look(self) -> str | None:
-        if self._box.accepts_connection(self._recovery_id, self._port, _CONNECT_TIMEOUT):
+        if self._box.accepts_connection(self._backup_id, self._port, _CONNECT_TIMEOUT):
             return f'TCP port {self._port} accepts connections'
         return None
 
@@ -213,7 +213,7 @@ def _console_log(xml: str) -> str | None:
     return None
 
 
-def of(condition: conditions.Condition, guest: Any, box: Any, recovery_id: str) -> Probe:
+def of(condition: conditions.Condition, guest: Any, box: Any, backup_id: str) -> Probe:
     """Return the probe of a condition."""
     match condition.kind:
         case conditions.Kind.AGENT:
@@ -223,6 +223,6 @@ def of(condition: conditions.Condition, guest: Any, box: Any, recovery_id: str) 
         case conditions.Kind.CONSOLE:
             return Console(guest, condition.argument)
         case conditions.Kind.TCP:
-            return Tcp(box, recovery_id, int(condition.argument))
+            return Tcp(box, backup_id, int(condition.argument))
         case conditions.Kind.DELAY:
             return Delay(float(condition.argument))

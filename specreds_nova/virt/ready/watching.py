@@ -73,7 +73,7 @@ class Watch:
             self._then()
 
 
-def watch(condition: conditions.Condition, guest: Any, box: Any, recovery_id: str,
+def watch(condition: conditions.Condition, guest: Any, box: Any, backup_id: str,
           begun: float | None = None, then: Callable[[], None] | None = None) -> Watch:
     """Start to watch a backup.
 
@@ -82,5 +82,5 @@ def watch(condition: conditions.Condition, guest: Any, box: Any, recovery_id: st
     :param begun: start of the backup, by time.monotonic(); default: now
     :param then: called once when it is ready, by the thread of the watch
     """
-    return Watch(condition, probes.of(condition, guest, box, recovery_id),
+    return Watch(condition, probes.of(condition, guest, box, backup_id),
                  time.monotonic() if begun is None else begun, then)

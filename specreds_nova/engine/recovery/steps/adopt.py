@@ -19,8 +19,8 @@ LOG = logging.getLogger(__name__)
 _PAUSE = 0.2
 _GIVE_WAY = 0.5
 _ASK_AGAIN = 2.0
-_LASTING = (backup_errors.BackupLost, backup_errors.RecoveryNotFound,
-            backup_errors.RecoveryConflict)
+_LASTING = (backup_errors.BackupLost, backup_errors.BackupNotFound,
+            backup_errors.BackupConflict)
 
 
 def adopt(run: runs.Run, promoted: verdicts.StepVerdict) -> verdicts.StepVerdict:

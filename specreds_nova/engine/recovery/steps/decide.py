@@ -161,7 +161,7 @@ def remove(run: runs.Run) -> None:
         try:
             run.context.backups.abort(host, backup)
             return
-        except backup_errors.RecoveryConflict as exc:
+        except backup_errors.BackupConflict as exc:
             # Cinder has decided for it, so it is not dropped after all.
             LOG.info('recovery %s: %s', run.id, exc)
             return

@@ -15,8 +15,8 @@ from specreds_nova.engine.recovery import verdict as verdicts
 LOG = logging.getLogger(__name__)
 
 _PAUSE = 0.2
-_LASTING = (backup_errors.BackupLost, backup_errors.RecoveryNotFound,
-            backup_errors.RecoveryConflict)
+_LASTING = (backup_errors.BackupLost, backup_errors.BackupNotFound,
+            backup_errors.BackupConflict)
 
 
 def promote(run: runs.Run, decided: verdicts.StepVerdict) -> verdicts.StepVerdict:

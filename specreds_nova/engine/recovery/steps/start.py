@@ -45,7 +45,7 @@ def start(run: runs.Run, placed: verdicts.StepVerdict,
                 return placed
             continue
         with run.step(timeline.START) as detail:
-            detail.update(host=recovery.destination, backup=run.backup_id)
+            detail.update(host=recovery.destination, backup_id=run.backup_id)
             run.context.preparations.leave(run.id)
             with _prechecking(run):
                 failure = _on(run, str(recovery.destination), str(recovery.superposition))

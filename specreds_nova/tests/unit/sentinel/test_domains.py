@@ -39,7 +39,7 @@ _XML = """
   </devices>
 </domain>
 """
-_MARK = ('<specreds:backup xmlns:specreds="urn:specreds:backup:1" recovery="r" '
+_MARK = ('<specreds:backup xmlns:specreds="urn:specreds:backup:1" id="b" '
          'superposition="s"/>')
 
 

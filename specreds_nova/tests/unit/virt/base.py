@@ -20,7 +20,7 @@ from specreds_nova.virt.backup import journal as journals
 SERVER = '11111111-1111-4111-8111-111111111111'
 VOLUME = '22222222-2222-4222-8222-222222222222'
 SUPERPOSITION = '33333333-3333-4333-8333-333333333333'
-RECOVERY = 'a4444444-4444-4444-8444-444444444444'
+BACKUP_ID = 'a4444444-4444-4444-8444-444444444444'
 HOST = 'node2'
 PRIMARY = 'node1'
 
@@ -30,15 +30,15 @@ class NoWatches:
 
     def __init__(self) -> None:
         self.watched: set[str] = set()
-        self.then: Callable[[str], None] = lambda recovery_id: None
+        self.then: Callable[[str], None] = lambda backup_id: None
 
     def begin(self, record: journals.Record) -> None:
         """Begin to watch."""
-        self.watched.add(record.recovery_id)
+        self.watched.add(record.backup_id)
 
-    def end(self, recovery_id: str) -> None:
+    def end(self, backup_id: str) -> None:
         """End to watch."""
-        self.watched.discard(recovery_id)
+        self.watched.discard(backup_id)
 
     def look(self, record: journals.Record) -> tuple[bool, str]:
         """Never ready."""
@@ -102,7 +102,7 @@ class TestCase(testtools.TestCase):
 
     def record(self, phase: str, **more: Any) -> journals.Record:
         """Write a record into the journal."""
-        record = journals.Record(RECOVERY, SERVER, SUPERPOSITION, HOST, phase=phase, **more)
+        record = journals.Record(BACKUP_ID, SERVER, SUPERPOSITION, HOST, phase=phase, **more)
         self.journal.save(record)
         return record
 
@@ -110,7 +110,7 @@ class TestCase(testtools.TestCase):
         """Read what another nova-compute would find."""
         journal = journals.Journal(f'{self.state}/specreds')
         journal.load()
-        return journal.get(RECOVERY)
+        return journal.get(BACKUP_ID)
 
     def phase(self) -> str | None:
         """Give the phase that is on disk."""

@@ -130,9 +130,9 @@ class DriverTest(base.TestCase):
             return self.ours._get_guest_config(server, [], mock.Mock(), {})
 
     def test_backup_is_marked(self) -> None:
-        config = self.config(marks.Mark(base.RECOVERY, base.SUPERPOSITION))
+        config = self.config(marks.Mark(base.BACKUP_ID, base.SUPERPOSITION))
         config.devices = []
-        self.assertEqual(marks.Mark(base.RECOVERY, base.SUPERPOSITION),
+        self.assertEqual(marks.Mark(base.BACKUP_ID, base.SUPERPOSITION),
                          marks.mark_of(config.to_xml()))
 
     def test_server_that_is_not_protected_is_as_it_was(self) -> None:
@@ -190,8 +190,8 @@ class DriverTest(base.TestCase):
         self.ours._journal = journals.Journal(f'{self.state}/specreds')
         self.ours.init_host(base.HOST)
         [endpoint] = self.virtapi._compute.additional_endpoints
-        self.assertEqual([base.RECOVERY],
-                         [record.recovery_id for record in self.ours._journal.records()])
+        self.assertEqual([base.BACKUP_ID],
+                         [record.backup_id for record in self.ours._journal.records()])
         self.assertEqual('specreds', endpoint.target.namespace)
         started.assert_called_once()
         heartbeat.return_value.start.assert_called_once_with()

@@ -20,7 +20,7 @@ from specreds_nova.virt.disks import durable
 class StartTest(base.TestCase):
     """Start, and what is undone when it fails."""
 
-    def start(self, recovery: str = base.RECOVERY,
+    def start(self, recovery: str = base.BACKUP_ID,
               superposition: str = base.SUPERPOSITION) -> dict[str, Any]:
         return self.backups.start(recovery, base.SERVER, superposition)
 
@@ -29,11 +29,11 @@ class StartTest(base.TestCase):
         self.assertEqual(('running', {'pid': 4711, 'state': 'running'}, None),
                          (status['phase'], status['domain'], status['error']))
         self.assertEqual('running', self.phase())
-        self.assertEqual({base.RECOVERY}, self.watches.watched)
+        self.assertEqual({base.BACKUP_ID}, self.watches.watched)
         for what in ('connection', 'seal', 'claim', 'domain', 'rpc_to_running'):
             self.assertIn(what, status['timings_ms'])
         self.launcher.launch.assert_called_once()
-        self.box.attached.assert_called_once_with(self.instance, base.RECOVERY)
+        self.box.attached.assert_called_once_with(self.instance, base.BACKUP_ID)
         record = self.on_disk()
         assert record is not None
         self.assertEqual((base.PRIMARY, [base.VOLUME], 'instance-00000001'),
@@ -58,7 +58,7 @@ class StartTest(base.TestCase):
         error = self.assertRaises(exception.StartFailed, self.start)
         self.assertIn('no QEMU', str(error))
         self.assertEqual('failed', self.phase())
-        self.launcher.remove.assert_called_once_with(base.RECOVERY, base.SERVER)
+        self.launcher.remove.assert_called_once_with(base.BACKUP_ID, base.SERVER)
         self.box.remove.assert_called_once()
         self.claims.release.assert_called_once()
         self.launcher.remove_files.assert_called_once_with(base.SERVER)
@@ -101,7 +101,7 @@ class StartTest(base.TestCase):
         self.box.seal.assert_not_called()
         self.box.remove.assert_not_called()
         # Whoever asks for it once more comes too late.
-        self.assertRaises(exception.RecoveryConflict, self.start)
+        self.assertRaises(exception.BackupConflict, self.start)
 
     def test_aborted_when_it_runs_nearly(self) -> None:
         aborts = self.abort_when(self.launcher.launch)
@@ -117,8 +117,8 @@ class StartTest(base.TestCase):
         heard = threading.Event()
         give_up = starts.UnderWay.give_up
 
-        def hear(under_way: starts.UnderWay, recovery_id: str) -> str | None:
-            found = give_up(under_way, recovery_id)
+        def hear(under_way: starts.UnderWay, backup_id: str) -> str | None:
+            found = give_up(under_way, backup_id)
             heard.set()
             return found
 
@@ -127,7 +127,7 @@ class StartTest(base.TestCase):
         self.addCleanup(patch.stop)
 
         def abort(*_arguments: Any, **_named: Any) -> Any:
-            aborts.append(pool.submit(self.backups.abort, base.RECOVERY))
+            aborts.append(pool.submit(self.backups.abort, base.BACKUP_ID))
             self.assertTrue(heard.wait(10.0))
             return mock.DEFAULT
         step.side_effect = abort
@@ -147,17 +147,17 @@ class StartTest(base.TestCase):
 
     def test_ended_id_is_not_used_again(self) -> None:
         self.record(journals.ABORTED)
-        error = self.assertRaises(exception.RecoveryConflict, self.start)
+        error = self.assertRaises(exception.BackupConflict, self.start)
         self.assertIn('use another id', str(error))
 
     def test_same_id_for_something_else(self) -> None:
         self.start()
-        self.assertRaises(exception.RecoveryConflict, self.start, base.RECOVERY, 'another')
+        self.assertRaises(exception.BackupConflict, self.start, base.BACKUP_ID, 'another')
 
     def test_another_recovery_of_the_server(self) -> None:
         self.start()
-        error = self.assertRaises(exception.RecoveryConflict, self.start, 'another')
-        self.assertIn(base.RECOVERY, str(error))
+        error = self.assertRaises(exception.BackupConflict, self.start, 'another')
+        self.assertIn(base.BACKUP_ID, str(error))
 
     def test_ended_recovery_is_in_nobodys_way(self) -> None:
         self.record(journals.FAILED)
@@ -169,35 +169,35 @@ class DecideTest(base.TestCase):
 
     def test_harden(self) -> None:
         self.record(journals.RUNNING)
-        self.assertEqual('hardened', self.backups.harden(base.RECOVERY)['phase'])
+        self.assertEqual('hardened', self.backups.harden(base.BACKUP_ID)['phase'])
         self.assertEqual('hardened', self.phase())
-        self.backups.harden(base.RECOVERY)
+        self.backups.harden(base.BACKUP_ID)
         self.assertEqual(2, self.harden.call_count)
 
     def test_what_is_ready_is_hardened_at_once(self) -> None:
         self.record(journals.RUNNING)
-        self.watches.then(base.RECOVERY)
+        self.watches.then(base.BACKUP_ID)
         self.assertEqual('hardened', self.phase())
 
     def test_who_watches_does_not_fail_with_it(self) -> None:
         self.record(journals.RUNNING)
         for error in (durable.NotDurable('vda is not'), RuntimeError('anything')):
             self.harden.side_effect = error
-            self.watches.then(base.RECOVERY)
+            self.watches.then(base.BACKUP_ID)
             self.assertEqual('running', self.phase())
         self.watches.then('another')
 
     def test_not_durable(self) -> None:
         self.record(journals.RUNNING)
         self.harden.side_effect = durable.NotDurable('vda is not')
-        error = self.assertRaises(exception.RecoveryConflict, self.backups.harden, base.RECOVERY)
+        error = self.assertRaises(exception.BackupConflict, self.backups.harden, base.BACKUP_ID)
         self.assertIn('do not promote it', str(error))
         self.assertEqual('running', self.phase())
 
     def test_harden_of_what_ended(self) -> None:
         self.record(journals.RUNNING)
         self.domain('shutoff')
-        self.assertRaises(exception.BackupLost, self.backups.harden, base.RECOVERY)
+        self.assertRaises(exception.BackupLost, self.backups.harden, base.BACKUP_ID)
         self.harden.assert_not_called()
 
     def test_promote(self) -> None:
@@ -210,50 +210,50 @@ class DecideTest(base.TestCase):
             return {'box_open': 3}
 
         self.box.open.side_effect = opened
-        status = self.backups.promote(base.RECOVERY)
+        status = self.backups.promote(base.BACKUP_ID)
         self.assertEqual('promoted', status['phase'])
         self.assertEqual(3, status['timings_ms']['box_open'])
         # Or else it would be shut again when it is found open after a crash.
         self.assertEqual(['promoted'], seen)
         self.harden.assert_not_called()
         self.claims.release.assert_called_once()
-        self.backups.promote(base.RECOVERY)
+        self.backups.promote(base.BACKUP_ID)
         self.box.open.assert_called_once()
 
     def test_claim_is_kept_until_the_evacuation(self) -> None:
         self.record(journals.HARDENED)
-        self.assertRaises(exception.RecoveryConflict, self.backups.release, base.RECOVERY)
+        self.assertRaises(exception.BackupConflict, self.backups.release, base.BACKUP_ID)
         self.storage.state.return_value = 'promoted'
-        self.backups.promote(base.RECOVERY, keep_claim=True)
+        self.backups.promote(base.BACKUP_ID, keep_claim=True)
         self.claims.release.assert_not_called()
-        self.assertEqual('promoted', self.backups.release(base.RECOVERY)['phase'])
+        self.assertEqual('promoted', self.backups.release(base.BACKUP_ID)['phase'])
         self.claims.release.assert_called_once()
 
     def test_promote_of_what_was_not_hardened(self) -> None:
         self.record(journals.RUNNING)
         self.storage.state.return_value = 'merging'
-        self.assertEqual('promoted', self.backups.promote(base.RECOVERY)['phase'])
+        self.assertEqual('promoted', self.backups.promote(base.BACKUP_ID)['phase'])
         self.harden.assert_called_once()
 
     def test_caller_is_not_trusted(self) -> None:
         self.record(journals.HARDENED)
         for state in ('superposed', 'collapsing', 'aborting', None):
             self.storage.state.return_value = state
-            self.assertRaises(exception.RecoveryConflict, self.backups.promote, base.RECOVERY)
+            self.assertRaises(exception.BackupConflict, self.backups.promote, base.BACKUP_ID)
         self.box.open.assert_not_called()
         self.assertEqual('hardened', self.phase())
 
     def test_nothing_is_opened_while_cinder_is_silent(self) -> None:
         self.record(journals.HARDENED)
         self.storage.state.side_effect = exception.SuperpositionUnknown('no answer')
-        self.assertRaises(exception.SuperpositionUnknown, self.backups.promote, base.RECOVERY)
+        self.assertRaises(exception.SuperpositionUnknown, self.backups.promote, base.BACKUP_ID)
         self.box.open.assert_not_called()
 
     def test_promote_of_what_is_lost(self) -> None:
         self.record(journals.HARDENED)
         self.storage.state.return_value = 'promoted'
         self.domain(None)
-        error = self.assertRaises(exception.BackupLost, self.backups.promote, base.RECOVERY)
+        error = self.assertRaises(exception.BackupLost, self.backups.promote, base.BACKUP_ID)
         self.assertIn('evacuate the server', str(error))
         self.assertEqual('failed', self.phase())
         self.box.open.assert_not_called()
@@ -262,9 +262,9 @@ class DecideTest(base.TestCase):
         self.record(journals.HARDENED)
         self.storage.state.return_value = 'promoted'
         self.box.open.side_effect = [exception.BackupError('half open'), {}]
-        self.assertRaises(exception.BackupError, self.backups.promote, base.RECOVERY)
+        self.assertRaises(exception.BackupError, self.backups.promote, base.BACKUP_ID)
         self.assertEqual('promoted', self.phase())
-        self.backups.promote(base.RECOVERY)
+        self.backups.promote(base.BACKUP_ID)
         self.assertEqual(2, self.box.open.call_count)
         record = self.on_disk()
         self.assertTrue(record is not None and record.opened)
@@ -273,26 +273,26 @@ class DecideTest(base.TestCase):
         for phase in (journals.STARTING, journals.RUNNING, journals.HARDENED,
                       journals.ABORTING):
             self.record(phase)
-            self.assertEqual('aborted', self.backups.abort(base.RECOVERY)['phase'])
+            self.assertEqual('aborted', self.backups.abort(base.BACKUP_ID)['phase'])
             self.assertEqual('aborted', self.phase())
         self.assertEqual(4, self.launcher.remove.call_count)
-        self.backups.abort(base.RECOVERY)
+        self.backups.abort(base.BACKUP_ID)
         self.assertEqual(4, self.launcher.remove.call_count)
 
     def test_abort_of_what_counts(self) -> None:
         self.record(journals.HARDENED)
         for state in ('promoted', 'merging', 'merged'):
             self.storage.state.return_value = state
-            self.assertRaises(exception.RecoveryConflict, self.backups.abort, base.RECOVERY)
+            self.assertRaises(exception.BackupConflict, self.backups.abort, base.BACKUP_ID)
         for phase in (journals.PROMOTED, journals.ADOPTED, journals.MERGING, journals.MERGED):
             self.record(phase)
-            self.assertRaises(exception.RecoveryConflict, self.backups.abort, base.RECOVERY)
+            self.assertRaises(exception.BackupConflict, self.backups.abort, base.BACKUP_ID)
         self.launcher.remove.assert_not_called()
 
     def test_abort_while_cinder_is_silent(self) -> None:
         self.record(journals.RUNNING)
         self.storage.state.side_effect = exception.SuperpositionUnknown('no answer')
-        self.assertRaises(exception.SuperpositionUnknown, self.backups.abort, base.RECOVERY)
+        self.assertRaises(exception.SuperpositionUnknown, self.backups.abort, base.BACKUP_ID)
         self.launcher.remove.assert_not_called()
 
     def test_abort_of_nothing(self) -> None:
@@ -301,25 +301,25 @@ class DecideTest(base.TestCase):
     def test_files_of_a_server_of_this_host_are_kept(self) -> None:
         self.record(journals.RUNNING)
         self.instance.host = base.HOST
-        self.backups.abort(base.RECOVERY)
+        self.backups.abort(base.BACKUP_ID)
         self.launcher.remove_files.assert_not_called()
 
     def test_cleanup(self) -> None:
         self.record(journals.RUNNING)
-        self.assertRaises(exception.RecoveryConflict, self.backups.cleanup, base.RECOVERY)
+        self.assertRaises(exception.BackupConflict, self.backups.cleanup, base.BACKUP_ID)
         for phase in (journals.ABORTED, journals.FAILED, journals.MERGED):
             self.record(phase)
-            self.backups.cleanup(base.RECOVERY)
+            self.backups.cleanup(base.BACKUP_ID)
             self.assertIsNone(self.phase())
-        self.backups.cleanup(base.RECOVERY)
+        self.backups.cleanup(base.BACKUP_ID)
 
     def test_status_of_nothing(self) -> None:
-        self.assertRaises(exception.RecoveryNotFound, self.backups.status, 'another')
+        self.assertRaises(exception.BackupNotFound, self.backups.status, 'another')
 
     def test_list(self) -> None:
         self.record(journals.RUNNING)
-        self.assertEqual([base.RECOVERY],
-                         [status['recovery_id'] for status in self.backups.list()])
+        self.assertEqual([base.BACKUP_ID],
+                         [status['backup_id'] for status in self.backups.list()])
 
 
 class CheckTest(base.TestCase):

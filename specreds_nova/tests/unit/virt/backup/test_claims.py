@@ -27,12 +27,12 @@ class ClaimsTest(base.TestCase):
 
     def claim(self, status: int, text: str = '') -> Any:
         self.client.put.return_value = mock.Mock(status_code=status, text=text)
-        return self.found.claim(mock.Mock(), base.RECOVERY, self.instance)
+        return self.found.claim(mock.Mock(), base.BACKUP_ID, self.instance)
 
     def test_claimed_in_the_recoverys_name(self) -> None:
         self.claim(204)
         path, payload = self.client.put.call_args.args
-        self.assertEqual(f'/allocations/{base.RECOVERY}', path)
+        self.assertEqual(f'/allocations/{base.BACKUP_ID}', path)
         self.assertEqual({'provider': {'resources': {'VCPU': 1, 'MEMORY_MB': 128}}},
                          payload['allocations'])
         self.assertEqual(('project', 'user', None), tuple(
@@ -54,15 +54,15 @@ class ClaimsTest(base.TestCase):
     def test_silence(self) -> None:
         self.client.put.side_effect = exceptions.ConnectFailure('refused')
         self.assertRaises(exception.PlacementUnknown, self.found.claim, mock.Mock(),
-                          base.RECOVERY, self.instance)
+                          base.BACKUP_ID, self.instance)
 
     def test_release(self) -> None:
         for status in (204, 404):
             self.client.delete.return_value = mock.Mock(status_code=status)
-            self.found.release(mock.Mock(), base.RECOVERY)
+            self.found.release(mock.Mock(), base.BACKUP_ID)
         self.client.delete.return_value = mock.Mock(status_code=409, text='conflict')
         self.assertRaises(exception.UndoIncomplete, self.found.release, mock.Mock(),
-                          base.RECOVERY)
+                          base.BACKUP_ID)
 
     def test_withdraw(self) -> None:
         self.found.withdraw(mock.sentinel.context, base.SERVER)

@@ -19,9 +19,9 @@ from specreds_nova.tests.unit.virt import base
 from specreds_nova.virt.backup import domain as backup_domain
 from specreds_nova.virt.backup import marks
 
-_MARK = marks.Mark(base.RECOVERY, base.SUPERPOSITION)
+_MARK = marks.Mark(base.BACKUP_ID, base.SUPERPOSITION)
 _MARKED = (f'<domain><metadata><s:backup xmlns:s="{marks.NAMESPACE}" '
-           f'recovery="{base.RECOVERY}" superposition="{base.SUPERPOSITION}"/>'
+           f'id="{base.BACKUP_ID}" superposition="{base.SUPERPOSITION}"/>'
            '</metadata></domain>')
 
 
@@ -45,7 +45,7 @@ class LaunchTest(testtools.TestCase):
             id=1, instance_uuid=base.SERVER, source_type='volume', destination_type='volume',
             device_name='/dev/vda', volume_id=base.VOLUME, volume_size=1, boot_index=0,
             device_type='disk', disk_bus='virtio', guest_format=None, no_device=False,
-            delete_on_termination=False, attachment_id=base.RECOVERY, tag=None,
+            delete_on_termination=False, attachment_id=base.BACKUP_ID, tag=None,
             connection_info='{"driver_volume_type": "rbd"}', encrypted=False, volume_type=None)
 
     def launch(self) -> Any:
@@ -105,21 +105,21 @@ class LaunchTest(testtools.TestCase):
         saved.assert_not_called()
 
     def test_only_its_own_domain(self) -> None:
-        self.assertIs(self.guest, self.launcher.backup(base.RECOVERY, base.SERVER))
+        self.assertIs(self.guest, self.launcher.backup(base.BACKUP_ID, base.SERVER))
         self.assertIsNone(self.launcher.backup('another', base.SERVER))
         self.guest.get_xml_desc.return_value = '<domain/>'
-        self.assertIsNone(self.launcher.backup(base.RECOVERY, base.SERVER))
-        self.launcher.remove(base.RECOVERY, base.SERVER)
+        self.assertIsNone(self.launcher.backup(base.BACKUP_ID, base.SERVER))
+        self.launcher.remove(base.BACKUP_ID, base.SERVER)
         self.guest.poweroff.assert_not_called()
         self.guest.delete_configuration.assert_not_called()
 
     def test_remove(self) -> None:
-        self.launcher.remove(base.RECOVERY, base.SERVER)
+        self.launcher.remove(base.BACKUP_ID, base.SERVER)
         self.guest.poweroff.assert_called_once()
         self.guest.delete_configuration.assert_called_once()
         self.driver._host.get_guest.side_effect = nova_exception.InstanceNotFound(
             instance_id=base.SERVER)
-        self.launcher.remove(base.RECOVERY, base.SERVER)
+        self.launcher.remove(base.BACKUP_ID, base.SERVER)
 
     def failing(self, code: int) -> libvirt.libvirtError:
         error = libvirt.libvirtError('it fails')
@@ -128,9 +128,9 @@ class LaunchTest(testtools.TestCase):
 
     def test_remove_of_what_goes_away(self) -> None:
         self.guest.poweroff.side_effect = self.failing(libvirt.VIR_ERR_NO_DOMAIN)
-        self.launcher.remove(base.RECOVERY, base.SERVER)
+        self.launcher.remove(base.BACKUP_ID, base.SERVER)
         self.guest.poweroff.side_effect = self.failing(libvirt.VIR_ERR_SYSTEM_ERROR)
-        self.assertRaises(exception.UndoIncomplete, self.launcher.remove, base.RECOVERY,
+        self.assertRaises(exception.UndoIncomplete, self.launcher.remove, base.BACKUP_ID,
                           base.SERVER)
 
     def test_look(self) -> None:
@@ -140,7 +140,7 @@ class LaunchTest(testtools.TestCase):
                             (libvirt.VIR_DOMAIN_SHUTOFF, 'shutoff'),
                             (libvirt.VIR_DOMAIN_CRASHED, 'shutoff')):
             self.guest._domain.state.return_value = (state, 0)
-            found = self.launcher.look(base.RECOVERY, base.SERVER)
+            found = self.launcher.look(base.BACKUP_ID, base.SERVER)
             self.assertEqual(told, found and found.state)
 
     def test_remove_files(self) -> None:

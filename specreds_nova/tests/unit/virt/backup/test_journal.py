@@ -11,7 +11,7 @@ from specreds_nova.virt.backup import journal as journals
 class JournalTest(base.TestCase):
     """Records, on disk and in memory."""
 
-    def path(self, name: str = f'{base.RECOVERY}.json') -> str:
+    def path(self, name: str = f'{base.BACKUP_ID}.json') -> str:
         return os.path.join(self.state, 'specreds', name)
 
     def test_all_of_a_record_survives(self) -> None:
@@ -30,10 +30,10 @@ class JournalTest(base.TestCase):
 
     def test_cut_off_write_changes_nothing(self) -> None:
         self.record(journals.RUNNING)
-        with open(self.path(f'.{base.RECOVERY}.json.1.new'), 'w') as file:
+        with open(self.path(f'.{base.BACKUP_ID}.json.1.new'), 'w') as file:
             file.write('{"phase": "prom')
         self.assertEqual('running', self.phase())
-        self.assertEqual([f'{base.RECOVERY}.json'], os.listdir(os.path.dirname(self.path())))
+        self.assertEqual([f'{base.BACKUP_ID}.json'], os.listdir(os.path.dirname(self.path())))
 
     def test_what_cannot_be_read_is_kept(self) -> None:
         self.record(journals.RUNNING)
@@ -47,7 +47,7 @@ class JournalTest(base.TestCase):
         self.record(journals.RUNNING)
         with open(self.path('sentinel.json'), 'w') as file:
             file.write('{}')
-        self.assertEqual(base.RECOVERY, self.on_disk().recovery_id)  # type: ignore[union-attr]
+        self.assertEqual(base.BACKUP_ID, self.on_disk().backup_id)  # type: ignore[union-attr]
 
     def test_of_a_newer_version(self) -> None:
         self.record(journals.RUNNING)
@@ -59,9 +59,9 @@ class JournalTest(base.TestCase):
 
     def test_forget(self) -> None:
         self.record(journals.FAILED)
-        self.journal.forget(base.RECOVERY)
-        self.journal.forget(base.RECOVERY)
-        self.assertIsNone(self.journal.get(base.RECOVERY))
+        self.journal.forget(base.BACKUP_ID)
+        self.journal.forget(base.BACKUP_ID)
+        self.assertIsNone(self.journal.get(base.BACKUP_ID))
         self.assertIsNone(self.phase())
 
     def test_hidden_until_adopted(self) -> None:

@@ -32,8 +32,8 @@ class WatchesTest(testtools.TestCase):
 
     def test_whoever_decides_is_told_before_anything_is_done(self) -> None:
         told: list[tuple[str, str]] = []
-        self.watches.tell = lambda recovery_id: told.append(('tell', recovery_id))
-        self.watches.then = lambda recovery_id: told.append(('then', recovery_id))
+        self.watches.tell = lambda backup_id: told.append(('tell', backup_id))
+        self.watches.then = lambda backup_id: told.append(('then', backup_id))
         self.watches.begin(self.record)
         self.watch.call_args.kwargs['then']()
         self.assertEqual([('tell', 'recovery-1'), ('then', 'recovery-1')], told)

@@ -82,7 +82,7 @@ class ReconcileTest(Reconciling):
 
     def test_running_is_watched_again(self) -> None:
         self.after(journals.RUNNING, 'superposed')
-        self.assertEqual({base.RECOVERY}, self.watches.watched)
+        self.assertEqual({base.BACKUP_ID}, self.watches.watched)
 
     def test_deleted_server(self) -> None:
         self.replace('specreds_nova.virt.backup.host.find_instance', lambda context, uuid: None)
@@ -119,9 +119,9 @@ class ReconcileTest(Reconciling):
 
     def test_boxes(self) -> None:
         self.after(journals.RUNNING, 'superposed')
-        self.box.reconcile.assert_called_with(shut=[base.RECOVERY], opened=[], unsure=[])
+        self.box.reconcile.assert_called_with(shut=[base.BACKUP_ID], opened=[], unsure=[])
         self.after(journals.PROMOTED, 'promoted')
-        self.box.reconcile.assert_called_with(shut=[], opened=[base.RECOVERY], unsure=[])
+        self.box.reconcile.assert_called_with(shut=[], opened=[base.BACKUP_ID], unsure=[])
 
     def test_one_that_fails_is_in_nobodys_way(self) -> None:
         self.record(journals.RUNNING)
@@ -151,7 +151,7 @@ class LostTest(Reconciling):
 
     def domain_with(self, mark: marks.Mark | None) -> None:
         element = '' if mark is None else (
-            f'<b:backup xmlns:b="{marks.NAMESPACE}" recovery="{mark.recovery_id}" '
+            f'<b:backup xmlns:b="{marks.NAMESPACE}" id="{mark.backup_id}" '
             f'superposition="{mark.superposition_id}"/>')
         guest = mock.Mock(uuid=base.SERVER)
         guest.name = 'instance-00000001'
@@ -160,7 +160,7 @@ class LostTest(Reconciling):
         self.driver._host.list_guests.return_value = [guest]
 
     def test_hidden_from_the_beginning(self) -> None:
-        self.domain_with(marks.Mark(base.RECOVERY, base.SUPERPOSITION))
+        self.domain_with(marks.Mark(base.BACKUP_ID, base.SUPERPOSITION))
         self.reconciler.find_lost()
         self.assertEqual({base.SERVER}, self.journal.hidden())
         record = self.on_disk()
@@ -170,17 +170,17 @@ class LostTest(Reconciling):
 
     def test_known_and_foreign_ones(self) -> None:
         self.record(journals.PROMOTED)
-        self.domain_with(marks.Mark(base.RECOVERY, base.SUPERPOSITION))
+        self.domain_with(marks.Mark(base.BACKUP_ID, base.SUPERPOSITION))
         self.reconciler.find_lost()
         self.assertEqual('promoted', self.phase())
-        self.journal.forget(base.RECOVERY)
+        self.journal.forget(base.BACKUP_ID)
         self.domain_with(None)
         self.reconciler.find_lost()
         self.assertEqual([], self.journal.records())
 
     def test_adopted_and_forgotten(self) -> None:
         self.instance.host = base.HOST
-        self.domain_with(marks.Mark(base.RECOVERY, base.SUPERPOSITION))
+        self.domain_with(marks.Mark(base.BACKUP_ID, base.SUPERPOSITION))
         self.reconciler.find_lost()
         self.assertEqual([], self.journal.records())
 

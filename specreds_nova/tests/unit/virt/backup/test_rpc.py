@@ -37,7 +37,7 @@ class RpcTest(base.TestCase):
         self.api = rpcapi.BackupsAPI(transport, timeout=10)
 
     def test_each_method_arrives(self) -> None:
-        ids = {'recovery_id': base.RECOVERY, 'instance_uuid': base.SERVER,
+        ids = {'backup_id': base.BACKUP_ID, 'instance_uuid': base.SERVER,
                'superposition_id': base.SUPERPOSITION}
         methods = [name for name, member in vars(rpcapi.BackupsAPI).items()
                    if inspect.isfunction(member) and not name.startswith('_')
@@ -54,8 +54,8 @@ class RpcTest(base.TestCase):
 
     def test_claim_is_kept(self) -> None:
         self.served.promote.return_value = {}
-        self.api.promote({}, base.HOST, base.RECOVERY, keep_claim=True)
-        self.served.promote.assert_called_once_with(base.RECOVERY, keep_claim=True)
+        self.api.promote({}, base.HOST, base.BACKUP_ID, keep_claim=True)
+        self.served.promote.assert_called_once_with(base.BACKUP_ID, keep_claim=True)
 
     def test_a_host_that_is_back_is_asked_to_clean_up(self) -> None:
         self.returning.clean.return_value = {'clean': False, 'left': [base.SERVER]}
@@ -63,14 +63,14 @@ class RpcTest(base.TestCase):
                          self.api.returned({}, base.HOST))
 
     def test_errors_come_out_as_they_are(self) -> None:
-        for kind in (exception.RecoveryConflict, exception.RecoveryNotFound,
+        for kind in (exception.BackupConflict, exception.BackupNotFound,
                      exception.SuperpositionUnknown):
             self.served.promote.side_effect = kind('what, and what to do')
-            error: Any = self.assertRaises(kind, self.api.promote, {}, base.HOST, base.RECOVERY)
+            error: Any = self.assertRaises(kind, self.api.promote, {}, base.HOST, base.BACKUP_ID)
             self.assertIn('what, and what to do', str(error))
 
     def test_ids_have_to_be_such(self) -> None:
-        for wrong in ('../../etc/passwd', '', base.RECOVERY.upper(), None):
+        for wrong in ('../../etc/passwd', '', base.BACKUP_ID.upper(), None):
             self.assertRaises(exception.BadRequest, self.api.start, {}, base.HOST, wrong,
                               base.SERVER, base.SUPERPOSITION)
         self.served.start.assert_not_called()
@@ -87,7 +87,7 @@ class RpcTest(base.TestCase):
         self.served.start.side_effect = slow
         self.served.list.return_value = []
         starting = threading.Thread(target=self.api.start, args=(
-            {}, base.HOST, base.RECOVERY, base.SERVER, base.SUPERPOSITION))
+            {}, base.HOST, base.BACKUP_ID, base.SERVER, base.SUPERPOSITION))
         starting.start()
         self.assertTrue(entered.wait(10))
         self.assertEqual([], self.api.list({}, base.HOST))

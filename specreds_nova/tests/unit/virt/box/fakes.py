@@ -9,7 +9,7 @@ from specreds_nova.virt.box import plan as plans
 
 PORT = 'aaaaaaaa-1111-4111-8111-111111111111'
 SERVER = 'bbbbbbbb-1111-4111-8111-111111111111'
-RECOVERY = 'cccccccc-1111-4111-8111-111111111111'
+BACKUP_ID = 'cccccccc-1111-4111-8111-111111111111'
 MAC = 'fa:16:3e:00:00:01'
 ADDRESS = '10.77.0.50'
 GATEWAY = '10.77.0.1'
@@ -27,7 +27,7 @@ def plan(*subnets: plans.Subnet, **changes: Any) -> plans.Plan:
     """One of a port with one subnet."""
     fields: dict[str, Any] = {
         'port': PORT, 'mac': MAC, 'tap': 'tapaaaaaaaa-11', 'integration_bridge': 'br-int',
-        'instance': SERVER, 'recovery': RECOVERY, 'mtu': 1450,
+        'instance': SERVER, 'backup_id': BACKUP_ID, 'mtu': 1450,
         'subnets': subnets or (subnet(),)}
     return plans.Plan(**{**fields, **changes})
 

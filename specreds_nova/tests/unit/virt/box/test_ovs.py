@@ -213,13 +213,13 @@ class TestFound(_TestCase):
         super().setUp()
         self.bridge = self.database.rows['Bridge', self.plan.bridge] = {
             'name': self.plan.bridge, 'fail_mode': 'secure', 'external_ids': {
-                'specreds-port': fakes.PORT, 'specreds-recovery': fakes.RECOVERY,
+                'specreds-port': fakes.PORT, 'specreds-backup': fakes.BACKUP_ID,
                 'specreds-instance': fakes.SERVER}}
 
     def test_shut(self) -> None:
         [found] = self.ovs.found()
-        self.assertEqual((fakes.PORT, fakes.RECOVERY, fakes.SERVER, base.State.SHUT, True),
-                         (found.port, found.recovery, found.instance, found.state, found.intact))
+        self.assertEqual((fakes.PORT, fakes.BACKUP_ID, fakes.SERVER, base.State.SHUT, True),
+                         (found.port, found.backup_id, found.instance, found.state, found.intact))
 
     def test_after_a_restart_of_the_switch(self) -> None:
         self.flows.return_value = []

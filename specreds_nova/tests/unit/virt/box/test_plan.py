@@ -8,7 +8,7 @@ from specreds_nova.virt.box import plan as plans
 class TestPlan(testtools.TestCase):
 
     def test_of_what_nova_knows(self) -> None:
-        plan = plans.from_vif(fakes.vif(), fakes.SERVER, fakes.RECOVERY)
+        plan = plans.from_vif(fakes.vif(), fakes.SERVER, fakes.BACKUP_ID)
         self.assertEqual((fakes.PORT, fakes.MAC, 'br-int', 1450),
                          (plan.port, plan.mac, plan.integration_bridge, plan.mtu))
         self.assertEqual((fakes.subnet(routes=(('192.0.2.0/24', '10.77.0.9'),),

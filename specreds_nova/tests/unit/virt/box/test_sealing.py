@@ -53,7 +53,7 @@ class FakeMechanism:
         return list(self.boxes.values())
 
     def _put(self, plan: plans.Plan, state: base.State) -> None:
-        self.boxes[plan.port] = base.Found(plan.port, plan.recovery, plan.instance, state, True)
+        self.boxes[plan.port] = base.Found(plan.port, plan.backup_id, plan.instance, state, True)
 
     def __getattr__(self, name: str) -> Any:
         return lambda plan: self.done.append(name)
@@ -96,14 +96,14 @@ class _TestCase(testtools.TestCase):
         return box
 
     def sealed(self) -> Any:
-        network = self.box.seal(mock.sentinel.context, self.instance, fakes.RECOVERY)
-        self.box.attached(self.instance, fakes.RECOVERY)
+        network = self.box.seal(mock.sentinel.context, self.instance, fakes.BACKUP_ID)
+        self.box.attached(self.instance, fakes.BACKUP_ID)
         self.mechanism.done.clear()
         return network
 
     def opened(self) -> None:
         self.sealed()
-        self.box.open(mock.sentinel.context, self.instance, fakes.RECOVERY)
+        self.box.open(mock.sentinel.context, self.instance, fakes.BACKUP_ID)
         self.mechanism.done.clear()
 
 
@@ -138,7 +138,7 @@ class TestSeal(_TestCase):
     def test_refused_before_anything_is_begun(self) -> None:
         self.mechanism.refused = 'no'
         self.assertRaises(errors.BoxRefused, self.box.seal, mock.sentinel.context, self.instance,
-                          fakes.RECOVERY)
+                          fakes.BACKUP_ID)
         self.assertEqual([], self.mechanism.done)
         self.assertFalse(self.kept.exists())
         self.bindings.bind.assert_not_called()
@@ -179,7 +179,7 @@ class TestOpen(_TestCase):
     def test_the_switch_is_first(self) -> None:
         self.sealed()
         self.bindings.activate.side_effect = lambda *_: self.mechanism.done.append('activate')
-        timings = self.box.open(mock.sentinel.context, self.instance, fakes.RECOVERY)
+        timings = self.box.open(mock.sentinel.context, self.instance, fakes.BACKUP_ID)
         self.assertEqual(['open', 'activate', 'settle'], self.mechanism.done)
         self.assertEqual({'box_open', 'bindings', 'box_settled'}, timings.keys())
         self.privileged['stop_services'].assert_called_once_with(fakes.PORT)
@@ -188,14 +188,14 @@ class TestOpen(_TestCase):
         self.sealed()
         self.bindings.activate.side_effect = [errors.BoxFailed(port='x', reason='no'), None]
         self.assertRaises(errors.BoxFailed, self.box.open, mock.sentinel.context, self.instance,
-                          fakes.RECOVERY)
+                          fakes.BACKUP_ID)
         self.assertEqual(['open'], self.mechanism.done)
-        self.box.open(mock.sentinel.context, self.instance, fakes.RECOVERY)
+        self.box.open(mock.sentinel.context, self.instance, fakes.BACKUP_ID)
         self.assertEqual(base.State.OPEN, self.mechanism.boxes[fakes.PORT].state)
 
     def test_no_box(self) -> None:
         self.assertRaises(errors.BoxNotFound, self.box.open, mock.sentinel.context,
-                          self.instance, fakes.RECOVERY)
+                          self.instance, fakes.BACKUP_ID)
         self.assertEqual([], self.mechanism.done)
 
 
@@ -204,18 +204,18 @@ class TestRemove(_TestCase):
     def test_nothing_is_left(self) -> None:
         self.sealed()
         for _ in range(2):
-            self.box.remove(mock.sentinel.context, None, fakes.RECOVERY)
+            self.box.remove(mock.sentinel.context, None, fakes.BACKUP_ID)
         self.assertEqual({}, self.mechanism.boxes)
         self.assertFalse(self.kept.exists())
         self.privileged['stop_services'].assert_called_once_with(fakes.PORT)
         self.bindings.remove.assert_called_with(mock.sentinel.context, [])
 
     def test_what_was_begun_ends_first(self) -> None:
-        self.box.seal(mock.sentinel.context, self.instance, fakes.RECOVERY)
+        self.box.seal(mock.sentinel.context, self.instance, fakes.BACKUP_ID)
         order = mock.Mock()
         order.attach_mock(self.bindings.bind, 'bind')
         order.attach_mock(self.bindings.remove, 'remove')
-        self.box.remove(mock.sentinel.context, None, fakes.RECOVERY)
+        self.box.remove(mock.sentinel.context, None, fakes.BACKUP_ID)
         names = [call[0] for call in order.mock_calls]
         self.assertEqual('remove', names[-1])
 
@@ -223,9 +223,9 @@ class TestRemove(_TestCase):
         self.sealed()
         self.bindings.remove.side_effect = [OSError('no route'), None]
         self.assertRaises(errors.BoxNotRemoved, self.box.remove, mock.sentinel.context, None,
-                          fakes.RECOVERY)
+                          fakes.BACKUP_ID)
         self.assertEqual({}, self.mechanism.boxes)
-        self.box.remove(mock.sentinel.context, None, fakes.RECOVERY)
+        self.box.remove(mock.sentinel.context, None, fakes.BACKUP_ID)
         self.bindings.remove.assert_called_with(mock.sentinel.context, [fakes.PORT])
         self.assertFalse(self.kept.exists())
 
@@ -239,40 +239,40 @@ class TestReconcile(_TestCase):
     def test_a_box_that_is_well_is_left_alone(self) -> None:
         self.sealed()
         self._after_a_restart()
-        self.box.reconcile({fakes.RECOVERY}, set())
+        self.box.reconcile({fakes.BACKUP_ID}, set())
         self.assertEqual([], self.mechanism.done)
 
     def test_a_switch_that_restarted_gets_its_flows(self) -> None:
         self.sealed()
         self._after_a_restart()
         self.mechanism.boxes[fakes.PORT] = base.Found(
-            fakes.PORT, fakes.RECOVERY, fakes.SERVER, base.State.SHUT, False)
+            fakes.PORT, fakes.BACKUP_ID, fakes.SERVER, base.State.SHUT, False)
         self.privileged['namespace_runs'].return_value = []
-        self.box.reconcile({fakes.RECOVERY}, set())
+        self.box.reconcile({fakes.BACKUP_ID}, set())
         self.assertEqual(['seal', 'serve'], self.mechanism.done)
 
     def test_a_dhcp_server_that_died_is_started(self) -> None:
         self.sealed()
         self._after_a_restart()
         self.privileged['namespace_runs'].return_value = []
-        self.box.reconcile({fakes.RECOVERY}, set())
+        self.box.reconcile({fakes.BACKUP_ID}, set())
         self.assertEqual(['serve'], self.mechanism.done)
 
     def test_an_open_box_of_what_is_not_promoted_is_shut(self) -> None:
         self.opened()
         self._after_a_restart()
-        self.box.reconcile({fakes.RECOVERY}, set())
+        self.box.reconcile({fakes.BACKUP_ID}, set())
         self.assertEqual(base.State.SHUT, self.mechanism.boxes[fakes.PORT].state)
 
     def test_who_has_looked_before_the_promotion_shuts_nothing(self) -> None:
         self.opened()
-        self.box.reconcile({fakes.RECOVERY}, set())
+        self.box.reconcile({fakes.BACKUP_ID}, set())
         self.assertEqual(base.State.OPEN, self.mechanism.boxes[fakes.PORT].state)
 
     def test_a_shut_box_of_what_is_promoted_is_opened(self) -> None:
         self.sealed()
         self._after_a_restart()
-        self.box.reconcile(set(), {fakes.RECOVERY})
+        self.box.reconcile(set(), {fakes.BACKUP_ID})
         self.assertEqual(['open', 'settle'], self.mechanism.done)
 
     def test_a_shut_box_that_nothing_is_known_of_is_removed(self) -> None:
@@ -285,7 +285,7 @@ class TestReconcile(_TestCase):
     def test_as_long_as_it_is_not_known_nothing_is_done(self) -> None:
         self.sealed()
         self._after_a_restart()
-        self.box.reconcile(set(), set(), {fakes.RECOVERY})
+        self.box.reconcile(set(), set(), {fakes.BACKUP_ID})
         self.assertEqual([], self.mechanism.done)
 
     def test_an_open_box_carries_an_adopted_server(self) -> None:
@@ -339,8 +339,8 @@ class TestProbe(_TestCase):
     def test_any_address(self) -> None:
         self.sealed()
         self.privileged['accepts_connection'].return_value = True
-        self.assertTrue(self.box.accepts_connection(fakes.RECOVERY, 80, 0.5))
+        self.assertTrue(self.box.accepts_connection(fakes.BACKUP_ID, 80, 0.5))
         self.privileged['accepts_connection'].assert_called_once_with(
             fakes.PORT, fakes.ADDRESS, 80, 0.5)
         self.assertFalse(self.box.accepts_connection('another', 80, 0.5))
-        self.assertEqual(plans.namespace_of(fakes.PORT), self.box.namespace(fakes.RECOVERY))
+        self.assertEqual(plans.namespace_of(fakes.PORT), self.box.namespace(fakes.BACKUP_ID))

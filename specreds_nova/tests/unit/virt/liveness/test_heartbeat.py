@@ -171,10 +171,10 @@ class HeartbeatTest(testtools.TestCase):
 
     def test_ready_is_told_for_a_while(self) -> None:
         beating = self.beating()
-        beating.ready('recovery-1')
-        beating.ready('recovery-2')
+        beating.ready('backup-1')
+        beating.ready('backup-2')
         told = message.encode(beating._next())
-        self.assertEqual(('recovery-1', 'recovery-2'), message.decode(told).ready)
+        self.assertEqual(('backup-1', 'backup-2'), message.decode(told).ready)
         with mock.patch('time.monotonic', return_value=1e12):
             self.assertNotIn('ready', message.encode(beating._next()))
 

@@ -18,7 +18,7 @@ from specreds_nova.virt.ready import probes
 def _of(kind: conditions.Kind, argument: str = '', guest: Any = None, box: Any = None
         ) -> probes.Probe:
     return probes.of(conditions.Condition(kind, argument, 1.0), guest or mock.MagicMock(), box,
-                     'recovery')
+                     'backup-1')
 
 
 class TestAgent(testtools.TestCase):
@@ -132,7 +132,7 @@ class TestOthers(testtools.TestCase):
         probe = _of(conditions.Kind.TCP, '80', box=box)
         self.assertIsNone(probe.look())
         self.assertIn('80', str(probe.look()))
-        box.accepts_connection.assert_called_with('recovery', 80, 0.5)
+        box.accepts_connection.assert_called_with('backup-1', 80, 0.5)
 
     def test_delay(self) -> None:
         clock = self.useFixture(fixtures.MockPatchObject(time, 'monotonic',
