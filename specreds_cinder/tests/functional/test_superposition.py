@@ -235,6 +235,14 @@ class DirtyTest(protocol_base.ProtocolTestCase):
         self.assertEqual(0, primary.ask('discard', offset=7 * OBJECT, length=OBJECT))
         self.assert_dirty(record, 'was touched by the primary')
 
+    def test_object_discarded_between_cut_and_map_is_dirty(self) -> None:
+        volume = self.make_volume()
+        primary = self.make_primary(volume)
+        with sp.trace.observe(self.at('cut', 'after', lambda: primary.ask(
+                'discard', offset=0, length=OBJECT))):
+            record = self.superpose(volume)
+        self.assert_dirty(record, 'objects were created or discarded')
+
     def test_last_volume_of_a_set_is_dirty(self) -> None:
         volumes = [self.make_volume() for _ in range(3)]
         record = self.superpose(*volumes)

@@ -85,10 +85,12 @@ class FenceTest(testtools.TestCase):
     def test_close_waits_for_the_osdmap_at_the_end(self) -> None:
         self.monitor.entries[FIRST] = self.monitor.after(100)
         seen: list[list[tuple[str, str]]] = []
-        self.cluster.aio.wait_for_latest_osdmap.side_effect = (
-            lambda: seen.append(list(self.monitor.commands)))
+        # The client of the sweep, and the client of librbd.
+        for client in (self.cluster.aio, self.cluster.rados):
+            client.wait_for_latest_osdmap.side_effect = (
+                lambda: seen.append(list(self.monitor.commands)))
         self.fence.close([FIRST])
-        self.assertEqual([self.monitor.commands], seen)
+        self.assertEqual([self.monitor.commands] * 2, seen)
         self.assertEqual(('add', FIRST), self.monitor.commands[-1])
 
     def test_entry_with_less_than_half_its_time_is_renewed(self) -> None:

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The mutations: what each takes out of the code, and the test that must notice."""
+
+import dataclasses
+
+_UNIT = 'specreds_cinder.tests.unit'
+_FUNCTIONAL = 'specreds_cinder.tests.functional'
+_SUPERPOSITION = 'specreds_cinder/superposition'
+
+
+@dataclasses.dataclass(frozen=True)
+class Mutation:
+    """One safety step that is taken out.
+
+    :param path: file, from the top of the checkout
+    :param old: text that occurs exactly once in the file
+    :param new: text that takes its place
+    :param test: id of the test that must fail
+    """
+
+    name: str
+    path: str
+    old: str
+    new: str
+    test: str
+
+    @property
+    def needs_ceph(self) -> bool:
+        """Whether the test needs a cluster."""
+        return self.test.startswith(_FUNCTIONAL)
+
+    def apply(self, source: str) -> str:
+        """Return the file's text with the mutation.
+
+        :raises ValueError: the text to replace does not occur exactly once
+        """
+        if source.count(self.old) != 1:
+            raise ValueError(f'mutation {self.name}: {self.path} has the text to replace '
+                             f'{source.count(self.old)} times')
+        return source.replace(self.old, self.new)
+
+
+MUTATIONS = (
+    Mutation('cut-of-changing-groups', f'{_SUPERPOSITION}/cut.py',
+             'if (after.pg_num, after.merges) == (before.pg_num, before.merges):', 'if True:',
+             f'{_UNIT}.test_cut.TakeTest.test_cut_is_repeated_when_groups_change'),
+    Mutation('cut-shared-too-late', f'{_SUPERPOSITION}/cut.py',
+             'needed = self._started + 1', 'needed = self._started',
+             f'{_UNIT}.test_cut.CutterTest.test_waiting_calls_share_the_next_cut'),
+    Mutation('sweep-with-wrong-bound', f'{_SUPERPOSITION}/sweep.py',
+             'bounds = numpy.array(cut.versions, dtype=numpy.uint64)[groups]',
+             'bounds = numpy.array(cut.versions, dtype=numpy.uint64).max()',
+             f'{_UNIT}.test_sweep.SweeperTest.test_object_is_compared_with_its_own_group'),
+    Mutation('sweep-ignores-merged-groups', f'{_SUPERPOSITION}/sweep.py',
+             ' or pool.merges != cut.merges', '',
+             f'{_UNIT}.test_sweep.SweeperTest.test_groups_merged_during_the_sweep_are_dirty'),
+    Mutation('sweep-ignores-the-map', f'{_SUPERPOSITION}/sweep.py',
+             'if objectmap.digest(io, volume.image_id) != volume.map_digest:', 'if False:',
+             f'{_UNIT}.test_sweep.SweeperTest.test_changed_map_is_dirty'),
+    Mutation('sweep-ignores-the-lock', f'{_SUPERPOSITION}/sweep.py',
+             'if owners & self._record.clients:', 'if False:',
+             f'{_UNIT}.test_sweep.SweeperTest.'
+             'test_map_touched_by_the_primary_is_dirty_unless_fenced'),
+    Mutation('second-sweep-stops-early', f'{_SUPERPOSITION}/sweep.py',
+             'if self._first is not None and not self._thorough:\n                break',
+             'if self._first is not None:\n                break',
+             f'{_FUNCTIONAL}.test_fence.FenceTest.test_second_sweep_reaches_every_osd'),
+    Mutation('second-sweep-is-no-barrier', f'{_SUPERPOSITION}/sweep.py',
+             'if self._thorough:\n            for pool_id', 'if False:\n            for pool_id',
+             f'{_FUNCTIONAL}.test_fence.FenceTest.test_second_sweep_reaches_every_osd'),
+    Mutation('map-moved-after-the-cut', f'{_SUPERPOSITION}/protocol/create.py',
+             'if sweep.moved(self.cluster, volume, cut):', 'if False:',
+             f'{_FUNCTIONAL}.test_superposition.DirtyTest.test_object_discarded_between_cut_and_map_is_dirty'),
+    Mutation('swap-without-version', f'{_SUPERPOSITION}/store.py',
+             'op.assert_version(old.version)', 'pass',
+             f'{_UNIT}.test_store.StoreTest.test_swap_asserts_the_version_that_was_read'),
+    Mutation('swap-to-any-state', f'{_SUPERPOSITION}/store.py',
+             'old.check_successor(new)', 'pass',
+             f'{_UNIT}.test_store.StoreTest.test_swap_writes_no_transition_that_is_not_allowed'),
+    Mutation('fence-without-osdmap', f'{_SUPERPOSITION}/fence.py',
+             'self._lengthen(wanted)\n        self.wait_osdmap()', 'self._lengthen(wanted)',
+             f'{_UNIT}.test_fence.FenceTest.test_close_waits_for_the_osdmap_at_the_end'),
+    Mutation('fence-without-librbd-osdmap', f'{_SUPERPOSITION}/fence.py',
+             'self._cluster.rados.wait_for_latest_osdmap()', 'pass',
+             f'{_UNIT}.test_fence.FenceTest.test_close_waits_for_the_osdmap_at_the_end'),
+    Mutation('fence-that-expires', f'{_SUPERPOSITION}/fence.py',
+             'self._lengthen(wanted)', 'pass',
+             f'{_UNIT}.test_fence.FenceTest.test_close_prolongs_an_existing_entry'),
+    Mutation('no-second-sweep', f'{_SUPERPOSITION}/protocol/collapse.py',
+             'report = self._sweep(record, thorough=True)',
+             'report = sweep.SweepReport(False, None, 0, 0.0)',
+             f'{_FUNCTIONAL}.test_fence.FenceTest.test_write_before_the_fence_is_late_dirty'),
+    Mutation('newcomer-unfenced', f'{_SUPERPOSITION}/protocol/collapse.py',
+             'if now <= known:', 'if True:',
+             f'{_FUNCTIONAL}.test_fence.FenceTest.test_client_that_opens_during_the_fence_is_fenced'),
+    Mutation('overtaken-fence-stays', f'{_SUPERPOSITION}/protocol/collapse.py',
+             'self._unfence_lost(dataclasses.replace(record, fenced=tuple(known)))', 'pass',
+             f'{_FUNCTIONAL}.test_fence.FenceTest.test_fence_after_a_dirty_decision_is_lifted'),
+    Mutation('dirty-primary-stays-fenced', f'{_SUPERPOSITION}/protocol/end.py',
+             'if record.outcome in (states.ABORTED, states.DIRTY) and',
+             'if record.outcome in (states.ABORTED,) and',
+             f'{_FUNCTIONAL}.test_fence.FenceTest.'
+             'test_fence_during_a_dirty_decision_is_lifted'),
+    Mutation('merge-beside-a-hung-backup', f'{_SUPERPOSITION}/protocol/merge.py',
+             'record = self._shut_out(record)', 'pass',
+             f'{_FUNCTIONAL}.test_ledger.HungTest.'
+             'test_hung_backup_is_fenced_before_its_overlay_is_merged'),
+    Mutation('silent-client-unfenced', f'{_SUPERPOSITION}/roles.py',
+             'return self.primary | self.newcomers | self.silent',
+             'return self.primary | self.newcomers',
+             f'{_UNIT}.test_roles.RolesTest.'
+             'test_client_of_an_earlier_superposition_is_fenced_also_when_silent'),
+    Mutation('backup-by-host-alone', f'{_SUPERPOSITION}/roles.py',
+             'seen.image - record.clients - earlier', 'seen.image - record.clients',
+             f'{_UNIT}.test_roles.RolesTest.'
+             'test_host_does_not_make_an_earlier_client_a_backup'),
+    Mutation('backup-not-in-the-ledger', f'{_SUPERPOSITION}/protocol/clients.py',
+             'self._remember(record, volume, one, found.backup)', 'pass',
+             f'{_FUNCTIONAL}.test_ledger.EntriesTest.test_promoted_backup_is_in_the_ledger'),
+)
