@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Works on recoveries: takes their jobs in order, as many at a time as there are slots."""
+"""The conductor takes the jobs of recoveries in order, as many at a time as it has slots."""
 
 from collections.abc import Sequence
 from concurrent import futures
@@ -20,19 +20,20 @@ from specreds_nova.engine.recovery import worker as workers
 
 LOG = logging.getLogger(__name__)
 
-# Threads for each slot: a recovery whose server serves keeps one while its disks are merged.
+# Threads per slot: a recovery keeps its thread, but not its slot, while disks are merged.
 _THREADS = 4
-# Seconds in which jobs are gathered that are posted one after the other.
+# Seconds to wait for more jobs after the first one.
 _GATHER = 0.03
-# Times that claims are renewed before they would run out.
+# Renewals of the claims within the time of one lease.
 _KEPT = 3
 
 
 class Conductor:
-    """Two threads of its own, one that takes jobs and one that keeps them; and one per recovery.
+    """A thread that takes jobs, a thread that renews claims, and one thread per recovery.
 
-    :param name: the engine's
-    :param lease: seconds for which claims hold
+    :param name: name of the engine
+    :param lease: seconds for which claims hold without a renewal
+    :param interval: seconds between two looks at the board
     """
 
     def __init__(self, context: contexts.Context, board: jobs.Board,
@@ -49,10 +50,10 @@ class Conductor:
         self._interval = interval
         self._pool = futures.ThreadPoolExecutor(_THREADS * slots, 'recovery')
         self._lock = threading.Lock()
-        # Those that hold a slot, and all that are worked on here.
+        # The recoveries that hold a slot, and all on which this engine works.
         self._racing: set[str] = set()
         self._running: set[str] = set()
-        # Jobs of theirs that were posted again, or claimed again.
+        # By recovery: further jobs of it, which were posted or claimed again.
         self._also: dict[str, list[jobs.Posted]] = {}
         self._wake = threading.Event()
         self._stopped = threading.Event()
@@ -61,18 +62,18 @@ class Conductor:
         self._silent = False
 
     def start(self) -> None:
-        """Begin."""
+        """Start the threads."""
         for thread in self._threads:
             thread.start()
 
     # For the dispatcher
 
     def expect(self, recoveries: Sequence[model.Recovery]) -> None:
-        """Note which recoveries are about to be made."""
+        """Note the recoveries that are about to be created."""
         self._order.note(map(policies.of, recoveries), self._context.clock.now())
 
     def reserve(self, recovery: model.Recovery) -> bool:
-        """Keep a slot for a recovery that is about to be made; False if there is none for it."""
+        """Reserve a slot for a recovery that is about to be created; False if there is none."""
         try:
             if self._stopped.is_set() or self._context.destinations.full():
                 return False
@@ -88,13 +89,13 @@ class Conductor:
         return True
 
     def release(self, recovery_id: str) -> None:
-        """It was not made."""
+        """Free the slot of a recovery that was not created."""
         self._forget(recovery_id)
 
     def begin(self, recovery: model.Recovery) -> None:
-        """Work on a recovery that was just made, if a slot was kept, or have others do it.
+        """Start the work on a created recovery: here if a slot is reserved, or on any engine.
 
-        :raises exception.Unreachable: others cannot be told now
+        :raises exception.Unreachable: its job cannot be posted
         """
         if recovery.epoch:
             self._pool.submit(self._work, recovery.id, recovery)
@@ -102,15 +103,15 @@ class Conductor:
             self.post(recovery)
 
     def post(self, recovery: model.Recovery) -> None:
-        """Have a recovery worked on by whoever can.
+        """Post the job of a recovery, for any engine.
 
-        :raises exception.Unreachable: nobody can be told now
+        :raises exception.Unreachable: etcd does not answer
         """
         self._board.post(recovery)
         self._wake.set()
 
     def serves(self, recovery_id: str) -> None:
-        """The server of a recovery serves again: somebody else may have its slot."""
+        """Free the slot of a recovery whose server serves again."""
         with self._lock:
             if recovery_id not in self._racing:
                 return
@@ -118,15 +119,15 @@ class Conductor:
         self._wake.set()
 
     def running(self) -> int:
-        """How many recoveries hold a slot."""
+        """Return how many recoveries hold a slot."""
         with self._lock:
             return len(self._racing)
 
     def stop(self, patience: float) -> bool:
-        """End; what is under way is left to other engines.
+        """Stop, and leave unfinished recoveries to other engines.
 
-        :param patience: seconds that a step may take to come to where it can be left
-        :returns: False if one did not
+        :param patience: seconds that a step may take until it can be interrupted
+        :returns: False if a step has not been interrupted in time
         """
         self._stopped.set()
         self._wake.set()
@@ -140,7 +141,8 @@ class Conductor:
         try:
             self._board.close()
         except exception.Unreachable as exc:
-            LOG.warning('the claims of this engine run out by themselves: %s', exc)
+            LOG.warning('claims of this engine are not released, and expire after the lease: %s',
+                        exc)
         return not busy
 
     def _busy(self) -> bool:
@@ -152,17 +154,17 @@ class Conductor:
     def _take_all(self) -> None:
         while not self._stopped.is_set():
             if self._wake.wait(self._interval):
-                # More comes with the first.
+                # More jobs follow the first one.
                 self._stopped.wait(_GATHER)
             self._wake.clear()
             try:
                 self._take()
             except exception.Unreachable as exc:
                 if not self._silent:
-                    LOG.warning('nothing new is begun: %s', exc)
+                    LOG.warning('no jobs are taken until etcd and the database answer: %s', exc)
                 self._silent = True
             except Exception:
-                LOG.exception('jobs cannot be taken')
+                LOG.exception('jobs cannot be taken; they are tried again')
             else:
                 self._silent = False
 
@@ -171,17 +173,17 @@ class Conductor:
             try:
                 self._board.keep()
             except Exception as exc:
-                LOG.warning('the claims of this engine may run out: %s', exc)
+                LOG.warning('the claims of this engine are not renewed, and may expire: %s', exc)
 
     def _take(self) -> None:
-        """Take as many jobs as there are slots, in the order of the policy."""
+        """Take jobs for the free slots, in the order of the policy."""
         if not self._free():
             return
         jobs_by_id = {posted.recovery: posted for posted in self._board.unclaimed()}
         with self._lock:
             ours = self._running & jobs_by_id.keys()
         for recovery_id in ours:
-            # The lease has run out meanwhile, or they were posted again.
+            # The lease has expired meanwhile, or the job was posted again.
             posted = jobs_by_id.pop(recovery_id)
             if self._board.claim(posted):
                 self._add(posted)
@@ -192,7 +194,7 @@ class Conductor:
             self._take_one(jobs_by_id[turn.id])
 
     def _take_one(self, posted: jobs.Posted) -> None:
-        """Work on a job if nobody else was faster."""
+        """Work on a job unless another engine has claimed it."""
         with self._lock:
             if posted.recovery in self._running:
                 return
@@ -209,13 +211,13 @@ class Conductor:
             self._pool.submit(self._work, posted.recovery, None, posted)
 
     def _add(self, posted: jobs.Posted) -> None:
-        """Be done with a job when the others of its recovery are."""
+        """Release a job together with the first job of its recovery."""
         with self._lock:
             running = posted.recovery in self._running
             if running:
                 self._also.setdefault(posted.recovery, []).append(posted)
         if not running:
-            # It has just ended, or was left: whoever takes it finds out.
+            # The recovery has just ended or was left: the engine that takes the job finds out.
             self._board.abandon(posted)
 
     def _free(self) -> bool:
@@ -237,9 +239,9 @@ class Conductor:
 
     def _work(self, recovery_id: str, begun: model.Recovery | None,
               posted: jobs.Posted | None = None) -> None:
-        """Bring a recovery to its end.
+        """Work on a recovery until it has ended, or another engine has it.
 
-        :param begun: as it was made here, if nobody has posted it yet
+        :param begun: the recovery, if this engine has created it and its job is not posted
         """
         done = False
         try:
@@ -247,25 +249,27 @@ class Conductor:
                 self._context.preparations.take(recovery_id)
                 posted = self._board.post(begun, ours=True)
         except exception.Unreachable as exc:
-            LOG.warning('recovery %s: others do not know of it: %s', recovery_id, exc)
+            LOG.warning('recovery %s: its job is not posted, so other engines find it later: %s',
+                        recovery_id, exc)
         try:
             self._worker.bring_to_end(recovery_id, begun)
             done = True
         except (exception.Superseded, exception.Interrupted, tasks.Handover) as exc:
-            LOG.info('recovery %s is left: %s', recovery_id, exc.__cause__ or exc)
+            LOG.info('recovery %s is left to another engine: %s', recovery_id,
+                     exc.__cause__ or exc)
         except Exception:
-            LOG.exception('recovery %s cannot be gone on with here', recovery_id)
+            LOG.exception('recovery %s cannot be continued by this engine', recovery_id)
         try:
             if done:
                 self._flows.forget(recovery_id)
             else:
                 self._flows.leave(recovery_id)
             with self._lock:
-                mine = self._also.pop(recovery_id, [])
-            for one in [*([posted] if posted else []), *mine]:
-                (self._board.consume if done else self._board.abandon)(one)
+                others = self._also.pop(recovery_id, [])
+            for job in [*([posted] if posted else []), *others]:
+                (self._board.consume if done else self._board.abandon)(job)
         except exception.Unreachable as exc:
-            LOG.warning('the job of recovery %s stays on the board: %s', recovery_id, exc)
+            LOG.warning('recovery %s: its job stays on the board: %s', recovery_id, exc)
         finally:
             self._context.preparations.leave(recovery_id)
             self._forget(recovery_id)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All options of ``specreds-engine.conf``: those of the process, and what its parts have."""
+"""All options of ``specreds-engine.conf``: those of the process and those of its parts."""
 
 import socket
 
@@ -15,30 +15,31 @@ GROUP = 'engine'
 
 _PROCESS: list[cfg.Opt] = [
     cfg.StrOpt('name', default=socket.gethostname(), sample_default='its host name',
-               help='What this engine is called. No two of them may have the same name.'),
+               help='Name of this engine. Each engine needs a name of its own.'),
     cfg.IntOpt('slots', default=100, min=1,
-               help='Recoveries that this engine works on at a time. Those whose server serves '
-                    'again do not count.'),
+               help='Recoveries that this engine works on at a time. Recoveries whose server '
+                    'serves again do not count.'),
     cfg.StrOpt('jobboard_host', default='localhost',
-               help='Host of etcd, where engines share their work.'),
-    cfg.PortOpt('jobboard_port', default=2379, help='Its port for clients.'),
+               help='Host of etcd, in which engines share their work.'),
+    cfg.PortOpt('jobboard_port', default=2379, help='Port of etcd for clients.'),
     cfg.StrOpt('jobboard_protocol', default='http', choices=['http', 'https'],
-               help='How it is spoken to.'),
-    cfg.StrOpt('jobboard_ca_cert', help='File with the certificates that are trusted, for https.'),
-    cfg.StrOpt('jobboard_cert', help="File with the engine's certificate, for https."),
-    cfg.StrOpt('jobboard_key', help='File with its key.'),
+               help='Protocol used to reach etcd.'),
+    cfg.StrOpt('jobboard_ca_cert',
+               help='File with the certificates of trusted authorities, for etcd.'),
+    cfg.StrOpt('jobboard_cert', help="File with the engine's certificate for etcd."),
+    cfg.StrOpt('jobboard_key', help='File with the key of jobboard_cert.'),
     cfg.IntOpt('job_lease', default=4, min=2,
-               help='Seconds after which another engine takes over what a dead one was at.'),
+               help='Seconds after which another engine takes over the recoveries of a dead one.'),
     cfg.FloatOpt('job_interval', default=0.5, min=0.05,
-                 help='Seconds between two looks for what other engines have left.'),
+                 help='Seconds between two looks for recoveries that other engines have left.'),
     cfg.FloatOpt('janitor_interval', default=2.0, min=0.1,
-                 help='Seconds between two looks at hosts that are back, at recoveries that '
-                      'nobody works on, and at what operators say.'),
+                 help='Seconds between two looks at returned hosts, at recoveries that no engine '
+                      'works on, and at what operators say of hosts.'),
     cfg.IntOpt('keep_recoveries', default=2592000, min=0,
-               help='Seconds for which recoveries that have ended are remembered.'),
+               help='Seconds for which the database keeps recoveries that have ended.'),
     cfg.StrOpt('metrics_host', default='0.0.0.0',
-               help='Address at which Prometheus gets the metrics of this engine.'),
-    cfg.PortOpt('metrics_port', default=9180, min=0, help='Port for that; 0 for none.'),
+               help='Address at which this engine serves metrics to Prometheus.'),
+    cfg.PortOpt('metrics_port', default=9180, min=0, help='Port for metrics; 0 for none.'),
 ]
 
 OPTIONS: list[cfg.Opt] = [*_PROCESS, *detection_conf.OPTIONS, *masakari.OPTIONS,
@@ -46,8 +47,8 @@ OPTIONS: list[cfg.Opt] = [*_PROCESS, *detection_conf.OPTIONS, *masakari.OPTIONS,
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Make all options known. May be repeated."""
-    # A group of its own for each: they would share the values otherwise.
+    """Register all options. May be repeated."""
+    # A new group for each configuration: configurations would share values otherwise.
     conf.register_group(cfg.OptGroup(GROUP, title='The engine'))
     conf.register_opts(OPTIONS, GROUP)
     api_conf.register(conf)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is told what, between the parts of an engine, and how it is counted and notified."""
+"""Route detector and recovery events to metrics, notifications and callbacks."""
 
 from collections.abc import Callable
 import dataclasses
@@ -18,15 +18,15 @@ LOG = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
-class Appeared:
-    """A host that was heard of for the first time."""
+class HostAppeared:
+    """A host was heard for the first time."""
 
     host: str
 
 
 @dataclasses.dataclass(frozen=True)
-class Left:
-    """A host that said goodbye, or that is heard again: then ``goodbye`` is None."""
+class GoodbyeChanged:
+    """A host said goodbye; or it is heard again, and ``goodbye`` is None."""
 
     host: str
     goodbye: str | None
@@ -34,55 +34,55 @@ class Left:
 
 
 class Watcher:
-    """Passes on what the detector tells, so that it is not held up.
+    """Queues the events of the detector, so that the detector does not wait for others.
 
-    :ivar doubt: takes a host that may be suspected soon
-    :ivar crash: takes the crash of a server
+    :ivar doubt: receives a host that may be suspected soon
+    :ivar crash: receives the crash of a server
     """
 
     def __init__(self, metrics: counted.Metrics) -> None:
         self.news: queue.Queue[Any] = queue.Queue()
         self.doubt: Callable[[str], None] = lambda host: None
-        self.crash: Callable[[str, str, monitors.Why], None] = lambda *told: None
+        self.crash: Callable[[str, str, monitors.Why], None] = lambda *crash: None
         self._metrics = metrics
 
     def appeared(self, host: str) -> None:
-        """A host was heard of for the first time."""
-        LOG.info('host %s is heard', host)
-        self.news.put(Appeared(host))
+        """Receive a host that was heard for the first time."""
+        LOG.info('host %s is heard for the first time', host)
+        self.news.put(HostAppeared(host))
 
     def left(self, host: str, goodbye: str | None, at: float | None) -> None:
-        """A host said goodbye, or is heard again."""
+        """Receive the goodbye of a host, or its end."""
         if goodbye is not None:
             LOG.info('host %s says goodbye: %s', host, goodbye)
-        self.news.put(Left(host, goodbye, at))
+        self.news.put(GoodbyeChanged(host, goodbye, at))
 
     def doubted(self, host: str) -> None:
-        """A host may be suspected soon."""
+        """Receive a host that may be suspected soon."""
         self.doubt(host)
 
     def suspected(self, host: str, why: monitors.Why) -> None:
-        """A host is suspected."""
+        """Receive a suspicion."""
         LOG.info('host %s seems to have failed: %s', host,
-                 '; '.join(str(one.get('words')) for one in why))
+                 '; '.join(str(fact.get('words')) for fact in why))
         self._metrics.suspected()
         self.news.put(host)
 
     def cleared(self, host: str) -> None:
-        """A host is not suspected any more."""
-        LOG.info('host %s is well after all', host)
+        """Receive the end of a suspicion."""
+        LOG.info('host %s is well again', host)
         self._metrics.cleared()
 
     def crashed(self, host: str, server: str, why: monitors.Why) -> None:
-        """The domain of one server has crashed; its host is well."""
+        """Receive the crash of a server on a host that is well."""
         LOG.warning('server %s on %s has crashed', server, host)
         self.crash(host, server, why)
 
 
 class Observer(observer.Observer):
-    """Counts and notifies.
+    """Counts and notifies what happens to recoveries and hosts.
 
-    :ivar freed: told of recoveries that need no slot any more
+    :ivar freed: receives recoveries that need no slot
     """
 
     def __init__(self, metrics: counted.Metrics, notifications: notify.Notifications) -> None:
@@ -91,19 +91,19 @@ class Observer(observer.Observer):
         self.freed: Callable[[str], None] = lambda recovery_id: None
 
     def step(self, name: str, seconds: float) -> None:
-        """A step has ended."""
+        """Count a step."""
         self._metrics.step(name, seconds)
 
     def recovery(self, phase: observer.Phase, recovery: model.Recovery) -> None:
-        """A recovery has come so far."""
+        """Count and notify the phase of a recovery."""
         if phase == 'end' and recovery.outcome is not None:
             self._metrics.ended(recovery.outcome)
         self._notifications.recovery(phase, recovery)
 
     def host(self, phase: observer.HostPhase, host: model.Host) -> None:
-        """A host is suspected, or not any more, or a gate holds back what is to be done."""
+        """Notify the phase of a host."""
         self._notifications.host(phase, host)
 
     def serves(self, recovery_id: str) -> None:
-        """A recovery needs no slot any more."""
+        """Pass on a recovery that needs no slot."""
         self.freed(recovery_id)

@@ -1,37 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes wrong in the engine; each says what happened, to what, and what to do."""
+"""Errors of the engine; each message says what failed, on which object, and what to do."""
 
 
 class EngineError(Exception):
-    """Base of the engine's own errors."""
+    """Base of the errors of the engine."""
 
 
 class Unreachable(EngineError):
-    """A service does not answer: what it was asked may have been done, or not."""
+    """A service does not answer: it may have done what was requested, or not."""
 
 
 class Refused(EngineError):
-    """A service answers that it does not do what it was asked."""
+    """A service refuses a request."""
 
 
 class Merging(Refused):
-    """The volumes of a server hold what a former backup wrote, and are not merged yet."""
+    """The volumes of a server hold data of an earlier backup that are not merged yet."""
 
 
 class Superseded(EngineError):
-    """Another engine has taken a recovery over; this one must not go on with it."""
+    """Another engine has taken over a recovery; this one must not continue it."""
 
 
 class Ended(Superseded):
-    """A recovery has ended: nothing of it changes any more, nobody has to go on with it."""
+    """A recovery has ended: its record is final, and no engine has to continue it."""
 
 
 class NotFound(EngineError):
-    """There is no such thing."""
+    """A requested object does not exist."""
 
 
 class Invalid(EngineError):
-    """What was asked makes no sense."""
+    """A request or a configuration is invalid."""
 
 
 class Interrupted(Exception):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts that this engine takes for dead, and about which a gate keeps it from doing anything.
+"""Suspected hosts whose recoveries are held back by gates.
 
-Operators are told: all engines write it down, seldom, as the reasons of two of them may differ.
+Operators see the reasons: all engines record them, but seldom, because their reasons may differ.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,9 +14,9 @@ from specreds_nova.engine import interfaces
 
 LOG = logging.getLogger(__name__)
 
-# Seconds after which it is written down: another engine may act at this very moment.
+# Seconds after which the reasons are recorded: another engine may be about to act.
 _SOON = 1.0
-# Seconds between two times, for the same host.
+# Seconds between two records for the same host.
 _SELDOM = 10.0
 
 
@@ -28,9 +28,9 @@ class _Held:
 
 
 class Holding:
-    """What is held back. For one thread.
+    """The hosts that are held back. For use by one thread.
 
-    :param write: writes the reasons of a host down
+    :param write: records the reasons of a host
     """
 
     def __init__(self, clock: interfaces.Clock,
@@ -40,15 +40,16 @@ class Holding:
         self._held: dict[str, _Held] = {}
 
     def names(self) -> list[str]:
-        """Return the hosts that are to be asked about again."""
+        """Return the hosts whose gates have to be examined again."""
         return list(self._held)
 
     def keep(self, name: str, reasons: list[str]) -> None:
-        """Note why nothing is done about a host."""
+        """Note the reasons that hold the recoveries of a host back."""
         now = self._clock.now()
         held = self._held.get(name)
         if held is None or held.reasons != reasons:
-            LOG.warning('nothing is done about host %s: %s', name, '; '.join(reasons))
+            LOG.warning('host %s seems to have failed, but is held back: %s', name,
+                        '; '.join(reasons))
             held = self._held[name] = _Held(
                 held.since if held else now, reasons, held.written if held else float('-inf'))
         if now - held.since < _SOON or now - held.written < _SELDOM:
@@ -57,8 +58,8 @@ class Holding:
             self._write(name, reasons)
             held.written = now
         except exception.EngineError as exc:
-            LOG.warning('host %s: it is not written down why nothing is done: %s', name, exc)
+            LOG.warning('host %s: the reasons that hold it back are not recorded: %s', name, exc)
 
     def release(self, name: str) -> None:
-        """Forget a host about which something is done, or that is not suspected any more."""
+        """Forget a host that is being recovered, or that is not suspected."""
         self._held.pop(name, None)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looks after what nobody else does: hosts that are back, jobs and superpositions that were lost.
+"""The janitor handles returned hosts, lost jobs and superpositions without a recovery.
 
-All engines do, at any time, so whatever is done here may be done twice.
+The janitors of all engines run at the same time, so each of their actions may be repeated.
 """
 
 from collections.abc import Callable
@@ -17,24 +17,24 @@ from specreds_nova.engine.recovery import dispatch
 
 LOG = logging.getLogger(__name__)
 
-# Seconds that whoever has begun something has for it, before it is taken for lost.
+# Seconds after which unfinished work of another engine counts as lost.
 _GRACE = 5.0
-# Seconds between two looks at what does not happen often.
+# Seconds between two looks for superpositions, and for recoveries to remove.
 _SELDOM = 60.0
 _PRUNING = 3600.0
-# Seconds between two looks, in Nova, at the servers of a host that is still suspected: they cost
-# it more than all else while backups boot.
+# Seconds between two lists of the servers of a suspected host: they cost Nova more than all other
+# requests while backups boot.
 _LEFT = 10.0
-# Errors that only concern what is looked at.
+# Errors that concern only one host, job or superposition.
 _PASSING = (exception.EngineError, backup_errors.BackupError)
 
 
 class Janitor:
-    """One look at everything at a time.
+    """The work of the janitor.
 
-    :param known: gives the recoveries of which there are jobs
-    :param post: has a recovery worked on
-    :param heed: takes an operator's word: host, word, reason
+    :param known: returns the recoveries that have jobs
+    :param post: posts the job of a recovery
+    :param heed: receives what an operator says of a host: host, word, reason
     :param keep: seconds for which recoveries that have ended are remembered
     """
 
@@ -48,21 +48,21 @@ class Janitor:
         self._heed = heed
         self._keep = keep
         self._swept = self._pruned = float('-inf')
-        # When which host's servers are to be looked at again.
+        # By host: the time at which its servers are listed again.
         self._due: dict[str, float] = {}
 
     def look(self) -> None:
-        """Look at everything once; what fails now is done another time."""
+        """Do all work once; what fails is repeated by the next look."""
         try:
             hosts = self._context.store.hosts()
             active = self._context.store.active()
         except exception.EngineError as exc:
-            LOG.warning('nothing is looked after: %s', exc)
+            LOG.warning('hosts, jobs and superpositions are looked at later: %s', exc)
             return
         self._each('the jobs', self._jobs, active)
         for host in hosts:
-            mine = [one for one in active if one.host == host.name]
-            self._each(f'host {host.name}', self._host, host, mine)
+            recoveries = [recovery for recovery in active if recovery.host == host.name]
+            self._each(f'host {host.name}', self._host, host, recoveries)
         now = self._context.clock.now()
         if now - self._swept >= _SELDOM:
             self._swept = now
@@ -81,64 +81,64 @@ class Janitor:
             LOG.exception('%s', what)
 
     def _jobs(self, active: list[model.Recovery]) -> None:
-        """Post the recoveries again of which there is no job."""
+        """Post jobs for recoveries that have none."""
         now = self._context.clock.now()
-        old = [one for one in active if now - one.updated > _GRACE]
+        old = [recovery for recovery in active if now - recovery.updated > _GRACE]
         if not old:
             return
         known = self._known()
-        for one in old:
-            if one.id not in known:
-                LOG.info('recovery %s of server %s has no job: it is posted again', one.id,
-                         one.server)
-                self._post(one)
+        for recovery in old:
+            if recovery.id not in known:
+                LOG.info('recovery %s of server %s has no job: its job is posted again',
+                         recovery.id, recovery.server)
+                self._post(recovery)
 
     # Hosts
 
-    def _host(self, host: model.Host, mine: list[model.Recovery]) -> None:
+    def _host(self, host: model.Host, recoveries: list[model.Recovery]) -> None:
         self._heed(host.name, host.word, host.word_reason or '')
         if host.word == model.CLEAR:
-            for one in mine:
-                if one.state in model.BEFORE_COMMIT and not one.abort:
-                    self._context.store.request_abort(one.id)
+            for recovery in recoveries:
+                if recovery.state in model.BEFORE_COMMIT and not recovery.abort:
+                    self._context.store.request_abort(recovery.id)
         if host.state == model.TRUSTED:
             self._settle(host)
         elif self._context.clock.now() - host.since >= _GRACE:
-            self._suspected(host, mine)
+            self._suspected(host, recoveries)
 
     def _settle(self, host: model.Host) -> None:
-        """Take back what was written down of a host and is over."""
-        beats = self._context.suspects.is_well(host.name)
-        over: dict[str, Any] = {}
-        if host.word == model.CLEAR and beats:
-            # It has had its effect.
-            over.update(word=None, word_reason=None)
-        if host.held and beats:
-            over['held'] = ()
+        """Remove outdated facts from the record of a trusted host."""
+        well = self._context.suspects.is_well(host.name)
+        outdated: dict[str, Any] = {}
+        if host.word == model.CLEAR and well:
+            # The word has had its effect.
+            outdated.update(word=None, word_reason=None)
+        if host.held and well:
+            outdated['held'] = ()
         since = self._context.clock.now() - host.since
         if host.flaps and since >= self._context.options.flap_period:
-            over['flaps'] = 0
-        if over:
-            self._context.store.change_host(host, **over)
+            outdated['flaps'] = 0
+        if outdated:
+            self._context.store.change_host(host, **outdated)
 
-    def _suspected(self, host: model.Host, mine: list[model.Recovery]) -> None:
-        before_end = [one for one in mine if one.state != model.MERGING]
+    def _suspected(self, host: model.Host, recoveries: list[model.Recovery]) -> None:
+        unfinished = [recovery for recovery in recoveries if recovery.state != model.MERGING]
         back = (self._context.suspects.is_well(host.name)
                 or not self._context.suspects.suspected(host.name))
         now = self._context.clock.now()
         if back:
             self._due.pop(host.name, None)
-            if not before_end:
+            if not unfinished:
                 self._trust(host)
         elif now >= self._due.get(host.name, now):
             self._dispatcher.again(host)
             self._due[host.name] = now + _LEFT
 
     def _trust(self, host: model.Host) -> None:
-        """End the suspicion of a host that is back, and on which nothing is under way."""
+        """End the suspicion of a host that is back and has no unfinished recoveries."""
         if host.state == model.FENCED and not self._clean(host):
             return
-        # What an operator says begins one suspicion, not one after the other.
+        # An operator's word begins one suspicion, and not another one after it.
         word = {} if host.word is None else {'word': None, 'word_reason': None}
         changed = self._context.store.change_host(
             host, state=model.TRUSTED, why=(), flaps=self._context.suspects.flaps(host.name),
@@ -148,28 +148,29 @@ class Janitor:
             self._context.observer.host('clear', changed)
 
     def _clean(self, host: model.Host) -> bool:
-        """Have a host removed what is left there of servers that are elsewhere."""
-        found = self._context.backups.returned(host.name)
-        if not found.get('clean'):
-            LOG.info('host %s is not clean yet: %s', host.name, found.get('left'))
+        """Have a host remove its copies of servers that run elsewhere; return if it is clean."""
+        answer = self._context.backups.returned(host.name)
+        if not answer.get('clean'):
+            LOG.info('host %s is not trusted yet, as it has copies of servers that run '
+                     'elsewhere: %s', host.name, answer.get('left'))
             return False
         if not self._context.compute.service(host.name).get('forced_down'):
             return True
         if not self._context.compute.force_down(host.name, False):
-            LOG.info('Nova does not take host %s back yet', host.name)
+            LOG.info('host %s is not trusted yet, as Nova keeps it forced down', host.name)
             return False
         return True
 
     # Superpositions
 
     def _superpositions(self, active: list[model.Recovery]) -> None:
-        """Drop those of recoveries that have ended: an engine that died may have asked for one."""
-        at_work = {one.id for one in active}
+        """Drop superpositions of recoveries that have ended, such as those of a dead engine."""
+        unfinished = {recovery.id for recovery in active}
         for superposition, recovery_id in self._context.volumes.ours().items():
-            if recovery_id in at_work:
+            if recovery_id in unfinished:
                 continue
-            found = self._context.store.get(recovery_id)
-            if found is None or found.state == model.ENDED:
+            recovery = self._context.store.get(recovery_id)
+            if recovery is None or recovery.state == model.ENDED:
                 LOG.info('superposition %s is dropped: recovery %s has ended', superposition,
                          recovery_id)
                 self._context.volumes.drop(superposition)

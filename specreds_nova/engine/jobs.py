@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The board of jobs, in etcd: which recoveries there are to be worked on, and who works on them.
+"""The board of jobs in etcd: the recoveries to work on, and which engine has claimed them.
 
-It is TaskFlow's, but for how often etcd is asked. TaskFlow's board has a lease for each claim,
-three requests to post a job and one to look at each; with many recoveries at once that takes
-longer than they do. Here an engine has one lease, so that everything that it had claimed is free
-at once when it has died, and one request posts a job, or looks at all of them. A claim keeps two
-engines from doing the same work; that neither of them can do harm if they try is the database's
-affair.
+It is TaskFlow's board with fewer requests. TaskFlow uses a lease for each claim, three requests to
+post a job and one request to read each job, which takes longer than many recoveries do. Here an
+engine has one lease, so that all its claims expire at once when it dies, and one request posts a
+job, or reads all jobs. Claims keep two engines from the same work; the database keeps them from
+doing harm if both work all the same.
 """
 
 from collections.abc import Callable
@@ -47,9 +46,9 @@ _PER_SECOND = 1_000_000
 
 @dataclasses.dataclass(frozen=True)
 class Posted:
-    """A job that nobody works on.
+    """A job that no engine has claimed.
 
-    :ivar sequence: when it was posted, as compared with others
+    :ivar sequence: orders jobs by the time at which they were posted
     """
 
     recovery: str
@@ -62,7 +61,7 @@ class Posted:
 
     @property
     def waiting(self) -> policies.Waiting:
-        """Return what its turn depends on."""
+        """Return the properties that the turn of the recovery depends on."""
         return policies.Waiting(self.recovery, self.project, self.host, self.priority,
                                 self.expected, self.sequence / _PER_SECOND)
 
@@ -70,13 +69,10 @@ class Posted:
 class Board:
     """The board. May be used by several threads.
 
-    Every method raises
-
-    :raises exception.Unreachable: etcd does not answer
-
-    :param client: of etcd
-    :param who: the engine's name
-    :param lease: seconds for which a claim holds if it is not renewed
+    :param client: client of etcd
+    :param who: name of the engine
+    :param lease: seconds for which a claim holds without a renewal
+    :raises exception.Unreachable: every method, if etcd does not answer
     """
 
     def __init__(self, client: etcd3gw.Etcd3Client, who: str, lease: int) -> None:
@@ -84,49 +80,49 @@ class Board:
         self._who = who
 
     def post(self, recovery: model.Recovery, *, ours: bool = False) -> Posted:
-        """Have a recovery worked on.
+        """Post the job of a recovery.
 
-        :param ours: claim it at once
+        :param ours: claim the job at once
         """
-        job = _asked(lambda: self._board.put(recovery.id, {
+        job = _translated(lambda: self._board.put(recovery.id, {
             'project': recovery.project, 'host': recovery.host,
             'priority': recovery.priority, 'expected': recovery.expected}, ours))
         return _posted(job)
 
     def unclaimed(self) -> list[Posted]:
-        """Return the jobs that nobody works on, in the order in which they were posted."""
-        found = _asked(lambda: self._board.look()[0])
-        return sorted(map(_posted, found), key=lambda posted: posted.sequence)
+        """Return the jobs that no engine has claimed, in the order in which they were posted."""
+        free = _translated(lambda: self._board.look()[0])
+        return sorted(map(_posted, free), key=lambda posted: posted.sequence)
 
     def known(self) -> set[str]:
-        """Give the recoveries of which there are jobs, whoever works on them."""
-        return _asked(lambda: self._board.look()[1])
+        """Return the recoveries that have jobs, claimed or not."""
+        return _translated(lambda: self._board.look()[1])
 
     def claim(self, posted: Posted) -> bool:
-        """Work on a job; False if somebody else does, or it is done."""
-        return _asked(lambda: self._board.try_claim(posted.job))
+        """Claim a job; return False if another engine has claimed it, or it is done."""
+        return _translated(lambda: self._board.try_claim(posted.job))
 
     def consume(self, posted: Posted) -> None:
-        """A job is done. Nothing happens if it is somebody else's by now."""
-        self._let_go(self._board.consume, posted)
+        """Remove a job that is done, unless another engine has claimed it meanwhile."""
+        self._release(self._board.consume, posted)
 
     def abandon(self, posted: Posted) -> None:
-        """Leave a job to others. Nothing happens if it is theirs already."""
-        self._let_go(self._board.abandon, posted)
+        """Release a job for other engines, unless one of them has claimed it meanwhile."""
+        self._release(self._board.abandon, posted)
 
     def keep(self) -> None:
-        """Keep the claims: to be called several times within a lease."""
-        _asked(self._board.keep)
+        """Renew the claims. To be called several times within a lease."""
+        _translated(self._board.keep)
 
     def close(self) -> None:
-        """Let all claims go."""
-        _asked(self._board.release)
+        """Release all claims."""
+        _translated(self._board.release)
 
-    def _let_go(self, how: Callable[[Any, str], None], posted: Posted) -> None:
+    def _release(self, how: Callable[[Any, str], None], posted: Posted) -> None:
         try:
-            _asked(lambda: how(posted.job, self._who))
+            _translated(lambda: how(posted.job, self._who))
         except (taskflow_exceptions.NotFound, taskflow_exceptions.JobFailure) as exc:
-            LOG.info('the job of recovery %s is not ours any more: %s', posted.recovery, exc)
+            LOG.info('recovery %s: another engine has its job: %s', posted.recovery, exc)
 
 
 class _Board(impl_etcd.EtcdJobBoard):
@@ -140,15 +136,15 @@ class _Board(impl_etcd.EtcdJobBoard):
         self._lease_lock = threading.Lock()
 
     def put(self, name: str, details: dict[str, Any], ours: bool) -> impl_etcd.EtcdJob:
-        """Post a job in one request: moments are in order as well as numbers are."""
+        """Post a job in one request: times order jobs as well as a counter does."""
         sequence, job_id = time.time_ns() // 1000, uuidutils.generate_uuid()
-        told = base.format_posting(job_id, name, details=details,
-                                   created_on=timeutils.utcnow()) | {'sequence': sequence}
+        posting = base.format_posting(job_id, name, details=details,
+                                      created_on=timeutils.utcnow()) | {'sequence': sequence}
         job = impl_etcd.EtcdJob(
             self, name, self._client, self._create_path(
                 self._root_path, f'{self.JOB_PREFIX}{sequence}-{job_id}'),
             uuid=job_id, details=details, sequence=sequence)
-        puts = [{'key': self._data(job), 'value': etcd_utils._encode(jsonutils.dumps(told))}]
+        puts = [{'key': self._data(job), 'value': etcd_utils._encode(jsonutils.dumps(posting))}]
         if ours:
             puts.append(self._lock_of(job))
         self._client.transaction({'compare': [], 'failure': [],
@@ -156,7 +152,7 @@ class _Board(impl_etcd.EtcdJobBoard):
         return job
 
     def look(self) -> tuple[list[impl_etcd.EtcdJob], set[str]]:
-        """Give the jobs that are not claimed, and the names of all."""
+        """Return the jobs that are not claimed, and the names of all jobs."""
         prefix = self._create_path(self._root_path, self.JOB_PREFIX)
         data, locks = {}, set()
         for value, metadata in self._client.get_prefix(prefix):
@@ -165,27 +161,28 @@ class _Board(impl_etcd.EtcdJobBoard):
                 data[key.removesuffix(self.DATA_POSTFIX)] = jsonutils.loads(value)
             elif key.endswith(self.LOCK_POSTFIX):
                 locks.add(key.removesuffix(self.LOCK_POSTFIX))
-        free = [impl_etcd.EtcdJob(self, one['name'], self._client, key, uuid=one['uuid'],
-                                  details=one.get('details') or {}, sequence=one['sequence'])
-                for key, one in data.items() if key not in locks]
-        return free, {one['name'] for one in data.values()}
+        free = [impl_etcd.EtcdJob(self, posting['name'], self._client, key, uuid=posting['uuid'],
+                                  details=posting.get('details') or {},
+                                  sequence=posting['sequence'])
+                for key, posting in data.items() if key not in locks]
+        return free, {posting['name'] for posting in data.values()}
 
     def try_claim(self, job: impl_etcd.EtcdJob) -> bool:
-        """Claim a job that is there, and that nobody has claimed."""
+        """Claim a job that exists and is not claimed; return whether that succeeded."""
         lock = self._lock_of(job)
-        told = self._client.transaction({
+        answer = self._client.transaction({
             'compare': [
                 {'key': lock['key'], 'target': 'CREATE', 'result': 'EQUAL', 'create_revision': 0},
                 {'key': self._data(job), 'target': 'CREATE', 'result': 'GREATER',
                  'create_revision': 0}],
             'success': [{'request_put': lock}], 'failure': []})
-        return bool(told.get('succeeded'))
+        return bool(answer.get('succeeded'))
 
     def _data(self, job: impl_etcd.EtcdJob) -> str:
         return str(etcd_utils._encode(job.key + self.DATA_POSTFIX))
 
     def _lock_of(self, job: impl_etcd.EtcdJob) -> dict[str, Any]:
-        """Give what claims a job for as long as this engine lives."""
+        """Return the key that claims a job for as long as this engine lives."""
         with self._lease_lock:
             lease = self._lease or self._renew()
         return {'key': str(etcd_utils._encode(job.key + self.LOCK_POSTFIX)), 'lease': lease.id,
@@ -193,7 +190,7 @@ class _Board(impl_etcd.EtcdJobBoard):
                     {'owner': self._who, 'lease_id': lease.id})))}
 
     def keep(self) -> None:
-        """Renew the lease; if it has run out there is a new one, for new claims."""
+        """Renew the lease; create a new one if it has expired, for new claims."""
         with self._lease_lock:
             if self._lease is None or self._lease.refresh() <= 0:
                 self._renew()
@@ -211,7 +208,7 @@ class _Board(impl_etcd.EtcdJobBoard):
 
 
 def from_conf(conf: cfg.ConfigOpts) -> Board:
-    """Give the board of the configuration."""
+    """Return the board of the configured etcd."""
     options = conf.engine
     session = requests.Session()
     for scheme in ('http://', 'https://'):
@@ -233,7 +230,7 @@ def _posted(job: Any) -> Posted:
                   details.get('priority', 0), details.get('expected'), job.sequence, job)
 
 
-def _asked(ask: Callable[[], _T]) -> _T:
+def _translated(ask: Callable[[], _T]) -> _T:
     try:
         return ask()
     except (etcd_exceptions.Etcd3Exception, requests.RequestException) as exc:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``specreds-engine``: suspects hosts, and has their servers go on elsewhere."""
+"""The program ``specreds-engine``, which suspects hosts and recovers their servers."""
 
 from collections.abc import Sequence
 import os
@@ -16,19 +16,19 @@ from specreds_nova.engine import exception
 from specreds_nova.engine import service
 from specreds_nova.engine import timing
 
-# Loggers of libraries that tell more than anybody wants to know.
+# Levels for libraries whose logs are too long at the default level.
 _QUIET = ['taskflow=WARN', 'keystoneauth=WARN', 'urllib3=WARN', 'etcd3gw=WARN',
           'oslo_messaging=INFO', 'amqp=WARN', 'kombu=WARN', 'futurist=WARN', 'alembic=WARN',
           'oslo_db.api=CRITICAL']
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run an engine until it is told to end; gives the exit status."""
+    """Run an engine until a signal ends it, and return the exit status."""
     conf = cfg.CONF
     logging.register_options(conf)
     logging.set_defaults(default_log_levels=[*logging.get_default_log_levels(), *_QUIET])
     engine_conf.register(conf)
-    # Each recovery that is worked on may need a connection at the same moment.
+    # All recoveries may need a connection at the same moment.
     conf.register_opts(db_options.database_opts, 'database')
     db_options.set_defaults(conf, max_pool_size=20, max_overflow=200)
     conf(sys.argv[1:] if argv is None else argv, project='specreds', prog='specreds-engine',
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     ended.wait()
     if not engine.stop():
-        # Whoever does not answer is not waited for: others go on with it already.
+        # Threads that wait for an answer are not joined: other engines have their recoveries.
         sys.stderr.flush()
         os._exit(int(engine.failed.is_set()))
     return int(engine.failed.is_set())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one engine counts, for Prometheus. Sums over all engines are the cloud's."""
+"""The metrics of one engine for Prometheus. The values of a cloud are sums over its engines."""
 
 from collections.abc import Callable, Iterable, Mapping
 import socket
@@ -15,7 +15,7 @@ from specreds_nova.engine import model
 
 _RECOVERY_STATES = (model.QUEUED, model.RACING, model.COMMITTED, model.MERGING)
 _HEALTH = '/health'
-# From a compare-and-swap to a merge that takes minutes.
+# Seconds, from a compare-and-swap to a merge of several minutes.
 _STEP_BUCKETS = (.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 
 
@@ -26,7 +26,7 @@ class _Server(socketserver.ThreadingMixIn, simple_server.WSGIServer):
 
 
 class _Server6(_Server):
-    """The same over IPv6."""
+    """The server for IPv6 addresses."""
 
     address_family = socket.AF_INET6
 
@@ -35,7 +35,7 @@ class _Handler(simple_server.WSGIRequestHandler):
     """Logs no requests."""
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Do not."""
+        """Do nothing."""
 
 
 class Metrics:
@@ -52,9 +52,9 @@ class Metrics:
         self._hosts = prometheus_client.Gauge(
             'specreds_hosts', 'Hosts by their state.', ['state'], registry=self._registry)
         self._suspicions = prometheus_client.Counter(
-            'specreds_suspicions', 'How often a host was suspected.', registry=self._registry)
+            'specreds_suspicions', 'Suspicions of hosts.', registry=self._registry)
         self._false = prometheus_client.Counter(
-            'specreds_false_suspicions', 'How often a host that was suspected was well after all.',
+            'specreds_false_suspicions', 'Suspicions of hosts that were well.',
             registry=self._registry)
         self._ended = prometheus_client.Counter(
             'specreds_recoveries', 'Recoveries that have ended, by outcome.', ['outcome'],
@@ -63,12 +63,12 @@ class Metrics:
             'specreds_active_recoveries', 'Recoveries that have not ended, by state.', ['state'],
             registry=self._registry)
         self._steps = prometheus_client.Histogram(
-            'specreds_step_seconds', 'What the steps of recoveries took.', ['step'],
+            'specreds_step_seconds', 'Duration of the steps of recoveries.', ['step'],
             buckets=_STEP_BUCKETS, registry=self._registry)
         self._backups = prometheus_client.Gauge(
             'specreds_backups_running', 'Backups that run and are not promoted.',
             registry=self._registry)
-        # What has not happened yet is 0, so that alerts can be on it.
+        # Series exist from the start with the value 0, so that alerts can refer to them.
         for outcome in model.OUTCOMES:
             self._ended.labels(outcome)
         self.hosts({})
@@ -88,7 +88,7 @@ class Metrics:
         self._suspicions.inc()
 
     def cleared(self) -> None:
-        """Count a suspicion that was false."""
+        """Count a false suspicion."""
         self._false.inc()
 
     def ended(self, outcome: str) -> None:
@@ -101,7 +101,7 @@ class Metrics:
             self._active.labels(state).set(states.get(state, 0))
 
     def step(self, name: str, seconds: float) -> None:
-        """Note what a step took."""
+        """Note the duration of a step."""
         self._steps.labels(name).observe(seconds)
 
     def backups(self, running: int) -> None:
@@ -109,10 +109,10 @@ class Metrics:
         self._backups.set(running)
 
     def serve(self, port: int, host: str, problems: Callable[[], list[str]]) -> int:
-        """Answer ``/metrics`` and ``/health`` from threads, as long as the process runs.
+        """Serve ``/metrics`` and ``/health`` from threads until the process ends.
 
-        :param port: 0 for any that is free
-        :param problems: returns what is wrong with the process
+        :param port: port to listen on; 0 for any free port
+        :param problems: returns the problems of the process
         :returns: the port
         :raises OSError: the port is in use
         """
@@ -122,10 +122,10 @@ class Metrics:
         def answer(environ: Any, start: Any) -> Iterable[bytes]:
             if environ.get('PATH_INFO') != _HEALTH:
                 return metrics(environ, start)
-            found = problems()
-            start('503 Service Unavailable' if found else '200 OK',
+            lines = problems()
+            start('503 Service Unavailable' if lines else '200 OK',
                   [('Content-Type', 'text/plain; charset=utf-8')])
-            return ['\n'.join([*(found or ['ok']), '']).encode()]
+            return ['\n'.join([*(lines or ['ok']), '']).encode()]
 
         server = simple_server.make_server(
             host, port, answer, _Server6 if ':' in host else _Server, _Handler)
@@ -133,5 +133,5 @@ class Metrics:
         return server.server_port
 
     def text(self) -> str:
-        """Give what Prometheus gets."""
+        """Return the metrics in the format of Prometheus."""
         return prometheus_client.generate_latest(self._registry).decode()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the engine knows: hosts, recoveries, and their steps. Times are seconds since the epoch."""
+"""Hosts, servers, recoveries and their steps. Times are seconds since the epoch."""
 
 from collections.abc import Mapping
 import dataclasses
@@ -7,42 +7,42 @@ from typing import Any
 
 # States of a host.
 TRUSTED = 'trusted'
-# Its servers have backups, or are about to.
+# Its servers have backups, or are about to have them.
 SUSPECTED = 'suspected'
-# A server of it was promoted elsewhere: it has to be cleaned before it takes work again.
+# One of its servers was fenced: the host has to be cleaned before it is trusted again.
 FENCED = 'fenced'
 
-# As others are told: trusted yet, although an engine takes it for dead, as a gate is shut.
+# Shown to users for a trusted host that seems to have failed, but is held back by gates.
 HELD = 'held'
 
 HOST_STATES = (TRUSTED, HELD, SUSPECTED, FENCED)
 
-# What an operator may say of a host.
+# The words that an operator may say of a host.
 SUSPECT = 'suspect'
 CLEAR = 'clear'
 
 # States of a recovery.
 QUEUED = 'queued'
 RACING = 'racing'
-# Past the commit point: it can only go on to its end.
+# Past the commit point: there is no way back.
 COMMITTED = 'committed'
-# The server serves, and is Nova's again; its disks are being merged.
+# The server serves, and Nova has it on its new host; its disks are being merged.
 MERGING = 'merging'
 ENDED = 'ended'
 
 STATES = (QUEUED, RACING, COMMITTED, MERGING, ENDED)
 # The primary may still win.
 BEFORE_COMMIT = (QUEUED, RACING)
-# There is a backup that counts as one, or is about to be.
+# A backup exists or is about to, and counts against the limits.
 WITH_BACKUP = (RACING, COMMITTED)
 
-# How a recovery ends.
+# Outcomes of a recovery.
 RECOVERED = 'recovered'
-# The primary lives; nobody noticed.
+# The primary lives; its users noticed nothing.
 PRIMARY = 'primary'
-# The primary had written until it was fenced: its version was started again.
+# The primary has written until it was fenced: the server was started from its version.
 RESTARTED = 'restarted'
-# There was no backup (no capacity, not supported): fenced and evacuated as Nova always did.
+# No backup was possible: the server was fenced, and evacuated as without SpecREDS.
 EVACUATED = 'evacuated'
 # An operator ended it, or users asked for something that it would undo.
 ABORTED = 'aborted'
@@ -55,13 +55,13 @@ OUTCOMES = (RECOVERED, PRIMARY, RESTARTED, EVACUATED, ABORTED, FAILED)
 class Host:
     """A host, as all engines see it.
 
-    :ivar generation: changes with each change; what is written is conditional on it
-    :ivar why: the evidence for which it is suspected: kind, words, time
-    :ivar word: what an operator said: ``SUSPECT``, ``CLEAR`` or None
-    :ivar goodbye: the kind of its goodbye if it said goodbye and was not heard since
-    :ivar goodbye_at: when it did
-    :ivar maintenance: why an operator works on it; None if nobody does
-    :ivar held: why nothing is done about it, although an engine takes it for dead
+    :ivar generation: changes with each change of the host, which is conditional on it
+    :ivar why: the evidence against the host: kind, words, time
+    :ivar word: the word of an operator: ``SUSPECT``, ``CLEAR`` or None
+    :ivar goodbye: the kind of its goodbye, if the host was not heard since
+    :ivar goodbye_at: time of the goodbye
+    :ivar maintenance: reason of the maintenance by an operator; None outside of maintenance
+    :ivar held: the reasons that hold the recoveries of a host back that seems to have failed
     """
 
     name: str
@@ -79,18 +79,18 @@ class Host:
 
     @property
     def shown(self) -> str:
-        """Its state as others are told."""
+        """Return the state that is shown to users."""
         return HELD if self.held and self.state == TRUSTED else self.state
 
 
 @dataclasses.dataclass(frozen=True)
 class Server:
-    """What the engine has to know of a server.
+    """A server, as Nova describes it.
 
-    :ivar metadata: of the server
-    :ivar status: as Nova says, such as ACTIVE; `task` is what is done to it, if anything
-    :ivar volumes: ids, the one that it boots from first
-    :ivar group: the server group that it is in: id, policy, members; None if it is in none
+    :ivar status: status in Nova, such as ACTIVE
+    :ivar task: task state in Nova; None if Nova does nothing with the server
+    :ivar volumes: ids of the volumes, that of the boot volume first
+    :ivar group: id, policy and members of the server group; None without a group
     """
 
     id: str
@@ -110,9 +110,9 @@ class Server:
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """One step of a recovery, as often as it was begun.
+    """One attempt of one step of a recovery.
 
-    :ivar ended: None while it is under way, or if it was cut off
+    :ivar ended: None while the step lasts, or if its engine died
     """
 
     name: str
@@ -127,10 +127,10 @@ class Step:
 class Recovery:
     """One recovery of one server.
 
-    :ivar epoch: changes whenever an engine takes it over: who has an older one must not go on
-    :ivar suspected: when its host was
-    :ivar abort: an operator wants it to end
-    :ivar bytes: how much the backup had written that was merged
+    :ivar epoch: changes when an engine takes over; an engine with an older one must not continue
+    :ivar suspected: time at which the host was suspected
+    :ivar abort: an operator has aborted the recovery
+    :ivar bytes: bytes of the backup that were merged
     """
 
     id: str

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Versioned notifications of recoveries and hosts, for whoever listens on the broker.
+"""Versioned notifications of recoveries and hosts, sent over the broker.
 
-The payload is an object of oslo.versionedobjects: a consumer looks at ``specreds_object.version``.
-A field that is added raises its minor version, anything else the major one.
+The payload is an object of oslo.versionedobjects, whose version is ``specreds_object.version``.
+A new field raises the minor version, any other change the major version.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,13 +21,13 @@ from specreds_nova.engine import model
 
 LOG = logging.getLogger(__name__)
 
-# A broker that is gone for longer than they last loses the newest.
+# Notifications that wait for the broker; further ones are lost.
 _MAX_WAITING = 1000
-# Without it oslo.messaging would try one for ever.
+# By default, oslo.messaging would repeat one for ever.
 _RETRIES = 3
 
 
-# Without a subscript, which older releases do not take.
+# Without a subscript, which older releases do not support.
 class SecondsField(fields.AutoTypedField):  # type: ignore[type-arg]
     """Durations by name."""
 
@@ -36,7 +36,7 @@ class SecondsField(fields.AutoTypedField):  # type: ignore[type-arg]
 
 @base.VersionedObjectRegistry.register
 class RecoveryPayload(base.VersionedObject):
-    """What every notification says of its recovery; what is not known is None."""
+    """The payload of notifications of a recovery; unknown values are None."""
 
     VERSION = '1.0'
     OBJ_SERIAL_NAMESPACE = 'specreds_object'
@@ -64,7 +64,7 @@ class RecoveryPayload(base.VersionedObject):
 
 @base.VersionedObjectRegistry.register
 class HostPayload(base.VersionedObject):
-    """What every notification says of its host."""
+    """The payload of notifications of a host."""
 
     VERSION = '1.1'
     OBJ_SERIAL_NAMESPACE = 'specreds_object'
@@ -83,11 +83,11 @@ class HostPayload(base.VersionedObject):
 
 
 class Notifications:
-    """Sends them, from a thread of its own: no recovery waits for a broker that does not answer.
+    """Sends notifications from a thread, so that no recovery waits for the broker.
 
-    One that cannot be sent is logged, and lost.
+    A notification that cannot be sent is logged and lost.
 
-    :param notifier: of oslo.messaging
+    :param notifier: notifier of oslo.messaging
     """
 
     def __init__(self, notifier: messaging.Notifier) -> None:
@@ -96,66 +96,68 @@ class Notifications:
         threading.Thread(target=self._work, name='notifications', daemon=True).start()
 
     def recovery(self, phase: Literal['start', 'promote', 'end', 'error'],
-                 found: model.Recovery) -> None:
-        """Tell of a recovery.
+                 recovery: model.Recovery) -> None:
+        """Notify a phase of a recovery.
 
-        What has failed, a step or all of it, is told with priority error.
+        A failed step or recovery is notified with priority error.
 
-        :param phase: it begins, its backup is the server now, it has ended, or a step of it failed
-        :param found: with its steps, if what they took is to be told
+        :param phase: the recovery begins, its backup is promoted, it has ended, or a step failed
+        :param recovery: with its steps, if their durations are to be part of the payload
         """
-        self._send(f'recovery.{phase}', found.id, lambda: RecoveryPayload(
-            id=found.id, state=found.state, outcome=found.outcome, server_id=found.server,
-            server_name=found.server_name, project_id=found.project, host=found.host,
-            destination=found.destination, superposition_id=found.superposition,
-            engine=found.engine, why=_words(found.why), suspected_at=_time(found.suspected),
-            ended_at=None if found.ended is None else _time(found.ended),
-            steps={step.name: step.ended - step.began for step in found.steps
+        self._send(f'recovery.{phase}', recovery.id, lambda: RecoveryPayload(
+            id=recovery.id, state=recovery.state, outcome=recovery.outcome,
+            server_id=recovery.server, server_name=recovery.server_name,
+            project_id=recovery.project, host=recovery.host, destination=recovery.destination,
+            superposition_id=recovery.superposition, engine=recovery.engine,
+            why=_words(recovery.why), suspected_at=_time(recovery.suspected),
+            ended_at=None if recovery.ended is None else _time(recovery.ended),
+            steps={step.name: step.ended - step.began for step in recovery.steps
                    if step.ended is not None},
-            merged_bytes=found.bytes, error=found.error),
-            phase == 'error' or found.outcome == model.FAILED)
+            merged_bytes=recovery.bytes, error=recovery.error),
+            phase == 'error' or recovery.outcome == model.FAILED)
 
-    def host(self, phase: Literal['suspect', 'clear', 'hold'], found: model.Host) -> None:
-        """Tell of a host.
+    def host(self, phase: Literal['suspect', 'clear', 'hold'], host: model.Host) -> None:
+        """Notify a phase of a host.
 
-        :param phase: it is suspected, or not any more, or a gate holds back what is to be done
+        :param phase: the host is suspected, cleared, or held back by gates
         """
-        self._send(f'host.{phase}', found.name, lambda: HostPayload(
-            name=found.name, state=found.shown, since=_time(found.since),
-            why=_words(found.why), word=found.word, word_reason=found.word_reason,
-            flaps=found.flaps, held=list(found.held)))
+        self._send(f'host.{phase}', host.name, lambda: HostPayload(
+            name=host.name, state=host.shown, since=_time(host.since), why=_words(host.why),
+            word=host.word, word_reason=host.word_reason, flaps=host.flaps,
+            held=list(host.held)))
 
     def flush(self) -> None:
-        """Wait until all are sent, or lost."""
+        """Wait until all notifications are sent or lost."""
         self._waiting.join()
 
     def _send(self, event: str, of: str, make: Callable[[], Any], failed: bool = False) -> None:
-        tell = self._notifier.error if failed else self._notifier.info
+        emit = self._notifier.error if failed else self._notifier.info
         try:
             payload = make()
-            # Everything is new: a list of what has changed would tell nothing.
+            # The payload is new as a whole: a list of changed fields would mean nothing.
             payload.obj_reset_changes()
-            self._waiting.put_nowait((tell, event, of, payload.obj_to_primitive()))
+            self._waiting.put_nowait((emit, event, of, payload.obj_to_primitive()))
         except queue.Full:
-            LOG.warning('notification %s of %s was not sent: too many wait already', event, of)
+            LOG.warning('notification %s of %s is lost: %d others wait for the broker', event, of,
+                        _MAX_WAITING)
         except Exception:
-            LOG.exception('notification %s of %s was not sent', event, of)
+            LOG.exception('notification %s of %s is lost', event, of)
 
     def _work(self) -> None:
         while True:
-            tell, event, of, payload = self._waiting.get()
+            emit, event, of, payload = self._waiting.get()
             try:
-                tell({}, event, payload)
+                emit({}, event, payload)
             except Exception:
-                LOG.exception('notification %s of %s was not sent', event, of)
+                LOG.exception('notification %s of %s is lost', event, of)
             finally:
                 self._waiting.task_done()
 
 
 def from_conf(conf: cfg.ConfigOpts, engine: str) -> Notifications:
-    """Give the notifications of an engine, by ``[oslo_messaging_notifications]``.
+    """Return the notifications of an engine, by ``[oslo_messaging_notifications]``.
 
-    :param engine: its name
+    :param engine: name of the engine
     """
     transport = messaging.get_notification_transport(conf)
     return Notifications(messaging.Notifier(
@@ -164,7 +166,7 @@ def from_conf(conf: cfg.ConfigOpts, engine: str) -> Notifications:
 
 
 def _words(why: tuple[Mapping[str, Any], ...]) -> list[str]:
-    return [str(one.get('words', one.get('kind', ''))) for one in why]
+    return [str(fact.get('words', fact.get('kind', ''))) for fact in why]
 
 
 def _time(seconds: float) -> datetime.datetime:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options and policies of the engine that the sample generators write down."""
+"""The options and policies of the engine, for the sample generators."""
 
 import itertools
 from typing import Any
@@ -13,7 +13,7 @@ from specreds_nova.engine.clients import conf as clients_conf
 
 
 def list_opts() -> list[tuple[str, list[Any]]]:
-    """Options by group, for the entry point ``oslo.config.opts``."""
+    """Return the options by group, for the entry point ``oslo.config.opts``."""
     return [(conf.GROUP, conf.OPTIONS),
             (api_conf.GROUP.name, api_conf.OPTIONS),
             (clients_conf.GROUP, clients_conf.list_opts()),
@@ -21,5 +21,5 @@ def list_opts() -> list[tuple[str, list[Any]]]:
 
 
 def list_rules() -> list[Any]:
-    """Policies, for the entry point ``oslo.policy.policies``."""
+    """Return the policies, for the entry point ``oslo.policy.policies``."""
     return list(policies.list_rules())

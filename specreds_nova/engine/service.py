@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One engine: what hears hosts, what acts on them, and what works on recoveries."""
+"""One engine: its detector, its dispatcher and its conductor, and their threads."""
 
 from collections.abc import Callable
 from concurrent import futures
@@ -40,27 +40,27 @@ from specreds_nova.engine.recovery import nova_prefetch
 
 LOG = logging.getLogger(__name__)
 
-# Seconds between two looks of the detector, and between two at hosts that a gate holds up.
+# Seconds between two ticks of the detector, and between two looks at hosts that are held back.
 _TICK = 0.05
 _HELD = 0.25
-# Seconds between two questions to each of the other services: they forget after 300 s, by default,
-# that a token is good (token_cache_time of keystonemiddleware).
+# Seconds between two requests that keep the token in the caches of other services, which keep it
+# for 300 s by default (token_cache_time of keystonemiddleware).
 _WARM = 120.0
-# Seconds in which everything has to have ended after it was asked to.
+# Seconds that each part has to stop.
 _PATIENCE = 5.0
 
-# Threads for what recoveries have done in the background of their steps.
+# Threads for work in the background of steps.
 _BACKGROUND = 4
 
 _STOP = object()
 
 
 class Engine:
-    """Everything together.
+    """An engine with all its parts.
 
     :param conf: the global configuration, with the options of :mod:`specreds_nova.engine.conf`
-    :ivar failed: set when a thread fails again and again; ``on_failure`` is called then
-    :raises exception.EngineError: what it takes to begin is not there
+    :ivar failed: set when a thread fails too often; ``on_failure`` is called then
+    :raises exception.EngineError: the configuration is incomplete, or a service does not answer
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
@@ -75,21 +75,21 @@ class Engine:
         self._listener = listener.of(conf, options.name, self._monitor)
         self._masakari = masakari.Listener(conf, options.name, self._monitor, self._clock)
         self._echo = echo.Echo(conf, options.name, self._clock)
-        self._cloud = connect.Clients(conf)
+        self._clients = connect.Clients(conf)
         self._store = stores.from_conf(conf)
         self._flows = runner.from_conf(conf)
         self._board = jobs.from_conf(conf)
         self._background = futures.ThreadPoolExecutor(_BACKGROUND, 'background')
         context = contexts.Context(
-            clock=self._clock, compute=self._cloud.compute, backups=self._cloud.backups,
-            volumes=self._cloud.volumes, suspects=suspects.Suspects(self._monitor, self._clock),
+            clock=self._clock, compute=self._clients.compute, backups=self._clients.backups,
+            volumes=self._clients.volumes, suspects=suspects.Suspects(self._monitor, self._clock),
             store=self._store, options=options,
             destinations=destination_limits.DestinationLimits(
                 self._clock, self._store, detection_conf.limits(options)),
             in_background=self._background.submit, stopping=self._stopping.is_set,
             observer=self._observer)
-        self._ahead = nova_prefetch.NovaPrefetch(self._cloud.compute, self._clock)
-        self._watcher.doubt = self._ahead.doubt
+        self._prefetch = nova_prefetch.NovaPrefetch(self._clients.compute, self._clock)
+        self._watcher.doubt = self._prefetch.doubt
         self._conductor = conductors.Conductor(
             context, self._board, self._flows, options.name, options.slots, options.job_lease,
             options.job_interval)
@@ -97,7 +97,7 @@ class Engine:
         self._dispatcher = dispatch.Dispatcher(
             context, self._monitor.facts, detection_conf.host_gates(options),
             detection_conf.server_gates(options), self._conductor, options.name,
-            detection_conf.crash_gates(options), self._ahead)
+            detection_conf.crash_gates(options), self._prefetch)
         self._crashes = crashes.Crashes(self._dispatcher.crashed, self._clock)
         self._watcher.crash = self._crashes.tell
         self._janitor = janitors.Janitor(
@@ -110,8 +110,8 @@ class Engine:
         self._threads = threads.Threads(self._stopping, self._fail)
 
     def start(self) -> None:
-        """Begin."""
-        self._cloud.warm_up()
+        """Start all parts."""
+        self._clients.warm_up()
         hosts = self._store.hosts()
         self._monitor.expect(host.name for host in hosts)
         for host in hosts:
@@ -128,11 +128,11 @@ class Engine:
         for name, target in (('detector', self._tick), ('dispatcher', self._dispatch),
                              ('janitor', self._look_after), ('warmer', self._keep_warm)):
             self._threads.begin(name, target)
-        LOG.info('engine %s is up', self._options.name)
+        LOG.info('engine %s has started', self._options.name)
 
     def stop(self) -> bool:
-        """End, and leave what is under way to others; False if something waits for an answer."""
-        LOG.info('engine %s ends', self._options.name)
+        """Stop, and leave recoveries to other engines; return False if a step still waits."""
+        LOG.info('engine %s stops', self._options.name)
         self._stopping.set()
         self._watcher.news.put(_STOP)
         self._crashes.stop(_PATIENCE)
@@ -141,19 +141,19 @@ class Engine:
         self._listener.stop()
         self._masakari.stop(_PATIENCE)
         self._threads.join(_PATIENCE)
-        self._ahead.close()
+        self._prefetch.close()
         self._background.shutdown(wait=False, cancel_futures=True)
         self._flows.close()
-        self._cloud.close()
+        self._clients.close()
         return calm
 
     def problems(self) -> list[str]:
-        """Return why this engine is not well: its threads, or that it does not hear."""
+        """Return the problems of this engine: failed threads, or a broker that is lost."""
         trouble = self._monitor.trouble()
         return [*self._threads.problems(), *([trouble] if trouble else [])]
 
     def _fail(self) -> None:
-        """Have the process end, so that its supervisor starts it again."""
+        """End the process, which its supervisor starts again."""
         self.failed.set()
         self.on_failure()
 
@@ -165,14 +165,14 @@ class Engine:
             self._metrics.heard(self._monitor.counted())
 
     def _keep_warm(self) -> None:
-        """Have the other services know our token when it matters."""
+        """Keep the token of this engine in the caches of other services."""
         while not self._stopping.wait(_WARM):
-            self._cloud.warm_up()
+            self._clients.warm_up()
 
     def _dispatch(self) -> None:
-        """Act on what the detector tells, and again on what a gate holds up."""
+        """Act on the events of the detector, and again on hosts that are held back."""
         held = holding.Holding(self._clock, self._dispatcher.hold)
-        # If this thread is begun again: it may have been told of them already.
+        # This thread may have failed, and lost the suspicions that it had received.
         for name in self._monitor.all_suspected():
             self._watcher.news.put(name)
         while not self._stopping.is_set():
@@ -182,46 +182,46 @@ class Engine:
                 news = None
             if news is _STOP:
                 return
-            if isinstance(news, events.Appeared):
-                self._write_down(news.host)
+            if isinstance(news, events.HostAppeared):
+                self._record(news.host)
                 continue
-            if isinstance(news, events.Left):
-                self._leave(news)
+            if isinstance(news, events.GoodbyeChanged):
+                self._record_goodbye(news)
                 continue
             for name in [news] if news else held.names():
                 self._act(name, held)
 
-    def _write_down(self, name: str) -> None:
-        """Have engines know a host that are started after it has died."""
+    def _record(self, name: str) -> None:
+        """Record a host, for engines that start after its death."""
         try:
-            found = self._store.host(name)
-            if found.generation == 0:
-                self._store.change_host(found)
+            host = self._store.host(name)
+            if host.generation == 0:
+                self._store.change_host(host)
         except exception.EngineError as exc:
-            LOG.warning('host %s is not written down: %s', name, exc)
+            LOG.warning('host %s is not recorded: %s', name, exc)
 
-    def _leave(self, news: events.Left) -> None:
-        """Have engines know a goodbye that are started after it."""
+    def _record_goodbye(self, news: events.GoodbyeChanged) -> None:
+        """Record a goodbye, for engines that start after it."""
         try:
             self._store.leave(news.host, news.goodbye, news.at)
         except exception.EngineError as exc:
-            LOG.warning('the goodbye of host %s is not written down: %s', news.host, exc)
+            LOG.warning('host %s: its goodbye is not recorded: %s', news.host, exc)
 
     def _act(self, name: str, held: holding.Holding) -> None:
-        """Act on one host, or note why nothing is done about it."""
-        found = self._monitor.look(name)
-        if found is None or not found.suspected:
+        """Act on one host, or note the reasons that hold it back."""
+        heard = self._monitor.look(name)
+        if heard is None or not heard.suspected:
             held.release(name)
             return
         try:
-            # An operator who says that it has failed does not say it once more.
-            well = found.well if found.word is None else None
-            reasons = self._dispatcher.suspect(name, found.why, found.heard, well)
+            # An operator's word counts once.
+            well = heard.well if heard.word is None else None
+            reasons = self._dispatcher.suspect(name, heard.why, heard.heard, well)
         except exception.EngineError as exc:
             reasons = [str(exc)]
         except Exception:
-            LOG.exception('host %s', name)
-            reasons = ['something unforeseen']
+            LOG.exception('host %s cannot be recovered; it is tried again', name)
+            reasons = ['an unexpected error']
         if reasons:
             held.keep(name, reasons)
         else:
@@ -237,9 +237,9 @@ class Engine:
                 self._ask_nova()
 
     def _ask_nova(self) -> None:
-        """Have the detector know which services Nova takes for down."""
+        """Pass the services that Nova takes for down to the detector as evidence."""
         try:
-            services = self._cloud.compute.services()
+            services = self._clients.compute.services()
         except exception.EngineError:
             return
         for name, service in services.items():
@@ -256,7 +256,7 @@ class Engine:
     def _count(self) -> None:
         try:
             hosts = [host.shown for host in self._store.hosts()]
-            active = [one.state for one in self._store.active()]
+            active = [recovery.state for recovery in self._store.active()]
         except exception.EngineError:
             return
         self._metrics.hosts({state: hosts.count(state) for state in hosts})

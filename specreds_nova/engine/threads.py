@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads that are not missed in silence: begun again when they fail, or the process ends."""
+"""Threads that are started again when they fail; the process ends if they fail too often."""
 
 import collections
 from collections.abc import Callable
@@ -10,17 +10,17 @@ from oslo_log import log as logging
 
 LOG = logging.getLogger(__name__)
 
-# Seconds until a thread that has failed is begun again.
+# Seconds until a thread that has failed is started again.
 _AGAIN = 1.0
-# So many failures within so many seconds are not mended by another one.
+# Failures within a number of seconds after which the process ends.
 _TIMES, _WITHIN = 5, 60.0
 
 
 class Threads:
     """The threads of a process.
 
-    :param stopping: set when they are to end, which they see to themselves
-    :param give_up: has the process end; whoever supervises it starts it again
+    :param stopping: set when the threads have to end by themselves
+    :param give_up: ends the process, which its supervisor starts again
     """
 
     def __init__(self, stopping: threading.Event, give_up: Callable[[], None]) -> None:
@@ -30,21 +30,21 @@ class Threads:
         self._failing: dict[str, str] = {}
 
     def begin(self, name: str, target: Callable[[], None]) -> None:
-        """Begin one."""
+        """Start a thread."""
         thread = threading.Thread(target=self._run, args=(name, target), name=name, daemon=True)
         self._threads[name] = thread
         thread.start()
 
     def join(self, patience: float) -> None:
-        """Wait for their end.
+        """Wait for the end of all threads.
 
-        :param patience: seconds, for each
+        :param patience: seconds to wait for each thread
         """
         for thread in self._threads.values():
             thread.join(patience)
 
     def problems(self) -> list[str]:
-        """Return what is wrong with which of them; nothing while the process ends."""
+        """Return the threads that have failed, with their errors; none while the process ends."""
         if self._stopping.is_set():
             return []
         dead = [f'thread {name} has ended' for name, thread in self._threads.items()
@@ -59,12 +59,13 @@ class Threads:
                 target()
                 return
             except Exception as exc:
-                LOG.exception('thread %s has failed', name)
+                LOG.exception('thread %s has failed, and is started again', name)
                 self._failing[name] = str(exc) or type(exc).__name__
             now = time.monotonic()
             failures.append(now)
             if len(failures) == _TIMES and now - failures[0] < _WITHIN:
-                LOG.critical('thread %s fails again and again: this process ends', name)
+                LOG.critical('thread %s has failed %d times in %g s: this process ends', name,
+                             _TIMES, _WITHIN)
                 self._give_up()
                 return
             self._stopping.wait(_AGAIN)

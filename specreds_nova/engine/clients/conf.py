@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""As whom the engine asks other services, and how long it waits: ``[service_auth]``."""
+"""Credentials and timeouts of the engine for other services: ``[service_auth]``."""
 
 from typing import Any
 
@@ -11,32 +11,33 @@ GROUP = 'service_auth'
 OPTIONS: list[cfg.Opt] = [
     cfg.StrOpt('region_name', help='Region of Nova, Placement and Cinder.'),
     cfg.ListOpt('valid_interfaces', default=['internal', 'public'],
-                help='Endpoints that are used, the best first.'),
+                help='Interfaces of endpoints, in order of preference.'),
 ]
 
 # Of [engine].
 RPC: list[cfg.Opt] = [
     cfg.FloatOpt('rpc_timeout', default=10.0, min=1.0,
-                 help='Seconds that nova-compute may take to answer before it is asked again. A '
-                      'backup may take longer to start.'),
+                 help='Seconds that nova-compute may take to answer before a call is repeated. '
+                      'The start of a backup may take longer.'),
     cfg.FloatOpt('rest_timeout', default=10.0, min=1.0,
-                 help='Seconds that Nova, Placement and Cinder may take to answer, where '
-                      '[service_auth] timeout is not set.'),
+                 help='Seconds that Nova, Placement and Cinder may take to answer unless '
+                      '[service_auth] timeout is set.'),
     cfg.FloatOpt('collapse_timeout', default=60.0, min=1.0,
-                 help='Seconds that Cinder may take to superpose volumes or to decide.'),
+                 help='Seconds that Cinder may take to superpose volumes or to collapse a '
+                      'superposition.'),
 ]
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Make the options of ``[service_auth]`` known. May be repeated."""
-    conf.register_group(cfg.OptGroup(GROUP, title='As whom the engine asks other services'))
+    """Register the options of ``[service_auth]``. May be repeated."""
+    conf.register_group(cfg.OptGroup(GROUP, title='Credentials of the engine for other services'))
     conf.register_opts(OPTIONS, GROUP)
     loading.register_auth_conf_options(conf, GROUP)
     loading.register_session_conf_options(conf, GROUP)
 
 
 def list_opts() -> list[Any]:
-    """Give the options of ``[service_auth]`` for the sample generator."""
+    """Return the options of ``[service_auth]`` for the sample generator."""
     return [*OPTIONS, *loading.get_auth_common_conf_options(),
             *loading.get_auth_plugin_conf_options('password'),
             *loading.get_session_conf_options()]
