@@ -5,6 +5,14 @@ from oslo_config import cfg
 
 GROUP = cfg.OptGroup('specreds', title='Backups of servers')
 
+# Hosts and engines have to have the same.
+NETWORK_LEASE = cfg.FloatOpt(
+    'sentinel_network_lease', default=4.0, min=0.0, max=60.0,
+    help='Seconds after which specreds-sentinel sets the network interfaces of servers down, if '
+         'it has heard neither Ceph nor an engine for so long: another host may have the same '
+         'servers by then. They are up again when it hears either. An engine promotes no backup '
+         'before. At least 2, or 0 for never. The same on all hosts and engines.')
+
 OPTIONS: list[cfg.Opt] = [
     cfg.BoolOpt('protect_by_default', default=True,
                 help='Protect all servers, except those whose metadata say otherwise '
@@ -39,6 +47,7 @@ OPTIONS: list[cfg.Opt] = [
     cfg.FloatOpt('sentinel_interval', default=0.5, min=0.1, max=60.0,
                  help='Seconds between two looks of specreds-sentinel at the domains of its '
                       'host.'),
+    NETWORK_LEASE,
     cfg.FloatOpt('heartbeat_interval', default=0.2, min=0.0, max=60.0,
                  help='Seconds between two heartbeats that nova-compute sends to the engines; 0 '
                       'for none: then its servers are not recovered when it fails.'),

@@ -24,6 +24,7 @@ from specreds_nova.engine.clients import clock as clocks
 from specreds_nova.engine.clients import compute
 from specreds_nova.engine.clients import connect
 from specreds_nova.engine.db import store as stores
+from specreds_nova.engine.detection import answering
 from specreds_nova.engine.detection import conf as detection_conf
 from specreds_nova.engine.detection import echo
 from specreds_nova.engine.detection import evidence
@@ -88,6 +89,7 @@ class Engine:
                 self._clock, self._store, detection_conf.limits(options)),
             in_background=self._background.submit, stopping=self._stopping.is_set,
             observer=self._observer)
+        self._answers = answering.of(conf, self._monitor, self._store, self._clock, context.leases)
         self._prefetch = nova_prefetch.NovaPrefetch(self._clients.compute, self._clock)
         self._watcher.doubt = self._prefetch.doubt
         self._conductor = conductors.Conductor(
@@ -123,6 +125,7 @@ class Engine:
         self._listener.start()
         self._masakari.start()
         self._echo.start()
+        self._answers.start()
         self._conductor.start()
         self._crashes.start()
         for name, target in (('detector', self._tick), ('dispatcher', self._dispatch),
@@ -138,6 +141,7 @@ class Engine:
         self._crashes.stop(_PATIENCE)
         calm = self._conductor.stop(_PATIENCE)
         self._echo.stop(_PATIENCE)
+        self._answers.stop(_PATIENCE)
         self._listener.stop()
         self._masakari.stop(_PATIENCE)
         self._threads.join(_PATIENCE)

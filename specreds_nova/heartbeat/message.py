@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How beats get from hosts to engines: what they look like on the bus.
 
-Method ``beat`` with the beat as a dictionary; and ``echo``, by which an engine hears itself.
+Method ``beat`` with the beat as a dictionary; ``echo``, by which an engine hears itself; and
+``answer``, by which an engine names the latest beat of a host to that host alone.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,6 +17,8 @@ EXCHANGE = 'specreds'
 TOPIC = 'specreds-heartbeats'
 NAMESPACE = 'specreds'
 VERSION = '1.0'
+# Names what engines answer to a host, with the host's name behind it.
+ANSWERS = 'specreds-answers.'
 # Seconds between two beats that nobody would call that any more.
 LONGEST = 3600
 

@@ -5,18 +5,27 @@ oslo.messaging's own waits where beats may not: for half a minute after an outag
 that hangs. What is on the bus, and where, is the same.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 import contextlib
+import dataclasses
 import itertools
 from typing import Any
 from urllib import parse
 
 from kombu import connection as kombu
+from oslo_log import log as logging
 import oslo_messaging as messaging
+from oslo_utils import uuidutils
 
 from specreds_nova.heartbeat import message
 
+LOG = logging.getLogger(__name__)
+
 EXCHANGE = f'{message.TOPIC}_fanout'
+# Every broker has it.
+_DIRECT = 'amq.direct'
+# Answers that may wait for a host.
+_WAITING = 8
 
 # Seconds that a broker may take to let somebody in, and to take a message.
 _CONNECT = 3.0
@@ -68,11 +77,24 @@ class Brokers:
         return found or True
 
 
+@dataclasses.dataclass(frozen=True)
+class Subscription:
+    """What else arrives by a connection, while the broker's confirmations are waited for.
+
+    :ivar key: the routing key of the messages
+    :ivar hear: called with the body of each, in the thread that publishes
+    """
+
+    key: str
+    hear: Callable[[bytes], None]
+
+
 class Publisher:
     """Sends one message after the other, each of which the broker has to confirm."""
 
-    def __init__(self, brokers: Brokers) -> None:
+    def __init__(self, brokers: Brokers, subscription: Subscription | None = None) -> None:
         self._brokers = brokers
+        self._subscription = subscription
         self._open = contextlib.ExitStack()
         self._channel: Any = None
 
@@ -83,11 +105,11 @@ class Publisher:
         """
         try:
             if self._channel is None:
-                self._channel = self._open.enter_context(
-                    self._brokers.connected()).default_channel
-            prepared = self._channel.prepare_message(
-                message.wrap(method, arguments), content_type='application/json',
-                content_encoding='utf-8', properties={'delivery_mode': 1})
+                connection = self._open.enter_context(self._brokers.connected())
+                self._channel = connection.default_channel
+                if self._subscription is not None:
+                    _subscribe(connection, self._subscription)
+            prepared = _prepared(self._channel, method, arguments)
             self._channel.basic_publish_confirm(prepared, exchange=EXCHANGE,
                                                 confirm_timeout=_CONFIRM)
         except Exception:
@@ -98,6 +120,57 @@ class Publisher:
         """Disconnect; what is sent next connects again."""
         self._channel = None
         self._open.close()
+
+
+class Answers:
+    """Sends answers to single hosts, which nobody confirms: the next one is newer."""
+
+    def __init__(self, brokers: Brokers) -> None:
+        self._brokers = brokers
+        self._open = contextlib.ExitStack()
+        self._channel: Any = None
+
+    def send(self, host: str, arguments: dict[str, Any]) -> None:
+        """Send an answer; a host that does not listen gets none.
+
+        :raises Exception: of whatever kind the libraries have; the next call connects again
+        """
+        try:
+            if self._channel is None:
+                self._channel = self._open.enter_context(
+                    self._brokers.connected()).default_channel
+            self._channel.basic_publish(
+                _prepared(self._channel, 'answer', arguments), exchange=_DIRECT,
+                routing_key=message.ANSWERS + host)
+        except Exception:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Disconnect; the next answer connects again."""
+        self._channel = None
+        self._open.close()
+
+
+def _prepared(channel: Any, method: str, arguments: dict[str, Any]) -> Any:
+    return channel.prepare_message(
+        message.wrap(method, arguments), content_type='application/json',
+        content_encoding='utf-8', properties={'delivery_mode': 1})
+
+
+def _subscribe(connection: Any, subscription: Subscription) -> None:
+    """Have messages delivered on a channel of their own: what fails here costs no heartbeat."""
+    try:
+        channel = connection.channel()
+        queue = f'{subscription.key}.{uuidutils.generate_uuid(dashed=False)}'
+        # Gone with the connection. Only the newest messages count.
+        channel.queue_declare(queue, exclusive=True, auto_delete=True,
+                              arguments={'x-max-length': _WAITING})
+        channel.queue_bind(queue, _DIRECT, routing_key=subscription.key)
+        channel.basic_consume(queue, no_ack=True,
+                              callback=lambda received: subscription.hear(received.body))
+    except connection.channel_errors as exc:
+        LOG.warning('%s is not heard, as the broker refuses it: %s', subscription.key, exc)
 
 
 def _address(url: messaging.TransportURL, host: messaging.TransportHost) -> str:

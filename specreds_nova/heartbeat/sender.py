@@ -27,10 +27,12 @@ class Sender:
     """Sends. For one thread, which also has to close it; it never raises.
 
     :param conf: the global configuration, as oslo.messaging knows all of its options only there
+    :param subscription: what is heard beside, from RabbitMQ only
     """
 
-    def __init__(self, conf: Any) -> None:
+    def __init__(self, conf: Any, subscription: rabbit.Subscription | None = None) -> None:
         self._conf = conf
+        self._subscription = subscription
         self._bus: Bus | None = None
         self._again = 0.0
         self._error: Exception | None = None
@@ -41,7 +43,7 @@ class Sender:
         if self._error is not None and now < self._again:
             return self._error
         try:
-            self._bus = self._bus or of(self._conf)
+            self._bus = self._bus or of(self._conf, self._subscription)
             self._bus.cast(method, arguments)
         except Exception as error:
             # Whatever it is that an outage brings up in the libraries beneath. It may be no more
@@ -78,7 +80,9 @@ class _Oslo:
         self._transport.cleanup()
 
 
-def of(conf: Any) -> Bus:
-    """Give what messages are sent by, for the broker that is configured; nothing is sent yet."""
+def of(conf: Any, subscription: rabbit.Subscription | None = None) -> Bus:
+    """Return the bus of the configured broker; nothing is sent yet."""
     url = message.rabbit_url(conf)
-    return _Oslo(conf) if url is None else rabbit.Publisher(rabbit.Brokers(conf, url))
+    if url is None:
+        return _Oslo(conf)
+    return rabbit.Publisher(rabbit.Brokers(conf, url), subscription)

@@ -16,8 +16,11 @@ from typing import IO
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from specreds_nova.heartbeat import renewals
 from specreds_nova.sentinel import conf as options
 from specreds_nova.sentinel import domains
+from specreds_nova.sentinel import lease
+from specreds_nova.sentinel import links
 from specreds_nova.sentinel import memory
 from specreds_nova.sentinel import privileges
 from specreds_nova.sentinel import storages
@@ -29,6 +32,8 @@ _NAME = 'specreds-sentinel'
 _STATUS_S = 5.0
 # Of the watchdog.
 _STEP_S = 1.0
+# Between two looks at the lease on the network.
+_LEASE_STEP_S = 0.25
 _SYSTEM = 'qemu:///system'
 
 
@@ -83,6 +88,9 @@ class _Daemon:
                            conf.specreds.sentinel_blocklist_interval,
                            conf.specreds.sentinel_confirm,
                            conf.specreds.sentinel_fenced_for_good))
+        self._lease = lease.Lease(conf.specreds.sentinel_network_lease,
+                                  state / 'sentinel-taps.json', links.Links())
+        self._renewals = renewals.Hearer(state)
 
     def run(self) -> int:
         """Go on until a signal says otherwise."""
@@ -93,6 +101,7 @@ class _Daemon:
                       _NAME, ' and '.join(missing))
         LOG.info('%s looks at the domains of this host every %g s', _NAME, self._interval_s)
         threading.Thread(target=self._look, daemon=True, name='look').start()
+        threading.Thread(target=self._keep_lease, daemon=True, name='lease').start()
         # Counted by our own steps: a host that stood still, clock and all, has nothing that hangs.
         seen, hung = -1, 0
         while not self._stop.wait(_STEP_S):
@@ -114,6 +123,20 @@ class _Daemon:
                 LOG.exception('a look failed')
             self._looks += 1
             self._stop.wait(max(0.05, self._interval_s - (time.monotonic() - began)))
+
+    def _keep_lease(self) -> None:
+        """Look at the lease, whatever the thread that looks at domains waits for."""
+        while not self._stop.is_set():
+            try:
+                renewed = self._renewals.hear(_LEASE_STEP_S)
+                if renewed is not None:
+                    self._lease.renewed(renewed)
+                self._lease.look(self._watch.guests())
+                self._watch.status.hidden = self._lease.down
+            except Exception:
+                # As above.
+                LOG.exception('the lease on the network could not be looked at')
+                self._stop.wait(_LEASE_STEP_S)
 
     def _tell(self) -> None:
         """Write down how it goes, now and then."""

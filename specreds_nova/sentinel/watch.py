@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One look after another at the domains of this host, and what follows from it."""
 
+from collections.abc import Iterator
 import contextlib
 import dataclasses
 import pathlib
@@ -11,10 +12,12 @@ from oslo_log import log as logging
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import states
+from specreds_nova.heartbeat import renewals
 from specreds_nova.sentinel import act
 from specreds_nova.sentinel import decide
 from specreds_nova.sentinel import domains
 from specreds_nova.sentinel import evidence
+from specreds_nova.sentinel import lease
 from specreds_nova.sentinel import memory
 from specreds_nova.sentinel import processes
 from specreds_nova.sentinel import storages
@@ -63,6 +66,7 @@ class Status:
     :param hypervisor: why libvirt does not answer
     :param silent: why Ceph does not answer, by the user of the disks
     :param ended: UUIDs of the domains that were ended, the last ones
+    :param hidden: network interfaces that are down because the lease on the network is over
     """
 
     looks: int = 0
@@ -70,6 +74,7 @@ class Status:
     hypervisor: str = ''
     silent: dict[str, str] = dataclasses.field(default_factory=dict)
     ended: list[str] = dataclasses.field(default_factory=list)
+    hidden: list[str] = dataclasses.field(default_factory=list)
 
 
 class Watch:
@@ -90,7 +95,24 @@ class Watch:
         self._known: dict[str, _Known] = {}
         self._fenced: dict[str, frozenset[str]] = {}
         self._asked: dict[str, float] = {}
+        # By cephx user: when the latest question was asked that was answered, and when the latest
+        # look began that read all records.
+        self._heard: dict[str, float] = {}
+        self._judged: dict[str, float] = {}
         self.status = Status()
+
+    def guests(self) -> list[lease.Guest]:
+        """Return the servers with disks in Ceph. May be called by another thread."""
+        return [self._guest(known) for known in list(self._known.values()) if known.domain.images]
+
+    def _guest(self, known: _Known) -> lease.Guest:
+        users = {image.user for image in known.domain.images}
+        heard, judged = ([moments[user] for user in users if user in moments]
+                         for moments in (self._heard, self._judged))
+        return lease.Guest(
+            known.domain.name, known.domain.taps,
+            min(heard) if len(heard) == len(users) else None,
+            min(judged) if len(judged) == len(users) else None, known.fenced_since is not None)
 
     def look(self) -> None:
         """Look at every domain once, and end those that are stale."""
@@ -126,12 +148,22 @@ class Watch:
         """Look at the domains with disks of a cephx user, if Ceph answers."""
         if not self._ceph.due(user):
             return
+        began = renewals.now()
         try:
             self._look_through(user)
         except errors.SuperError as error:
             self._trouble(user, error)
         else:
             self._ceph.answered(user)
+            if self._heard.get(user, 0.0) >= began:
+                self._judged[user] = began
+
+    @contextlib.contextmanager
+    def _hearing(self, user: str) -> Iterator[None]:
+        """Note that storage answers what is asked within, as it was when that began."""
+        asked = renewals.now()
+        yield
+        self._heard[user] = asked
 
     def _trouble(self, user: str, error: errors.SuperError) -> None:
         self._ceph.failed(user, error)
@@ -161,7 +193,8 @@ class Watch:
         storage = self._ceph.of(user)
         now = time.monotonic()
         if now - self._asked.get(user, -1e9) > self._settings.blocklist_s:
-            self._fenced[user] = storage.blocklisted(self._settings.fenced_for_good_s)
+            with self._hearing(user):
+                self._fenced[user] = storage.blocklisted(self._settings.fenced_for_good_s)
             self._asked[user] = now
         failed: list[errors.SuperError] = []
         asked = 0
@@ -197,7 +230,8 @@ class Watch:
             return
         found = {}
         for image in images:
-            opened = storage.opened(image.ref)
+            with self._hearing(image.user):
+                opened = storage.opened(image.ref)
             if opened is None:
                 known.ids.pop(image.ref, None)
                 continue
@@ -219,7 +253,8 @@ class Watch:
             if own & self._fenced[image.user]:
                 return True
             if image.ref in known.ids:
-                record = storage.record(image.ref, known.ids[image.ref])
+                with self._hearing(image.user):
+                    record = storage.record(image.ref, known.ids[image.ref])
                 if record is not None and (record.state in states.DECIDED
                                            or record.outcome == states.LATE_DIRTY):
                     return True

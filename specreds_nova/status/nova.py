@@ -53,6 +53,13 @@ def settings(config: files.Files, engine: files.Files | None) -> Iterator[findin
         if here != there:
             yield findings.failure(f'protect_by_default is {here} in {config} and {there} in '
                                    f'{engine}: it has to be the same')
+        lease, default = nova_conf.NETWORK_LEASE.name, str(nova_conf.NETWORK_LEASE.default)
+        host_lease, engine_lease = (_number(each.get(section, lease, default))
+                                    for each, section in ((config, _GROUP), (engine, 'engine')))
+        if host_lease != engine_lease:
+            yield findings.failure(
+                f'{lease} is {host_lease} in {config} and {engine_lease} in {engine}: it has to '
+                'be the same, or a backup may be seen beside its primary')
     yield from ceph_conf(config.get(_GROUP, 'sentinel_ceph_conf', _CEPH))
     yield from sentinel.running(config)
 

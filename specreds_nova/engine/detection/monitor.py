@@ -242,6 +242,13 @@ class Monitor:
                     if host.beat is not None and not host.suspected and not host.leaving
                     and not self._doubtful(host, horizon)]
 
+    def answerable(self) -> list[tuple[str, str, int]]:
+        """Return host, boot and number of the latest beat of each host that is not suspected."""
+        with self._lock:
+            return [(host.name, host.beat.boot, host.beat.number)
+                    for host in self._hosts.values() if host.beat is not None
+                    and not host.suspected]
+
     def counted(self) -> int:
         """Return how many beats were heard since this was asked last."""
         with self._lock:

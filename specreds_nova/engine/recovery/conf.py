@@ -3,6 +3,7 @@
 
 from oslo_config import cfg
 
+from specreds_nova import conf as shared
 from specreds_nova.engine.recovery import policies
 
 PROMOTE = 'promote'
@@ -29,6 +30,12 @@ OPTIONS: list[cfg.Opt] = [
         (PROMOTE, 'promote it: its application may be up although its conditions do not hold'),
         (EVACUATE, 'drop it, and evacuate the server as Nova does without SpecREDS')],
         help='Treatment of a backup that is late while the host is still suspected.'),
+    # What tenants see.
+    shared.NETWORK_LEASE,
+    cfg.FloatOpt('network_lease_margin', default=1.0, min=0.2,
+                 help='Seconds that sentinel_network_lease may be exceeded by: the time that a '
+                      'sentinel takes to set interfaces down, by which the clocks of hosts run '
+                      'apart in one lease, and by which the replicas of the database lag.'),
     # Destinations.
     cfg.IntOpt('max_attempts', default=4, min=1,
                help='Backups of a server that are started one after the other, each on another '

@@ -7,6 +7,7 @@ from typing import Any
 
 from specreds_nova.engine import interfaces
 from specreds_nova.engine.recovery import destination_limits
+from specreds_nova.engine.recovery import leases as all_leases
 from specreds_nova.engine.recovery import observer as observers
 from specreds_nova.engine.recovery import preparation_limit
 
@@ -18,6 +19,7 @@ class Context:
     :ivar options: group ``[engine]``
     :ivar destinations: limits how many backups run at once, and where
     :ivar preparations: limits how many backups are prepared at once
+    :ivar leases: since when hosts have no lease on the network
     :ivar in_background: calls a function, on another thread if there is one
     :ivar stopping: returns whether the engine is being stopped
     :ivar observer: receives what recoveries do
@@ -33,6 +35,7 @@ class Context:
     destinations: destination_limits.DestinationLimits
     preparations: preparation_limit.PreparationLimit = dataclasses.field(
         default_factory=preparation_limit.PreparationLimit)
+    leases: all_leases.Leases = dataclasses.field(default_factory=all_leases.Leases)
     in_background: Callable[[Callable[[], None]], object] = lambda act: act()
     stopping: Callable[[], bool] = lambda: False
     observer: observers.Observer = dataclasses.field(default_factory=observers.Observer)

@@ -109,6 +109,7 @@ class Dispatcher:
                                     since=now, why=tuple(why), held=())
         if changed is None:
             return ['another engine was faster']
+        self._context.leases.note([changed], self._context.clock.now())
         LOG.warning('host %s is suspected%s: %s', name, '' if anew else ' once more',
                     '; '.join(str(fact.get('words', fact)) for fact in why))
         self._context.observer.host('suspect', changed)

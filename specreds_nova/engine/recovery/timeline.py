@@ -5,8 +5,10 @@ DESTINATION = 'destination'
 SUPER = 'super'
 START = 'start'
 RACE = 'race'
-# Parts of the decision: the backup becomes durable, Cinder decides, or the backup is dropped.
+# Parts of the decision: the backup becomes durable, tenants cease to see the primary, Cinder
+# decides, or the backup is dropped.
 HARDEN = 'harden'
+UNSEEN = 'unseen'
 COLLAPSE = 'collapse'
 WITHDRAW = 'withdraw'
 FENCE = 'fence'

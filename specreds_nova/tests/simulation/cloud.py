@@ -33,6 +33,8 @@ class Host:
     :ivar reached: RPC calls reach it
     :ivar plugged: it has the plug-in, and can run backups
     :ivar word: an operator has declared it failed
+    :ivar storage: it reaches Ceph, or has not since ``deaf``
+    :ivar renewed: when it sent the latest heartbeat that an engine has answered
     """
 
     name: str
@@ -46,6 +48,9 @@ class Host:
     stalled: bool = False
     plugged: bool = True
     word: bool = False
+    storage: bool = True
+    deaf: float = 0.0
+    renewed: float = 0.0
     backups: dict[str, 'Backup'] = dataclasses.field(default_factory=dict)
 
 
@@ -150,6 +155,8 @@ class Cloud:
         self._collapses: dict[str, hubs.Actor] = {}
         self._count = itertools.count(1)
         self.unreachable: set[str] = set()
+        # Length of the lease on the network, in seconds; 0 for none.
+        self.lease = 0.0
         # Host, server and time of each crash.
         self.crashes: list[tuple[str, str, float]] = []
 
@@ -201,8 +208,22 @@ class Cloud:
     def heal_host(self, name: str) -> None:
         """Connect a host again."""
         host = self.hosts[name]
-        host.beats = host.reached = True
+        host.beats = host.reached = host.storage = True
         host.since = self.hub.now()
+
+    def lose_storage(self, name: str) -> None:
+        """Cut a host off from Ceph: its sentinel ends no server, and its guests do not write."""
+        host = self.hosts[name]
+        host.storage, host.deaf = False, self.hub.now()
+
+    def isolate(self, name: str) -> None:
+        """Cut a host off from everything but the tenants' network."""
+        self.cut_host(name)
+        self.lose_storage(name)
+
+    def renew(self, name: str) -> None:
+        """Renew the lease of a host, whose heartbeat has been answered."""
+        self.hosts[name].renewed = self.hub.now()
 
     def stall_host(self, name: str) -> None:
         """Keep the guests of a host from writing."""
@@ -259,7 +280,7 @@ class Cloud:
             primary = server.primary
             if primary is None or not primary.runs or primary.fenced:
                 continue
-            if self.hosts[primary.host].stalled:
+            if self.hosts[primary.host].stalled or not self.hosts[primary.host].storage:
                 continue
             record = self.superpositions.get(server.superposition or '')
             if record is None or record.base is not primary:
@@ -389,7 +410,29 @@ class Cloud:
             raise Wrong(f'{server.name}: the backup has {superposed.volumes}, not '
                         f'{server.volumes()}')
         backup.phase = 'promoted'
-        server.connect(backup.host)
+        self._connect(server, backup.host)
+
+    def _connect(self, server: Server, host: str) -> None:
+        """Connect a new copy of a server to the network.
+
+        :raises Wrong: a copy that is fenced can still be seen
+        """
+        for copy in server.copies:
+            if copy.runs and copy.fenced and self._shows(self.hosts[copy.host]):
+                wrong = Wrong(f'{server.name} is fenced on {copy.host}, and would be seen twice')
+                # An engine that calls this would take it for an answer of a host.
+                self.hub.failures.append(wrong)
+                raise wrong
+        server.connect(host)
+
+    def _shows(self, host: Host) -> bool:
+        """Return whether a host shows tenants servers that are fenced.
+
+        A sentinel that reaches Ceph ends them; another one hides them when its lease is over.
+        """
+        if host.storage:
+            return False
+        return not self.lease or self.hub.now() < max(host.deaf, host.renewed) + self.lease
 
     # Nova
 
@@ -422,7 +465,7 @@ class Cloud:
                 self.hub.sleep(1.0)
             if not self._waited(host) or server.task is None:
                 return
-            server.connect(target)
+            self._connect(server, target)
             if server.status != 'ACTIVE' and not server.stopped_by_owner:
                 server.failed = f'it was evacuated while it was {server.status}'
         if server.task is None:

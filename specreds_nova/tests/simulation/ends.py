@@ -22,6 +22,8 @@ _CLEARED = 0.6
 _REPORTED = 0.8
 # Seconds between two heartbeats.
 _BEAT = 0.2
+# Seconds for which Ceph may not answer a host before engines suspect it.
+_STORAGE = 5.0
 # Seconds for which an engine listens before it suspects any host.
 _SETTLE = 2.0
 _TIMEOUT = 2.0
@@ -103,7 +105,7 @@ class Suspects:
     def suspected(self, name: str) -> bool:
         """Return whether a host is silent, or has been heard again for a moment only."""
         host = self._cloud.hosts[name]
-        if host.word:
+        if host.word or self._stuck(host):
             return True
         if 'broker' in self._cloud.unreachable:
             # Silence proves nothing without the broker: the verdict stays.
@@ -117,8 +119,17 @@ class Suspects:
         """Return whether the engine should start recoveries."""
         host = self._cloud.hosts[name]
         return host.word or (
-            self._hub.now() - self._since > _SETTLE and not host.beats
+            self._hub.now() - self._since > _SETTLE and (not host.beats or self._stuck(host))
             and 'broker' not in self._cloud.unreachable and self.suspected(name))
+
+    def _stuck(self, host: clouds.Host) -> bool:
+        """Return whether a host has reported for long enough that Ceph does not answer."""
+        return not host.storage and self._hub.now() - host.deaf > _STORAGE
+
+    def answerable(self) -> list[tuple[str, str, int]]:
+        """Return the hosts whose heartbeats may be answered, with the number of the latest."""
+        return [(name, '', int(self._hub.now() / _BEAT)) for name, host in
+                self._cloud.hosts.items() if host.beats and not self.suspected(name)]
 
     def heard(self, name: str) -> float | None:
         """Return the time of a host's last heartbeat, None if there was none."""
@@ -130,7 +141,7 @@ class Suspects:
     def is_well(self, name: str) -> bool:
         """Return whether a host is heard and has been for long enough."""
         host = self._cloud.hosts[name]
-        return ('broker' not in self._cloud.unreachable and host.beats
+        return ('broker' not in self._cloud.unreachable and host.beats and host.storage
                 and self._hub.now() - max(host.since, self._since) >= _CLEARED)
 
     def flaps(self, name: str) -> int:
@@ -163,6 +174,21 @@ class Suspects:
                 return self.is_well(name)
         self._hub.sleep(seconds)
         return False
+
+
+class Answers:
+    """The way of an engine's answers to hosts."""
+
+    def __init__(self, cloud: clouds.Cloud) -> None:
+        self._cloud = cloud
+
+    def send(self, host: str, arguments: dict[str, Any]) -> None:
+        """Answer a heartbeat of a host."""
+        del arguments
+        self._cloud.renew(host)
+
+    def close(self) -> None:
+        """Do nothing."""
 
 
 class Compute:

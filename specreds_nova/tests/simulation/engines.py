@@ -10,6 +10,7 @@ from specreds_nova.engine import conf as engine_conf
 from specreds_nova.engine import exception
 from specreds_nova.engine import janitor
 from specreds_nova.engine import model
+from specreds_nova.engine.detection import answering
 from specreds_nova.engine.detection import conf as detection_conf
 from specreds_nova.engine.detection import gates
 from specreds_nova.engine.flows import tasks
@@ -24,6 +25,8 @@ from specreds_nova.tests.simulation import hub as hubs
 from specreds_nova.tests.simulation import store as stores
 
 _LEASE = 4.0
+# Seconds between two answers to a host.
+_ANSWER = 1.0
 _WHY = ({'kind': 'silence'},)
 # Seconds for which a host reports a crash, and for which an engine tries to handle it.
 _REPORTED = 10.0
@@ -132,7 +135,13 @@ class Engine:
         self._janitor = janitor.Janitor(
             context, self._dispatcher, board.known, board.post,
             self._heed, 1e9)
-        for act in (self._dispatch, self._crashes, self._conduct, self._look_after, self._keep):
+        # It reads the database as it is: the time that takes is another matter than its order.
+        raw: Any = store
+        self._answers = answering.Answers(ends.Answers(cloud), self.suspects, raw, clock,
+                                          context.leases, settings.sentinel_network_lease)
+        cloud.lease = settings.sentinel_network_lease
+        for act in (self._dispatch, self._crashes, self._conduct, self._look_after, self._keep,
+                    self._answer):
             hub.spawn(name, act, hub.random.uniform(0.0, 0.2))
 
     # The interface of the conductor that the dispatcher uses
@@ -228,6 +237,11 @@ class Engine:
         while True:
             self._hub.sleep(self._context.options.janitor_interval)
             self._janitor.look()
+
+    def _answer(self) -> None:
+        while self._context.options.sentinel_network_lease:
+            self._answers.beat()
+            self._hub.sleep(_ANSWER)
 
     def _keep(self) -> None:
         while True:

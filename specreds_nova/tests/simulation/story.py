@@ -105,6 +105,7 @@ class Story:
         events: dict[str, Callable[[str], Any]] = {
             'kill': self._cloud.kill_host, 'boot': self._cloud.boot_host,
             'cut': self._cloud.cut_host, 'heal': self._cloud.heal_host,
+            'isolate': self._cloud.isolate, 'lose_storage': self._cloud.lose_storage,
             'stall': self._cloud.stall_host, 'resume': self._cloud.resume_host,
             'kill_engine': self._hub.kill, 'freeze_engine': self._hub.freeze,
             'thaw_engine': self._hub.thaw, 'start_engine': lambda name: self._start(

@@ -11,6 +11,7 @@ from specreds_nova.engine.recovery import evacuation
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.recovery.steps import start
+from specreds_nova.engine.recovery.steps import unseen
 from specreds_nova.tests.simulation import base
 from specreds_nova.tests.simulation import ends
 from specreds_nova.tests.simulation import story
@@ -40,7 +41,11 @@ class WatchTest(base.StoryTest):
         ('who has stopped the server', ends.Compute, 'stopped_by_itself',
          lambda self, server: True, 'crashed_and_stopped', range(10)),
         ('an evacuation to a host that has died', evacuation._Evacuation, '_stuck',
-         lambda self, server: False, 'two_hosts', range(20)))
+         lambda self, server: False, 'two_hosts', range(20)),
+        ('the wait for the lease on the network', unseen, 'wait', lambda run: None,
+         'isolated', range(3)),
+        ('the same for a host that beats', unseen, 'wait', lambda run: None,
+         'storage_lost', range(3)))
     @ddt.unpack
     def test_missing_precaution_is_detected(
             self, precaution: str, owner: Any, name: str, instead: Any, tale: str,
@@ -50,6 +55,13 @@ class WatchTest(base.StoryTest):
             wrong = next((faults for seed in seeds if (
                 faults := story.Story(story.load(tale), seed).run().wrong)), [])
         self.assertNotEqual([], wrong, precaution)
+
+    @ddt.data('isolated', 'storage_lost', 'isolated_without_room')
+    def test_missing_lease_is_detected(self, name: str) -> None:
+        tale = story.load(name)
+        tale.setdefault('options', {})['sentinel_network_lease'] = 0.0
+        wrong = story.Story(tale, 0).run().wrong
+        self.assertIn('would be seen twice', ' '.join(wrong))
 
     @ddt.data(('insisting', 'late_dirty_and_back'), ('standing', 'late_dirty'))
     @ddt.unpack

@@ -5,6 +5,7 @@ The thread that sends waits only for the broker. Other threads probe libvirt and
 with them; a beat reports the age of their last answers.
 """
 
+import collections
 from collections.abc import Callable, Mapping
 import pathlib
 import time
@@ -16,6 +17,8 @@ from oslo_log import log as logging
 
 from specreds_nova.heartbeat import message
 from specreds_nova.heartbeat import pulse
+from specreds_nova.heartbeat import rabbit
+from specreds_nova.heartbeat import renewals
 from specreds_nova.heartbeat import sender
 from specreds_nova.virt.liveness import probes
 
@@ -27,6 +30,8 @@ _REMEMBER = 10.0
 _LIST, _CHANGED = 5.0, 1.0
 _KERNEL = pathlib.Path('/proc/sys/kernel/random/boot_id')
 _SYSTEM_STATE = ('systemctl', 'is-system-running')
+# Beats whose answers may be on their way.
+_ANSWERED = 300
 # How long the last beat may take, in seconds.
 _GOODBYE = 1.0
 
@@ -50,7 +55,9 @@ class Heartbeat(pulse.Pulse):
         self._asked = asked
         self._domains = _Domains(domains)
         self._ended, self._ready = _Lately(), _Lately()
-        self._sender = sender.Sender(conf)
+        self._answered = _Answered(self._boot, conf)
+        self._sender = sender.Sender(conf, rabbit.Subscription(
+            message.ANSWERS + host, self._answered.hear))
         self._failing = False
         self._goodbye = message.SERVICE
 
@@ -86,6 +93,7 @@ class Heartbeat(pulse.Pulse):
         """Send the last beat."""
         self._send(self._next(leaving=True))
         self._sender.close()
+        self._answered.close()
 
     def _next(self, leaving: bool = False) -> message.Beat:
         ages = {name: probe.age() for name, probe in self._asked.items()}
@@ -100,12 +108,47 @@ class Heartbeat(pulse.Pulse):
         return beat
 
     def _send(self, beat: message.Beat) -> None:
+        self._answered.sent(beat.number)
         error = self._sender.send('beat', beat=message.encode(beat))
         if error is not None and not self._failing:
             LOG.warning('cannot send the heartbeat: %s', error)
         elif error is None and self._failing:
             LOG.info('the heartbeat is sent again')
         self._failing = error is not None
+
+
+class _Answered:
+    """The beats that engines have answered: each renews the lease on the network.
+
+    :param boot: of the beats
+    """
+
+    def __init__(self, boot: str, conf: Any) -> None:
+        self._boot = boot
+        self._teller = renewals.Teller(pathlib.Path(conf.state_path, 'specreds'))
+        # The lease counts from when a beat was sent: whenever its answer arrives, and whatever
+        # the engine's clock says, no engine has heard the host before.
+        self._sent: collections.deque[tuple[int, float]] = collections.deque(maxlen=_ANSWERED)
+
+    def sent(self, number: int) -> None:
+        """Note that a beat is about to be sent."""
+        self._sent.append((number, renewals.now()))
+
+    def hear(self, body: bytes) -> None:
+        """Take an engine's answer. It never raises."""
+        try:
+            _, answer = message.unwrap(body)
+            boot, number = answer['boot'], answer['number']
+        except (ValueError, TypeError, KeyError) as exc:
+            LOG.debug('an answer to the heartbeat is malformed: %r', exc)
+            return
+        at = next((at for sent, at in reversed(self._sent) if sent == number), None)
+        if boot == self._boot and at is not None:
+            self._teller.tell(at)
+
+    def close(self) -> None:
+        """Answers are not passed on after it."""
+        self._teller.close()
 
 
 class _Lately:

@@ -16,6 +16,7 @@ from specreds_nova.engine.recovery import tenant
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import unanswered
 from specreds_nova.engine.recovery import verdict as verdicts
+from specreds_nova.engine.recovery.steps import unseen
 
 LOG = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ def decide(run: runs.Run, raced: verdicts.StepVerdict) -> verdicts.StepVerdict:
     if found.kind == verdicts.READY:
         reading = tenant.Reading(run)
         reading.begin()
-        found = _harden(run) or reading.verdict() or collapse(run)
+        found = _harden(run) or unseen.wait(run) or reading.verdict() or collapse(run)
     elif found.kind == verdicts.DECIDING:
         found = collapse(run)
     elif found.kind == verdicts.GONE:

@@ -9,6 +9,7 @@ from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.recovery.steps import decide
 from specreds_nova.engine.recovery.steps import super as super_step
+from specreds_nova.engine.recovery.steps import unseen
 
 _PAUSE = 1.0
 
@@ -24,7 +25,7 @@ def fence(run: runs.Run, decided: verdicts.StepVerdict) -> verdicts.StepVerdict:
         return decide.decide(run, found)
     with run.step(timeline.FENCE) as detail:
         detail['why'] = decided.why
-        found = _wait(run) or _room(run) or _fence(run)
+        found = _wait(run) or _room(run) or unseen.wait(run) or _fence(run)
         detail['outcome'] = found.kind
         if found.why:
             detail['reason'] = found.why

@@ -2,6 +2,7 @@
 """The sentinel's look: from the answers of libvirt and Ceph to the end of a domain."""
 
 import dataclasses
+import itertools
 import pathlib
 from unittest import mock
 
@@ -11,6 +12,7 @@ import testtools
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import states
+from specreds_nova.heartbeat import renewals
 from specreds_nova.sentinel import act
 from specreds_nova.sentinel import domains
 from specreds_nova.sentinel import evidence
@@ -74,6 +76,25 @@ class WatchTestCase(testtools.TestCase):
         return watch.Watch(self.hypervisor, ceph, memory.Memory(self.root / 'clients.json'),
                            self.root / 'stale',
                            watch.Settings(learn_s=0, blocklist_s=0, **settings))
+
+    def test_guests_say_when_their_storage_was_heard(self) -> None:
+        moments = itertools.count(100.0)
+        self._patch(renewals, 'now', lambda: next(moments))
+        self.assertEqual([], self.watch.guests())
+        self.watch.look()
+        [guest] = self.watch.guests()
+        self.assertEqual((('tap1',), False), (guest.taps, guest.fenced))
+        # When the latest question was asked, and when the look began.
+        self.assertEqual((103.0, 100.0), (guest.heard, guest.judged))
+        self.storage.record.side_effect = errors.ClusterTimeout('no answer')
+        self.watch.look()
+        self.assertEqual(100.0, self.watch.guests()[0].judged)
+
+    def test_guest_whose_storage_was_never_heard(self) -> None:
+        self.storage.blocklisted.side_effect = errors.ClusterTimeout('no answer')
+        self.watch.look()
+        [guest] = self.watch.guests()
+        self.assertEqual((None, None), (guest.heard, guest.judged))
 
     def test_unsuperposed_domain_is_kept(self) -> None:
         self.watch.look()

@@ -278,6 +278,12 @@ class UpgradeCheckTest(testtools.TestCase):
             _GOOD_ENGINE.replace('[engine]', '[engine]\nprotect_by_default = false'))
         self.assert_found('Nova: configuration', FAILURE, 'has to be the same', *arguments)
 
+    def test_different_network_lease_of_engine_and_host_fails(self) -> None:
+        self.write_nova()
+        arguments = self.write_engine(
+            _GOOD_ENGINE.replace('[engine]', '[engine]\nsentinel_network_lease = 6'))
+        self.assert_found('Nova: configuration', FAILURE, 'beside its primary', *arguments)
+
     def test_missing_file_of_the_command_line_fails(self) -> None:
         self.assert_found('Nova: configuration', FAILURE, 'cannot be read',
                           '--nova-conf', str(self.place / 'nowhere.conf'))

@@ -34,6 +34,13 @@ class SilenceTest(base.CloudTestCase):
         self.assertNotIn('cn2', self.monitor.healthy())
         self.assertEqual([], self.gate('cn2'))
 
+    def test_suspected_host_is_not_answerable(self) -> None:
+        self.nodes['cn2'].alive = False
+        self.run_for(1)
+        hosts = {host: (boot, number) for host, boot, number in self.monitor.answerable()}
+        self.assertEqual(sorted({*self.nodes} - {'cn2'}), sorted(hosts))
+        self.assertEqual(('b1', self.nodes['cn1'].number - 1), hosts['cn1'])
+
     def test_late_host_is_doubted_before_it_is_suspected(self) -> None:
         node = self.nodes['cn2']
         for _ in range(2):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a host says of itself, and that nothing keeps it from doing so."""
 
+import itertools
 import threading
 from typing import Any
 from unittest import mock
@@ -15,6 +16,7 @@ import testtools
 from specreds_nova import conf as options
 from specreds_nova.heartbeat import fast_decode
 from specreds_nova.heartbeat import message
+from specreds_nova.heartbeat import rabbit
 from specreds_nova.virt.liveness import heartbeat
 from specreds_nova.virt.liveness import probes
 
@@ -24,9 +26,10 @@ _PATIENCE = 30.0
 class Bus:
     """Stands for the bus, and may be away."""
 
-    def __init__(self, conf: Any) -> None:
+    def __init__(self, conf: Any, subscription: rabbit.Subscription) -> None:
         del conf
         Bus.made = self
+        self.subscription = subscription
         self.beats: list[dict[str, Any]] = []
         self.closed = False
         self.sent = threading.Condition()
@@ -99,6 +102,25 @@ class HeartbeatTest(testtools.TestCase):
         self.assertEqual([0, 1, 2], [beat.number for beat in found])
         self.assertEqual([('node1', found[0].boot, 0.01, False)] * 3,
                          [(beat.host, beat.boot, beat.interval, beat.leaving) for beat in found])
+
+    def test_answered_beats_renew_the_lease_from_when_they_were_sent(self) -> None:
+        moments = itertools.count(100.0)
+        self.useFixture(fixtures.MonkeyPatch('specreds_nova.heartbeat.renewals.now',
+                                             lambda: next(moments)))
+        renewed: list[float] = []
+        self.useFixture(fixtures.MonkeyPatch(
+            'specreds_nova.heartbeat.renewals.Teller.tell', lambda _self, at: renewed.append(at)))
+        beating = self.beating()
+        for _ in range(3):
+            beating.beat()
+        hear = Bus.made.subscription.hear
+        boot = message.decode(Bus.made.beats[0]).boot
+        self.assertEqual('specreds-answers.node1', Bus.made.subscription.key)
+        for answer in ({'boot': boot, 'number': 1}, {'boot': 'former', 'number': 2},
+                       {'boot': boot, 'number': 99}, {}):
+            hear(message.wrap('answer', answer))
+        hear(b'{')
+        self.assertEqual([101.0], renewed)
 
     def test_beats_of_a_host_that_is_well_are_usual(self) -> None:
         asked = {name: Answering(name, 60.0) for name in ('libvirt', 'storage')}

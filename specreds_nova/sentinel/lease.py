@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lease on the network: a host that hears nobody hides its servers from tenants.
+
+A host that has lost its control and storage networks may still have that of the tenants. Then a
+backup is promoted elsewhere, and the fenced server answers under the same address, out of its
+memory, for as long as its sentinel cannot read the record. So a sentinel that has heard neither
+Ceph nor an engine for the length of the lease sets the taps of its servers down. Their disks hang
+anyway. Engines open no backup before that time is over (``engine/recovery/steps/unseen.py``).
+
+The taps are set up again when the sentinel hears either: Ceph, once the records of the server have
+been read, so that a server that was overtaken ends instead; or an engine, which only answers hosts
+that it trusts.
+"""
+
+from collections.abc import Iterable
+import dataclasses
+import json
+import pathlib
+
+from oslo_log import log as logging
+
+from specreds_nova.heartbeat import renewals
+from specreds_nova.sentinel import links as all_links
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class Guest:
+    """A server whose disks are in Ceph. All moments are those of :func:`renewals.now`.
+
+    :ivar heard: the latest moment at which something was asked that all of its storage answered
+    :ivar judged: the latest moment at which a look began that has read its records; None for both
+        if there was none
+    :ivar fenced: it looks fenced, which has to be confirmed yet
+    """
+
+    name: str
+    taps: tuple[str, ...]
+    heard: float | None = None
+    judged: float | None = None
+    fenced: bool = False
+
+
+class Lease:
+    """Sets taps down and up.
+
+    :param length_s: of the lease; 0 for none: then taps that were left down are set up
+    :param path: file with the taps that are down, which outlives the sentinel
+    """
+
+    def __init__(self, length_s: float, path: pathlib.Path, links: all_links.Links) -> None:
+        self._length = length_s
+        self._path = path
+        self._links = links
+        # A sentinel that starts deaf counts from its start.
+        self._began = renewals.now()
+        self._engine: float | None = None
+        self._boot = pathlib.Path('/proc/sys/kernel/random/boot_id').read_text().strip()
+        # The index of each tap that is down, and since when.
+        self._down: dict[str, tuple[int, float]] = {
+            tap: (index, self._began) for tap, index in self._load().items()}
+        if self._down:
+            LOG.warning('the network of %s is down since before the start of this sentinel',
+                        ', '.join(sorted(self._down)))
+
+    @property
+    def down(self) -> list[str]:
+        """The taps that are down."""
+        return sorted(self._down)
+
+    def renewed(self, at: float) -> None:
+        """Take a renewal by an engine."""
+        self._engine = max(at, self._engine or 0.0)
+
+    def look(self, guests: Iterable[Guest]) -> None:
+        """Set the taps of guests down whose lease is over, and up where it was renewed."""
+        now = renewals.now()
+        for guest in guests:
+            if self._length and now - self._heard(guest) >= self._length:
+                self._hide(guest, now)
+            elif self._down and not guest.fenced:
+                self._show([tap for tap in guest.taps if tap in self._down
+                            and self._renewed(guest, self._down[tap][1], now)])
+        self._show([] if self._length else self.down)
+        self._forget()
+
+    def _heard(self, guest: Guest) -> float:
+        return max(self._began, self._engine or 0.0, guest.heard or 0.0)
+
+    def _renewed(self, guest: Guest, since: float, now: float) -> bool:
+        """Return whether there is a reason to show a guest that is hidden since a moment."""
+        if self._engine is not None and now - self._engine < self._length:
+            return True
+        return guest.judged is not None and guest.judged >= since
+
+    def _hide(self, guest: Guest, now: float) -> None:
+        found = {tap: index for tap in guest.taps if tap not in self._down
+                 and (index := self._links.up(tap)) is not None}
+        if not found:
+            return
+        LOG.warning('%s: neither Ceph nor an engine was heard for %g s: setting its network down '
+                    '(%s)', guest.name, self._length, ', '.join(found))
+        self._down.update((tap, (index, now)) for tap, index in found.items())
+        # Whatever is set down and not written down would stay down.
+        self._save()
+        for tap, index in found.items():
+            self._links.set(tap, index, 'down')
+
+    def _show(self, taps: list[str]) -> None:
+        for tap in taps:
+            if self._links.set(tap, self._down[tap][0], 'up'):
+                LOG.warning('%s: Ceph or an engine is heard again: its network is up', tap)
+                del self._down[tap]
+                self._save()
+
+    def _forget(self) -> None:
+        """Forget taps that are gone, with their servers."""
+        gone = [tap for tap, (index, _) in self._down.items()
+                if not self._links.there(tap, index)]
+        for tap in gone:
+            del self._down[tap]
+        if gone:
+            self._save()
+
+    def _load(self) -> dict[str, int]:
+        try:
+            found = json.loads(self._path.read_text())
+            # After a boot of the host there are other taps.
+            return dict(found['taps']) if found['boot'] == self._boot else {}
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, KeyError, TypeError) as exc:
+            LOG.error('%s cannot be read (%s): taps that were set down stay down', self._path, exc)
+            return {}
+
+    def _save(self) -> None:
+        new = self._path.with_suffix('.new')
+        new.write_text(json.dumps({'boot': self._boot, 'taps': {
+            tap: index for tap, (index, _) in self._down.items()}}) + '\n')
+        new.replace(self._path)

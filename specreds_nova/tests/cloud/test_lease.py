@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A host that has lost all but the tenants' network hides its servers until it hears again."""
+
+from cloud import drill as drills
+from specreds_nova.tests.cloud import base
+
+
+class TestLease(base.NovaTestCase):
+    """The lease on the network, with the interfaces of real guests."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.primary = self.host(base.PRIMARY)
+        self.server = self.boot()
+
+    def test_isolated_host_hides_its_servers_until_it_is_connected(self) -> None:
+        name = self.guest_name(self.server)
+        self.assertTrue(self.shown(self.server))
+        self.primary.cut(control=True, storage=True)
+        self.wait('the interface to be set down', lambda: not self.shown(self.server))
+        self.assertFalse(self.cloud.tenant.answers(self.server.address))
+        self.assertIsNotNone(self.drill.pid(self.server, base.PRIMARY))
+        self.primary.heal()
+        self.wait('the interface to be set up', lambda: self.shown(self.server))
+        self.wait_answer(self.server)
+        self.assertEqual(name, self.guest_name(self.server))
+
+    def shown(self, server: drills.Server) -> bool:
+        """Return whether the interface of a server is administratively up."""
+        listed = self.primary.virsh('domiflist', server.id).split()
+        tap = next(word for word in listed if word.startswith('tap'))
+        flags = self.primary.run(['ip', '-o', 'link', 'show', tap]).partition('<')[2]
+        return 'UP' in flags.partition('>')[0].split(',')

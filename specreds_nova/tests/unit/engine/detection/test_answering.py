@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which hosts an engine answers, and so for how long they show their servers."""
+
+from typing import Any
+from unittest import mock
+
+import testtools
+
+from specreds_nova.engine import exception
+from specreds_nova.engine import model
+from specreds_nova.engine.detection import answering
+from specreds_nova.engine.recovery import leases as all_leases
+
+
+class AnswersTest(testtools.TestCase):
+    """An engine that hears two hosts, one look after the other."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.now = 1000.0
+        self.hosts = [model.Host('cn1'), model.Host('cn2')]
+        self.beats = [('cn1', 'b1', 7), ('cn2', 'b2', 9)]
+        self.sent: list[tuple[str, dict[str, Any]]] = []
+        bus, self.store, clock, heard = mock.Mock(), mock.Mock(), mock.Mock(), mock.Mock()
+        bus.send.side_effect = lambda host, answer: self.sent.append((host, answer))
+        self.bus = bus
+        self.store.hosts.side_effect = lambda: self.hosts
+        clock.now.side_effect = lambda: self.now
+        heard.answerable.side_effect = lambda: self.beats
+        self.leases = all_leases.Leases()
+        self.answers = answering.Answers(bus, heard, self.store, clock, self.leases, 4.0)
+
+    def answered(self) -> list[str]:
+        """Return the hosts that one look answers."""
+        self.sent.clear()
+        self.answers.beat()
+        return [host for host, _ in self.sent]
+
+    def test_latest_beat_of_each_host_is_answered_once(self) -> None:
+        self.answers.beat()
+        self.assertEqual([('cn1', {'boot': 'b1', 'number': 7}),
+                          ('cn2', {'boot': 'b2', 'number': 9})], self.sent)
+        self.beats[1] = ('cn2', 'b2', 12)
+        self.assertEqual(['cn2'], self.answered())
+
+    def test_host_that_any_engine_suspects_is_not_answered(self) -> None:
+        for state in (model.SUSPECTED, model.FENCED):
+            self.beats = [('cn1', 'b1', self.beats[0][2] + 1), ('cn2', 'b2', 9)]
+            self.hosts[0] = model.Host('cn1', state=state)
+            self.assertNotIn('cn1', self.answered())
+
+    def test_host_that_is_not_written_down_yet_is_answered(self) -> None:
+        self.hosts = []
+        self.assertEqual(['cn1', 'cn2'], self.answered())
+
+    def test_nobody_is_answered_without_the_database(self) -> None:
+        self.store.hosts.side_effect = exception.Unreachable('away')
+        self.assertEqual([], self.answered())
+
+    def test_nobody_is_answered_by_what_was_read_too_long_ago(self) -> None:
+        def slow() -> list[model.Host]:
+            self.now += all_leases.FRESH
+            return self.hosts
+        self.store.hosts.side_effect = slow
+        self.assertEqual([], self.answered())
+
+    def test_broker_that_is_away_costs_one_look(self) -> None:
+        send = self.bus.send.side_effect
+        self.bus.send.side_effect = OSError('reset')
+        self.assertEqual([], self.answered())
+        self.bus.send.side_effect = send
+        self.assertEqual(['cn1', 'cn2'], self.answered())
+
+    def test_refused_hosts_are_noted(self) -> None:
+        suspected = model.Host('cn1', state=model.SUSPECTED, since=990.0)
+        self.hosts[0] = suspected
+        self.answers.beat()
+        options = mock.Mock(sentinel_network_lease=4.0, network_lease_margin=1.0)
+        self.assertEqual(3.5, self.leases.left(suspected, 1002.0, options))
+
+
+class LeasesTest(testtools.TestCase):
+    """How long an engine waits for a host's lease."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.leases = all_leases.Leases()
+        self.options = mock.Mock(sentinel_network_lease=4.0, network_lease_margin=1.0)
+        self.host = model.Host('cn1', state=model.SUSPECTED, since=1000.0)
+
+    def left(self, now: float) -> float:
+        """Return the rest of the wait."""
+        return self.leases.left(self.host, now, self.options)
+
+    def test_counts_from_when_this_engine_saw_it(self) -> None:
+        # Whatever the clock of the engine that wrote it says.
+        self.assertEqual(5.5, self.left(2000.0))
+        self.assertEqual(1.5, self.left(2004.0))
+        self.assertEqual(0.0, self.left(2006.0))
+
+    def test_another_suspicion_counts_anew(self) -> None:
+        self.left(2000.0)
+        self.host = model.Host('cn1', state=model.FENCED, since=1004.0)
+        self.assertEqual(5.5, self.left(2004.0))
+
+    def test_same_suspicion_goes_on_when_the_host_is_fenced(self) -> None:
+        self.left(2000.0)
+        self.host = model.Host('cn1', state=model.FENCED, since=1000.0)
+        self.assertEqual(1.5, self.left(2004.0))
+
+    def test_host_that_was_trusted_between_counts_anew(self) -> None:
+        self.left(2000.0)
+        self.leases.note([model.Host('cn1', since=1000.0)], 2001.0)
+        self.assertEqual(5.5, self.left(2004.0))
+
+    def test_trusted_host_and_no_lease_are_not_waited_for(self) -> None:
+        self.options.sentinel_network_lease = 0.0
+        self.assertEqual(0.0, self.left(2000.0))
+        self.options.sentinel_network_lease = 4.0
+        self.host = model.Host('cn1')
+        self.assertEqual(0.0, self.left(2000.0))

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When a host that hears nobody hides its servers, and when it shows them again."""
+
+import json
+import pathlib
+from unittest import mock
+
+import fixtures
+import pyroute2
+import testtools
+
+from specreds_nova.heartbeat import renewals
+from specreds_nova.sentinel import lease
+from specreds_nova.sentinel import links
+
+_L = 4.0
+
+
+class Links(links.Links):
+    """Interfaces by name: index, and whether each is up."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, tuple[int, bool]] = {'tap1': (7, True), 'tap2': (8, False)}
+        self.before_set: list[str] = []
+        self.file: pathlib.Path | None = None
+
+    def up(self, name: str) -> int | None:
+        index, up = self.found.get(name, (0, False))
+        return index if up else None
+
+    def there(self, name: str, index: int) -> bool:
+        return name in self.found and self.found[name][0] == index
+
+    def set(self, name: str, index: int, state: str) -> bool:
+        if self.file is not None:
+            self.before_set.append(self.file.read_text())
+        if not self.there(name, index):
+            return False
+        self.found[name] = index, state == 'up'
+        return True
+
+
+class LeaseTest(testtools.TestCase):
+    """A sentinel that has started at second 100, with one server."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.now = 100.0
+        self.useFixture(fixtures.MonkeyPatch('specreds_nova.heartbeat.renewals.now',
+                                             lambda: self.now))
+        self.path = pathlib.Path(self.useFixture(fixtures.TempDir()).path, 'taps.json')
+        self.links = Links()
+        self.lease = lease.Lease(_L, self.path, self.links)
+
+    def look(self, after: float = 0.0, heard: float | None = None, judged: float | None = None,
+             fenced: bool = False) -> bool:
+        """Let time pass, look, and return whether the server can be seen."""
+        self.now += after
+        self.lease.look([lease.Guest('instance-1', ('tap1', 'tap2'), heard, judged, fenced)])
+        return self.links.found['tap1'][1]
+
+    def test_counts_from_its_start_if_nobody_was_ever_heard(self) -> None:
+        self.assertTrue(self.look(_L - 0.1))
+        self.assertFalse(self.look(0.1))
+
+    def test_ceph_alone_renews(self) -> None:
+        self.assertTrue(self.look(10.0, heard=107.0))
+        self.assertFalse(self.look(1.0, heard=107.0))
+
+    def test_engine_alone_renews(self) -> None:
+        self.lease.renewed(107.0)
+        self.assertTrue(self.look(10.0))
+        self.assertFalse(self.look(1.0))
+
+    def test_older_renewal_takes_nothing_back(self) -> None:
+        self.lease.renewed(107.0)
+        self.lease.renewed(101.0)
+        self.assertTrue(self.look(10.0))
+
+    def test_shown_when_an_engine_answers(self) -> None:
+        self.assertFalse(self.look(_L))
+        self.lease.renewed(104.5)
+        self.assertTrue(self.look(1.0))
+        self.assertEqual([], self.lease.down)
+
+    def test_old_answer_of_an_engine_shows_nothing(self) -> None:
+        self.assertFalse(self.look(10.0))
+        self.lease.renewed(100.5)
+        self.assertFalse(self.look(0.1))
+
+    def test_hidden_until_ceph_has_been_read_whole(self) -> None:
+        self.assertFalse(self.look(_L))
+        self.assertFalse(self.look(1.0, heard=104.9, judged=103.0))
+        self.assertTrue(self.look(1.0, heard=105.9, judged=105.0))
+
+    def test_hidden_while_it_looks_fenced(self) -> None:
+        self.assertFalse(self.look(_L))
+        self.assertFalse(self.look(1.0, heard=104.9, judged=104.5, fenced=True))
+        self.assertTrue(self.look(1.0, heard=105.9, judged=105.5))
+
+    def test_interface_that_somebody_else_set_down_stays_down(self) -> None:
+        self.look(_L)
+        self.assertEqual(['tap1'], self.lease.down)
+        self.lease.renewed(self.now)
+        self.look(0.1)
+        self.assertFalse(self.links.found['tap2'][1])
+
+    def test_written_down_before_the_interface_is_set(self) -> None:
+        self.links.file = self.path
+        self.look(_L)
+        self.assertEqual([{'tap1': 7}], [json.loads(text)['taps']
+                                         for text in self.links.before_set])
+
+    def test_restarted_sentinel_takes_up_what_it_left(self) -> None:
+        self.look(_L)
+        self.lease = lease.Lease(_L, self.path, self.links)
+        self.assertEqual(['tap1'], self.lease.down)
+        self.assertFalse(self.look(1.0))
+        self.lease.renewed(self.now)
+        self.assertTrue(self.look(0.1))
+        self.assertEqual({}, json.loads(self.path.read_text())['taps'])
+
+    def test_interfaces_of_a_former_boot_are_forgotten(self) -> None:
+        self.path.write_text(json.dumps({'boot': 'another', 'taps': {'tap1': 7}}))
+        self.assertEqual([], lease.Lease(_L, self.path, self.links).down)
+
+    def test_unreadable_file_is_no_obstacle(self) -> None:
+        self.path.write_text('{')
+        self.assertEqual([], lease.Lease(_L, self.path, self.links).down)
+
+    def test_interface_of_another_server_with_the_same_name_is_left_alone(self) -> None:
+        self.look(_L)
+        self.links.found['tap1'] = 9, False
+        self.lease.renewed(self.now)
+        self.assertFalse(self.look(0.1))
+        self.assertEqual([], self.lease.down)
+
+    def test_without_a_lease_everything_is_shown(self) -> None:
+        self.look(_L)
+        self.lease = lease.Lease(0.0, self.path, self.links)
+        self.assertTrue(self.look(100.0))
+        self.assertEqual([], self.lease.down)
+
+
+class LinksTest(testtools.TestCase):
+    """The kernel of this machine, as far as it can be read without privileges."""
+
+    def test_loopback_and_absent_interface(self) -> None:
+        found = links.Links()
+        self.assertTrue(found.there('lo', 1))
+        self.assertFalse(found.there('lo', 99))
+        self.assertIsNone(found.up('specreds-none'))
+
+    def test_interface_that_is_gone_is_not_set(self) -> None:
+        error = pyroute2.NetlinkError(19)
+        with mock.patch('pyroute2.IPRoute') as route:
+            route.return_value.__enter__.return_value.link.side_effect = error
+            self.assertFalse(links.Links().set('tap1', 7, 'up'))
+
+
+class RenewalsTest(testtools.TestCase):
+    """Renewals from one process to another."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        # Longer than the path of a socket may be.
+        self.directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path, 'd' * 120)
+        self.directory.mkdir()
+        self.teller = renewals.Teller(self.directory)
+        self.addCleanup(self.teller.close)
+
+    def test_latest_counts(self) -> None:
+        hearer = renewals.Hearer(self.directory)
+        self.addCleanup(hearer.close)
+        for at in (5.5, 7.25, 6.0):
+            self.teller.tell(at)
+        self.assertEqual(7.25, hearer.hear(1.0))
+        self.assertIsNone(hearer.hear(0.0))
+
+    def test_nobody_listens(self) -> None:
+        self.teller.tell(5.0)
+        renewals.Hearer(self.directory).close()
+        self.teller.tell(6.0)
+
+    def test_sentinel_that_is_restarted_hears_again(self) -> None:
+        renewals.Hearer(self.directory).close()
+        hearer = renewals.Hearer(self.directory)
+        self.addCleanup(hearer.close)
+        self.teller.tell(5.0)
+        self.assertEqual(5.0, hearer.hear(1.0))
+
+    def test_sentinel_that_does_not_read_is_not_waited_for(self) -> None:
+        hearer = renewals.Hearer(self.directory)
+        self.addCleanup(hearer.close)
+        for number in range(10_000):
+            self.teller.tell(float(number))
+        self.assertIsNotNone(hearer.hear(1.0))
