@@ -13,7 +13,7 @@ import sys
 import types
 
 ALIAS = 'nova.virt.specreds'
-REAL = 'specreds_nova.virt.driver'
+REAL = 'specreds_nova.virt.entry'
 
 
 class _Alias(importlib.abc.MetaPathFinder, importlib.abc.Loader):

@@ -2,6 +2,7 @@
 """Whether nova-compute and specreds-sentinel on this host can do their part."""
 
 from collections.abc import Iterator
+import importlib
 import pathlib
 import site
 import sys
@@ -35,6 +36,11 @@ def settings(config: files.Files, engine: files.Files | None) -> Iterator[findin
     if not _hooked():
         yield findings.failure(f'{_HOOK} is not beside the package, so Nova does not find '
                                f'{alias.ALIAS}: install the package again')
+    # Nova itself is imported only where it is in use.
+    nova_private = importlib.import_module('specreds_nova.virt.nova_private')
+    for fault in nova_private.faults():
+        yield findings.failure(f'there are no backups on this host, as the plug-in does not fit '
+                               f'the installed Nova: {fault}')
     if (missing := dhcp.missing()) is not None:
         yield findings.failure(missing)
     if not config.get('DEFAULT', 'transport_url'):
