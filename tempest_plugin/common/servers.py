@@ -37,6 +37,9 @@ class Server:
 class ServersTest(engine.EngineTest):
     """A test that makes servers, which belong to ``owner`` and are deleted when the test ends."""
 
+    # The number of compute hosts that the tests need.
+    hosts_needed = 1
+
     @classmethod
     def skip_checks(cls) -> None:
         """Skip all tests of the class if the cloud lacks a service or option."""
@@ -65,6 +68,16 @@ class ServersTest(engine.EngineTest):
         super().setup_clients()
         cls.servers = cls.owner().servers_client
         cls.all_servers = cls.os_admin.servers_client
+
+    @classmethod
+    def resource_setup(cls) -> None:
+        """Skip all tests of the class if there are too few hosts."""
+        super().resource_setup()
+        known = cls.hosts.list_hosts(state='trusted')['hosts']
+        if len(known) < cls.hosts_needed:
+            raise cls.skipException(
+                f'the test needs {cls.hosts_needed} hosts that the engine trusts, and the cloud '
+                f'has {len(known)}')
 
     def setUp(self) -> None:
         super().setUp()

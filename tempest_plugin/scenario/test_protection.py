@@ -11,6 +11,8 @@ class ProtectionTest(servers.ServersTest):
     """A server that boots from a volume."""
 
     credentials = ['primary', 'alt', 'admin']
+    # A server that no other host could take is not protected.
+    hosts_needed = 2
 
     @decorators.attr(type='slow')
     @decorators.idempotent_id('663e3dc8-07bb-446d-8ce5-27d2766ad5c2')
