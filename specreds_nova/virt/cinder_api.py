@@ -26,7 +26,7 @@ _GROUP = 'cinder'
 _VOLUMES_PER_QUERY = 50
 
 
-class Storage:
+class CinderAPI:
     """Cinder's superpositions.
 
     Every method raises

@@ -55,7 +55,7 @@ conf.register(CONF)
 LOG = logging.getLogger(__name__)
 
 
-class SpeculativeLibvirtDriver(unmerged_driver.GuardedLibvirtDriver):
+class SpeculativeLibvirtDriver(unmerged_driver.UnmergedLibvirtDriver):
     """LibvirtDriver that can also run backups of servers whose own host is suspected."""
 
     def __init__(self, virtapi: Any, read_only: bool = False) -> None:
@@ -80,29 +80,29 @@ class SpeculativeLibvirtDriver(unmerged_driver.GuardedLibvirtDriver):
         self._journal.load()
         self._box = box.load(self)
         self.vif_driver = self._box.vif_driver(self._host)
-        cinder = cinder_api.Storage()
+        cinder = cinder_api.CinderAPI()
         launcher = backup_domain.Launcher(self)
-        site = backup_host.Site(
-            host=host, driver=self, journal=self._journal, storage=cinder, launcher=launcher,
+        this_host = backup_host.Host(
+            name=host, driver=self, journal=self._journal, cinder=cinder, launcher=launcher,
             claims=claims.Claims(_Provider(host)),
             eligibility=eligibility.Eligibility(self, launcher, host), box=self._box)
         watches = readiness.Watches(launcher, self._box)
-        found = backups.Backups(site, watches)
+        host_backups = backups.Backups(this_host, watches)
         self._merger = mergers.Merger(self, cinder, reconcile.merge_report(self._journal))
-        self.afterwards = operations.Afterwards(self, cinder, self._merger)
-        self._adoption = adoption.Adoption(site, found)
-        self._reconciler = reconcile.Reconciler(site, found, self._adoption, watches,
+        self.unmerged = operations.Unmerged(self, cinder, self._merger)
+        self._adoption = adoption.Adoption(this_host, host_backups)
+        self._reconciler = reconcile.Reconciler(this_host, host_backups, self._adoption, watches,
                                                 self._merger)
-        self._reconciler.find_lost()
-        self._reconciler.give_back()
+        self._reconciler.restore_records()
+        self._reconciler.reset_evacuations()
         rpc.add_extra_exmods(exception.__name__)
         compute.additional_endpoints.append(endpoint.Endpoint(
-            found, stale.Returning(compute, host)))
+            host_backups, stale.StaleServers(compute, host)))
         group_policy.install(compute, self._journal)
-        self._periodic = reconcile.Periodic(self._reconciler, warmup.Warming(site))
+        self._periodic = reconcile.Periodic(self._reconciler, warmup.Warmup(this_host))
         self._periodic.start()
         self._heartbeat = heartbeat.of(CONF, host, self._uri(), self._overlooked)
-        watches.tell = self._heartbeat.ready
+        watches.notify = self._heartbeat.ready
         self._heartbeat.start()
         LOG.info('ready for backups: %d in the journal, %s threads',
                  len(self._journal.records()), 'green' if pulse.green() else 'native')
@@ -210,7 +210,7 @@ class SpeculativeLibvirtDriver(unmerged_driver.GuardedLibvirtDriver):
             LOG.info('event %s is hidden from Nova: the domain is not the server', event)
             if self._periodic is not None and _stopped(event):
                 # Reconciliation reports a lost backup to the engine at once.
-                self._periodic.look()
+                self._periodic.wake()
             return
         super().emit_event(event)
 

@@ -137,7 +137,7 @@ class LifeTestCase(base.NovaTestCase):
         """Assert that a server runs on its volumes only, and that its flushes reach them."""
         with self.domain(recovery, host) as domain:
             self.assertEqual([], disk_nodes.chained(domain))
-            self.assertEqual([], durable.loose(domain))
+            self.assertEqual([], durable.ignoring_flushes(domain))
             stored = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
         self.assertFalse(durable.speculative(stored))
         disks = [disk for disk in ElementTree.fromstring(stored).iterfind('./devices/disk')

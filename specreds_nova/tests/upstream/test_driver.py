@@ -27,7 +27,7 @@ _ALL = os.environ.get('SPECREDS_UPSTREAM_TESTS', 'all') != 'overridden'
 _THEIRS = upstream.libvirt_driver.LibvirtDriver
 _REPLACED = ('_create_ephemeral', '_create_swap')
 _OVERRIDDEN = sorted(
-    name for ours in (driver.SpeculativeLibvirtDriver, unmerged_driver.GuardedLibvirtDriver)
+    name for ours in (driver.SpeculativeLibvirtDriver, unmerged_driver.UnmergedLibvirtDriver)
     for name in vars(ours)
     if not name.startswith('__') and hasattr(_THEIRS, name))
 # A call, or a replacement by a name in quotes.

@@ -57,8 +57,8 @@ class Evacuation:
 class Adoption:
     """Makes promoted backups Nova's servers on this host."""
 
-    def __init__(self, site: backup_host.Site, backups: backup_module.Backups) -> None:
-        self._site = site
+    def __init__(self, host: backup_host.Host, backups: backup_module.Backups) -> None:
+        self._host = host
         self._backups = backups
 
     def adopt(self, evacuation: Evacuation) -> journals.Record | None:
@@ -73,24 +73,24 @@ class Adoption:
             if record is None:
                 return None
             again, record.adopting = record.adopting, True
-            self._site.journal.save(record)
+            self._host.journal.save(record)
             with record.timed('adopt'):
                 if again:
                     self._drop_orphans(evacuation)
                 self._take_over(evacuation, record)
-            self._site.journal.save(record)
+            self._host.journal.save(record)
             LOG.info('backup %s is adopted as the server in %.0f ms',
                      record.backup_id, record.timings_ms['adopt'], instance=instance)
             return record
 
-    def settle(self, record: journals.Record) -> bool:
+    def confirm(self, record: journals.Record) -> bool:
         """Note that Nova's evacuation has ended with the server here; return whether it has."""
         instance = backup_host.find_instance(backup_host.admin_context(), record.instance_uuid)
-        if instance is None or instance.host != self._site.host:
+        if instance is None or instance.host != self._host.name:
             return False
         record.adopting = False
         record.phase = journals.ADOPTED
-        self._site.journal.save(record)
+        self._host.journal.save(record)
         self._release(record)
         LOG.info('adoption of backup %s is complete', record.backup_id, instance=instance)
         return True
@@ -98,29 +98,29 @@ class Adoption:
     def _release(self, record: journals.Record) -> None:
         """Release the claim if it was not released before the evacuation."""
         try:
-            self._site.claims.release(backup_host.admin_context(), record.backup_id)
+            self._host.claims.release(backup_host.admin_context(), record.backup_id)
         except exception.BackupError as exc:
             LOG.warning('the claim of backup %s stays in Placement: %s', record.backup_id,
                         exc.format_message())
 
-    def give_back(self, record: journals.Record) -> None:
+    def reset_evacuation(self, record: journals.Record) -> None:
         """Reset an evacuation that ended with nova-compute, so that it can be requested again.
 
         Nova itself would leave the server in that state for ever.
         """
         context = backup_host.admin_context()
         instance = backup_host.find_instance(context, record.instance_uuid)
-        if instance is None or instance.host == self._site.host:
+        if instance is None or instance.host == self._host.name:
             return
         migrations = objects.MigrationList.get_by_filters(context, {
-            'dest_compute': self._site.host, 'instance_uuid': instance.uuid,
+            'dest_compute': self._host.name, 'instance_uuid': instance.uuid,
             'status': _CUT_OFF, 'migration_type': fields.MigrationType.EVACUATION})
         for migration in migrations:
             LOG.warning('the evacuation of the server to this host was cut off: it is marked as '
                         'failed, so that it can be requested again', instance=instance)
             migration.status = 'failed'
             migration.save()
-            self._site.claims.withdraw(context, instance.uuid)
+            self._host.claims.withdraw(context, instance.uuid)
         if instance.task_state in _REBUILDING:
             instance.task_state = None
             instance.save(expected_task_state=list(_REBUILDING))
@@ -145,14 +145,14 @@ class Adoption:
 
     def _promoted(self, instance: Any) -> journals.Record | None:
         """Return the record of a promoted backup that runs; remove one that is not or does not."""
-        record = self._site.journal.of_instance(instance.uuid)
+        record = self._host.journal.of_instance(instance.uuid)
         if record is None or record.phase not in journals.HIDDEN:
             return None
         try:
             if record.phase in (journals.RUNNING, journals.HARDENED):
-                state = self._site.storage.state(record.superposition_id)
+                state = self._host.cinder.state(record.superposition_id)
                 if state in states.DECIDED:
-                    self._backups.let_out(record)
+                    self._backups.open_box(record)
             if record.phase != journals.PROMOTED:
                 LOG.warning('the server is evacuated while its backup %s is %s: the backup is '
                             'removed, and the server started from its own volumes',
@@ -190,7 +190,7 @@ class Adoption:
 
         They are the server's attachments that no block device names; a live one is always named.
         """
-        api = self._site.driver._volume_api
+        api = self._host.driver._volume_api
         known = {bdm.attachment_id for bdm in evacuation.bdms}
         for bdm in evacuation.bdms:
             for attachment in api.attachment_get_all(

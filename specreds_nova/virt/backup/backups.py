@@ -30,14 +30,14 @@ _RUNS = frozenset({'running', 'paused'})
 class Backups:
     """The backups of this host."""
 
-    def __init__(self, site: backup_host.Site, watches: readiness.Watches) -> None:
-        self._site = site
-        self._journal = site.journal
-        self._undoing = backup_host.Undoing(site)
+    def __init__(self, host: backup_host.Host, watches: readiness.Watches) -> None:
+        self._host = host
+        self._journal = host.journal
+        self._remover = backup_host.Remover(host)
         self._watches = watches
         watches.then = self._harden_early
-        self._starter = starts.Starter(site)
-        self._under_way = starts.UnderWay()
+        self._starter = starts.Starter(host)
+        self._starts_in_progress = starts.StartsInProgress()
 
     # For callers of RPC
 
@@ -45,11 +45,11 @@ class Backups:
         """Return whether this host can run a server's backup, and the reasons if it cannot."""
         context = backup_host.admin_context()
         instance, bdms = starts.load(context, instance_uuid)
-        reasons = self._site.eligibility.reasons(context, instance, bdms)
-        reasons += self._site.box.reasons(context, instance)
+        reasons = self._host.eligibility.reasons(context, instance, bdms)
+        reasons += self._host.box.reasons(context, instance)
         volume_ids = [bdm.volume_id for bdm in bdms if bdm.volume_id]
         if volume_ids:
-            reasons += self._site.storage.reasons(volume_ids)
+            reasons += self._host.cinder.reasons(volume_ids)
         return {'eligible': not reasons, 'reasons': reasons}
 
     def start(self, backup_id: str, instance_uuid: str, superposition_id: str) -> Status:
@@ -73,11 +73,11 @@ class Backups:
                     f'backup {other.backup_id} of server {instance_uuid} is {other.phase} on '
                     f'this host: end that backup first')
             record = journals.Record(backup_id, instance_uuid, superposition_id,
-                                     self._site.host)
+                                     self._host.name)
             try:
-                with self._under_way.begun(backup_id, instance_uuid) as go_on:
-                    self._starter.start(record, go_on)
-            except starts.Unwanted as exc:
+                with self._starts_in_progress.track(backup_id, instance_uuid) as check_cancelled:
+                    self._starter.start(record, check_cancelled)
+            except starts.StartCancelled as exc:
                 self._drop_unstarted(record)
                 raise exception.StartFailed(
                     f'backup {backup_id} of server {instance_uuid} was aborted during its '
@@ -133,15 +133,15 @@ class Backups:
             if record.phase in journals.OURS:
                 return self._describe(record)
             if record.phase == journals.PROMOTED:
-                self.let_out(record)
+                self.open_box(record)
                 return self._describe(record)
             self._need(record, journals.RUNNING, journals.HARDENED)
-            state = self._site.storage.state(record.superposition_id)
+            state = self._host.cinder.state(record.superposition_id)
             if state not in states.DECIDED:
                 raise exception.BackupConflict(
                     f'superposition {record.superposition_id} is {state or "gone"}, not '
                     f'promoted: ' + ('collapse it first' if state else 'abort the backup'))
-            self.let_out(record, keep_claim=keep_claim)
+            self.open_box(record, keep_claim=keep_claim)
             return self._describe(record)
 
     def release(self, backup_id: str) -> Status:
@@ -153,7 +153,7 @@ class Backups:
         record = self._get(backup_id)
         if record.phase not in journals.OURS:
             self._need(record, journals.PROMOTED)
-        self._site.claims.release(backup_host.admin_context(), backup_id)
+        self._host.claims.release(backup_host.admin_context(), backup_id)
         return self._describe(record)
 
     def abort(self, backup_id: str) -> Status:
@@ -164,22 +164,22 @@ class Backups:
         :raises BackupConflict: the backup is promoted, or is the server already
         :raises SuperpositionUnknown: Cinder does not answer, so the backup may be promoted
         """
-        instance_uuid = self._under_way.give_up(backup_id)
+        instance_uuid = self._starts_in_progress.cancel(backup_id)
         record = self._journal.get(backup_id)
         if record is not None:
             instance_uuid = record.instance_uuid
         if instance_uuid is None:
-            return _nothing(backup_id, self._site.host)
+            return _nothing(backup_id, self._host.name)
         with backup_host.locked(instance_uuid):
             # A start that has just ended may have left a record.
             record = self._journal.get(backup_id)
             if record is None:
-                return _nothing(backup_id, self._site.host)
+                return _nothing(backup_id, self._host.name)
             if record.phase in journals.ENDED:
                 return self._describe(record)
             self._need(record, journals.STARTING, journals.RUNNING, journals.HARDENED,
                        journals.ABORTING)
-            state = self._site.storage.state(record.superposition_id)
+            state = self._host.cinder.state(record.superposition_id)
             if state in states.DECIDED:
                 raise exception.BackupConflict(
                     f'superposition {record.superposition_id} is {state}: the backup is the '
@@ -200,7 +200,7 @@ class Backups:
 
     # For adoption and reconciliation, whose callers hold the server's lock
 
-    def let_out(self, record: journals.Record, *, keep_claim: bool = False) -> None:
+    def open_box(self, record: journals.Record, *, keep_claim: bool = False) -> None:
         """Open the box of a backup that is promoted according to Cinder.
 
         :param keep_claim: the caller releases the claim
@@ -222,7 +222,7 @@ class Backups:
             return
         context = backup_host.admin_context()
         instance = backup_host.find_instance(context, record.instance_uuid)
-        record.timings_ms.update(self._site.box.open(context, instance, record.backup_id))
+        record.timings_ms.update(self._host.box.open(context, instance, record.backup_id))
         record.opened = True
         self._journal.save(record)
         self._watches.end(record.backup_id)
@@ -245,7 +245,7 @@ class Backups:
 
     def runs(self, record: journals.Record) -> bool:
         """Return whether the domain of a backup exists and has its memory."""
-        domain = self._site.launcher.look(record.backup_id, record.instance_uuid)
+        domain = self._host.launcher.look(record.backup_id, record.instance_uuid)
         return domain is not None and domain.state in _RUNS
 
     # Steps
@@ -259,7 +259,7 @@ class Backups:
             self.drop(record)
 
     def _harden(self, record: journals.Record) -> None:
-        guest = self._site.launcher.backup(record.backup_id, record.instance_uuid)
+        guest = self._host.launcher.backup(record.backup_id, record.instance_uuid)
         if guest is None or not self.runs(record):
             raise exception.BackupLost(
                 f'the backup of server {record.instance_uuid} does not run: abort the backup')
@@ -284,7 +284,7 @@ class Backups:
     def _release(self, record: journals.Record) -> None:
         """Release the claim; if Placement does not answer, leave it to the reconciler."""
         try:
-            self._site.claims.release(backup_host.admin_context(), record.backup_id)
+            self._host.claims.release(backup_host.admin_context(), record.backup_id)
         except exception.BackupError as exc:
             LOG.warning('%s; the release is repeated', exc.format_message())
             record.error = exc.format_message()
@@ -293,7 +293,7 @@ class Backups:
     def _undo(self, record: journals.Record) -> None:
         self._watches.end(record.backup_id)
         try:
-            self._undoing.undo(record)
+            self._remover.remove(record)
         except exception.UndoIncomplete as exc:
             why = exc.format_message()
             if why != record.error:
@@ -326,7 +326,7 @@ class Backups:
         record = self._journal.get(backup_id)
         if record is None:
             raise exception.BackupNotFound(
-                f'host {self._site.host} has no backup {backup_id}')
+                f'host {self._host.name} has no backup {backup_id}')
         return record
 
     def _need(self, record: journals.Record, *phases: str) -> None:
@@ -349,7 +349,7 @@ class Backups:
         domain = None
         if record.phase not in journals.ENDED:
             try:
-                domain = self._site.launcher.look(record.backup_id, record.instance_uuid)
+                domain = self._host.launcher.look(record.backup_id, record.instance_uuid)
             except nova_exception.NovaException as exc:
                 LOG.warning('cannot inspect the domain of backup %s: %s', record.backup_id, exc)
         ready, detail = self._watches.look(record)

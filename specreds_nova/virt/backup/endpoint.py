@@ -23,7 +23,7 @@ class Endpoint:
     """Passes each call on to the backups of this host.
 
     :param backups: a backups.Backups
-    :param returning: a stale.Returning
+    :param returning: a stale.StaleServers
     """
 
     target = messaging.Target(namespace=NAMESPACE, version=VERSION)

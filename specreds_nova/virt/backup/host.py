@@ -20,18 +20,18 @@ from specreds_nova.virt.backup import journal as journals
 
 
 @dataclasses.dataclass(frozen=True)
-class Site:
+class Host:
     """One compute host.
 
-    :ivar host: its name in Nova
+    :ivar name: its name in Nova
     :ivar driver: Nova's libvirt driver
     :ivar box: makes the boxes of backups
     """
 
-    host: str
+    name: str
     driver: Any
     journal: journals.Journal
-    storage: cinder_api.Storage
+    cinder: cinder_api.CinderAPI
     launcher: backup_domain.Launcher
     claims: claims.Claims
     eligibility: eligibility.Eligibility
@@ -59,25 +59,25 @@ def find_instance(context: Any, instance_uuid: str) -> Any | None:
         return None
 
 
-class Undoing:
+class Remover:
     """Removes everything that the start of a backup has made. May be repeated."""
 
-    def __init__(self, site: Site) -> None:
-        self._site = site
+    def __init__(self, host: Host) -> None:
+        self._host = host
 
-    def undo(self, record: journals.Record) -> None:
+    def remove(self, record: journals.Record) -> None:
         """Remove the domain first, and then what it uses.
 
         :raises UndoIncomplete: something could not be removed; everything else is removed
         """
         context = admin_context()
         instance = find_instance(context, record.instance_uuid)
-        site = self._site
+        host = self._host
         steps: list[Callable[[], Any]] = [
-            lambda: site.launcher.remove(record.backup_id, record.instance_uuid),
-            lambda: site.box.remove(context, instance, record.backup_id),
+            lambda: host.launcher.remove(record.backup_id, record.instance_uuid),
+            lambda: host.box.remove(context, instance, record.backup_id),
             lambda: self._remove_files(record, instance),
-            lambda: site.claims.release(context, record.backup_id),
+            lambda: host.claims.release(context, record.backup_id),
         ]
         failures = []
         for step in steps:
@@ -92,7 +92,7 @@ class Undoing:
 
     def _remove_files(self, record: journals.Record, instance: Any) -> None:
         """Remove the server's directory, unless a domain other than the backup's uses it."""
-        if instance is not None and instance.host == self._site.host:
+        if instance is not None and instance.host == self._host.name:
             return
-        if self._site.launcher.find(record.instance_uuid) is None:
-            self._site.launcher.remove_files(record.instance_uuid)
+        if self._host.launcher.find(record.instance_uuid) is None:
+            self._host.launcher.remove_files(record.instance_uuid)

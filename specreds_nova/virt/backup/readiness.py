@@ -42,7 +42,7 @@ class Watches:
 
     :param launcher: finds their domains
     :param box: reaches a sealed guest
-    :ivar tell: called with the id of each backup that becomes ready; must not block
+    :ivar notify: called with the id of each backup that becomes ready; must not block
     :ivar then: called next; may take its time
     """
 
@@ -51,7 +51,7 @@ class Watches:
         self._box = box
         self._lock = threading.Lock()
         self._watches: dict[str, Any] = {}
-        self.tell: Callable[[str], None] = lambda backup_id: None
+        self.notify: Callable[[str], None] = lambda backup_id: None
         self.then: Callable[[str], None] = lambda backup_id: None
 
     def begin(self, record: journals.Record) -> None:
@@ -97,5 +97,5 @@ class Watches:
             watch.stop()
 
     def _ready(self, backup_id: str) -> None:
-        self.tell(backup_id)
+        self.notify(backup_id)
         self.then(backup_id)

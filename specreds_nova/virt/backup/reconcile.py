@@ -35,40 +35,40 @@ _SETTLED_AFTER = 60.0
 class Reconciler:
     """Brings each backup of this host into the state that Cinder has recorded."""
 
-    def __init__(self, site: backup_host.Site, backups: backup_module.Backups,
+    def __init__(self, host: backup_host.Host, backups: backup_module.Backups,
                  adoption: adoptions.Adoption, watches: readiness.Watches, merger: Any) -> None:
-        self._site = site
-        self._journal = site.journal
+        self._host = host
+        self._journal = host.journal
         self._backups = backups
         self._adoption = adoption
         self._watches = watches
         self._merger = merger
 
-    def find_lost(self) -> None:
+    def restore_records(self) -> None:
         """Write records of backups that run here without one.
 
         This comes before Nova lists its domains, since backups are hidden from it.
         """
-        for guest in self._site.driver._host.list_guests(only_running=False):
+        for guest in self._host.driver._host.list_guests(only_running=False):
             mark = marks.mark_of(guest.get_xml_desc())
             if mark is None or self._journal.get(mark.backup_id) is not None:
                 continue
             instance = backup_host.find_instance(backup_host.admin_context(), guest.uuid)
-            if instance is not None and instance.host == self._site.host:
+            if instance is not None and instance.host == self._host.name:
                 # It was adopted, and its record forgotten after that.
                 continue
             LOG.warning('domain %s is backup %s, which has no record on this host: writing one',
                         guest.name, mark.backup_id)
             self._journal.save(journals.Record(
-                mark.backup_id, guest.uuid, mark.superposition_id, self._site.host,
+                mark.backup_id, guest.uuid, mark.superposition_id, self._host.name,
                 phase=journals.RUNNING, instance_name=guest.name))
 
-    def give_back(self) -> None:
+    def reset_evacuations(self) -> None:
         """Reset the evacuations that were cut off when nova-compute ended."""
         for record in self._journal.records():
             if record.phase == journals.PROMOTED and record.adopting:
                 try:
-                    self._adoption.give_back(record)
+                    self._adoption.reset_evacuation(record)
                 except Exception:
                     LOG.exception('cannot reset the evacuation of server %s, which was cut off',
                                   record.instance_uuid)
@@ -98,7 +98,7 @@ class Reconciler:
                 with backup_host.locked(record.instance_uuid):
                     if record.phase != journals.PROMOTED:
                         return
-                    if self._adoption.settle(record):
+                    if self._adoption.confirm(record):
                         self._adopted(record)
                         return
             except Exception:
@@ -125,11 +125,11 @@ class Reconciler:
                 self._ours(record)
 
     def _undecided(self, record: journals.Record) -> None:
-        state = self._site.storage.state(record.superposition_id)
+        state = self._host.cinder.state(record.superposition_id)
         if state in states.DECIDED:
             LOG.info('superposition %s is %s: promoting backup %s', record.superposition_id,
                      state, record.backup_id)
-            self._backups.let_out(record)
+            self._backups.open_box(record)
         elif state is None or state == states.ABORTING:
             self._backups.drop(record, f'superposition {record.superposition_id} is '
                                        f'{state or "gone"}')
@@ -142,32 +142,32 @@ class Reconciler:
             self._backups.fail(record, 'its QEMU has ended')
 
     def _promoted(self, record: journals.Record) -> None:
-        if self._adoption.settle(record):
+        if self._adoption.confirm(record):
             self._adopted(record)
         elif backup_host.find_instance(backup_host.admin_context(), record.instance_uuid) is None:
             self._backups.drop(record, 'the server is deleted')
         else:
-            self._backups.let_out(record)
+            self._backups.open_box(record)
             self._adoption.keep_active(record)
 
     def _adopted(self, record: journals.Record) -> None:
-        self._site.box.adopted(backup_host.admin_context(), record.backup_id)
+        self._host.box.adopted(backup_host.admin_context(), record.backup_id)
         self._merger.ensure(record.instance_uuid, record.superposition_id)
 
     def _ours(self, record: journals.Record) -> None:
         instance = backup_host.find_instance(backup_host.admin_context(), record.instance_uuid)
-        if instance is None or instance.host != self._site.host:
+        if instance is None or instance.host != self._host.name:
             LOG.info('forgetting backup %s: server %s has left this host', record.backup_id,
                      record.instance_uuid)
             self._journal.forget(record.backup_id)
-        elif self._site.storage.state(record.superposition_id) is None:
+        elif self._host.cinder.state(record.superposition_id) is None:
             record.phase = journals.MERGED
             self._journal.save(record)
 
     def _reconcile_boxes(self) -> None:
         records = self._journal.records()
         undecided = {journals.STARTING, journals.RUNNING, journals.HARDENED}
-        self._site.box.reconcile(
+        self._host.box.reconcile(
             shut=[record.backup_id for record in records if record.phase in undecided],
             opened=[record.backup_id for record in records
                     if record.phase == journals.PROMOTED or record.phase in journals.OURS],
@@ -181,9 +181,9 @@ class Reconciler:
 class Periodic:
     """Runs the reconciler in a thread of its own; in a green one where Nova uses these."""
 
-    def __init__(self, reconciler: Reconciler, warmed: warmup.Warming) -> None:
+    def __init__(self, reconciler: Reconciler, warm_up: warmup.Warmup) -> None:
         self._reconciler = reconciler
-        self._warming = warmed
+        self._warmup = warm_up
         self._stopped = False
         self._due = threading.Event()
 
@@ -196,7 +196,7 @@ class Periodic:
         self._stopped = True
         self._due.set()
 
-    def look(self) -> None:
+    def wake(self) -> None:
         """Reconcile at once, because something has happened."""
         self._due.set()
 
@@ -205,7 +205,7 @@ class Periodic:
             self._due.clear()
             # Existing backups come before preparations for new ones.
             self._reconciler.run()
-            self._warming.run()
+            self._warmup.run()
             self._due.wait(CONF.specreds.reconcile_interval)
 
 

@@ -16,7 +16,7 @@ from specreds_nova.virt.backup import host as backup_host
 LOG = logging.getLogger(__name__)
 
 
-class Returning:
+class StaleServers:
     """Removes stale servers from this host.
 
     :param compute: Nova's compute manager

@@ -59,11 +59,11 @@ def _unbound(instance: Any) -> bool:
                for vif in instance.get_network_info())
 
 
-class Unwanted(Exception):
+class StartCancelled(Exception):
     """The start was cancelled."""
 
 
-class UnderWay:
+class StartsInProgress:
     """The starts in progress on this host."""
 
     def __init__(self) -> None:
@@ -71,41 +71,41 @@ class UnderWay:
         self._starts: dict[str, tuple[str, threading.Event]] = {}
 
     @contextlib.contextmanager
-    def begun(self, backup_id: str, instance_uuid: str) -> Iterator[Callable[[], None]]:
-        """Enter a start; yield a function that raises :class:`Unwanted` after a cancellation."""
-        given_up = threading.Event()
+    def track(self, backup_id: str, instance_uuid: str) -> Iterator[Callable[[], None]]:
+        """Enter a start; yield a function that raises :class:`StartCancelled` if cancelled."""
+        cancelled = threading.Event()
 
-        def go_on() -> None:
-            if given_up.is_set():
-                raise Unwanted
+        def check_cancelled() -> None:
+            if cancelled.is_set():
+                raise StartCancelled
 
         with self._lock:
-            self._starts[backup_id] = instance_uuid, given_up
+            self._starts[backup_id] = instance_uuid, cancelled
         try:
-            yield go_on
+            yield check_cancelled
         finally:
             with self._lock:
                 del self._starts[backup_id]
 
-    def give_up(self, backup_id: str) -> str | None:
+    def cancel(self, backup_id: str) -> str | None:
         """Cancel a start before its next step; return its server, or None if there is no start."""
         with self._lock:
-            instance_uuid, given_up = self._starts.get(backup_id, (None, None))
-        if given_up is not None:
-            given_up.set()
+            instance_uuid, cancelled = self._starts.get(backup_id, (None, None))
+        if cancelled is not None:
+            cancelled.set()
         return instance_uuid
 
 
 class Starter:
     """Starts backups on this host."""
 
-    def __init__(self, site: backup_host.Site) -> None:
-        self._site = site
+    def __init__(self, host: backup_host.Host) -> None:
+        self._host = host
 
-    def start(self, record: journals.Record, go_on: Callable[[], None]) -> None:
+    def start(self, record: journals.Record, check_cancelled: Callable[[], None]) -> None:
         """Start a backup. If this raises, the journal says what has to be removed.
 
-        :param go_on: called before each step; raises if the start was cancelled
+        :param check_cancelled: called before each step; raises if the start was cancelled
         :raises ServerNotEligible: this host cannot run it
         """
         began = time.monotonic()
@@ -113,7 +113,7 @@ class Starter:
         # Cinder's answer takes longest. The request only reads, so a failed start leaves nothing.
         connecting = releases.spawn(self._connect, record.superposition_id)
         try:
-            instance, bdms, network_info = self._prepare(context, record, go_on)
+            instance, bdms, network_info = self._prepare(context, record, check_cancelled)
         finally:
             failure = connecting.exception()
         if failure is not None:
@@ -125,43 +125,43 @@ class Starter:
                 f'{", ".join(sorted(connections))}, but server {instance.uuid} has '
                 f'{", ".join(sorted(record.volume_ids))}: superpose all of them together')
         mark = marks.Mark(record.backup_id, record.superposition_id)
-        go_on()
+        check_cancelled()
         with record.timed('domain'):
-            self._site.launcher.launch(context, instance, bdms, connections, network_info, mark)
+            self._host.launcher.launch(context, instance, bdms, connections, network_info, mark)
         record.timings_ms['rpc_to_running'] = round((time.monotonic() - began) * 1e3, 1)
         # The guest boots meanwhile.
         with record.timed('attached'):
-            self._site.box.attached(instance, record.backup_id)
+            self._host.box.attached(instance, record.backup_id)
 
     def _connect(self, superposition_id: str) -> tuple[Any, float]:
         """Return how to open the volumes, and the milliseconds that Cinder took to answer."""
         began = time.monotonic()
-        connections = self._site.storage.connections(superposition_id, {
-            'host': self._site.host, 'ip': CONF.my_block_storage_ip, 'multipath': False})
+        connections = self._host.cinder.connections(superposition_id, {
+            'host': self._host.name, 'ip': CONF.my_block_storage_ip, 'multipath': False})
         return connections, round((time.monotonic() - began) * 1e3, 1)
 
-    def _prepare(self, context: Any, record: journals.Record, go_on: Callable[[], None]
+    def _prepare(self, context: Any, record: journals.Record, check_cancelled: Callable[[], None]
                  ) -> tuple[Any, Any, Any]:
         """Check the server, claim its resources and seal its ports; return what was read."""
         with record.timed('database'):
             instance, bdms = load(context, record.instance_uuid)
-        go_on()
+        check_cancelled()
         with record.timed('eligibility'):
-            reasons = self._site.eligibility.reasons(context, instance, bdms)
+            reasons = self._host.eligibility.reasons(context, instance, bdms)
         if reasons:
             raise exception.ServerNotEligible(
-                f'host {self._site.host} cannot run a backup of server {instance.uuid}: '
+                f'host {self._host.name} cannot run a backup of server {instance.uuid}: '
                 f'{"; ".join(reasons)}')
         record.instance_name = instance.name
         record.primary = instance.host
         record.volume_ids = [bdm.volume_id for bdm in bdms]
-        go_on()
-        self._site.journal.save(record)
+        check_cancelled()
+        self._host.journal.save(record)
         claiming = releases.spawn(_timed, record, 'claim', functools.partial(
-            self._site.claims.claim, context, record.backup_id, instance))
+            self._host.claims.claim, context, record.backup_id, instance))
         try:
             network_info = _timed(record, 'seal', functools.partial(
-                self._site.box.seal, context, instance, record.backup_id))
+                self._host.box.seal, context, instance, record.backup_id))
         finally:
             # Both end before an error is raised, so that nothing is made after the removal.
             failure = claiming.exception()

@@ -15,17 +15,17 @@ from specreds_nova.virt.backup import host as backup_host
 LOG = logging.getLogger(__name__)
 
 
-class Warming:
+class Warmup:
     """Preparations that have not succeeded yet; the services may start later than this host."""
 
-    def __init__(self, site: backup_host.Site) -> None:
+    def __init__(self, host: backup_host.Host) -> None:
         context = backup_host.admin_context
         self._cold: list[Callable[[], Any]] = [
-            site.box.warm_up_helpers,
-            site.storage.warm_up,
-            lambda: site.claims.warm_up(context()),
-            lambda: site.box.warm_up_network(context()),
-            site.driver._host.get_cpu_model_names,
+            host.box.warm_up_helpers,
+            host.cinder.warm_up,
+            lambda: host.claims.warm_up(context()),
+            lambda: host.box.warm_up_network(context()),
+            host.driver._host.get_cpu_model_names,
         ]
 
     def run(self) -> None:

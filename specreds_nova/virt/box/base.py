@@ -18,7 +18,7 @@ class State(enum.StrEnum):
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
+class ExistingBox:
     """A box that exists on this host, as its mechanism stores it.
 
     :param intact: it lets through what its state says; if not, it lets through less
@@ -91,5 +91,5 @@ class Mechanism(abc.ABC):
         """Remove the port's box, shut or open. Idempotent."""
 
     @abc.abstractmethod
-    def found(self) -> list[Found]:
+    def existing(self) -> list[ExistingBox]:
         """Return the boxes of this host."""

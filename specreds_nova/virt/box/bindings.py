@@ -148,7 +148,7 @@ class Bindings:
                     raise errors.BoxFailed(port=port, reason=(
                         f'its binding on {self._host} could not be activated: {exc}')) from exc
 
-    def forget_others(self, context: Any, ports: Iterable[str]) -> None:
+    def delete_other_bindings(self, context: Any, ports: Iterable[str]) -> None:
         """Delete the bindings that ports of this host still have on other hosts. Idempotent.
 
         While there is one, the agent here takes the port for one that is being migrated there, and

@@ -150,15 +150,15 @@ class Ovs(base.Mechanism):
                 txn.add(database.del_port(patch, bridge, if_exists=True))
             txn.add(database.del_br(box_plan.bridge_of(port), if_exists=True))
 
-    def found(self) -> list[base.Found]:
+    def existing(self) -> list[base.ExistingBox]:
         rows = self._switch.ovsdb.db_list('Bridge', columns=['name', 'external_ids', 'fail_mode']
                                           ).execute(check_error=True)
-        return [self._found(row) for row in rows if _PORT in row['external_ids']]
+        return [self._existing(row) for row in rows if _PORT in row['external_ids']]
 
-    def _found(self, row: Mapping[str, Any]) -> base.Found:
+    def _existing(self, row: Mapping[str, Any]) -> base.ExistingBox:
         ids = row['external_ids']
         is_open = row['fail_mode'] == _OPEN
-        return base.Found(port=ids[_PORT], backup_id=ids[_BACKUP], instance=ids[_INSTANCE],
+        return base.ExistingBox(port=ids[_PORT], backup_id=ids[_BACKUP], instance=ids[_INSTANCE],
                           state=base.State.OPEN if is_open else base.State.SHUT,
                           intact=is_open or bool(privileged.flows(row['name'])))
 

@@ -93,12 +93,12 @@ class Box:
             for vif in vifs])
         plans = [box_plan.from_vif(vif, instance.uuid, backup_id) for vif in vifs]
         for plan in plans:
-            self._keep(plan)
+            self._save_plan(plan)
             self._mechanism.seal(plan)
-        self._begin(backup_id, self._tell, context, instance, plans)
+        self._start_background(backup_id, self._bind_ports, context, instance, plans)
         for vif, plan in zip(vifs, plans, strict=True):
             vif['network']['bridge'] = plan.bridge
-            self._begin(backup_id, self._serve, plan, instance)
+            self._start_background(backup_id, self._serve, plan, instance)
         return network_model.NetworkInfo(vifs)
 
     def attached(self, instance: Any, backup_id: str) -> None:
@@ -132,7 +132,7 @@ class Box:
         threading.Thread(target=self._announce, args=(plans,), daemon=True).start()
         ports = [plan.port for plan in plans]
         self._bindings.activate(context, ports)
-        self._bindings.forget_others(context, ports)
+        self._bindings.delete_other_bindings(context, ports)
         timings['bindings'] = _elapsed(begun)
         for plan in plans:
             self._mechanism.settle(plan)
@@ -142,7 +142,8 @@ class Box:
 
     def adopted(self, context: Any, backup_id: str) -> None:
         """Delete the ports' bindings on the primary's host. Idempotent."""
-        self._bindings.forget_others(context, [plan.port for plan in self._plans(backup_id)])
+        self._bindings.delete_other_bindings(
+            context, [plan.port for plan in self._plans(backup_id)])
 
     def remove(self, context: Any, instance: Any | None, backup_id: str) -> None:
         """Remove the box of a backup that is not promoted. Idempotent.
@@ -173,9 +174,9 @@ class Box:
         :param unsure: backups of which neither is known: their boxes are left unchanged
         """
         shut, opened = set(shut), set(opened)
-        boxes = self._mechanism.found()
+        boxes = self._mechanism.existing()
         for box in boxes:
-            plan = self._kept(box.port)
+            plan = self._saved_plan(box.port)
             if box.backup_id in shut:
                 with self._deciding:
                     self._restore(box, plan)
@@ -185,7 +186,7 @@ class Box:
                 privileged.stop_services(plan.port)
         # An open box of a backup without a record belongs to a server that was adopted.
         carrying = {box.backup_id for box in boxes if box.state is base.State.OPEN}
-        there = {box.backup_id for box in boxes} | {plan.backup_id for plan in self._all_kept()}
+        there = {box.backup_id for box in boxes} | {plan.backup_id for plan in self._saved_plans()}
         for backup_id in there - carrying - shut - opened - set(unsure):
             LOG.warning('removing the box of backup %s, which is unknown on this host', backup_id)
             try:
@@ -198,19 +199,19 @@ class Box:
 
         The guest of an adopted server stays behind its open box until it is unplugged.
         """
-        if not any(self._kept(vif['id']) for vif in network_info):
+        if not any(self._saved_plan(vif['id']) for vif in network_info):
             return network_info
         adjusted = copy.deepcopy(list(network_info))
         for vif in adjusted:
-            if self._kept(vif['id']):
+            if self._saved_plan(vif['id']):
                 vif['network']['bridge'] = box_plan.bridge_of(vif['id'])
         return network_model.NetworkInfo(adjusted)
 
-    def replugging(self, port: str) -> None:
+    def prepare_plug(self, port: str) -> None:
         """Prepare an open box for the device of a guest that is about to be started."""
-        plan = self._kept(port)
+        plan = self._saved_plan(port)
         if plan and any(box.port == port and box.state is base.State.OPEN
-                        for box in self._mechanism.found()):
+                        for box in self._mechanism.existing()):
             self._mechanism.release(plan)
 
     def unplugged(self, network_info: Any) -> bool:
@@ -220,8 +221,8 @@ class Box:
 
         :returns: whether there were any
         """
-        boxed = [vif['id'] for vif in network_info if self._kept(vif['id'])]
-        ended = [box.port for box in (self._mechanism.found() if boxed else ())
+        boxed = [vif['id'] for vif in network_info if self._saved_plan(vif['id'])]
+        ended = [box.port for box in (self._mechanism.existing() if boxed else ())
                  if box.port in boxed and box.state is base.State.OPEN]
         for port in ended:
             self._remove_local(port)
@@ -254,7 +255,8 @@ class Box:
             raise errors.BoxRefused(instance=instance.uuid, host=self._host,
                                     reason='; '.join(given))
 
-    def _begin(self, backup_id: str, work: Callable[..., None], *arguments: Any) -> None:
+    def _start_background(self, backup_id: str, work: Callable[..., None],
+                          *arguments: Any) -> None:
         """Start work in the background, for which :meth:`attached` waits."""
         self._background.setdefault(backup_id, []).append(
             self._workers.submit(work, *arguments))
@@ -266,18 +268,18 @@ class Box:
             work.cancel()
         futures.wait(background, timeout=_BACKGROUND_TIMEOUT)
 
-    def _tell(self, context: Any, instance: Any, plans: Sequence[box_plan.Plan]) -> None:
+    def _bind_ports(self, context: Any, instance: Any, plans: Sequence[box_plan.Plan]) -> None:
         """Bind the ports to this host and prepare them in the network service."""
         ports = self._bindings.ports(context, instance.uuid)
         self._refuse(instance, [self._bindings.refusal(ports.get(plan.port)) for plan in plans])
         wanted = [ports[plan.port] for plan in plans]
         bound = self._bindings.bind(context, wanted)
-        self._refuse(instance, [self._unlike(plan, bound[plan.port]) for plan in plans])
+        self._refuse(instance, [self._mismatch(plan, bound[plan.port]) for plan in plans])
         self._bindings.prepare(context, wanted)
         for plan in plans:
-            self._learn(context, plan, ports[plan.port]['network_id'])
+            self._add_neighbours(context, plan, ports[plan.port]['network_id'])
 
-    def _unlike(self, plan: box_plan.Plan, binding: bindings.Binding) -> str | None:
+    def _mismatch(self, plan: box_plan.Plan, binding: bindings.Binding) -> str | None:
         """Return why a binding here does not fit a box made from the primary's binding."""
         details = binding.details
         here = details.get(network_model.VIF_DETAILS_BRIDGE_NAME, cfg.CONF.neutron.ovs_bridge)
@@ -286,13 +288,13 @@ class Box:
                     f'{plan.integration_bridge} on its own host')
         return self._mechanism.refusal(binding.vif_type, binding.vnic_type, details)
 
-    def _learn(self, context: Any, plan: box_plan.Plan, network: str) -> None:
+    def _add_neighbours(self, context: Any, plan: box_plan.Plan, network: str) -> None:
         """Make the box answer ARP with the addresses that the guest will find outside."""
         addresses = set(plan.answered) - {box_plan.METADATA_ADDRESS}
         neighbours = self._bindings.neighbours(context, network, addresses)
         if neighbours:
             plan = dataclasses.replace(plan, neighbours=neighbours)
-            self._keep(plan)
+            self._save_plan(plan)
             self._mechanism.seal(plan)
 
     def _serve(self, plan: box_plan.Plan, instance: Any) -> None:
@@ -327,7 +329,7 @@ class Box:
                     LOG.debug('the box of port %s is gone', plan.port)
                     return
 
-    def _restore(self, box: base.Found, plan: box_plan.Plan | None) -> None:
+    def _restore(self, box: base.ExistingBox, plan: box_plan.Plan | None) -> None:
         if box.backup_id in self._opened:
             return
         if box.state is base.State.OPEN:
@@ -356,26 +358,26 @@ class Box:
         privileged.stop_services(port)
 
     def _ports(self, backup_id: str) -> list[str]:
-        found = {box.port for box in self._mechanism.found() if box.backup_id == backup_id}
-        return sorted(found | {plan.port for plan in self._plans(backup_id)})
+        ports = {box.port for box in self._mechanism.existing() if box.backup_id == backup_id}
+        return sorted(ports | {plan.port for plan in self._plans(backup_id)})
 
     def _plans(self, backup_id: str) -> list[box_plan.Plan]:
-        return [plan for plan in self._all_kept() if plan.backup_id == backup_id]
+        return [plan for plan in self._saved_plans() if plan.backup_id == backup_id]
 
-    def _all_kept(self) -> list[box_plan.Plan]:
+    def _saved_plans(self) -> list[box_plan.Plan]:
         if not self._directory.exists():
             return []
-        kept = [self._kept(entry.name) for entry in sorted(self._directory.iterdir())]
-        return [plan for plan in kept if plan]
+        plans = [self._saved_plan(entry.name) for entry in sorted(self._directory.iterdir())]
+        return [plan for plan in plans if plan]
 
-    def _keep(self, plan: box_plan.Plan) -> None:
+    def _save_plan(self, plan: box_plan.Plan) -> None:
         directory = self._directory / plan.port
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         temporary = directory / f'{_PLAN}.new'
         temporary.write_text(plan.to_json())
         temporary.replace(directory / _PLAN)
 
-    def _kept(self, port: str) -> box_plan.Plan | None:
+    def _saved_plan(self, port: str) -> box_plan.Plan | None:
         try:
             return box_plan.Plan.from_json((self._directory / port / _PLAN).read_text())
         except (OSError, ValueError, KeyError, TypeError):

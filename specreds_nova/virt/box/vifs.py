@@ -55,7 +55,7 @@ class VIFDriver(libvirt_vif.LibvirtGenericVIFDriver):
         ended = self._unboxed.pop(vif['id'], None)
         if ended is not None:
             time.sleep(max(0.0, ended + _LOOK - time.monotonic()))
-        self._box.replugging(vif['id'])
+        self._box.prepare_plug(vif['id'])
         super().plug(instance, self._through(vif))
 
     def unplug(self, instance: Any, vif: Any) -> None:

@@ -20,7 +20,7 @@ LOG = logging.getLogger(__name__)
 
 # Nova's default for disks in Ceph.
 _DURABLE = 'none'
-_LOOSE = 'unsafe'
+_UNSAFE = 'unsafe'
 
 
 class NotDurable(Exception):
@@ -39,13 +39,13 @@ class Report:
     seconds: float
 
 
-def loose(domain: qmp.Domain) -> list[str]:
+def ignoring_flushes(domain: qmp.Domain) -> list[str]:
     """Return the block nodes of a running domain's RBD disks that ignore flushes.
 
     :raises NotDurable: QEMU does not report its block nodes
     """
     with _explained(domain):
-        return _loose(domain, disk_nodes.disks(domain))
+        return _ignoring_flushes(domain, disk_nodes.disks(domain))
 
 
 def harden(domain: qmp.Domain) -> Report:
@@ -60,10 +60,10 @@ def harden(domain: qmp.Domain) -> Report:
     began = time.monotonic()
     with _explained(domain):
         disks = disk_nodes.disks(domain)
-        before = _loose(domain, disks)
+        before = _ignoring_flushes(domain, disks)
         if before:
             _honour_flushes(domain, disks)
-        left = _loose(domain, disks)
+        left = _ignoring_flushes(domain, disks)
         if left:
             raise NotDurable(f'domain {domain.name()} still ignores flushes in {", ".join(left)}: '
                              f'its disks are not durable; try again')
@@ -93,7 +93,7 @@ def speculative(xml: str) -> bool:
     return bool(_speculative(etree.fromstring(xml)))
 
 
-def strict(xml: str) -> str:
+def with_flushes(xml: str) -> str:
     """Return the definition of a domain with disks that honour flushes."""
     root = etree.fromstring(xml)
     for driver in _speculative(root):
@@ -103,11 +103,11 @@ def strict(xml: str) -> str:
 
 def _speculative(root: Any) -> list[Any]:
     return [driver for disk in root.iterfind('./devices/disk[@type="network"]')
-            for driver in disk.iterfind(f'driver[@cache="{_LOOSE}"]')
+            for driver in disk.iterfind(f'driver[@cache="{_UNSAFE}"]')
             if disk.find('source[@protocol="rbd"]') is not None]
 
 
-def _loose(domain: qmp.Domain, disks: list[disk_nodes.Disk]) -> list[str]:
+def _ignoring_flushes(domain: qmp.Domain, disks: list[disk_nodes.Disk]) -> list[str]:
     there = _nodes(domain)
     names = []
     for disk in disks:
@@ -160,7 +160,7 @@ def _redefine(domain: qmp.Domain) -> None:
         return
     stored = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
     if speculative(stored):
-        domain.connect().defineXML(strict(stored))
+        domain.connect().defineXML(with_flushes(stored))
 
 
 class _explained:  # noqa: N801  used as a function

@@ -56,7 +56,7 @@ class Progress:
     timings_ms: dict[str, float] = dataclasses.field(default_factory=dict)
 
 
-class Merging:
+class MergeJob:
     """Merges the disks of one domain.
 
     :param find: returns the domain, each time anew, as libvirt may have been restarted; raises
@@ -232,7 +232,7 @@ class Merging:
         return total - done if counted else merge_rate.UNKNOWN
 
     def _switch(self, domain: qmp.Domain, noted: pivot.Note | None) -> None:
-        switch = pivot.Switch(domain, self._superposition_id, self._record, self._rate,
+        switch = pivot.Pivot(domain, self._superposition_id, self._record, self._rate,
                               lambda error: self._report(error=error), self._wait)
         if disk_nodes.chained(domain):
             self._check()

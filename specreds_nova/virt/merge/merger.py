@@ -41,8 +41,8 @@ _MIB = 1 << 20
 _NOT_NOW = (nova_exception.InternalError, nova_exception.HypervisorUnavailable)
 
 
-class Storage(Protocol):
-    """Cinder's superpositions, as in :class:`specreds_nova.virt.cinder_api.Storage`."""
+class Cinder(Protocol):
+    """Cinder's superpositions, as in :class:`specreds_nova.virt.cinder_api.CinderAPI`."""
 
     def state(self, superposition_id: str) -> str | None:
         """Return the state of a superposition; None if it does not exist."""
@@ -52,19 +52,19 @@ class Storage(Protocol):
 
 
 class _Record:
-    """The record of one superposition, for :class:`job.Merging`."""
+    """The record of one superposition, for :class:`job.MergeJob`."""
 
-    def __init__(self, storage: Storage, superposition_id: str) -> None:
-        self._storage = storage
+    def __init__(self, cinder: Cinder, superposition_id: str) -> None:
+        self._cinder = cinder
         self._id = superposition_id
 
     def state(self) -> str | None:
         with _translated():
-            return self._storage.state(self._id)
+            return self._cinder.state(self._id)
 
     def step(self, step: str) -> None:
         with _translated():
-            self._storage.merge(self._id, step)
+            self._cinder.merge(self._id, step)
 
 
 class Merger:
@@ -75,21 +75,21 @@ class Merger:
         :class:`job.Progress`: about once a second, and whenever the state changes
     """
 
-    def __init__(self, driver: Any, storage: Storage, report: Report) -> None:
+    def __init__(self, driver: Any, cinder: Cinder, report: Report) -> None:
         self._driver = driver
-        self._storage = storage
+        self._cinder = cinder
         self._report = report
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._running: dict[str, merge_job.Merging] = {}
+        self._running: dict[str, merge_job.MergeJob] = {}
         self._executor = futures.ThreadPoolExecutor(_AT_A_TIME, thread_name_prefix='merge')
 
     def ensure(self, instance_uuid: str, superposition_id: str) -> None:
         """Start or continue the merge of a server that runs here; return at once."""
         tell = _Throttle(functools.partial(self._report, instance_uuid, superposition_id))
-        work = merge_job.Merging(
+        work = merge_job.MergeJob(
             functools.partial(self._find, instance_uuid), superposition_id,
-            _Record(self._storage, superposition_id),
+            _Record(self._cinder, superposition_id),
             functools.partial(self._owned, instance_uuid),
             int(CONF.specreds.merge_bandwidth * _MIB), tell, self._stop)
         with self._lock:
@@ -134,7 +134,7 @@ class Merger:
         self._stop.set()
         self._executor.shutdown(wait=True, cancel_futures=True)
 
-    def _merge(self, instance_uuid: str, superposition_id: str, work: merge_job.Merging,
+    def _merge(self, instance_uuid: str, superposition_id: str, work: merge_job.MergeJob,
                tell: '_Throttle') -> None:
         try:
             work.run()
@@ -163,7 +163,7 @@ class Merger:
         Until they are removed, Cinder refuses some operations on the volumes.
         """
         try:
-            self._storage.merge(superposition_id, 'offline')
+            self._cinder.merge(superposition_id, 'offline')
         except exception.BackupError as exc:
             LOG.info('the overlays of superposition %s are removed later: %s', superposition_id,
                      exc, instance_uuid=instance_uuid)

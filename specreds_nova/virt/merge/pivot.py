@@ -111,7 +111,7 @@ def commit(domain: qmp.Domain, rate: int) -> None:
                                     libvirt.VIR_DOMAIN_BLOCK_JOB_SPEED_BANDWIDTH_BYTES)
 
 
-class Switch:
+class Pivot:
     """Ends the merge of a domain.
 
     :param rate: limit of the jobs in bytes per second after the guest was resumed unmerged

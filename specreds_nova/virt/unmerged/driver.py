@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """LibvirtDriver whose operations respect servers that may run on a promoted backup's overlays.
 
-Each operation is Nova's own, after :class:`operations.Afterwards` has prepared or refused it.
+Each operation is Nova's own, after :class:`operations.Unmerged` has prepared or refused it.
 """
 
 from typing import Any
@@ -15,23 +15,23 @@ from specreds_nova.virt.unmerged import operations
 _before = signatures.before(driver.LibvirtDriver)
 
 
-class GuardedLibvirtDriver(driver.LibvirtDriver):
+class UnmergedLibvirtDriver(driver.LibvirtDriver):
     """LibvirtDriver for a host on which servers may have been backups.
 
     A method names only those of Nova's arguments that it reads; all of them are passed on.
 
-    :ivar afterwards: None until this host's backups are known
+    :ivar unmerged: None until this host's backups are known
     """
 
-    afterwards: operations.Afterwards | None = None
+    unmerged: operations.Unmerged | None = None
 
     # Operations that open disks: as they are now, not as Nova has noted them
 
     @_before
     def spawn(self, instance: Any, block_device_info: Any) -> None:
         """Start a server that is new here."""
-        if self.afterwards is not None:
-            self.afterwards.before_spawn(instance, block_device_info)
+        if self.unmerged is not None:
+            self.unmerged.before_spawn(instance, block_device_info)
 
     @_before
     def power_on(self, instance: Any, block_device_info: Any) -> None:
@@ -41,12 +41,12 @@ class GuardedLibvirtDriver(driver.LibvirtDriver):
     @_before
     def reboot(self, instance: Any, block_device_info: Any) -> None:
         """Reboot a server."""
-        if self.afterwards is not None:
-            self.afterwards.before_reboot(instance, block_device_info)
+        if self.unmerged is not None:
+            self.unmerged.before_reboot(instance, block_device_info)
 
     def _soft_reboot(self, instance: Any) -> Any:
-        if self.afterwards is not None and self.afterwards.through_overlay(instance):
-            return self.afterwards.soft_reboot(instance)
+        if self.unmerged is not None and self.unmerged.through_overlay(instance):
+            return self.unmerged.soft_reboot(instance)
         return super()._soft_reboot(instance)
 
     @_before
@@ -57,8 +57,8 @@ class GuardedLibvirtDriver(driver.LibvirtDriver):
     @_before
     def resume(self, instance: Any, block_device_info: Any) -> None:
         """Resume a server that was suspended."""
-        if self.afterwards is not None:
-            self.afterwards.before_resume(instance, block_device_info)
+        if self.unmerged is not None:
+            self.unmerged.before_resume(instance, block_device_info)
 
     @_before
     def finish_migration(self, instance: Any, block_device_info: Any) -> None:
@@ -73,27 +73,27 @@ class GuardedLibvirtDriver(driver.LibvirtDriver):
     @_before
     def rescue(self, instance: Any, network_info: Any, block_device_info: Any) -> None:
         """Start a server from another disk."""
-        if self.afterwards is not None:
-            self.afterwards.before_rescue(instance, network_info, block_device_info)
+        if self.unmerged is not None:
+            self.unmerged.before_rescue(instance, network_info, block_device_info)
 
     def _cleanup(self, context: Any, instance: Any, *args: Any, **kwargs: Any) -> Any:
         super()._cleanup(context, instance, *args, **kwargs)
-        if self.afterwards is not None:
-            self.afterwards.after_cleanup(instance)
+        if self.unmerged is not None:
+            self.unmerged.after_cleanup(instance)
 
     # Operations that are refused or delayed while a merge needs the disks unchanged
 
     @_before
     def pause(self, instance: Any) -> None:
         """Pause a guest."""
-        if self.afterwards is not None:
-            self.afterwards.unless_switching(instance, 'paused')
+        if self.unmerged is not None:
+            self.unmerged.unless_switching(instance, 'paused')
 
     @_before
     def unpause(self, instance: Any) -> None:
         """Unpause a guest."""
-        if self.afterwards is not None:
-            self.afterwards.unless_switching(instance, 'unpaused')
+        if self.unmerged is not None:
+            self.unmerged.unless_switching(instance, 'unpaused')
 
     @_before
     def suspend(self, instance: Any) -> None:
@@ -128,14 +128,14 @@ class GuardedLibvirtDriver(driver.LibvirtDriver):
     @_before
     def detach_volume(self, instance: Any, connection_info: Any) -> None:
         """Detach a volume."""
-        if self.afterwards is not None:
-            self.afterwards.before_detach(instance, connection_info)
+        if self.unmerged is not None:
+            self.unmerged.before_detach(instance, connection_info)
 
     @_before
     def check_can_live_migrate_source(self, instance: Any) -> None:
         """Check whether a server can be migrated live."""
-        if self.afterwards is not None:
-            self.afterwards.before_live_migration(instance)
+        if self.unmerged is not None:
+            self.unmerged.before_live_migration(instance)
 
     def _live_migration_operation(self, context: Any, instance: Any, *args: Any,
                                   **kwargs: Any) -> Any:
@@ -145,9 +145,9 @@ class GuardedLibvirtDriver(driver.LibvirtDriver):
             return super()._live_migration_operation(context, instance, *args, **kwargs)
 
     def _refresh(self, instance: Any, block_device_info: Any) -> None:
-        if self.afterwards is not None:
-            self.afterwards.refresh(instance, block_device_info)
+        if self.unmerged is not None:
+            self.unmerged.refresh(instance, block_device_info)
 
     def _refuse_until_merged(self, instance: Any, done: str) -> None:
-        if self.afterwards is not None:
-            self.afterwards.refuse_until_merged(instance, done)
+        if self.unmerged is not None:
+            self.unmerged.refuse_until_merged(instance, done)

@@ -50,15 +50,15 @@ _POLL_S = 0.2
 _UNFORGIVEN = (task_states.SUSPENDING, task_states.RESUMING, task_states.REBUILDING)
 
 
-class Afterwards:
+class Unmerged:
     """Prepares, delays or refuses Nova's operations; called before Nova's own code.
 
     :param driver: Nova's libvirt driver
     """
 
-    def __init__(self, driver: Any, storage: mergers.Storage, merger: mergers.Merger) -> None:
+    def __init__(self, driver: Any, cinder: mergers.Cinder, merger: mergers.Merger) -> None:
         self._driver = driver
-        self._storage = storage
+        self._cinder = cinder
         self._merger = merger
 
     # Operations that open disks
@@ -111,7 +111,7 @@ class Afterwards:
         if instance.task_state != task_states.DELETING:
             return
         try:
-            settling.settle(self._storage, instance.uuid, connections.superpositions(
+            settling.settle(self._cinder, instance.uuid, connections.superpositions(
                 connections.noted(instance), deleted=True))
         except exception.BackupError as exc:
             LOG.warning('the volumes of the server are not deleted: %s', exc, instance=instance)
@@ -121,7 +121,7 @@ class Afterwards:
         superposition_ids = connections.superpositions(block_device_info)
         if not superposition_ids:
             return False
-        settling.settle(self._storage, instance.uuid, superposition_ids)
+        settling.settle(self._cinder, instance.uuid, superposition_ids)
         connections.refresh(self._driver, instance, block_device_info)
         return True
 
@@ -142,7 +142,7 @@ class Afterwards:
                 return
             saved = domain.managedSaveGetXMLDesc(libvirt.VIR_DOMAIN_SAVE_IMAGE_XML_SECURE)
             if durable.speculative(saved):
-                domain.managedSaveDefineXML(durable.strict(saved), 0)
+                domain.managedSaveDefineXML(durable.with_flushes(saved), 0)
         except nova_exception.InstanceNotFound:
             return
 
@@ -211,7 +211,7 @@ class Afterwards:
             superposition_id = superposition_id or connections.superposition(instance)
             # Only Nova's note may say that the server goes through overlays.
             if superposition_id is None or settling.merged(
-                    self._storage, instance.uuid, superposition_id):
+                    self._cinder, instance.uuid, superposition_id):
                 return
         raise errors.NotMerged(
             f'server {instance.uuid} cannot be {done}: what its backup wrote is being merged '

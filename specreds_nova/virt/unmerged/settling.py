@@ -27,7 +27,7 @@ _POLL_S = 1.0
 _AGAIN_S = 10.0
 
 
-def settle(storage: mergers.Storage, instance_uuid: str, superpositions: Iterable[str]) -> None:
+def settle(cinder: mergers.Cinder, instance_uuid: str, superpositions: Iterable[str]) -> None:
     """Wait until Cinder has merged superpositions whose overlays are not used.
 
     :raises NotHere: one is not merged in time, so its overlay may still be in use
@@ -38,7 +38,7 @@ def settle(storage: mergers.Storage, instance_uuid: str, superpositions: Iterabl
         LOG.info('server %s waits for the merge of superposition %s', instance_uuid,
                  superposition_id)
         requested_at = -_AGAIN_S
-        while not merged(storage, instance_uuid, superposition_id):
+        while not merged(cinder, instance_uuid, superposition_id):
             now = time.monotonic()
             if now > deadline:
                 raise errors.NotHere(
@@ -48,26 +48,26 @@ def settle(storage: mergers.Storage, instance_uuid: str, superpositions: Iterabl
                     f'in Cinder')
             if now - requested_at >= _AGAIN_S:
                 requested_at = now
-                _request_merge(storage, superposition_id)
+                _request_merge(cinder, superposition_id)
             time.sleep(_POLL_S)
 
 
-def merged(storage: mergers.Storage, instance_uuid: str, superposition_id: str) -> bool:
+def merged(cinder: mergers.Cinder, instance_uuid: str, superposition_id: str) -> bool:
     """Return whether a server's volumes, and not its overlays, are the real version.
 
     :raises VersionUnknown: Cinder does not report it
     """
     try:
-        return storage.state(superposition_id) in pivot.ENDED
+        return cinder.state(superposition_id) in pivot.ENDED
     except exception.BackupError as exc:
         raise errors.VersionUnknown(
             f'server {instance_uuid}: Cinder does not report whether superposition '
             f'{superposition_id} is merged ({exc}); try again when it does') from exc
 
 
-def _request_merge(storage: mergers.Storage, superposition_id: str) -> None:
+def _request_merge(cinder: mergers.Cinder, superposition_id: str) -> None:
     try:
-        storage.merge(superposition_id, 'offline')
+        cinder.merge(superposition_id, 'offline')
     except exception.BackupError as exc:
         # The merge may have just ended, or Cinder be busy: the next look at the state tells.
         LOG.info('cannot merge superposition %s yet: %s', superposition_id, exc)

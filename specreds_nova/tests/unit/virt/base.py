@@ -46,18 +46,18 @@ class NoWatches:
 
 
 class TestCase(testtools.TestCase):
-    """With a configuration, a journal in a directory of its own, and a played site."""
+    """With a configuration, a journal in a directory of its own, and a played this_host."""
 
     def setUp(self) -> None:
-        """Build the site."""
+        """Build the this_host."""
         super().setUp()
         objects.register_all()
         self.conf = self.useFixture(config_fixture.Config(nova.conf.CONF))
         self.state = self.useFixture(fixtures.TempDir()).path
         self.conf.config(state_path=self.state, host=HOST)
         self.journal = journals.Journal(f'{self.state}/specreds')
-        self.storage = mock.Mock()
-        self.storage.state.return_value = 'superposed'
+        self.cinder = mock.Mock()
+        self.cinder.state.return_value = 'superposed'
         self.launcher = mock.Mock()
         self.domain(state='running')
         self.box = mock.Mock()
@@ -67,18 +67,18 @@ class TestCase(testtools.TestCase):
         self.eligibility = mock.Mock()
         self.eligibility.reasons.return_value = []
         self.driver = mock.Mock()
-        self.site = backup_host.Site(
-            host=HOST, driver=self.driver, journal=self.journal, storage=self.storage,
+        self.this_host = backup_host.Host(
+            name=HOST, driver=self.driver, journal=self.journal, cinder=self.cinder,
             launcher=self.launcher, claims=self.claims, eligibility=self.eligibility,
             box=self.box)
         self.watches = cast(Any, NoWatches())
-        self.backups = backups.Backups(self.site, self.watches)
+        self.backups = backups.Backups(self.this_host, self.watches)
         self.instance = types.SimpleNamespace(
             uuid=SERVER, name='instance-00000001', host=PRIMARY, task_state=None,
             deleted=False, save=mock.Mock())
         self.bdms = [types.SimpleNamespace(volume_id=VOLUME, attachment_id='a1')]
-        self.storage.connections.return_value = {VOLUME: {}}
-        self.storage.reasons.return_value = []
+        self.cinder.connections.return_value = {VOLUME: {}}
+        self.cinder.reasons.return_value = []
         self.replace('specreds_nova.virt.backup.start.load', lambda context, uuid: (
             self.instance, self.bdms))
         self.replace('specreds_nova.virt.backup.host.find_instance',

@@ -31,8 +31,8 @@ class StorageTest(base.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.cinder = cinder_api.Storage()
-        self.adapter = self.cinder._adapter = mock.Mock()
+        self.api = cinder_api.CinderAPI()
+        self.adapter = self.api._adapter = mock.Mock()
 
     def answers(self, result: Any) -> None:
         if isinstance(result, Exception):
@@ -47,20 +47,20 @@ class StorageTest(base.TestCase):
 
     def test_state(self) -> None:
         self.answers(answer('superposition-show-response'))
-        self.assertEqual('superposed', self.cinder.state('s1'))
+        self.assertEqual('superposed', self.api.state('s1'))
         self.assertEqual(('GET', '/os-superpositions/s1', None), self.asked())
 
     def test_gone(self) -> None:
         self.answers(failure(exceptions.NotFound, {'itemNotFound': {'message': 'none'}}))
-        self.assertIsNone(self.cinder.state('s1'))
+        self.assertIsNone(self.api.state('s1'))
 
     def test_wrong_address_is_not_gone(self) -> None:
         self.answers(failure(exceptions.NotFound, {'error': 'no such page'}))
-        self.assertRaises(exception.SuperpositionRefused, self.cinder.state, 's1')
+        self.assertRaises(exception.SuperpositionRefused, self.api.state, 's1')
 
     def test_unknown_state(self) -> None:
         self.answers(mock.Mock(json=lambda: {'superposition': {'state': 'unknown'}}))
-        self.assertRaises(exception.SuperpositionUnknown, self.cinder.state, 's1')
+        self.assertRaises(exception.SuperpositionUnknown, self.api.state, 's1')
 
     def test_silence(self) -> None:
         for error in (exceptions.ConnectFailure('refused'), exceptions.ConnectTimeout('late'),
@@ -68,11 +68,11 @@ class StorageTest(base.TestCase):
                       failure(exceptions.InternalServerError, {}),
                       exceptions.EndpointNotFound()):
             self.answers(error)
-            self.assertRaises(exception.SuperpositionUnknown, self.cinder.state, 's1')
+            self.assertRaises(exception.SuperpositionUnknown, self.api.state, 's1')
 
     def test_connections(self) -> None:
         self.answers(answer('superposition-connection-response'))
-        found = self.cinder.connections('s1', {'host': base.HOST})
+        found = self.api.connections('s1', {'host': base.HOST})
         volume_id = '0f9c2c7e-8a77-4e4b-b6d0-0a9a4b6c9d01'
         self.assertEqual([volume_id], list(found))
         self.assertEqual(('rbd_super', volume_id), (
@@ -83,12 +83,12 @@ class StorageTest(base.TestCase):
     def test_refused_in_cinders_words(self) -> None:
         body = json.loads((_SAMPLES / 'superposition-conflict-response.json').read_text())
         self.answers(failure(exceptions.Conflict, body))
-        error = self.assertRaises(exception.SuperpositionRefused, self.cinder.connections, 's1',
+        error = self.assertRaises(exception.SuperpositionRefused, self.api.connections, 's1',
                                   {})
         self.assertIn('it can only be merged', str(error))
 
     def test_merge(self) -> None:
-        self.cinder.merge('s1', 'end')
+        self.api.merge('s1', 'end')
         self.assertEqual(('POST', '/os-superpositions/s1/merge', {'merge': {'step': 'end'}}),
                          self.asked())
 
@@ -96,12 +96,12 @@ class StorageTest(base.TestCase):
         self.answers(answer('superposition-eligibility-response'))
         self.assertEqual([
             'volume 1f9c2c7e-8a77-4e4b-b6d0-0a9a4b6c9d02: it can be attached several times: '
-            'there must be one primary'], self.cinder.reasons(['v1', 'v2']))
+            'there must be one primary'], self.api.reasons(['v1', 'v2']))
         self.assertEqual('/os-superpositions/eligibility?volume_id=v1&volume_id=v2',
                          self.asked()[1])
 
     def test_no_credentials(self) -> None:
-        cinder = cinder_api.Storage()
+        cinder = cinder_api.CinderAPI()
         with mock.patch('keystoneauth1.loading.load_auth_from_conf_options', return_value=None):
             error = self.assertRaises(exception.SuperpositionUnknown, cinder.state, 's1')
         self.assertIn('[cinder]', str(error))

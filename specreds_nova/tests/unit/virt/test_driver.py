@@ -80,9 +80,9 @@ class DriverTest(base.TestCase):
         self.assertRaises(NotImplementedError, self.rebuild, evacuate=True)
 
     def ready(self) -> None:
-        self.adoption, self.reconciler, self.afterwards = mock.Mock(), mock.Mock(), mock.Mock()
+        self.adoption, self.reconciler, self.unmerged = mock.Mock(), mock.Mock(), mock.Mock()
         self.ours._adoption, self.ours._reconciler = self.adoption, self.reconciler
-        self.ours.afterwards = self.afterwards
+        self.ours.unmerged = self.unmerged
         self.spawned = self.replace('specreds_nova.releases.spawn', mock.Mock())
 
     def test_evacuation_without_a_backup_is_novas(self) -> None:
@@ -101,7 +101,7 @@ class DriverTest(base.TestCase):
     def test_rebuild_in_place(self) -> None:
         self.ready()
         self.assertRaises(NotImplementedError, self.rebuild)
-        self.afterwards.refuse_until_merged.assert_called_once_with(self.instance, 'rebuilt')
+        self.unmerged.refuse_until_merged.assert_called_once_with(self.instance, 'rebuilt')
         self.adoption.adopt.assert_not_called()
 
     # Disks and devices
@@ -160,9 +160,9 @@ class DriverTest(base.TestCase):
         self.record(journals.RUNNING)
         self.ours._periodic = mock.Mock()
         self.ours.emit_event(started)
-        self.ours._periodic.look.assert_not_called()
+        self.ours._periodic.wake.assert_not_called()
         self.ours.emit_event(stopped)
-        self.ours._periodic.look.assert_called_once_with()
+        self.ours._periodic.wake.assert_called_once_with()
         self.record(journals.ABORTED)
         note = pathlib.Path(self.state, 'specreds', 'stale', f'{base.SERVER}.json')
         note.parent.mkdir()
@@ -212,9 +212,9 @@ class GuardedTest(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.ours = driver.SpeculativeLibvirtDriver.__new__(driver.SpeculativeLibvirtDriver)
-        self.afterwards = self.ours.afterwards = mock.create_autospec(
-            operations.Afterwards, instance=True)
-        self.afterwards.through_overlay.return_value = False
+        self.unmerged = self.ours.unmerged = mock.create_autospec(
+            operations.Unmerged, instance=True)
+        self.unmerged.through_overlay.return_value = False
         self.server = mock.Mock(metadata={}, obj_attr_is_set=lambda name: True)
 
     def call(self, name: str) -> None:
@@ -225,7 +225,7 @@ class GuardedTest(base.TestCase):
             for parameter in list(parameters)[1:]])
 
     def test_novas_own_gets_every_argument(self) -> None:
-        names = [name for name, member in vars(unmerged_driver.GuardedLibvirtDriver).items()
+        names = [name for name, member in vars(unmerged_driver.UnmergedLibvirtDriver).items()
                  if inspect.isfunction(member) and hasattr(nova_driver.LibvirtDriver, name)]
         self.assertIn('finish_migration', names)
         for name in [*names, 'attach_volume']:
@@ -241,7 +241,7 @@ class GuardedTest(base.TestCase):
     def test_disks_are_refreshed_before_a_server_that_has_come_here_starts(self) -> None:
         with mock.patch.object(nova_driver.LibvirtDriver, 'finish_migration', autospec=True):
             self.call('finish_migration')
-        self.afterwards.refresh.assert_called_once_with(
+        self.unmerged.refresh.assert_called_once_with(
             self.server, mock.sentinel.block_device_info)
 
     def test_one_thing_is_done_before_each(self) -> None:
@@ -249,28 +249,28 @@ class GuardedTest(base.TestCase):
                      'suspend', 'snapshot', 'volume_snapshot_create', 'volume_snapshot_delete',
                      'swap_volume', 'extend_volume', 'detach_volume', 'finish_revert_migration',
                      'check_can_live_migrate_source', 'resume_state_on_host_boot', '_cleanup'):
-            self.afterwards.reset_mock()
+            self.unmerged.reset_mock()
             with mock.patch.object(nova_driver.LibvirtDriver, name, autospec=True):
                 self.call(name)
-            self.assertEqual(1, len(self.afterwards.method_calls), name)
+            self.assertEqual(1, len(self.unmerged.method_calls), name)
 
     def test_soft_reboot_of_a_server_on_overlays_is_ours(self) -> None:
-        self.afterwards.through_overlay.return_value = True
+        self.unmerged.through_overlay.return_value = True
         with mock.patch.object(nova_driver.LibvirtDriver, '_soft_reboot',
                                autospec=True) as theirs:
             self.call('_soft_reboot')
         theirs.assert_not_called()
-        self.afterwards.soft_reboot.assert_called_once_with(self.server)
+        self.unmerged.soft_reboot.assert_called_once_with(self.server)
 
     def test_nothing_is_done_before_backups_are_known(self) -> None:
-        self.ours.afterwards = None
+        self.ours.unmerged = None
         for name in ('spawn', 'snapshot', 'finish_migration', '_cleanup', '_soft_reboot'):
             with mock.patch.object(nova_driver.LibvirtDriver, name, autospec=True) as theirs:
                 self.call(name)
             theirs.assert_called_once()
 
     def test_refused_is_not_done(self) -> None:
-        self.afterwards.refuse_until_merged.side_effect = RuntimeError('not merged')
+        self.unmerged.refuse_until_merged.side_effect = RuntimeError('not merged')
         with mock.patch.object(nova_driver.LibvirtDriver, 'snapshot', autospec=True) as theirs:
             self.assertRaises(RuntimeError, self.call, 'snapshot')
         theirs.assert_not_called()

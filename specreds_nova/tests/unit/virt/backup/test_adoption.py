@@ -21,7 +21,7 @@ class AdoptionTest(base.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.adoption = adoption.Adoption(self.site, self.backups)
+        self.adoption = adoption.Adoption(self.this_host, self.backups)
         self.order: list[Any] = []
         self.instance.task_state = task_states.REBUILDING
         self.instance.save.side_effect = lambda expected_task_state: self.order.append(
@@ -70,7 +70,7 @@ class AdoptionTest(base.TestCase):
 
     def test_promoted_meanwhile(self) -> None:
         self.record(journals.HARDENED)
-        self.storage.state.return_value = 'promoted'
+        self.cinder.state.return_value = 'promoted'
         self.assertIsNotNone(self.adopt())
         self.box.open.assert_called_once()
 
@@ -90,7 +90,7 @@ class AdoptionTest(base.TestCase):
 
     def test_server_is_left_alone_while_cinder_is_silent(self) -> None:
         self.record(journals.HARDENED)
-        self.storage.state.side_effect = exception.SuperpositionUnknown('no answer')
+        self.cinder.state.side_effect = exception.SuperpositionUnknown('no answer')
         error = self.assertRaises(nova_exception.InstanceFaultRollback, self.adopt)
         self.assertIsInstance(error.inner_exception, exception.SuperpositionUnknown)
         self.assertEqual('hardened', self.phase())
@@ -113,9 +113,9 @@ class AdoptionTest(base.TestCase):
 
     def test_settled_when_nova_says_so(self) -> None:
         record = self.record(journals.PROMOTED, opened=True, adopting=True)
-        self.assertFalse(self.adoption.settle(record))
+        self.assertFalse(self.adoption.confirm(record))
         self.instance.host = base.HOST
-        self.assertTrue(self.adoption.settle(record))
+        self.assertTrue(self.adoption.confirm(record))
         self.assertEqual('adopted', self.phase())
         self.assertEqual(frozenset(), self.journal.hidden())
 
@@ -125,7 +125,7 @@ class GiveBackTest(base.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.adoption = adoption.Adoption(self.site, self.backups)
+        self.adoption = adoption.Adoption(self.this_host, self.backups)
         self.migration = mock.Mock(status='pre-migrating')
         self.found = self.replace('nova.objects.MigrationList.get_by_filters', mock.Mock(
             return_value=[self.migration]))
@@ -133,7 +133,7 @@ class GiveBackTest(base.TestCase):
 
     def test_can_be_asked_for_again(self) -> None:
         self.instance.task_state = task_states.REBUILD_BLOCK_DEVICE_MAPPING
-        self.adoption.give_back(self.given)
+        self.adoption.reset_evacuation(self.given)
         self.assertEqual('failed', self.migration.status)
         self.migration.save.assert_called_once()
         self.claims.withdraw.assert_called_once()
@@ -145,14 +145,14 @@ class GiveBackTest(base.TestCase):
 
     def test_ended_before(self) -> None:
         self.instance.host = base.HOST
-        self.adoption.give_back(self.given)
+        self.adoption.reset_evacuation(self.given)
         self.migration.save.assert_not_called()
         self.instance.save.assert_not_called()
 
     def test_something_else_is_under_way(self) -> None:
         self.found.return_value = []
         self.instance.task_state = 'deleting'
-        self.adoption.give_back(self.given)
+        self.adoption.reset_evacuation(self.given)
         self.claims.withdraw.assert_not_called()
         self.instance.save.assert_not_called()
 

@@ -115,14 +115,14 @@ class StartTest(base.TestCase):
         pool = futures.ThreadPoolExecutor(1)
         self.addCleanup(pool.shutdown)
         heard = threading.Event()
-        give_up = starts.UnderWay.give_up
+        cancel = starts.StartsInProgress.cancel
 
-        def hear(under_way: starts.UnderWay, backup_id: str) -> str | None:
-            found = give_up(under_way, backup_id)
+        def hear(under_way: starts.StartsInProgress, backup_id: str) -> str | None:
+            found = cancel(under_way, backup_id)
             heard.set()
             return found
 
-        patch = mock.patch.object(starts.UnderWay, 'give_up', hear)
+        patch = mock.patch.object(starts.StartsInProgress, 'cancel', hear)
         patch.start()
         self.addCleanup(patch.stop)
 
@@ -134,7 +134,7 @@ class StartTest(base.TestCase):
         return aborts
 
     def test_other_volumes(self) -> None:
-        self.storage.connections.return_value = {'another': {}}
+        self.cinder.connections.return_value = {'another': {}}
         error = self.assertRaises(exception.StartFailed, self.start)
         self.assertIn('superpose all of them together', str(error))
         self.launcher.launch.assert_not_called()
@@ -202,7 +202,7 @@ class DecideTest(base.TestCase):
 
     def test_promote(self) -> None:
         self.record(journals.HARDENED)
-        self.storage.state.return_value = 'promoted'
+        self.cinder.state.return_value = 'promoted'
         seen = []
 
         def opened(*ids: Any) -> dict[str, int]:
@@ -223,7 +223,7 @@ class DecideTest(base.TestCase):
     def test_claim_is_kept_until_the_evacuation(self) -> None:
         self.record(journals.HARDENED)
         self.assertRaises(exception.BackupConflict, self.backups.release, base.BACKUP_ID)
-        self.storage.state.return_value = 'promoted'
+        self.cinder.state.return_value = 'promoted'
         self.backups.promote(base.BACKUP_ID, keep_claim=True)
         self.claims.release.assert_not_called()
         self.assertEqual('promoted', self.backups.release(base.BACKUP_ID)['phase'])
@@ -231,27 +231,27 @@ class DecideTest(base.TestCase):
 
     def test_promote_of_what_was_not_hardened(self) -> None:
         self.record(journals.RUNNING)
-        self.storage.state.return_value = 'merging'
+        self.cinder.state.return_value = 'merging'
         self.assertEqual('promoted', self.backups.promote(base.BACKUP_ID)['phase'])
         self.harden.assert_called_once()
 
     def test_caller_is_not_trusted(self) -> None:
         self.record(journals.HARDENED)
         for state in ('superposed', 'collapsing', 'aborting', None):
-            self.storage.state.return_value = state
+            self.cinder.state.return_value = state
             self.assertRaises(exception.BackupConflict, self.backups.promote, base.BACKUP_ID)
         self.box.open.assert_not_called()
         self.assertEqual('hardened', self.phase())
 
     def test_nothing_is_opened_while_cinder_is_silent(self) -> None:
         self.record(journals.HARDENED)
-        self.storage.state.side_effect = exception.SuperpositionUnknown('no answer')
+        self.cinder.state.side_effect = exception.SuperpositionUnknown('no answer')
         self.assertRaises(exception.SuperpositionUnknown, self.backups.promote, base.BACKUP_ID)
         self.box.open.assert_not_called()
 
     def test_promote_of_what_is_lost(self) -> None:
         self.record(journals.HARDENED)
-        self.storage.state.return_value = 'promoted'
+        self.cinder.state.return_value = 'promoted'
         self.domain(None)
         error = self.assertRaises(exception.BackupLost, self.backups.promote, base.BACKUP_ID)
         self.assertIn('evacuate the server', str(error))
@@ -260,7 +260,7 @@ class DecideTest(base.TestCase):
 
     def test_box_that_did_not_open_is_opened_again(self) -> None:
         self.record(journals.HARDENED)
-        self.storage.state.return_value = 'promoted'
+        self.cinder.state.return_value = 'promoted'
         self.box.open.side_effect = [exception.BackupError('half open'), {}]
         self.assertRaises(exception.BackupError, self.backups.promote, base.BACKUP_ID)
         self.assertEqual('promoted', self.phase())
@@ -282,7 +282,7 @@ class DecideTest(base.TestCase):
     def test_abort_of_what_counts(self) -> None:
         self.record(journals.HARDENED)
         for state in ('promoted', 'merging', 'merged'):
-            self.storage.state.return_value = state
+            self.cinder.state.return_value = state
             self.assertRaises(exception.BackupConflict, self.backups.abort, base.BACKUP_ID)
         for phase in (journals.PROMOTED, journals.ADOPTED, journals.MERGING, journals.MERGED):
             self.record(phase)
@@ -291,7 +291,7 @@ class DecideTest(base.TestCase):
 
     def test_abort_while_cinder_is_silent(self) -> None:
         self.record(journals.RUNNING)
-        self.storage.state.side_effect = exception.SuperpositionUnknown('no answer')
+        self.cinder.state.side_effect = exception.SuperpositionUnknown('no answer')
         self.assertRaises(exception.SuperpositionUnknown, self.backups.abort, base.BACKUP_ID)
         self.launcher.remove.assert_not_called()
 
@@ -331,10 +331,10 @@ class CheckTest(base.TestCase):
     def test_all_say_why_not(self) -> None:
         self.eligibility.reasons.return_value = ['one']
         self.box.reasons.return_value = ['two']
-        self.storage.reasons.return_value = ['three']
+        self.cinder.reasons.return_value = ['three']
         self.assertEqual({'eligible': False, 'reasons': ['one', 'two', 'three']},
                          self.backups.check(base.SERVER))
-        self.storage.reasons.assert_called_once_with([base.VOLUME])
+        self.cinder.reasons.assert_called_once_with([base.VOLUME])
 
 
 class LockTest(base.TestCase):

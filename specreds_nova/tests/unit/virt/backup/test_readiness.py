@@ -32,7 +32,7 @@ class WatchesTest(testtools.TestCase):
 
     def test_whoever_decides_is_told_before_anything_is_done(self) -> None:
         told: list[tuple[str, str]] = []
-        self.watches.tell = lambda backup_id: told.append(('tell', backup_id))
+        self.watches.notify = lambda backup_id: told.append(('tell', backup_id))
         self.watches.then = lambda backup_id: told.append(('then', backup_id))
         self.watches.begin(self.record)
         self.watch.call_args.kwargs['then']()

@@ -20,16 +20,16 @@ class Reconciling(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.merger = mock.Mock()
-        self.adoption = adoption.Adoption(self.site, self.backups)
+        self.adoption = adoption.Adoption(self.this_host, self.backups)
         self.instance.vm_state = 'active'
-        self.reconciler = reconcile.Reconciler(self.site, self.backups, self.adoption,
+        self.reconciler = reconcile.Reconciler(self.this_host, self.backups, self.adoption,
                                                self.watches, self.merger)
 
     def after(self, phase: str, state: str | None, domain: str | None = 'running',
               **more: Any) -> str | None:
         """Tell what becomes of a phase with Cinder and libvirt in a state."""
         self.record(phase, primary=base.PRIMARY, **more)
-        self.storage.state.return_value = state
+        self.cinder.state.return_value = state
         self.domain(domain)
         self.reconciler.run()
         return self.phase()
@@ -69,7 +69,7 @@ class ReconcileTest(Reconciling):
 
     def test_nothing_is_done_while_cinder_is_silent(self) -> None:
         self.record(journals.HARDENED)
-        self.storage.state.side_effect = exception.SuperpositionUnknown('no answer')
+        self.cinder.state.side_effect = exception.SuperpositionUnknown('no answer')
         self.reconciler.run()
         self.assertEqual('hardened', self.phase())
         self.launcher.remove.assert_not_called()
@@ -125,7 +125,7 @@ class ReconcileTest(Reconciling):
 
     def test_one_that_fails_is_in_nobodys_way(self) -> None:
         self.record(journals.RUNNING)
-        self.storage.state.side_effect = RuntimeError('unforeseen')
+        self.cinder.state.side_effect = RuntimeError('unforeseen')
         self.box.reconcile.side_effect = RuntimeError('unforeseen')
         self.reconciler.run()
         self.merger.scan.assert_called_once()
@@ -161,7 +161,7 @@ class LostTest(Reconciling):
 
     def test_hidden_from_the_beginning(self) -> None:
         self.domain_with(marks.Mark(base.BACKUP_ID, base.SUPERPOSITION))
-        self.reconciler.find_lost()
+        self.reconciler.restore_records()
         self.assertEqual({base.SERVER}, self.journal.hidden())
         record = self.on_disk()
         assert record is not None
@@ -171,17 +171,17 @@ class LostTest(Reconciling):
     def test_known_and_foreign_ones(self) -> None:
         self.record(journals.PROMOTED)
         self.domain_with(marks.Mark(base.BACKUP_ID, base.SUPERPOSITION))
-        self.reconciler.find_lost()
+        self.reconciler.restore_records()
         self.assertEqual('promoted', self.phase())
         self.journal.forget(base.BACKUP_ID)
         self.domain_with(None)
-        self.reconciler.find_lost()
+        self.reconciler.restore_records()
         self.assertEqual([], self.journal.records())
 
     def test_adopted_and_forgotten(self) -> None:
         self.instance.host = base.HOST
         self.domain_with(marks.Mark(base.BACKUP_ID, base.SUPERPOSITION))
-        self.reconciler.find_lost()
+        self.reconciler.restore_records()
         self.assertEqual([], self.journal.records())
 
 
@@ -226,6 +226,6 @@ class PeriodicTest(base.TestCase):
         # None of these takes the interval, which is half a minute.
         for _ in range(3):
             looks.get(timeout=20)
-            periodic.look()
+            periodic.wake()
         looks.get(timeout=20)
         warming.run.assert_called()

@@ -18,7 +18,7 @@ class ReturningTest(base.TestCase):
         self.compute = mock.Mock()
         self.here = [base.SERVER]
         self.compute.driver.list_instance_uuids.side_effect = lambda: list(self.here)
-        self.returning = stale.Returning(self.compute, base.PRIMARY)
+        self.returning = stale.StaleServers(self.compute, base.PRIMARY)
 
     def test_what_was_evacuated_is_destroyed(self) -> None:
         self.instance.host = base.HOST

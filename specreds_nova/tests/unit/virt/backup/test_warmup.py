@@ -13,16 +13,16 @@ class WarmingTest(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.site = mock.Mock()
-        self.warming = warmup.Warming(self.site)
+        self.this_host = mock.Mock()
+        self.warming = warmup.Warmup(self.this_host)
 
     def counts(self) -> dict[str, int]:
         """How often each has been tried."""
-        site = self.site
+        this_host = self.this_host
         return {name: method.call_count for name, method in (
-            ('helpers', site.box.warm_up_helpers), ('storage', site.storage.warm_up),
-            ('claims', site.claims.warm_up), ('network', site.box.warm_up_network),
-            ('processors', site.driver._host.get_cpu_model_names))}
+            ('helpers', this_host.box.warm_up_helpers), ('storage', this_host.cinder.warm_up),
+            ('claims', this_host.claims.warm_up), ('network', this_host.box.warm_up_network),
+            ('processors', this_host.driver._host.get_cpu_model_names))}
 
     def test_once(self) -> None:
         self.warming.run()
@@ -31,7 +31,7 @@ class WarmingTest(testtools.TestCase):
                           'processors': 1}, self.counts())
 
     def test_what_fails_is_tried_again(self) -> None:
-        self.site.storage.warm_up.side_effect = [OSError('not yet'), OSError('not yet'), None]
+        self.this_host.cinder.warm_up.side_effect = [OSError('not yet'), OSError('not yet'), None]
         for _ in range(4):
             self.warming.run()
         self.assertEqual({'helpers': 1, 'storage': 3, 'claims': 1, 'network': 1,

@@ -187,13 +187,13 @@ class TestBindings(testtools.TestCase):
         for _ in range(2):
             self.bindings.activate(self.context, [fakes.PORT])
         self.assertEqual({PRIMARY: 'INACTIVE', HOST: 'ACTIVE'}, self.neutron.bindings)
-        self.bindings.forget_others(self.context, [fakes.PORT])
+        self.bindings.delete_other_bindings(self.context, [fakes.PORT])
         self.assertEqual({HOST: 'ACTIVE'}, self.neutron.bindings)
         self.assertEqual({'binding:host_id': HOST}, self.neutron.updates[-1])
 
     def test_the_bindings_of_a_port_of_another_host_stay(self) -> None:
         self._prepared()
-        self.bindings.forget_others(self.context, [fakes.PORT])
+        self.bindings.delete_other_bindings(self.context, [fakes.PORT])
         self.assertEqual({PRIMARY: 'ACTIVE', HOST: 'INACTIVE'}, self.neutron.bindings)
 
     def test_activation_of_a_binding_that_somebody_removed(self) -> None:

@@ -217,18 +217,18 @@ class TestFound(_TestCase):
                 'specreds-instance': fakes.SERVER}}
 
     def test_shut(self) -> None:
-        [found] = self.ovs.found()
+        [found] = self.ovs.existing()
         self.assertEqual((fakes.PORT, fakes.BACKUP_ID, fakes.SERVER, base.State.SHUT, True),
                          (found.port, found.backup_id, found.instance, found.state, found.intact))
 
     def test_after_a_restart_of_the_switch(self) -> None:
         self.flows.return_value = []
-        [found] = self.ovs.found()
+        [found] = self.ovs.existing()
         self.assertEqual((base.State.SHUT, False), (found.state, found.intact))
 
     def test_open(self) -> None:
         self.bridge['fail_mode'] = 'standalone'
-        [found] = self.ovs.found()
+        [found] = self.ovs.existing()
         self.assertEqual((base.State.OPEN, True), (found.state, found.intact))
 
     def test_removal(self) -> None:

@@ -26,7 +26,7 @@ class FakeMechanism:
 
     def __init__(self) -> None:
         self.done: list[str] = []
-        self.boxes: dict[str, base.Found] = {}
+        self.boxes: dict[str, base.ExistingBox] = {}
         self.plan: plans.Plan | None = None
         self.refused: str | None = None
 
@@ -49,11 +49,12 @@ class FakeMechanism:
         self.done.append('remove')
         self.boxes.pop(port, None)
 
-    def found(self) -> list[base.Found]:
+    def existing(self) -> list[base.ExistingBox]:
         return list(self.boxes.values())
 
     def _put(self, plan: plans.Plan, state: base.State) -> None:
-        self.boxes[plan.port] = base.Found(plan.port, plan.backup_id, plan.instance, state, True)
+        self.boxes[plan.port] = base.ExistingBox(
+            plan.port, plan.backup_id, plan.instance, state, True)
 
     def __getattr__(self, name: str) -> Any:
         return lambda plan: self.done.append(name)
@@ -245,7 +246,7 @@ class TestReconcile(_TestCase):
     def test_a_switch_that_restarted_gets_its_flows(self) -> None:
         self.sealed()
         self._after_a_restart()
-        self.mechanism.boxes[fakes.PORT] = base.Found(
+        self.mechanism.boxes[fakes.PORT] = base.ExistingBox(
             fakes.PORT, fakes.BACKUP_ID, fakes.SERVER, base.State.SHUT, False)
         self.privileged['namespace_runs'].return_value = []
         self.box.reconcile({fakes.BACKUP_ID}, set())
@@ -325,12 +326,12 @@ class TestAdopted(_TestCase):
         self.assertEqual(base.State.SHUT, self.mechanism.boxes[fakes.PORT].state)
 
     def test_a_guest_that_is_started_again_is_plugged_anew(self) -> None:
-        self.box.replugging(fakes.PORT)
+        self.box.prepare_plug(fakes.PORT)
         self.sealed()
-        self.box.replugging(fakes.PORT)
+        self.box.prepare_plug(fakes.PORT)
         self.assertNotIn('release', self.mechanism.done)
         self.opened()
-        self.box.replugging(fakes.PORT)
+        self.box.prepare_plug(fakes.PORT)
         self.assertEqual(1, self.mechanism.done.count('release'))
 
 

@@ -37,7 +37,7 @@ class HardenTest(DurableTestCase):
         # the second one flush in earnest.
         self.assertEqual(['blockdev-reopen', 'change-backing-file', 'change-backing-file',
                           'blockdev-reopen'], self.commands)
-        self.assertEqual([], durable.loose(self.domain))
+        self.assertEqual([], durable.ignoring_flushes(self.domain))
 
     def test_again(self) -> None:
         durable.harden(self.domain)
@@ -136,11 +136,11 @@ class StrictTest(testtools.TestCase):
         local = ("<domain><devices><disk type='file'><driver name='qemu' cache='unsafe'/>"
                  "<source file='/x'/></disk></devices></domain>")
         self.assertFalse(durable.speculative(local))
-        self.assertIn('unsafe', durable.strict(local))
+        self.assertIn('unsafe', durable.with_flushes(local))
 
     def test_speculative(self) -> None:
         self.assertTrue(durable.speculative(_definition('unsafe')))
-        self.assertFalse(durable.speculative(durable.strict(_definition('unsafe'))))
+        self.assertFalse(durable.speculative(durable.with_flushes(_definition('unsafe'))))
 
 
 class NestedTest(testtools.TestCase):

@@ -40,9 +40,9 @@ class MergingTestCase(testtools.TestCase):
             clock.start()
             self.addCleanup(clock.stop)
 
-    def merge(self) -> merge_job.Merging:
+    def merge(self) -> merge_job.MergeJob:
         """Merge, as one process does."""
-        work = merge_job.Merging(lambda: self.domain, 'super-1', self.record,
+        work = merge_job.MergeJob(lambda: self.domain, 'super-1', self.record,
                                lambda: self.owned, 8 * MIB,
                                lambda progress: self.told.append(
                                    (progress.state, progress.error)),
@@ -453,7 +453,7 @@ class CutOffTest(MergingTestCase):
             self.assertEqual(expected, self.record.now, what)
 
     def test_libvirt_stays_away(self) -> None:
-        work = merge_job.Merging(
+        work = merge_job.MergeJob(
             mock.Mock(side_effect=errors.Unavailable('libvirt is down')), 'super-1', self.record,
             lambda: True, 0, lambda _progress: None, self.stop)  # type: ignore[arg-type]
         self.assertRaises(errors.Interrupted, work.run)

@@ -35,14 +35,14 @@ class MergerTestCase(testtools.TestCase):
             mock.Mock(uuid=SERVER, _domain=self.domain)]
         self.driver._host.get_connection.return_value.lookupByUUIDString.return_value = (
             self.domain)
-        self.storage = mock.Mock()
+        self.cinder = mock.Mock()
         self.reported: list[tuple[str, str, dict[str, Any]]] = []
-        self.work = self.replaced(merge_job, 'Merging')
+        self.work = self.replaced(merge_job, 'MergeJob')
         self.work.return_value.progress = merge_job.Progress()
         self.found = self.replaced(objects.Instance, 'get_by_uuid', return_value=self.instance)
         self.noted = self.replaced(connections, 'superposition', return_value=SUPER)
         self.refreshed = self.replaced(connections, 'refresh_all')
-        self.merger = mergers.Merger(self.driver, self.storage,
+        self.merger = mergers.Merger(self.driver, self.cinder,
                                    lambda *told: self.reported.append(told))
         self.addCleanup(self.merger.stop)
 
@@ -116,11 +116,11 @@ class EnsureTest(MergerTestCase):
     def test_overlays_go_at_once(self) -> None:
         for answer in (None, exception.SuperpositionRefused('open'),
                        exception.SuperpositionUnknown('Cinder is down')):
-            self.storage.merge.reset_mock(side_effect=True)
-            self.storage.merge.side_effect = answer
+            self.cinder.merge.reset_mock(side_effect=True)
+            self.cinder.merge.side_effect = answer
             self.refreshed.reset_mock()
             self.merger._merge(SERVER, SUPER, self.begun(), mock.Mock())
-            self.storage.merge.assert_called_once_with(SUPER, 'offline')
+            self.cinder.merge.assert_called_once_with(SUPER, 'offline')
             self.refreshed.assert_called_once_with(self.driver, self.instance)
 
     def begun(self) -> Any:
@@ -182,10 +182,10 @@ class EnsureTest(MergerTestCase):
             nova_exception.HypervisorUnavailable(host='node1'))
         self.assertRaises(errors.Unavailable, find)
         record.step('begin')
-        self.storage.merge.assert_called_with(SUPER, 'begin')
-        self.storage.merge.side_effect = exception.SuperpositionRefused('no')
+        self.cinder.merge.assert_called_with(SUPER, 'begin')
+        self.cinder.merge.side_effect = exception.SuperpositionRefused('no')
         self.assertRaises(errors.Refused, record.step, 'end')
-        self.storage.state.side_effect = exception.SuperpositionUnknown('?')
+        self.cinder.state.side_effect = exception.SuperpositionUnknown('?')
         self.assertRaises(errors.Unknown, record.state)
 
 

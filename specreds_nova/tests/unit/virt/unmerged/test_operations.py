@@ -29,11 +29,11 @@ class OperationsTestCase(testtools.TestCase):
         self.instance = objects.Instance(uuid=data.SERVER, metadata={}, task_state=None)
         self.driver = mock.Mock()
         self.driver._host.get_guest.return_value = mock.Mock(_domain=self.domain)
-        self.storage = mock.Mock()
-        self.storage.state.return_value = 'merging'
+        self.cinder = mock.Mock()
+        self.cinder.state.return_value = 'merging'
         self.merger = mock.Mock()
         self.merger.progress.return_value = None
-        self.afterwards = operations.Afterwards(self.driver, self.storage, self.merger)
+        self.unmerged = operations.Unmerged(self.driver, self.cinder, self.merger)
         patch = mock.patch.object(connections, 'superposition', return_value='one')
         self.noted = patch.start()
         self.addCleanup(patch.stop)
@@ -66,35 +66,35 @@ class RefuseTest(OperationsTestCase):
     def test_on_overlays(self) -> None:
         self.merger.progress.return_value = {
             'done': 3 << 20, 'total': 9 << 20, 'error': 'Ceph is full'}
-        exc = self.assertRaises(errors.NotMerged, self.afterwards.refuse_until_merged,
+        exc = self.assertRaises(errors.NotMerged, self.unmerged.refuse_until_merged,
                                 self.instance, 'rescued')
         self.assertIn('cannot be rescued', str(exc))
         self.assertIn('3 of 9 MiB: Ceph is full', str(exc))
 
     def test_off(self) -> None:
         self.gone()
-        self.assertRaises(errors.NotMerged, self.afterwards.refuse_until_merged, self.instance,
+        self.assertRaises(errors.NotMerged, self.unmerged.refuse_until_merged, self.instance,
                           'rescued')
 
     def test_merged(self) -> None:
         self.merged()
         for state in ('merged', None):
-            self.storage.state.return_value = state
-            self.storage.state.reset_mock()
-            self.afterwards.refuse_until_merged(self.instance, 'rescued')
+            self.cinder.state.return_value = state
+            self.cinder.state.reset_mock()
+            self.unmerged.refuse_until_merged(self.instance, 'rescued')
             # It is Cinder who says so.
-            self.storage.state.assert_called_once_with('one')
+            self.cinder.state.assert_called_once_with('one')
 
     def test_never_promoted(self) -> None:
         self.merged()
         self.noted.return_value = None
-        self.afterwards.refuse_until_merged(self.instance, 'rescued')
-        self.storage.state.assert_not_called()
+        self.unmerged.refuse_until_merged(self.instance, 'rescued')
+        self.cinder.state.assert_not_called()
 
     def test_unknown(self) -> None:
         self.merged()
-        self.storage.state.side_effect = exception.SuperpositionUnknown('Cinder is down')
-        exc = self.assertRaises(disk_errors.VersionUnknown, self.afterwards.refuse_until_merged,
+        self.cinder.state.side_effect = exception.SuperpositionUnknown('Cinder is down')
+        exc = self.assertRaises(disk_errors.VersionUnknown, self.unmerged.refuse_until_merged,
                                 self.instance, 'rescued')
         self.assertIn('Cinder is down', str(exc))
 
@@ -103,21 +103,21 @@ class RefuseTest(OperationsTestCase):
         for task in ('suspending', 'rebuilding'):
             self.instance.task_state = task
             exc = self.assertRaises(nova_exception.InstanceFaultRollback,
-                                    self.afterwards.refuse_until_merged, self.instance, 'changed')
+                                    self.unmerged.refuse_until_merged, self.instance, 'changed')
             self.assertIsInstance(exc.inner_exception, errors.NotMerged)
 
     def test_live_migration(self) -> None:
         exc = self.assertRaises(nova_exception.MigrationPreCheckError,
-                                self.afterwards.before_live_migration, self.instance)
+                                self.unmerged.before_live_migration, self.instance)
         self.assertIn('cannot be migrated live', str(exc))
         self.merged()
-        self.storage.state.return_value = None
-        self.afterwards.before_live_migration(self.instance)
+        self.cinder.state.return_value = None
+        self.unmerged.before_live_migration(self.instance)
 
     def test_detach(self) -> None:
-        self.afterwards.before_detach(self.instance, data.PLAIN)
+        self.unmerged.before_detach(self.instance, data.PLAIN)
         exc = self.assertRaises(
-            errors.NotMerged, self.afterwards.before_detach, self.instance,
+            errors.NotMerged, self.unmerged.before_detach, self.instance,
             {**data.through('one'), 'serial': 'volume-1'})
         self.assertIn('volume-1', str(exc))
 
@@ -136,13 +136,13 @@ class OpenTest(OperationsTestCase):
 
     def test_refresh(self) -> None:
         info = self.info(data.through('one'), data.PLAIN)
-        self.afterwards.refresh(self.instance, info)
+        self.unmerged.refresh(self.instance, info)
         self.assertEqual(data.PLAIN, info['block_device_mapping'][0]['connection_info'])
 
     def merged_after(self, looks: int) -> None:
         """Let Cinder merge, and give plain connections from then on."""
         states = ['merging'] * looks + ['merged']
-        self.storage.state.side_effect = lambda _id: (
+        self.cinder.state.side_effect = lambda _id: (
             states.pop(0) if len(states) > 1 else states[0])
         device = self.device
 
@@ -152,34 +152,34 @@ class OpenTest(OperationsTestCase):
         device.refresh_connection_info = refresh  # type: ignore
 
     def test_spawn(self) -> None:
-        self.afterwards.before_spawn(self.instance, self.info(data.PLAIN, data.PLAIN))
-        self.storage.merge.assert_not_called()
+        self.unmerged.before_spawn(self.instance, self.info(data.PLAIN, data.PLAIN))
+        self.cinder.merge.assert_not_called()
 
     def test_spawn_where_the_backup_is_lost(self) -> None:
         for noted in (data.PLAIN, data.through('one')):
             self.device = data.Device(noted)
             self.merged_after(25)
-            self.storage.merge.reset_mock()
+            self.cinder.merge.reset_mock()
             began = self.clock
-            self.afterwards.before_spawn(self.instance, {'block_device_mapping': [self.device]})
+            self.unmerged.before_spawn(self.instance, {'block_device_mapping': [self.device]})
             self.assertEqual(data.PLAIN, self.device['connection_info'])
             self.assertEqual(25, self.clock - began)
             # Asked again now and then: at first the overlay may seem to be in use.
             self.assertEqual([mock.call('one', 'offline')] * 3,
-                             self.storage.merge.call_args_list)
+                             self.cinder.merge.call_args_list)
 
     def test_spawn_where_the_backup_lives(self) -> None:
-        self.storage.merge.side_effect = exception.SuperpositionRefused('the overlay is open')
+        self.cinder.merge.side_effect = exception.SuperpositionRefused('the overlay is open')
         info = self.info(data.PLAIN, data.through('one'))
-        exc = self.assertRaises(disk_errors.NotHere, self.afterwards.before_spawn, self.instance,
+        exc = self.assertRaises(disk_errors.NotHere, self.unmerged.before_spawn, self.instance,
                                 info)
         self.assertIn('superposition one', str(exc))
         self.assertIn('evacuate the server to that host', str(exc))
         self.assertGreater(self.clock, settling.CONF.specreds.settle_timeout)
 
     def test_spawn_without_cinder(self) -> None:
-        self.storage.state.side_effect = exception.SuperpositionUnknown('Cinder is down')
-        self.assertRaises(disk_errors.VersionUnknown, self.afterwards.before_spawn, self.instance,
+        self.cinder.state.side_effect = exception.SuperpositionUnknown('Cinder is down')
+        self.assertRaises(disk_errors.VersionUnknown, self.unmerged.before_spawn, self.instance,
                           self.info(data.PLAIN, data.through('one')))
 
     def test_rescue(self) -> None:
@@ -188,31 +188,31 @@ class OpenTest(OperationsTestCase):
         info = {'block_device_mapping': [self.device]}
         with mock.patch.object(operations, 'blockinfo'), \
                 mock.patch.object(objects.Instance, 'image_meta'):
-            self.afterwards.before_rescue(self.instance, [], info)
+            self.unmerged.before_rescue(self.instance, [], info)
         self.driver._host.write_instance_config.assert_called_once_with(
             self.driver._get_guest_xml.return_value)
         self.assertEqual(data.PLAIN, self.device['connection_info'])
 
     def test_rescue_of_what_is_merged(self) -> None:
-        self.afterwards.before_rescue(self.instance, [], self.info(data.PLAIN, data.PLAIN))
+        self.unmerged.before_rescue(self.instance, [], self.info(data.PLAIN, data.PLAIN))
         self.driver._host.write_instance_config.assert_not_called()
 
     def test_cleanup(self) -> None:
         self.deleted()
         # Also called where a server is only stopped, or has gone.
         self.instance.task_state = None
-        self.afterwards.after_cleanup(self.instance)
-        self.storage.merge.assert_not_called()
+        self.unmerged.after_cleanup(self.instance)
+        self.cinder.merge.assert_not_called()
         self.instance.task_state = 'deleting'
         self.merged_after(2)
-        self.afterwards.after_cleanup(self.instance)
-        self.storage.merge.assert_called_once_with('one', 'offline')
+        self.unmerged.after_cleanup(self.instance)
+        self.cinder.merge.assert_called_once_with('one', 'offline')
 
     def test_cleanup_goes_on_without_a_merge(self) -> None:
         self.deleted()
-        self.storage.state.side_effect = exception.SuperpositionUnknown('Cinder is down')
-        self.afterwards.after_cleanup(self.instance)
-        self.storage.merge.assert_not_called()
+        self.cinder.state.side_effect = exception.SuperpositionUnknown('Cinder is down')
+        self.unmerged.after_cleanup(self.instance)
+        self.cinder.merge.assert_not_called()
 
     def deleted(self) -> None:
         """Let the server be deleted, with a volume that goes through an overlay."""
@@ -231,16 +231,16 @@ class OpenTest(OperationsTestCase):
         self.domain = mock.Mock()
         self.driver._host.get_guest.return_value._domain = self.domain
         self.domain.managedSaveGetXMLDesc.return_value = saved.format('unsafe')
-        self.afterwards.before_resume(self.instance, None)
+        self.unmerged.before_resume(self.instance, None)
         self.domain.managedSaveDefineXML.assert_called_once_with(
-            durable.strict(saved.format('unsafe')), 0)
+            durable.with_flushes(saved.format('unsafe')), 0)
         self.domain.managedSaveDefineXML.reset_mock()
         self.domain.managedSaveGetXMLDesc.return_value = saved.format('none')
-        self.afterwards.before_resume(self.instance, None)
+        self.unmerged.before_resume(self.instance, None)
         self.domain.hasManagedSaveImage.return_value = False
-        self.afterwards.before_resume(self.instance, None)
+        self.unmerged.before_resume(self.instance, None)
         self.gone()
-        self.afterwards.before_resume(self.instance, None)
+        self.unmerged.before_resume(self.instance, None)
         self.domain.managedSaveDefineXML.assert_not_called()
 
 
@@ -254,25 +254,25 @@ class RebootTest(OperationsTestCase):
         self.domain.shutdown = mock.Mock()
 
     def test_through_overlay(self) -> None:
-        self.assertTrue(self.afterwards.through_overlay(self.instance))
+        self.assertTrue(self.unmerged.through_overlay(self.instance))
         self.merged()
-        self.assertFalse(self.afterwards.through_overlay(self.instance))
+        self.assertFalse(self.unmerged.through_overlay(self.instance))
         self.gone()
-        self.assertFalse(self.afterwards.through_overlay(self.instance))
+        self.assertFalse(self.unmerged.through_overlay(self.instance))
 
     def test_soft(self) -> None:
-        self.assertFalse(self.afterwards.soft_reboot(self.instance))
+        self.assertFalse(self.unmerged.soft_reboot(self.instance))
         self.domain.shutdown.assert_called_once_with()
         self.assertEqual([power_state.SHUTDOWN], self.states)
 
     def test_deaf_guest(self) -> None:
         self.states = [power_state.RUNNING]
-        self.assertFalse(self.afterwards.soft_reboot(self.instance))
+        self.assertFalse(self.unmerged.soft_reboot(self.instance))
         self.assertGreater(self.clock, operations.CONF.libvirt.wait_soft_reboot_seconds)
 
     def test_no_domain(self) -> None:
         self.gone()
-        self.assertFalse(self.afterwards.soft_reboot(self.instance))
+        self.assertFalse(self.unmerged.soft_reboot(self.instance))
         self.domain.shutdown.assert_not_called()
 
 
@@ -288,17 +288,17 @@ class SwitchingTest(OperationsTestCase):
             self.clock += seconds
             self.domain.note = None
         self.pass_by = end  # type: ignore
-        self.afterwards.unless_switching(self.instance, 'paused')
+        self.unmerged.unless_switching(self.instance, 'paused')
         self.assertGreater(self.clock, 0)
 
     def test_not_for_ever(self) -> None:
-        exc = self.assertRaises(errors.NotMerged, self.afterwards.unless_switching,
+        exc = self.assertRaises(errors.NotMerged, self.unmerged.unless_switching,
                                 self.instance, 'paused')
         self.assertIn('cannot be paused', str(exc))
 
     def test_not_switching(self) -> None:
         self.domain.note = None
-        self.afterwards.unless_switching(self.instance, 'paused')
+        self.unmerged.unless_switching(self.instance, 'paused')
         self.gone()
-        self.afterwards.unless_switching(self.instance, 'paused')
+        self.unmerged.unless_switching(self.instance, 'paused')
         self.assertEqual(0, self.clock)
