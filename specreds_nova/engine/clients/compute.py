@@ -47,16 +47,10 @@ class Compute:
         self._candidates.warm_up()
 
     def servers(self, host: str) -> list[model.Server]:
-        """Give the servers of a host."""
-        found: list[model.Server] = []
-        marker: dict[str, str] = {}
+        """Return the servers of a host."""
         groups = self._facts.groups()
-        while True:
-            page = self._nova.get('/servers/detail', all_tenants='true', host=host, **marker)
-            found += [_server(one, groups) for one in page['servers']]
-            if not page.get('servers_links'):
-                return found
-            marker = {'marker': page['servers'][-1]['id']}
+        return [_server(shown, groups) for shown in self._nova.pages(
+            '/servers/detail', 'servers', all_tenants='true', host=host)]
 
     def server(self, server_id: str) -> model.Server | None:
         """Give one server; None if it is deleted."""

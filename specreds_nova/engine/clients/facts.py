@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What Nova tells of the cloud as a whole; kept for a moment, as all recoveries ask for it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 import threading
 import time
 from typing import Any, Generic, TypeVar
@@ -59,7 +59,7 @@ class Facts:
         """Read everything, before there is a hurry."""
         self.services()
         self._hosts.get()
-        self.aggregates()
+        self._aggregates.get()
         self.groups()
 
     def services(self) -> Mapping[str, Mapping[str, Any]]:
@@ -78,9 +78,9 @@ class Facts:
             found = self._hosts.get().get(provider)
         return found
 
-    def aggregates(self) -> list[dict[str, Any]]:
-        """Give the aggregates of hosts."""
-        return self._aggregates.get()
+    def aggregates(self, host: str) -> Sequence[Mapping[str, Any]]:
+        """Return the aggregates that a host is in."""
+        return self._aggregates.get().get(host, ())
 
     def groups(self) -> Mapping[str, Mapping[str, Any]]:
         """Give the server group of each server that is in one."""
@@ -91,15 +91,19 @@ class Facts:
         return {one['host']: one for one in found}
 
     def _read_hosts(self) -> dict[str, str]:
-        found = self._nova.get('/os-hypervisors/detail')['hypervisors']
-        return {one['id']: one['service']['host'] for one in found}
+        return {hypervisor['id']: hypervisor['service']['host']
+                for hypervisor in self._nova.pages('/os-hypervisors/detail', 'hypervisors')}
 
-    def _read_aggregates(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self._nova.get('/os-aggregates')['aggregates']
-        return found
+    def _read_aggregates(self) -> dict[str, list[dict[str, Any]]]:
+        by_host: dict[str, list[dict[str, Any]]] = {}
+        for aggregate in self._nova.get('/os-aggregates')['aggregates']:
+            for host in aggregate['hosts']:
+                by_host.setdefault(host, []).append(aggregate)
+        return by_host
 
     def _read_groups(self) -> dict[str, dict[str, Any]]:
-        found = self._nova.get('/os-server-groups', all_projects='true')['server_groups']
-        return {member: {'id': one['id'], 'policy': one.get('policy'),
-                         'rules': one.get('rules') or {}, 'members': one['members']}
-                for one in found for member in one['members']}
+        groups = self._nova.counted_pages('/os-server-groups', 'server_groups',
+                                          all_projects='true')
+        return {member: {'id': group['id'], 'policy': group.get('policy'),
+                         'rules': group.get('rules') or {}, 'members': group['members']}
+                for group in groups for member in group['members']}

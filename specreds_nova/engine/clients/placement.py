@@ -95,7 +95,7 @@ class Candidates:
 
     def _allowed(self, server: model.Server, host: str) -> bool:
         """Tell whether the aggregates of a host let a server be on it."""
-        mine = [one for one in self._facts.aggregates() if host in one['hosts']]
+        mine = self._facts.aggregates(host)
         for aggregate in mine:
             tenants = [tenant.strip() for key, value in aggregate['metadata'].items()
                        if key.startswith(_TENANT) for tenant in value.split(',')]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One REST service, asked with the engine's own credentials."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from keystoneauth1 import adapter
@@ -71,6 +71,39 @@ class Service:
     def get(self, path: str, **params: Any) -> dict[str, Any]:
         """Read something."""
         return _body(self.ask('GET', path, params=params or None))
+
+    def pages(self, path: str, key: str, **params: Any) -> Iterator[dict[str, Any]]:
+        """Yield every entry of a list that the service divides into pages.
+
+        Nova links to the next page, which begins after a marker.
+
+        :param key: name of the list in the answer
+        """
+        marker: dict[str, str] = {}
+        while True:
+            page = self.get(path, **params, **marker)
+            yield from page[key]
+            if not page.get(f'{key}_links') or not page[key]:
+                return
+            marker = {'marker': page[key][-1]['id']}
+
+    def counted_pages(self, path: str, key: str, **params: Any) -> Iterator[dict[str, Any]]:
+        """Yield every entry of a list with pages that have no links, by offset.
+
+        Nova's ``max_limit`` is not known here, so a page without a new entry is the end.
+
+        :param key: name of the list in the answer
+        """
+        seen: set[str] = set()
+        offset = 0
+        while True:
+            page = self.get(path, **params, **({'offset': offset} if offset else {}))[key]
+            new = [entry for entry in page if entry['id'] not in seen]
+            if not new:
+                return
+            yield from new
+            seen.update(entry['id'] for entry in new)
+            offset += len(page)
 
     def post(self, path: str, body: Mapping[str, Any] | None = None,
              **more: Any) -> dict[str, Any]:

@@ -76,6 +76,30 @@ class ComputeTest(base.ServiceTest):
                                                     second.locked))
         self.assertEqual('a', self.session.requests[-1]['params']['marker'])
 
+    def test_hosts_beyond_the_first_page_are_candidates(self) -> None:
+        hypervisors = [{'id': f'provider-{host}', 'service': {'host': host}}
+                       for host in self.used]
+        server = self._server()
+        self.session.answer(
+            'GET', '/os-hypervisors/detail',
+            {'hypervisors': hypervisors[:2], 'hypervisors_links': [{'rel': 'next'}]},
+            {'hypervisors': hypervisors[2:]})
+        self.assertEqual(['h3', 'h4', 'h2'], self.compute.candidates(server))
+        markers = [request['params']['marker'] for request in self.session.requests
+                   if 'marker' in (request.get('params') or {})]
+        self.assertEqual(['provider-h2'], markers)
+
+    def test_server_groups_beyond_the_first_page_are_read(self) -> None:
+        pages = [{'server_groups': [{'id': group, 'policy': 'affinity', 'members': [member]}]}
+                 for group, member in (('f', 'z'), ('g', 'a'))]
+        self.session.answer('GET', '/os-server-groups', *pages, {'server_groups': []})
+        server = self._server()
+        assert server.group is not None
+        self.assertEqual('g', server.group['id'])
+        offsets = [request['params'].get('offset') for request in self.session.requests
+                   if 'all_projects' in (request.get('params') or {})]
+        self.assertEqual([None, 1, 2], offsets)
+
     def test_deleted_server_is_none(self) -> None:
         self.session.fail('GET', '/servers/a', 404)
         self.assertIsNone(self.compute.server('a'))
