@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine: it suspects hosts, has backups of their servers started, and decides the race.
+"""The engine suspects hosts, starts backups of their servers, and decides each race.
 
-Any number of engines run side by side. What they share is a database and a board of jobs, so that
-whatever one of them has begun another one brings to its end.
+Several engines share a database and a board of jobs; each continues what another one has begun.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a server would be protected now, and if not, why not."""
+"""The check whether a backup of a server could be started at the moment."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,14 +11,14 @@ from specreds_nova.engine import exception
 from specreds_nova.engine import interfaces
 from specreds_nova.engine.detection import servers
 
-# Hosts that are asked before it is given up to find one that can.
+# Hosts to ask until one of them can run the backup.
 _ASKED = 3
 
 
 class Protection:
-    """Asks everybody who would have a say in a recovery. Changes nothing.
+    """The check, which asks all services that a recovery needs. Changes nothing.
 
-    :param gates: of servers
+    :param gates: the gates of servers
     """
 
     def __init__(self, compute: interfaces.Compute, volumes: interfaces.Volumes,
@@ -30,23 +30,23 @@ class Protection:
         self._gates = gates
 
     def check(self, server_id: str) -> dict[str, Any]:
-        """Tell it: ``protected``, ``reasons``, ``volumes``, ``destinations``.
+        """Return ``protected``, ``reasons``, ``volumes`` and ``destinations`` of a server.
 
-        :raises exception.NotFound: there is no such server
-        :raises exception.Unreachable: somebody does not answer
+        :raises exception.NotFound: the server does not exist
+        :raises exception.Unreachable: a service does not answer
         """
         server = self._compute.server(server_id)
         if server is None:
             raise exception.NotFound(f'there is no server {server_id}')
         reasons = self._gates.reasons(server)
         volumes = self._eligible(server.volumes)
-        reasons += [f'volume {volume}: {why}' for volume, found in volumes.items()
-                    for why in found]
+        reasons += [f'volume {volume}: {reason}' for volume, its_reasons in volumes.items()
+                    for reason in its_reasons]
         destinations = self._compute.candidates(server)
         if not destinations:
             reasons.append('no other host has room for it')
         elif not reasons:
-            reasons += self._asked(server_id, destinations[:_ASKED])
+            reasons += self._refusals(server_id, destinations[:_ASKED])
         return {'project': server.project, 'host': server.host, 'protected': not reasons,
                 'reasons': reasons, 'volumes': volumes, 'destinations': destinations}
 
@@ -58,29 +58,29 @@ class Protection:
         except exception.Refused as exc:
             return {volume: [str(exc)] for volume in volumes}
 
-    def _asked(self, server_id: str, hosts: Sequence[str]) -> list[str]:
-        """Ask hosts whether they could; nothing if one of them says yes."""
-        found: list[str] = []
+    def _refusals(self, server_id: str, hosts: Sequence[str]) -> list[str]:
+        """Return why none of the hosts can run the backup; nothing if one of them can."""
+        reasons: list[str] = []
         for host in hosts:
             try:
-                told = self._backups.check(host, server_id)
+                answer = self._backups.check(host, server_id)
             except (backup_errors.BackupError, exception.Unreachable) as exc:
-                found.append(f'{host}: {exc}')
+                reasons.append(f'{host}: {exc}')
                 continue
-            if told['eligible']:
+            if answer['eligible']:
                 return []
-            found += [f'{host}: {reason}' for reason in told['reasons']]
-        return found
+            reasons += [f'{host}: {reason}' for reason in answer['reasons']]
+        return reasons
 
 
 def from_conf(conf: cfg.ConfigOpts) -> Protection:
-    """Give it for the cloud of the configuration.
+    """Return the check for the configured cloud.
 
     :raises exception.Invalid: the configuration has no credentials
     """
     from specreds_nova.engine.clients import connect
     from specreds_nova.engine.detection import conf as detection_conf
 
-    cloud = connect.Clients(conf)
-    return Protection(cloud.compute, cloud.volumes, cloud.backups,
+    clients = connect.Clients(conf)
+    return Protection(clients.compute, clients.volumes, clients.backups,
                       detection_conf.server_gates(conf.engine))

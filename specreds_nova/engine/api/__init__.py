@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine's REST API: what it knows of hosts and recoveries, and what an operator says.
+"""The REST API of the engines: hosts, recoveries, and the words of operators.
 
-A process of its own, of which there may be several; it shares nothing with the engines but their
-database.
+It runs in processes of its own, which share only the database with the engines.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The WSGI application: finds who asks and what for, has it done, and answers in JSON."""
+"""The WSGI application: it routes and checks requests, and answers in JSON."""
 
 from http import HTTPStatus
 import json
@@ -18,14 +18,14 @@ from specreds_nova.engine.api import routes
 from specreds_nova.engine.api import schemas
 
 _VERSION_HEADER = 'OpenStack-API-Version'
-# No request needs more bytes.
+# Bytes; no request needs more.
 _MAX_BODY = 65536
 
 
 class Application:
-    """Answers requests whose callers Keystone has looked at.
+    """Answers requests whose tokens Keystone has checked.
 
-    :param services: what they are answered with
+    :param services: the services that handlers use
     """
 
     def __init__(self, services: api_call.Services) -> None:
@@ -33,25 +33,25 @@ class Application:
 
     @webob.dec.wsgify
     def __call__(self, request: webob.Request) -> webob.Response:
-        """Answer one."""
+        """Answer a request."""
         try:
             version = _version(request)
         except errors.Problem as problem:
             return errors.response(problem)
         try:
             answer = self._answer(request)
-        except Exception as error:
-            answer = errors.response(errors.problem(error))
+        except Exception as exc:
+            answer = errors.response(errors.problem(exc))
         answer.headers[_VERSION_HEADER] = f'{microversions.SERVICE} {version}'
         answer.vary = (_VERSION_HEADER,)
         return answer
 
     def _answer(self, request: webob.Request) -> webob.Response:
         route, path = routes.find(request.method, request.path_info)
-        who = context.RequestContext.from_environ(
+        caller = context.RequestContext.from_environ(
             request.environ, request_id=request.environ.get(request_id.ENV_REQUEST_ID))
-        if who.user_id is None and not route.public:
-            raise errors.Problem(HTTPStatus.UNAUTHORIZED, 'this takes a token of Keystone')
+        if caller.user_id is None and not route.public:
+            raise errors.Problem(HTTPStatus.UNAUTHORIZED, 'this request needs a token of Keystone')
         query = request.GET.mixed()
         schemas.validate(route.query, query, 'query')
         body = None
@@ -59,36 +59,37 @@ class Application:
             body = _body(request)
             schemas.validate(route.body, body, 'body')
         status, answer = route.handler(api_call.Call(
-            request, who, self._services, path, query, body))
+            request, caller, self._services, path, query, body))
         return webob.Response(status=int(status), json_body=answer,
                               content_type='application/json', charset=None)
 
 
 def _version(request: webob.Request) -> microversion_parse.Version:
-    """Find the version of the API that a request wants.
+    """Return the version of the API that a request selects.
 
-    :raises errors.Problem: there is no such version
+    :raises errors.Problem: the version is malformed or not supported
     """
     try:
         return microversion_parse.extract_version(
             request.headers, microversions.SERVICE, microversions.VERSIONS)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError) as exc:
         raise errors.Problem(
             HTTPStatus.NOT_ACCEPTABLE,
-            f'{error}; there are {microversions.SERVICE} {microversions.VERSIONS[0]} to '
-            f'{microversions.VERSIONS[-1]}') from error
+            f'{exc}; supported versions are {microversions.SERVICE} '
+            f'{microversions.VERSIONS[0]} to {microversions.VERSIONS[-1]}') from exc
 
 
 def _body(request: webob.Request) -> Any:
-    """Read the body of a request.
+    """Return the body of a request.
 
-    :raises errors.Problem: it is too large, or no JSON
+    :raises errors.Problem: the body is too large, or is not JSON
     """
     raw = request.body_file.read(_MAX_BODY + 1)
     if len(raw) > _MAX_BODY:
         raise errors.Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                             f'a body may have {_MAX_BODY} bytes')
+                             f'the body has more than {_MAX_BODY} bytes')
     try:
         return json.loads(raw)
-    except (ValueError, RecursionError) as error:
-        raise errors.Problem(HTTPStatus.BAD_REQUEST, f'the body is no JSON: {error}') from error
+    except (ValueError, RecursionError) as exc:
+        raise errors.Problem(
+            HTTPStatus.BAD_REQUEST, f'the body is not JSON: {exc}') from exc

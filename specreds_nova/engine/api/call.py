@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One request: who asks, what for, and what there is to answer it with."""
+"""One request, with its caller and the services that answer it."""
 
 from collections.abc import Sequence
 import dataclasses
@@ -22,7 +22,7 @@ Body = dict[str, Any]
 
 
 class Store(Protocol):
-    """What the API needs of :class:`specreds_nova.engine.db.store.Store`."""
+    """The methods of :class:`specreds_nova.engine.db.store.Store` that the API uses."""
 
     def host(self, name: str) -> model.Host: ...
     def hosts(self) -> list[model.Host]: ...
@@ -36,9 +36,9 @@ class Store(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Services:
-    """What requests are answered with.
+    """The services that handlers use.
 
-    :ivar max_limit: how many things one answer lists at most
+    :ivar max_limit: largest number of items in one answer
     """
 
     store: Store
@@ -49,11 +49,11 @@ class Services:
 
 @dataclasses.dataclass(frozen=True)
 class Call:
-    """A request that is well-formed.
+    """A valid request.
 
     :ivar path: the parts of the path that the route names
-    :ivar query: of the URL
-    :ivar body: None if there is none
+    :ivar query: parameters of the query
+    :ivar body: the body; None without a body
     """
 
     request: webob.Request
@@ -64,7 +64,7 @@ class Call:
     body: Any
 
     def allows(self, rule: str, project: str | None = None) -> bool:
-        """Tell whether the caller may do something with what a project owns."""
+        """Return whether a rule allows the caller a request that concerns a project."""
         try:
             return self.services.enforcer.authorize(
                 rule, {'project_id': project}, self.context, do_raise=False)
@@ -72,35 +72,36 @@ class Call:
             return False
 
     def authorize(self, rule: str, project: str | None = None) -> None:
-        """Make sure that the caller may.
+        """Check that a rule allows the caller the request.
 
-        :raises errors.Problem: he may not
+        :raises errors.Problem: the rule does not allow it
         """
         if not self.allows(rule, project):
             raise errors.Problem(
                 HTTPStatus.FORBIDDEN,
-                f'your roles do not allow {rule}; by default it takes the role admin or service')
+                f'your roles do not allow {rule}, which by default needs the role admin or '
+                f'service')
 
     @property
     def limit(self) -> int:
-        """How many things to list."""
+        """Return how many items to list."""
         return min(int(self.query.get('limit', self.services.max_limit)),
                    self.services.max_limit)
 
     def url(self, path: str, **query: str | int) -> str:
-        """Give the address of a path of the API, as the caller reaches it."""
+        """Return the URL of a path of the API, as the caller reaches it."""
         address = f'{self.request.application_url}{path}'
         return f'{address}?{parse.urlencode(query)}' if query else address
 
-    def page(self, name: str, found: Sequence[T], shown: Sequence[Body], marker: str) -> Body:
-        """Show a page of a list.
+    def page(self, name: str, items: Sequence[T], shown: Sequence[Body], marker: str) -> Body:
+        """Return a page of a list.
 
-        :param name: of the list
-        :param found: one more than what is shown, if there are more
-        :param marker: the field that says where the next page begins
+        :param name: name of the list
+        :param items: the items that are shown, and one more if there is a next page
+        :param marker: the field whose last value begins the next page
         """
         answer: Body = {name: list(shown)}
-        if shown and len(found) > len(shown):
+        if shown and len(items) > len(shown):
             query = {**self.query, 'limit': len(shown), 'marker': shown[-1][marker]}
             answer[f'{name}_links'] = [
                 {'rel': 'next', 'href': self.url(f'/v1/{name}', **query)}]
@@ -108,5 +109,5 @@ class Call:
 
 
 def missing(what: str, name: str) -> exception.NotFound:
-    """Say that there is none, for the caller."""
+    """Return the error for an object that the caller cannot see."""
     return exception.NotFound(f'there is no {what} {name}')

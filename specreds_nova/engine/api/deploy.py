@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts the API together: what each request goes through, from the outside in."""
+"""The API with its middleware, from the outside in."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -25,31 +25,31 @@ _PUBLIC = frozenset(route.path.rstrip('/') for route in routes.ROUTES if route.p
 
 
 def load(conf: cfg.ConfigOpts, store: call.Store, protector: protection.Protection) -> WSGI:
-    """Give the application with all that is around it."""
-    found: WSGI = application.Application(services(conf, store, protector))
-    found = _Doors(found, conf)
-    found = request_id.RequestId(found, conf)
-    return http_proxy_to_wsgi.HTTPProxyToWSGI(found, conf)
+    """Return the application with its middleware."""
+    wsgi: WSGI = application.Application(services(conf, store, protector))
+    wsgi = _Authentication(wsgi, conf)
+    wsgi = request_id.RequestId(wsgi, conf)
+    return http_proxy_to_wsgi.HTTPProxyToWSGI(wsgi, conf)
 
 
 def services(conf: cfg.ConfigOpts, store: call.Store,
              protector: protection.Protection) -> call.Services:
-    """Give what requests are answered with."""
+    """Return the services that handlers use."""
     api_conf.register(conf)
     enforcer = policy.Enforcer(conf)
     enforcer.register_defaults(policies.list_rules())
     return call.Services(store, protector, enforcer, conf.api.max_limit)
 
 
-class _Doors:
-    """Lets Keystone look at who asks, except for what is for everybody."""
+class _Authentication:
+    """Has Keystone check the token of each request to a path that is not public."""
 
     def __init__(self, inner: WSGI, conf: cfg.ConfigOpts) -> None:
-        self._guarded: WSGI = auth_token.AuthProtocol(inner, {'oslo_config_config': conf})
-        # Whom it does not answer the application tells that there is nothing.
-        self._open: dict[str, WSGI] = {_HEALTH: healthcheck.Healthcheck(inner, conf),
+        self._authenticated: WSGI = auth_token.AuthProtocol(inner, {'oslo_config_config': conf})
+        # The application answers other methods of these paths with an error.
+        self._public: dict[str, WSGI] = {_HEALTH: healthcheck.Healthcheck(inner, conf),
                                        **dict.fromkeys(_PUBLIC, inner)}
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         path = environ.get('PATH_INFO', '').rstrip('/')
-        return self._open.get(path, self._guarded)(environ, start_response)
+        return self._public.get(path, self._authenticated)(environ, start_response)

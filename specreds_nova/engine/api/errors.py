@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How errors are answered: all of them as JSON, in words that say what to do."""
+"""Errors as answers in JSON, with messages that say what to do."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -14,10 +14,10 @@ LOG = logging.getLogger(__name__)
 
 
 class Problem(Exception):
-    """Something that is answered with an error.
+    """An error with which a request is answered.
 
-    :ivar status: of HTTP
-    :ivar headers: that the answer has, too
+    :ivar status: status of HTTP
+    :ivar headers: further headers of the answer
     """
 
     def __init__(self, status: HTTPStatus, message: str,
@@ -28,7 +28,7 @@ class Problem(Exception):
 
 
 def problem(error: Exception) -> Problem:
-    """Say how an error is answered."""
+    """Return the problem with which an error is answered."""
     match error:
         case Problem():
             return error
@@ -39,26 +39,27 @@ def problem(error: Exception) -> Problem:
         case exception.Refused():
             return Problem(HTTPStatus.CONFLICT, str(error))
         case exception.Unreachable():
-            # Whose address it has is nobody's business.
+            # The message may have internal addresses.
             LOG.warning('%s', error)
             return Problem(HTTPStatus.SERVICE_UNAVAILABLE,
-                           'a service that this needs does not answer: nothing is known; ask '
-                           'again later', {'Retry-After': '5'})
+                           'a service that this request needs does not answer: try again later',
+                           {'Retry-After': '5'})
         case UnicodeDecodeError():
-            return Problem(HTTPStatus.BAD_REQUEST, 'the address is no UTF-8')
+            return Problem(HTTPStatus.BAD_REQUEST, 'the URL is not UTF-8')
     LOG.exception('unexpected error', exc_info=error)
     return Problem(HTTPStatus.INTERNAL_SERVER_ERROR,
-                   'this is a fault of the service, whose log says more under the id of this '
+                   'internal error: the log of the service has the details under the id of this '
                    'request')
 
 
 def body(status: HTTPStatus, message: str) -> dict[str, Any]:
-    """Give what an error is answered with."""
+    """Return the body of an answer with an error."""
     return {'error': {'code': int(status), 'title': status.phrase, 'message': message}}
 
 
-def response(found: Problem) -> webob.Response:
-    """Answer with an error."""
-    return webob.Response(status=int(found.status), json_body=body(found.status, str(found)),
+def response(failure: Problem) -> webob.Response:
+    """Return the answer for a problem."""
+    return webob.Response(status=int(failure.status),
+                          json_body=body(failure.status, str(failure)),
                           headerlist=[('Content-Type', 'application/json'),
-                                      *found.headers.items()])
+                                      *failure.headers.items()])

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the API asks of whoever knows whether a server is protected.
+"""The interface to the check whether a server is protected.
 
-That is ``specreds_nova.engine.protection``, whose ``from_conf(conf)`` gives a
-:class:`Protection`.
+``from_conf`` of ``specreds_nova.engine.protection`` returns a :class:`Protection`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,11 +11,11 @@ from typing import Protocol, TypedDict
 class Answer(TypedDict):
     """Whether a backup of a server could be started now.
 
-    :ivar project: that the server is of
-    :ivar host: that it is on
-    :ivar reasons: why it is not protected, all of them, in words; empty if it is
-    :ivar volumes: why each cannot be superposed, by id; empty lists for those that can
-    :ivar destinations: hosts that have room for its backup, the best first
+    :ivar project: project of the server
+    :ivar host: host of the server
+    :ivar reasons: all reasons why the server is not protected; empty if it is
+    :ivar volumes: by id, the reasons why a volume cannot be superposed; empty if it can
+    :ivar destinations: hosts that have room for the backup, the best first
     """
 
     project: str
@@ -28,11 +27,11 @@ class Answer(TypedDict):
 
 
 class Protection(Protocol):
-    """Knows Nova, Placement and Cinder."""
+    """The check, which asks Nova, Placement and Cinder."""
 
     def check(self, server_id: str) -> Answer:
-        """Tell whether a server is protected. Changes nothing.
+        """Return whether a server is protected. Changes nothing.
 
-        :raises exception.NotFound: there is no such server
-        :raises exception.Unreachable: one of them does not answer
+        :raises exception.NotFound: the server does not exist
+        :raises exception.Unreachable: one of the services does not answer
         """

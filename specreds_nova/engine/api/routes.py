@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which requests there are. A ``{name}`` in a path is one part of it."""
+"""The routes of the API. A ``{name}`` in a path stands for one part of the path."""
 
 from collections.abc import Callable
 import dataclasses
@@ -20,11 +20,11 @@ Handler = Callable[[call.Call], tuple[HTTPStatus, call.Body]]
 
 @dataclasses.dataclass(frozen=True)
 class Route:
-    """One of them.
+    """One route.
 
-    :ivar query: what the query has to look like
-    :ivar body: what the body has to look like; None if there is none
-    :ivar public: for everybody, without a token
+    :ivar query: schema of the query
+    :ivar body: schema of the body; None for no body
+    :ivar public: whether the route needs no token
     """
 
     method: str
@@ -36,7 +36,7 @@ class Route:
 
     @functools.cached_property
     def pattern(self) -> re.Pattern[str]:
-        """What the paths look like that are meant."""
+        """Return the pattern of the paths of this route."""
         return re.compile(re.sub(r'\\{(\w+)\\}', r'(?P<\1>[^/]+)', re.escape(self.path)))
 
 
@@ -55,18 +55,18 @@ ROUTES = (
 
 
 def find(method: str, path: str) -> tuple[Route, dict[str, str]]:
-    """Find what a request means, and the parts of its path that have names.
+    """Return the route of a request, and the named parts of its path.
 
-    :param path: below the application's
-    :raises errors.Problem: nothing
+    :param path: path below that of the application
+    :raises errors.Problem: no route has this path or method
     """
     path = path.rstrip('/') or '/'
-    found = [(route, match) for route in ROUTES if (match := route.pattern.fullmatch(path))]
-    if not found:
-        raise errors.Problem(HTTPStatus.NOT_FOUND, f'there is nothing at {path}')
-    for route, match in found:
+    routes = [(route, match) for route in ROUTES if (match := route.pattern.fullmatch(path))]
+    if not routes:
+        raise errors.Problem(HTTPStatus.NOT_FOUND, f'the API has no path {path}')
+    for route, match in routes:
         if method in (route.method, 'HEAD' if route.method == 'GET' else ''):
             return route, match.groupdict()
-    allowed = ', '.join(sorted(route.method for route, _match in found))
+    allowed = ', '.join(sorted(route.method for route, _match in routes))
     raise errors.Problem(HTTPStatus.METHOD_NOT_ALLOWED,
-                         f'{path} takes {allowed}, not {method}', {'Allow': allowed})
+                         f'{path} supports {allowed}, not {method}', {'Allow': allowed})

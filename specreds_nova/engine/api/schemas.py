@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What requests may look like, as JSON schemas; bodies and queries alike."""
+"""JSON schemas of the queries and bodies of requests."""
 
 from http import HTTPStatus
 from typing import Any
@@ -11,7 +11,7 @@ from specreds_nova.engine.api import errors
 
 Schema = dict[str, Any]
 
-# What an error quotes of the request.
+# Characters of a request that an error quotes.
 _QUOTED = 200
 
 _UUID: Schema = {'type': 'string',
@@ -26,7 +26,7 @@ def _object(properties: Schema, **more: Any) -> Schema:
 
 
 def _actions(**actions: Schema) -> Schema:
-    """One of some actions: an object with exactly one of their names."""
+    """Return the schema of one of some actions: an object with exactly one of their names."""
     return _object(actions, minProperties=1, maxProperties=1)
 
 
@@ -57,14 +57,14 @@ HOST_ACTION = _actions(
     no_maintenance={'type': 'null'})
 
 
-def validate(schema: Schema, found: Any, what: str) -> None:
-    """Make sure that something meets a schema.
+def validate(schema: Schema, value: Any, what: str) -> None:
+    """Check that a query or a body meets its schema.
 
-    :param what: it is, for the error
-    :raises errors.Problem: it does not
+    :param what: ``query`` or ``body``, for the error
+    :raises errors.Problem: the value does not meet the schema
     """
-    # What is said first is about the outermost part.
-    wrong = min(jsonschema.Draft202012Validator(schema).iter_errors(found),
+    # The first error concerns the outermost part.
+    wrong = min(jsonschema.Draft202012Validator(schema).iter_errors(value),
                 key=lambda error: (len(error.absolute_path), error.message), default=None)
     if wrong is None:
         return
@@ -73,4 +73,4 @@ def validate(schema: Schema, found: Any, what: str) -> None:
     if len(words) > _QUOTED:
         words = f'{words[:_QUOTED]}…'
     raise errors.Problem(HTTPStatus.BAD_REQUEST,
-                         f'the {what} is not as it should be{where and f", {where}"}: {words}')
+                         f'the {what} is invalid{where and f", {where}"}: {words}')

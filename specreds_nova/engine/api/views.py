@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How recoveries and hosts are shown. Times are ISO 8601 in UTC; durations are seconds."""
+"""Recoveries and hosts in answers. Times are ISO 8601 in UTC; durations are seconds."""
 
 from collections.abc import Iterable, Mapping
 import datetime
@@ -10,63 +10,63 @@ from specreds_nova.engine import model
 View = dict[str, Any]
 
 
-def recovery(found: model.Recovery, *, details: bool) -> View:
-    """Show a recovery without its steps.
+def recovery(stored: model.Recovery, *, details: bool) -> View:
+    """Return a recovery without its steps.
 
-    :param details: with hosts, engines and evidence
+    :param details: whether to include hosts, engines and evidence
     """
     shown: View = {
-        'id': found.id,
-        'server_id': found.server,
-        'server_name': found.server_name,
-        'project_id': found.project,
-        'state': found.state,
-        'outcome': found.outcome,
-        'abort_requested': found.abort,
-        'suspected_at': _time(found.suspected),
-        'created_at': _time(found.created),
-        'updated_at': _time(found.updated),
-        'ended_at': _time(found.ended),
-        'merged_bytes': found.bytes,
+        'id': stored.id,
+        'server_id': stored.server,
+        'server_name': stored.server_name,
+        'project_id': stored.project,
+        'state': stored.state,
+        'outcome': stored.outcome,
+        'abort_requested': stored.abort,
+        'suspected_at': _time(stored.suspected),
+        'created_at': _time(stored.created),
+        'updated_at': _time(stored.updated),
+        'ended_at': _time(stored.ended),
+        'merged_bytes': stored.bytes,
     }
     if details:
         shown |= {
-            'host': found.host,
-            'destination': found.destination,
-            'superposition_id': found.superposition,
-            'engine': found.engine,
-            'epoch': found.epoch,
-            'priority': found.priority,
-            'expected_seconds': found.expected,
-            'error': found.error,
-            'why': _evidence(found.why),
+            'host': stored.host,
+            'destination': stored.destination,
+            'superposition_id': stored.superposition,
+            'engine': stored.engine,
+            'epoch': stored.epoch,
+            'priority': stored.priority,
+            'expected_seconds': stored.expected,
+            'error': stored.error,
+            'why': _evidence(stored.why),
         }
     return shown
 
 
-def timeline(found: model.Recovery, *, details: bool) -> list[View]:
-    """Show the steps of a recovery in the order in which they began.
+def timeline(stored: model.Recovery, *, details: bool) -> list[View]:
+    """Return the steps of a recovery in the order in which they began.
 
-    :param details: with engines, and what the steps noted
+    :param details: whether to include engines, and the details of steps
     """
-    return [_step(step, found.suspected, details=details) for step in found.steps]
+    return [_step(step, stored.suspected, details=details) for step in stored.steps]
 
 
-def host(found: model.Host) -> View:
-    """Show a host."""
+def host(stored: model.Host) -> View:
+    """Return a host."""
     return {
-        'name': found.name,
-        'state': found.shown,
-        'since': _time(found.since or None),
-        'why': _evidence(found.why),
-        'word': found.word,
-        'word_reason': found.word_reason,
-        'flaps': found.flaps,
-        'goodbye': found.goodbye,
-        'goodbye_at': _time(found.goodbye_at),
-        'maintenance': found.maintenance is not None,
-        'maintenance_reason': found.maintenance,
-        'held': list(found.held),
+        'name': stored.name,
+        'state': stored.shown,
+        'since': _time(stored.since or None),
+        'why': _evidence(stored.why),
+        'word': stored.word,
+        'word_reason': stored.word_reason,
+        'flaps': stored.flaps,
+        'goodbye': stored.goodbye,
+        'goodbye_at': _time(stored.goodbye_at),
+        'maintenance': stored.maintenance is not None,
+        'maintenance_reason': stored.maintenance,
+        'held': list(stored.held),
     }
 
 
@@ -85,7 +85,7 @@ def _step(step: model.Step, origin: float, *, details: bool) -> View:
 
 
 def _evidence(why: Iterable[Mapping[str, Any]]) -> list[View]:
-    return [{**one, 'at': _time(one.get('at'))} for one in why]
+    return [{**fact, 'at': _time(fact.get('at'))} for fact in why]
 
 
 def _time(seconds: float | None) -> str | None:

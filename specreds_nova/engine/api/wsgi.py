@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For WSGI servers: ``specreds_nova.engine.api.wsgi:application``.
+"""The application for WSGI servers: ``specreds_nova.engine.api.wsgi:application``.
 
-The configuration is what ``OS_SPECREDS_CONFIG_FILE`` names (several files with ``;`` between
-them), or ``--config-file`` in the arguments of the process, or
-``/etc/specreds/specreds-engine.conf``.
+It reads the files in ``OS_SPECREDS_CONFIG_FILE`` (separated by ``;``), or those that
+``--config-file`` names in the arguments of the process, or ``/etc/specreds/specreds-engine.conf``.
 """
 
 import functools
@@ -25,30 +24,30 @@ _FILES = 'OS_SPECREDS_CONFIG_FILE'
 
 
 class _Protection:
-    """Meets Nova and Cinder when somebody asks: the API starts without them."""
+    """The check of protection, made at its first use: the API starts without Nova and Cinder."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._conf = conf
 
     @functools.cached_property
-    def _met(self) -> protection.Protection:
+    def _checker(self) -> protection.Protection:
         try:
             # Its answers are plain dictionaries.
-            found: Any = protections.from_conf(self._conf)
-        except exception.Invalid as error:
-            # It is not the caller who has to do something about it.
-            raise RuntimeError(f'the configuration is not complete: {error}') from error
-        met: protection.Protection = found
-        return met
+            made: Any = protections.from_conf(self._conf)
+        except exception.Invalid as exc:
+            # An error of the configuration, not of the request.
+            raise RuntimeError(f'the configuration is incomplete: {exc}') from exc
+        checker: protection.Protection = made
+        return checker
 
     def check(self, server_id: str) -> protection.Answer:
-        """Ask."""
-        return self._met.check(server_id)
+        """Return whether a server is protected."""
+        return self._checker.check(server_id)
 
 
 def init_application() -> Any:
-    """Give the application, as the configuration has it."""
-    # Not one of its own: oslo.messaging looks for options of tracing in this one only.
+    """Return the configured application."""
+    # The global configuration: oslo.messaging looks for options of tracing only there.
     conf = cfg.CONF
     logging.register_options(conf)
     engine_conf.register(conf)

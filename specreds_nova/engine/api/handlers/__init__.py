@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done for each route: a function of the call, which gives the status and the body."""
+"""The handlers of the routes: functions from a call to a status and a body."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts: listed and shown, and what an operator says of them."""
+"""List and show hosts, and record the words of operators."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -19,64 +19,66 @@ MAINTENANCE = 'maintenance'
 NO_MAINTENANCE = 'no_maintenance'
 _RULES = {model.SUSPECT: policies.SUSPECT, model.CLEAR: policies.CLEAR,
           MAINTENANCE: policies.MAINTENANCE, NO_MAINTENANCE: policies.MAINTENANCE}
-# Engines change a host now and then, not all the time.
+# Engines change a host only now and then.
 _TRIES = 10
 
 
 def index(call: api_call.Call) -> tuple[HTTPStatus, api_call.Body]:
-    """List them by name."""
+    """List hosts by name."""
     call.authorize(policies.HOST_LIST)
     after = call.query.get('marker', '')
-    found = [host for host in call.services.store.hosts()
+    hosts = [host for host in call.services.store.hosts()
              if host.name > after and call.query.get('state') in (None, host.shown)]
-    shown = [views.host(host) for host in found[:call.limit]]
-    return HTTPStatus.OK, call.page('hosts', found, shown, 'name')
+    shown = [views.host(host) for host in hosts[:call.limit]]
+    return HTTPStatus.OK, call.page('hosts', hosts, shown, 'name')
 
 
 def show(call: api_call.Call) -> tuple[HTTPStatus, api_call.Body]:
-    """Show one, with what goes on for its servers."""
+    """Show a host with the active recoveries of its servers."""
     call.authorize(policies.HOST_SHOW)
     return HTTPStatus.OK, _shown(call, _known(call))
 
 
 def act(call: api_call.Call) -> tuple[HTTPStatus, api_call.Body]:
-    """Note what an operator says of one; the engines act on it."""
-    (action, said), = call.body.items()
+    """Record the word of an operator; the engines act on it."""
+    (action, arguments), = call.body.items()
     call.authorize(_RULES[action])
     for _ in range(_TRIES):
-        found = _known(call)
-        if action == model.CLEAR and found.state == model.FENCED:
+        host = _known(call)
+        if action == model.CLEAR and host.state == model.FENCED:
             raise exception.Refused(
-                f'host {found.name} is fenced: servers of it were recovered elsewhere. It is '
-                f'cleaned as soon as it is back, and trusted again then')
-        changed = call.services.store.change_host(found, **_values(action, said))
+                f'host {host.name} is fenced: its servers were recovered on other hosts. It is '
+                f'cleaned and trusted again as soon as it is back')
+        changed = call.services.store.change_host(host, **_values(action, arguments))
         if changed is not None:
-            LOG.info('an operator says of host %s: %s', found.name, call.body)
+            LOG.info('host %s: an operator requests %s', host.name, call.body)
             return HTTPStatus.ACCEPTED, _shown(call, changed)
-    raise exception.Refused(f'host {found.name} is being changed all the time: try again')
+    raise exception.Refused(
+        f'host {host.name} was changed by engines during each of {_TRIES} tries: try again')
 
 
-def _values(action: str, said: Mapping[str, str] | None) -> dict[str, Any]:
-    """Return what an action changes of a host."""
-    reason = said['reason'] if said is not None else None
+def _values(action: str, arguments: Mapping[str, str] | None) -> dict[str, Any]:
+    """Return the values of a host that an action changes."""
+    reason = arguments['reason'] if arguments is not None else None
     if action in (MAINTENANCE, NO_MAINTENANCE):
         return {'maintenance': reason}
     return {'word': action, 'word_reason': reason}
 
 
 def _known(call: api_call.Call) -> model.Host:
-    """Find a host.
+    """Return the host in the path.
 
-    :raises exception.NotFound: no engine has ever heard of it
+    :raises exception.NotFound: no engine has ever heard the host
     """
-    found = call.services.store.host(call.path['host'])
-    if found.generation == 0:
+    host = call.services.store.host(call.path['host'])
+    if host.generation == 0:
         raise exception.NotFound(
-            f'no engine has heard of a host {found.name}: it is named as by "openstack compute '
-            f'service list", and its nova-compute has to run with the plug-in')
-    return found
+            f'no engine has heard of a host {host.name}: use a name of "openstack compute '
+            f'service list", and run its nova-compute with the plug-in')
+    return host
 
 
-def _shown(call: api_call.Call, found: model.Host) -> api_call.Body:
-    active = [views.recovery(one, details=True) for one in call.services.store.active(found.name)]
-    return {'host': {**views.host(found), 'recoveries': active}}
+def _shown(call: api_call.Call, host: model.Host) -> api_call.Body:
+    active = [views.recovery(recovery, details=True)
+              for recovery in call.services.store.active(host.name)]
+    return {'host': {**views.host(host), 'recoveries': active}}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recoveries: listed, shown and aborted."""
+"""List, show and abort recoveries."""
 
 from http import HTTPStatus
 
@@ -17,7 +17,7 @@ _FILTERS = ('server', 'host', 'project', 'state', 'outcome')
 
 
 def index(call: api_call.Call) -> tuple[HTTPStatus, api_call.Body]:
-    """List them, the newest first: all, or those of the caller's project."""
+    """List recoveries, the newest first: all, or those of the caller's project."""
     filters = {name: call.query[name] for name in _FILTERS if name in call.query}
     if 'host' in filters:
         call.authorize(policies.DETAILS)
@@ -27,45 +27,46 @@ def index(call: api_call.Call) -> tuple[HTTPStatus, api_call.Body]:
         if own is None or filters.setdefault('project', own) != own:
             call.authorize(policies.LIST_ALL)
     limit = call.limit
-    found = call.services.store.recoveries(filters, limit + 1, call.query.get('marker'))
-    shown = [views.recovery(one, details=call.allows(policies.DETAILS, one.project))
-             for one in found[:limit]]
-    return HTTPStatus.OK, call.page('recoveries', found, shown, 'id')
+    recoveries = call.services.store.recoveries(filters, limit + 1, call.query.get('marker'))
+    shown = [views.recovery(recovery, details=call.allows(policies.DETAILS, recovery.project))
+             for recovery in recoveries[:limit]]
+    return HTTPStatus.OK, call.page('recoveries', recoveries, shown, 'id')
 
 
 def show(call: api_call.Call) -> tuple[HTTPStatus, api_call.Body]:
-    """Show one, with its steps."""
+    """Show a recovery with its steps."""
     return HTTPStatus.OK, _shown(call, _visible(call))
 
 
 def act(call: api_call.Call) -> tuple[HTTPStatus, api_call.Body]:
-    """Have one end in favour of the primary."""
-    found = _visible(call)
-    call.authorize(policies.ABORT, found.project)
-    if not call.services.store.request_abort(found.id):
-        found = _visible(call)
+    """Abort a recovery, which then ends in favour of the primary."""
+    recovery = _visible(call)
+    call.authorize(policies.ABORT, recovery.project)
+    if not call.services.store.request_abort(recovery.id):
+        recovery = _visible(call)
         raise exception.Refused(
-            f'recovery {found.id} has ended already: {found.outcome}'
-            if found.state == model.ENDED else
-            f'recovery {found.id} is {found.state}: the backup is the server now, and the '
-            f'primary is fenced, so it can only go on to its end')
-    LOG.info('an operator aborts recovery %s of server %s', found.id, found.server)
+            f'recovery {recovery.id} has ended already: {recovery.outcome}'
+            if recovery.state == model.ENDED else
+            f'recovery {recovery.id} is {recovery.state}: the primary is fenced, and the backup '
+            f'has become the server, so that the recovery cannot be aborted')
+    LOG.info('recovery %s of server %s: an operator requests its abort', recovery.id,
+             recovery.server)
     return HTTPStatus.ACCEPTED, _shown(call, _visible(call))
 
 
-def _shown(call: api_call.Call, found: model.Recovery) -> api_call.Body:
-    details = call.allows(policies.DETAILS, found.project)
-    return {'recovery': {**views.recovery(found, details=details),
-                         'steps': views.timeline(found, details=details)}}
+def _shown(call: api_call.Call, recovery: model.Recovery) -> api_call.Body:
+    details = call.allows(policies.DETAILS, recovery.project)
+    return {'recovery': {**views.recovery(recovery, details=details),
+                         'steps': views.timeline(recovery, details=details)}}
 
 
 def _visible(call: api_call.Call) -> model.Recovery:
-    """Find a recovery that the caller may know of.
+    """Return the recovery in the path.
 
-    :raises exception.NotFound: there is none, for him
+    :raises exception.NotFound: the recovery does not exist, or the caller may not see it
     """
     recovery_id = call.path['recovery_id']
-    found = call.services.store.get(recovery_id)
-    if found is None or not call.allows(policies.SHOW, found.project):
+    recovery = call.services.store.get(recovery_id)
+    if recovery is None or not call.allows(policies.SHOW, recovery.project):
         raise api_call.missing('recovery', recovery_id)
-    return found
+    return recovery

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers: whether they are protected."""
+"""Show whether servers are protected."""
 
 from http import HTTPStatus
 
@@ -14,31 +14,31 @@ _NO_HOST = 'no host could run its backup'
 
 
 def protection(call: api_call.Call) -> tuple[HTTPStatus, api_call.Body]:
-    """Tell whether a backup of one could be started now, and why not."""
+    """Show whether a backup of a server could be started at the moment, or why not."""
     server_id = call.path['server_id']
     if not uuidutils.is_uuid_like(server_id):
         raise api_call.missing('server', server_id)
     try:
-        found = call.services.protection.check(server_id)
-    except exception.NotFound as error:
-        raise api_call.missing('server', server_id) from error
-    if not call.allows(policies.PROTECTION, found['project']):
+        answer = call.services.protection.check(server_id)
+    except exception.NotFound as exc:
+        raise api_call.missing('server', server_id) from exc
+    if not call.allows(policies.PROTECTION, answer['project']):
         raise api_call.missing('server', server_id)
-    details = call.allows(policies.PROTECTION_DETAILS, found['project'])
+    details = call.allows(policies.PROTECTION_DETAILS, answer['project'])
     shown: api_call.Body = {
         'server_id': server_id,
-        'project_id': found['project'],
-        'protected': found['protected'],
-        'reasons': list(found['reasons']) if details else _without_hosts(found),
-        'volumes': {volume: list(reasons) for volume, reasons in found['volumes'].items()},
+        'project_id': answer['project'],
+        'protected': answer['protected'],
+        'reasons': list(answer['reasons']) if details else _without_hosts(answer),
+        'volumes': {volume: list(reasons) for volume, reasons in answer['volumes'].items()},
     }
     if details:
-        shown |= {'host': found['host'], 'destinations': list(found['destinations'])}
+        shown |= {'host': answer['host'], 'destinations': list(answer['destinations'])}
     return HTTPStatus.OK, {'protection': shown}
 
 
-def _without_hosts(found: answers.Answer) -> list[str]:
-    """Give the reasons without those that tell of hosts."""
-    hosts = [found['host'], *found['destinations']]
-    told = [reason for reason in found['reasons'] if not any(host in reason for host in hosts)]
-    return told if len(told) == len(found['reasons']) else [*told, _NO_HOST]
+def _without_hosts(answer: answers.Answer) -> list[str]:
+    """Return the reasons without those that name hosts."""
+    hosts = [answer['host'], *answer['destinations']]
+    reasons = [reason for reason in answer['reasons'] if not any(host in reason for host in hosts)]
+    return reasons if len(reasons) == len(answer['reasons']) else [*reasons, _NO_HOST]

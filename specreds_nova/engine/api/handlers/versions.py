@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which versions of the API there are; for everybody, so that clients find their way."""
+"""List the versions of the API, without a token, so that clients can choose one."""
 
 from http import HTTPStatus
 
@@ -8,12 +8,12 @@ from specreds_nova.engine.api import microversions
 
 
 def index(call: api_call.Call) -> tuple[HTTPStatus, api_call.Body]:
-    """List them."""
+    """List the versions."""
     return HTTPStatus.OK, {'versions': [_v1(call)]}
 
 
 def show(call: api_call.Call) -> tuple[HTTPStatus, api_call.Body]:
-    """Show the only one."""
+    """Show the only version."""
     return HTTPStatus.OK, {'version': _v1(call)}
 
 

@@ -107,7 +107,7 @@ class RecoveryTest(cloud.CommandTest):
         self.store.change(self.create_racing(), state=model.COMMITTED)
         other = self.created()
         words = self.fails('recovery', 'abort', base.ID, other.id)
-        self.assertIn('the backup is the server now', words)
+        self.assertIn('the backup has become the server', words)
         self.assertIn('1 of 2 could not be aborted', words)
         aborted = self.store.get(other.id)
         assert aborted is not None
@@ -209,5 +209,5 @@ class TroubleTest(cloud.CommandTest):
 
     def test_check_while_nova_does_not_answer_says_when_to_ask_again(self) -> None:
         self.protection.error = exception.Unreachable('no')
-        self.assertIn('ask again later',
+        self.assertIn('try again later',
                       self.fails('server', 'check', base.SERVER))

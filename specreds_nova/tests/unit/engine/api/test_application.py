@@ -43,14 +43,14 @@ class RequestsTest(base.APITest):
     @ddt.data('speculative 1.1', 'speculative 2.0', 'speculative one')
     def test_unsupported_version_returns_406(self, version: str) -> None:
         error = self.request('GET', '/v1', headers={'OpenStack-API-Version': version}, status=406)
-        self.assertIn('there are speculative 1.0 to 1.0', error['error']['message'])
+        self.assertIn('supported versions are speculative 1.0 to 1.0', error['error']['message'])
 
     def test_request_without_identity_returns_401(self) -> None:
         self.refused('GET', '/v1/hosts', 401, caller={})
 
     @ddt.data('/v2', '/v1/colours', '/v1/recoveries/x/y', '/v1//hosts', '/v1/hosts/node1/action/x')
     def test_unknown_path_returns_404(self, path: str) -> None:
-        self.assertIn('there is nothing at', self.refused('GET', path, 404))
+        self.assertIn('the API has no path', self.refused('GET', path, 404))
 
     def test_unknown_method_returns_405(self) -> None:
         request = webob.Request.blank('/v1/hosts', method='DELETE', headers=base.ADMIN)
@@ -69,7 +69,7 @@ class RequestsTest(base.APITest):
         with mock.patch.object(self.store, 'hosts',
                                side_effect=exception.Unreachable('secret.host: no')):
             words = self.refused('GET', '/v1/hosts', 503)
-        self.assertIn('ask again later', words)
+        self.assertIn('try again later', words)
         self.assertNotIn('secret', words)
 
     def test_unexpected_error_returns_500_without_details(self) -> None:

@@ -66,7 +66,7 @@ class AbortTest(base.APITest):
     def test_abort_after_the_commit_point_returns_409(self) -> None:
         self.store.change(self.create_racing(), state=model.COMMITTED)
         words = self.refused('POST', f'{_OWN}/action', 409, {'abort': None})
-        self.assertIn('committed: the backup is the server now', words)
+        self.assertIn('committed: the primary is fenced', words)
 
     def test_abort_after_the_end_returns_409(self) -> None:
         self.end(self.create_racing(), model.PRIMARY)
@@ -142,7 +142,7 @@ class ListTest(base.APITest):
     @ddt.data('limit=x', 'limit=-1', 'marker=no', 'state=strange', 'outcome=strange',
               'colour=red', 'server=vm1', 'limit=1&limit=2', 'host=')
     def test_malformed_query_returns_400(self, query: str) -> None:
-        self.assertIn('the query is not as it should be',
+        self.assertIn('the query is invalid',
                       self.refused('GET', f'/v1/recoveries?{query}', 400))
 
     def test_unknown_marker_returns_400(self) -> None:
