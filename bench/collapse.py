@@ -63,7 +63,7 @@ def _parts(report: sp.CollapseReport) -> tuple[float, ...]:
 
 def _figures(reports: Reports) -> dict[str, float]:
     largest = reports[_LARGEST]
-    sweeps = [sweep.swept / sweep.seconds for report in largest
+    sweeps = [sweep.objects / sweep.seconds for report in largest
               for sweep in (report.sweep1, report.sweep2) if sweep is not None]
     figures = stats.summary(sweeps).entries('collapse.sweep_objects_per_s')
     figures |= stats.summary([report.total_s for report in largest]).entries('collapse.total_s')

@@ -54,8 +54,8 @@ class SuperRBDDriver(rbd.RBDDriver):
                 {'conffile': conffile or '/etc/ceph/ceph.conf', 'user': user or 'admin',
                  'name': name or 'ceph', 'timeout': tuned.cluster_timeout},
                 self.configuration.rbd_pool,
-                {'watch_objects_per_s': tuned.watch_objects_per_second,
-                 'merge_bytes_per_s': tuned.merge_bytes_per_second,
+                {'watch_objects_per_second': tuned.watch_objects_per_second,
+                 'merge_bytes_per_second': tuned.merge_bytes_per_second,
                  'fence_expiry_s': tuned.fence_expiry},
                 watch=tuned.watch)
         return self._worker
@@ -143,7 +143,8 @@ class SuperRBDDriver(rbd.RBDDriver):
             'speculative': superposition['state'] not in states.DECIDED,
             'overlay': {'name': overlay['overlay'], 'format': 'qcow2', 'discard': 'unmap',
                         'l2_cache_entry_size': 4096},
-            'backing': {'name': info['data']['name'], 'format': 'raw', 'size': overlay['size']},
+            'backing': {'name': info['data']['name'], 'format': 'raw',
+                        'size_bytes': overlay['size_bytes']},
         }
         return info
 

@@ -27,8 +27,8 @@ OPTIONS: list[cfg.Opt] = [
                help='Seconds that Cinder may take to answer a request about a superposition.'),
     cfg.IntOpt('keep_finished', default=86400, min=60,
                help='Seconds for which nova-compute remembers how a backup ended.'),
-    cfg.FloatOpt('merge_bandwidth', default=8.0, min=0.0,
-                 help='MiB per second at which the disks of an adopted server are merged into '
+    cfg.IntOpt('merge_bytes_per_second', default=8 << 20, min=0,
+                 help='Bytes per second at which the disks of an adopted server are merged into '
                       'its volumes while it runs, for each disk; 0 for no limit. Raised by half '
                       'as often as a merge gets no nearer to its end for 10 s, as its guest '
                       'writes as fast.'),

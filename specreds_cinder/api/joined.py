@@ -16,12 +16,12 @@ View = Mapping[str, Any]
 class Volume:
     """A volume of a superposition.
 
-    :param size: bytes; None if its back end does not answer
+    :param size_bytes: bytes of the volume; None if its back end does not answer
     :param overlay_bytes: bytes that the second version takes; None if not requested or not known
     """
 
     id: str
-    size: int | None = None
+    size_bytes: int | None = None
     overlay_bytes: int | None = None
 
 
@@ -33,7 +33,7 @@ class Superposition:
     :param members: the back ends that it was created on
     :param present: the members that still have a part of the superposition, or do not answer
     :param unreachable: the members that do not answer
-    :param age_s: seconds since it was created
+    :param age_seconds: seconds since it was created
     :param durations: seconds that its creation took, by step; None unless just created
     """
 
@@ -47,8 +47,8 @@ class Superposition:
     unreachable: tuple[str, ...] = ()
     outcome: str | None = None
     created_at: str | None = None
-    changed_at: str | None = None
-    age_s: float | None = None
+    updated_at: str | None = None
+    age_seconds: float | None = None
     reason: str | None = None
     server_id: str | None = None
     user_id: str | None = None
@@ -80,7 +80,7 @@ def join(superposition_id: str, views: Sequence[View], silent: Mapping[str, Sequ
                              members=hosts, present=hosts, unreachable=hosts)
     # The leading back end's view is preferred; any other has the same facts of the creation.
     first = next((view for view in views if view['host'] == view['lead']), views[0])
-    volumes = tuple(Volume(volume['id'], volume['size'], volume['overlay_bytes'])
+    volumes = tuple(Volume(volume['id'], volume['size_bytes'], volume['overlay_bytes'])
                     for view in views for volume in view['volumes'])
     dirty = [view['dirty'] for view in views] + [None] * len(silent)
     return Superposition(
@@ -90,8 +90,8 @@ def join(superposition_id: str, views: Sequence[View], silent: Mapping[str, Sequ
         present=(*(view['host'] for view in views), *silent), unreachable=tuple(silent),
         outcome=first['outcome'],
         created_at=min((view['created_at'] for view in views), default=None),
-        changed_at=max((view['changed_at'] for view in views), default=None),
-        age_s=max(view['age_s'] for view in views), reason=first['reason'],
+        updated_at=max((view['updated_at'] for view in views), default=None),
+        age_seconds=max(view['age_seconds'] for view in views), reason=first['reason'],
         server_id=first['server_id'], user_id=first['user_id'], request_id=first['request_id'],
         dirty=True if True in dirty else None if None in dirty else False,
         dirty_object=next((view['dirty_object'] for view in views if view['dirty_object']), None))

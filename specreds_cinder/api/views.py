@@ -34,7 +34,7 @@ def detail(found: joined.Superposition, *, admin: bool) -> View:
     shown = {
         **summary(found),
         'outcome': found.outcome,
-        'volumes': [{'id': volume.id, 'size_bytes': volume.size,
+        'volumes': [{'id': volume.id, 'size_bytes': volume.size_bytes,
                      'overlay_bytes': volume.overlay_bytes} for volume in found.volumes],
         'overlay_bytes': found.overlay_bytes,
         'dirty': found.dirty,
@@ -42,8 +42,8 @@ def detail(found: joined.Superposition, *, admin: bool) -> View:
         'reason': found.reason,
         'user_id': found.user_id,
         'request_id': found.request_id,
-        'updated_at': found.changed_at,
-        'age_seconds': found.age_s,
+        'updated_at': found.updated_at,
+        'age_seconds': found.age_seconds,
     }
     if found.durations is not None:
         shown['durations'] = dict(found.durations)

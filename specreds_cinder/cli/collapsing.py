@@ -64,7 +64,7 @@ class Check(_Deciding):
             report = protocol.check(record)
         self.status = common.DIRTY if report.dirty else 0
         return (('result', 'first', 'objects swept', 'seconds'),
-                ('dirty' if report.dirty else 'clean', report.first, report.swept,
+                ('dirty' if report.dirty else 'clean', report.first, report.objects,
                  round(report.seconds, 3)))
 
 
@@ -101,7 +101,7 @@ class Collapse(_Attended):
         dirty = report.sweep2 if report.sweep2 and report.sweep2.dirty else report.sweep1
         return (('id', 'outcome', 'first dirty object', 'objects swept', 'fence seconds',
                  'seconds'),
-                (record.id, report.outcome, dirty.first, report.sweep1.swept,
+                (record.id, report.outcome, dirty.first, report.sweep1.objects,
                  round(report.fence_s, 3), round(report.total_s, 3)))
 
 

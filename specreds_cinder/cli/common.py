@@ -131,4 +131,4 @@ def table(record: sp.Record) -> tuple[tuple[str, ...], tuple[Any, ...]]:
          'created at', 'changed at', 'server', 'reason'),
         (record.id, record.state, record.outcome, volumes, overlays, clients,
          bool(record.fenced) and record.outcome != 'aborted' and record.state != 'superposed',
-         record.created_at, record.changed_at, record.server, record.reason))
+         record.created_at, record.updated_at, record.server_id, record.reason))

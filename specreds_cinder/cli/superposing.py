@@ -31,4 +31,4 @@ class Create(base.SuperCommand, show.ShowOne):
         """Create the superposition and show it."""
         refs = [sp.VolumeRef.parse(text) for text in parsed_args.volumes]
         return common.table(self.protocol.super(
-            refs, reason=parsed_args.reason, server=parsed_args.server))
+            refs, reason=parsed_args.reason, server_id=parsed_args.server))

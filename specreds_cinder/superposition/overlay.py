@@ -78,14 +78,14 @@ def create(cluster: ceph.Cluster, volume: records.Volume) -> None:
     :raises ClusterError: the overlay could not be created
     """
     ref = volume.overlay_ref
-    header = _header(volume.size)
+    header = _header(volume.size_bytes)
     features = rbd.RBD_FEATURE_LAYERING | rbd.RBD_FEATURE_STRIPINGV2
     with cluster.ioctx(ref.pool, ref.namespace) as io, \
             ceph.answering(f'create overlay {ref}'), \
             trace.change('overlay.create', str(ref)):
         rbd.RBD().create(
-            io, ref.image, presized(volume.size), _ORDER, old_format=False, features=features,
-            stripe_unit=CLUSTER_SIZE, stripe_count=_STRIPE_COUNT,
+            io, ref.image, presized(volume.size_bytes), _ORDER, old_format=False,
+            features=features, stripe_unit=CLUSTER_SIZE, stripe_count=_STRIPE_COUNT,
             data_pool=volume.data_pool if volume.data_pool_id != volume.pool_id else None)
     # Written to the header and the data objects directly: an image that is open for writing has
     # a watcher, which another controller that aborts would fence like a backup.

@@ -22,7 +22,7 @@ _TEXTS = {'type': 'array', 'items': _TEXT}
 _SCHEMA = {
     'type': 'object',
     'required': ['format', 'id', 'state', 'outcome', 'volumes', 'cuts', 'fenced', 'created_at',
-                 'changed_at', 'reason', 'server'],
+                 'updated_at', 'reason', 'server_id'],
     'additionalProperties': False,
     'properties': {
         'format': {'const': FORMAT},
@@ -32,13 +32,13 @@ _SCHEMA = {
         'volumes': {'type': 'array', 'minItems': 1, 'items': {
             'type': 'object',
             'required': ['pool', 'namespace', 'image', 'image_id', 'pool_id', 'data_pool_id',
-                         'data_pool', 'data_prefix', 'size', 'object_size', 'features',
+                         'data_pool', 'data_prefix', 'size_bytes', 'object_size', 'features',
                          'overlay', 'clients'],
             'additionalProperties': False,
             'properties': {
                 'pool': _TEXT, 'namespace': _TEXT, 'image': _TEXT, 'image_id': _TEXT,
                 'pool_id': _COUNT, 'data_pool_id': _COUNT, 'data_pool': _TEXT,
-                'data_prefix': _TEXT, 'size': _COUNT, 'object_size': _COUNT,
+                'data_prefix': _TEXT, 'size_bytes': _COUNT, 'object_size': _COUNT,
                 'features': _COUNT, 'map_digest': _TEXT, 'overlay': _TEXT, 'clients': _TEXTS,
             }}},
         'cuts': {'type': 'object', 'propertyNames': {'pattern': '^[0-9]+$'},
@@ -48,8 +48,8 @@ _SCHEMA = {
             'properties': {'pg_num': _COUNT, 'merges': _TEXT,
                            'versions': {'type': 'array', 'items': _COUNT}}}},
         'fenced': _TEXTS,
-        'created_at': _TEXT, 'changed_at': _TEXT,
-        'reason': _TEXT, 'server': {'type': ['string', 'null']},
+        'created_at': _TEXT, 'updated_at': _TEXT,
+        'reason': _TEXT, 'server_id': {'type': ['string', 'null']},
         'joint': {'type': 'boolean'}, 'prepared': {'type': 'boolean'},
         'labels': {'type': 'object'},
     },
@@ -114,7 +114,7 @@ class Home:
 class Volume:
     """A volume of a superposition, with its properties at the cut.
 
-    :param size: virtual size in bytes
+    :param size_bytes: virtual size in bytes
     :param object_size: bytes per data object
     :param data_prefix: data objects are named ``<data_prefix>.<number, 16 hex digits>``
     :param features: RBD feature bits
@@ -131,7 +131,7 @@ class Volume:
     data_pool_id: int
     data_pool: str
     data_prefix: str
-    size: int
+    size_bytes: int
     object_size: int
     features: int
     overlay: str
@@ -180,12 +180,12 @@ class Record:
     state: str
     volumes: tuple[Volume, ...]
     created_at: str
-    changed_at: str
+    updated_at: str
     cuts: dict[int, Cut] = dataclasses.field(default_factory=dict)
     outcome: str | None = None
     fenced: tuple[str, ...] = ()
     reason: str = ''
-    server: str | None = None
+    server_id: str | None = None
     joint: bool = False
     prepared: bool = False
     labels: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -219,7 +219,7 @@ class Record:
         if state not in states.MOVES[self.state]:
             raise errors.Conflict(
                 f'superposition {self.id} is {self.state}: it cannot become {state}', self.state)
-        return dataclasses.replace(self, state=state, changed_at=now(), **changes)
+        return dataclasses.replace(self, state=state, updated_at=now(), **changes)
 
     def check_successor(self, new: 'Record') -> None:
         """Make sure that another record may replace this one.

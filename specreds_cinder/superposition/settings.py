@@ -11,26 +11,26 @@ class Settings:
     """Settings of the protocol.
 
     :param workers: number of volumes that are prepared or removed at a time
-    :param watch_objects_per_s: pace of the background sweep during the race; the default sweeps
-        100 GiB in 0.85 s
+    :param watch_objects_per_second: pace of the background sweep during the race; by default
+        100 GiB are swept in 0.85 s
     :param fence_expiry_s: seconds after which Ceph removes a blocklist entry. Longer than any
         primary lives, since an entry cannot be prolonged, only replaced
-    :param merge_bytes_per_s: limit of the rate of a merge; 0 for none
+    :param merge_bytes_per_second: limit of the rate of a merge; 0 for none
     :param merge_stall_s: seconds without progress after which an offline merge fails
     :param evict_backup: on abort, fence the clients that have an overlay open, so that the
         overlay of a backup on an unreachable host can be removed
     """
 
     workers: int = 16
-    watch_objects_per_s: float = 30_000
+    watch_objects_per_second: float = 30_000
     fence_expiry_s: int = 5 * 365 * 24 * 3600
-    merge_bytes_per_s: int = 8 << 20
+    merge_bytes_per_second: int = 8 << 20
     merge_stall_s: float = 120
     evict_backup: bool = True
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            least = 0 if field.name in ('merge_bytes_per_s', 'evict_backup') else 1
+            least = 0 if field.name in ('merge_bytes_per_second', 'evict_backup') else 1
             if not value >= least:
                 raise errors.InvalidInput(f'{field.name} must be at least {least}, not {value}')

@@ -49,7 +49,7 @@ class Entry:
     """An entry of the index: the home of a record, and seconds since the entry was written."""
 
     home: records.Home
-    age_s: float
+    age_seconds: float
 
 
 class Store:

@@ -36,13 +36,13 @@ class SweepReport:
 
     :param dirty: an object was written after the cut, or that cannot be ruled out
     :param first: the first dirty object with the reason, None if clean
-    :param swept: number of objects examined
+    :param objects: number of objects examined
     :param seconds: duration of the sweep
     """
 
     dirty: bool
     first: str | None
-    swept: int
+    objects: int
     seconds: float
 
 
@@ -124,7 +124,7 @@ class Sweeper:
             return False
         if facts.image_id != volume.image_id:
             self._dirty(f'image {volume.ref} was replaced by another one')
-        if facts.size != volume.size:
+        if facts.size_bytes != volume.size_bytes:
             self._dirty(f'image {volume.ref} was resized')
         if facts.features != volume.features or facts.invalid_map:
             self._dirty(f'image {volume.ref} has other features, or its object map is invalid')

@@ -46,7 +46,7 @@ class Facts:
     pool_id: int
     data_pool_id: int
     data_prefix: str
-    size: int
+    size_bytes: int
     object_size: int
     features: int
     clients: frozenset[str]
@@ -64,9 +64,9 @@ class Facts:
         against += [text for bit, text in _REFUSED.items() if self.features & bit]
         if self.invalid_map and self.features & rbd.RBD_FEATURE_OBJECT_MAP:
             against.append('its object map is flagged invalid: run "rbd object-map rebuild"')
-        if self.size % _SECTOR:
-            against.append(f'its size of {self.size} bytes is no multiple of {_SECTOR}, as that '
-                           f'of a disk has to be: resize it')
+        if self.size_bytes % _SECTOR:
+            against.append(f'its size of {self.size_bytes} bytes is no multiple of {_SECTOR}, as '
+                           f'that of a disk has to be: resize it')
         if self.mirrored:
             against.append('it is mirrored to another cluster: disable mirroring first')
         if self.encrypted:
@@ -112,7 +112,7 @@ def inspect(cluster: ceph.Cluster, ref: records.VolumeRef) -> Facts:
         return Facts(
             ref=ref, image_id=image.id(), pool_id=pool_id,
             data_pool_id=data_pool_id if data_pool_id >= 0 else pool_id,
-            data_prefix=image.block_name_prefix(), size=image.size(),
+            data_prefix=image.block_name_prefix(), size_bytes=image.size(),
             object_size=image.stat()['obj_size'], features=features,
             clients=(_watchers(image) | owners) - cluster.addresses, owners=owners,
             invalid_map=bool(image.flags() & rbd.RBD_FLAG_OBJECT_MAP_INVALID),

@@ -22,8 +22,8 @@ conf.register(CONF)
 View = dict[str, Any]
 
 # Fields that a view copies from the worker's description, and from the record's labels.
-_COPIED = ('id', 'state', 'outcome', 'created_at', 'changed_at', 'age_s', 'reason', 'server_id',
-           'dirty', 'dirty_object', 'fenced')
+_COPIED = ('id', 'state', 'outcome', 'created_at', 'updated_at', 'age_seconds', 'reason',
+           'server_id', 'dirty', 'dirty_object', 'fenced')
 _LABELS = ('project_id', 'user_id', 'request_id')
 
 
@@ -55,7 +55,8 @@ class Base:
         """Return a superposition in Cinder's terms, from the worker's description."""
         labels = shown['labels']
         ids = labels.get('volumes', {})
-        volumes = [{'id': ids.get(volume['image'], volume['image']), 'size': volume['size'],
+        volumes = [{'id': ids.get(volume['image'], volume['image']),
+                    'size_bytes': volume['size_bytes'],
                     'overlay_bytes': volume['overlay_bytes']} for volume in shown['volumes']]
         members = labels.get('members', [self._host])
         return {

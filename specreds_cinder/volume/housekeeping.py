@@ -61,7 +61,7 @@ class Housekeeping(decisions.Decisions):
 
     def _look_after(self, ctxt: Any, shown: base.View, cut_off: bool) -> None:
         hints.put(shown['labels']['volumes'].values(), shown['id'])
-        stale = cut_off or shown['unchanged_s'] > base.CONF.specreds.stale_after
+        stale = cut_off or shown['unchanged_seconds'] > base.CONF.specreds.stale_after
         leader = shown['labels']['members'][0]
         if shown['state'] in (states.CREATING, states.ABORTING):
             if stale:
@@ -77,7 +77,7 @@ class Housekeeping(decisions.Decisions):
                 self.collapse(ctxt, shown['id'], False)
         elif shown['state'] in states.DECIDED:
             self._worker(ctxt, 'look_after', superposition=shown['id'])
-            if shown['unchanged_s'] >= base.CONF.specreds.merge_delay:
+            if shown['unchanged_seconds'] >= base.CONF.specreds.merge_delay:
                 self._start_merge(ctxt, shown)
         else:
             self._worker(ctxt, 'look_after', superposition=shown['id'])

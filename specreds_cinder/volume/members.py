@@ -30,7 +30,7 @@ class Members(base.Base):
                 shown = self._worker(
                     ctxt, 'super', superposition=superposition_id,
                     images=[volume.name for volume in volumes], reason=reason,
-                    server=server_id, joint=len(members) > 1, labels={
+                    server_id=server_id, joint=len(members) > 1, labels={
                         'volumes': {volume.name: volume.id for volume in volumes},
                         'members': list(members), 'user_id': ctxt.user_id,
                         'project_id': volumes[0].project_id, 'request_id': ctxt.request_id})
@@ -45,7 +45,7 @@ class Members(base.Base):
     def member_check(self, ctxt: Any, superposition_id: str) -> base.View:
         """Sweep the volumes of this back end."""
         report = self._worker(ctxt, 'check', superposition=superposition_id)
-        return {'dirty': report['dirty'], 'first': report['first'], 'objects': report['swept'],
+        return {'dirty': report['dirty'], 'first': report['first'], 'objects': report['objects'],
                 'seconds': report['seconds']}
 
     def member_prepare(self, ctxt: Any, superposition_id: str, durable: bool) -> base.View:

@@ -122,8 +122,8 @@ class Operations:
 
     def provisioned(self) -> int:
         """Return the sum of the virtual sizes of all overlays of the pool, in bytes."""
-        return sum(overlay.presized(volume.size) for record in self._protocol.list(self._home)
-                   for volume in record.volumes)
+        return sum(overlay.presized(volume.size_bytes)
+                   for record in self._protocol.list(self._home) for volume in record.volumes)
 
     def monitors(self) -> builtins.list[tuple[str, str]]:
         """Return the addresses and ports of the cluster's monitors."""
@@ -149,10 +149,10 @@ class Operations:
     # Deciding
 
     def super(self, superposition: str, images: builtins.list[str], reason: str,
-              server: str | None, joint: bool, labels: Mapping[str, Any]) -> dict[str, Any]:
+              server_id: str | None, joint: bool, labels: Mapping[str, Any]) -> dict[str, Any]:
         """Put images into superposition. Raises as :meth:`Protocol.super` does."""
         record = self._protocol.super(
-            [self._ref(image) for image in images], reason, server,
+            [self._ref(image) for image in images], reason, server_id,
             superposition=superposition, joint=joint, labels=labels)
         self._watch(record)
         return self._view(record)
@@ -304,16 +304,16 @@ class Operations:
         bytes_: Sequence[int | None] = sizes or [None] * len(record.volumes)
         return {
             'id': record.id, 'state': record.state, 'outcome': record.outcome,
-            'created_at': record.created_at, 'changed_at': record.changed_at,
-            'age_s': _since(record.created_at),
-            'unchanged_s': _since(record.labels.get(_HANDED_AT, record.changed_at)),
-            'reason': record.reason, 'server_id': record.server, 'joint': record.joint,
+            'created_at': record.created_at, 'updated_at': record.updated_at,
+            'age_seconds': _since(record.created_at),
+            'unchanged_seconds': _since(record.labels.get(_HANDED_AT, record.updated_at)),
+            'reason': record.reason, 'server_id': record.server_id, 'joint': record.joint,
             'labels': record.labels, 'fenced': len(record.fenced),
             'dirty': dirty is not None if watched else None,
             'dirty_object': dirty,
             'volumes': [{
-                'image': volume.image, 'size': volume.size, 'overlay': str(volume.overlay_ref),
-                'overlay_bytes': size}
+                'image': volume.image, 'size_bytes': volume.size_bytes,
+                'overlay': str(volume.overlay_ref), 'overlay_bytes': size}
                 for volume, size in zip(record.volumes, bytes_, strict=True)],
         }
 

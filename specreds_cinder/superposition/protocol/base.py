@@ -86,7 +86,7 @@ class Base:
         """
         removed = 0
         for superposition, entry in self.store.index(home).items():
-            if entry.age_s < older_s:
+            if entry.age_seconds < older_s:
                 continue
             try:
                 self.store.read(superposition, entry.home)

@@ -59,4 +59,4 @@ class Clients(base.Base):
     def _fencing(self, record: records.Record, clients: tuple[str, ...]) -> records.Record:
         """Record the clients that are about to be fenced."""
         return self.store.swap(record, dataclasses.replace(
-            record, fenced=clients, changed_at=records.now()))
+            record, fenced=clients, updated_at=records.now()))

@@ -65,7 +65,7 @@ class Collapse(end.Ending):
         :param objects_per_s: pace, by default that of the settings
         """
         return sweep.Watch(self.cluster, record, on_dirty,
-                           pace=objects_per_s or self.settings.watch_objects_per_s)
+                           pace=objects_per_s or self.settings.watch_objects_per_second)
 
     def _sweep(self, record: records.Record, *, thorough: bool) -> sweep.SweepReport:
         with trace.span('sweep', record.id):
@@ -200,7 +200,7 @@ class Collapse(end.Ending):
     def _prepared(self, record: records.Record, report: CollapseReport) -> CollapseReport:
         late = report.outcome == states.LATE_DIRTY
         self.store.swap(record, dataclasses.replace(
-            record, prepared=True, changed_at=records.now(),
+            record, prepared=True, updated_at=records.now(),
             outcome=states.LATE_DIRTY if late else None))
         return report if late else dataclasses.replace(report, outcome=states.PREPARED)
 

@@ -35,7 +35,7 @@ class Creation(end.Ending):
         self._lock = threading.Lock()
 
     def super(self, refs: Sequence[records.VolumeRef], reason: str = '',
-              server: str | None = None, *, superposition: str | None = None,
+              server_id: str | None = None, *, superposition: str | None = None,
               joint: bool = False, labels: Mapping[str, Any] | None = None) -> records.Record:
         """Put a set of volumes into superposition: all of them, or nimage.
 
@@ -43,7 +43,7 @@ class Creation(end.Ending):
 
         :param refs: the volumes of one server
         :param reason: reason of the superposition, kept in the record
-        :param server: id of the server, kept in the record
+        :param server_id: id of the server, kept in the record
         :param superposition: id of the superposition, a UUID; by default a new one
         :param joint: decided together with others, by :meth:`prepare` and :meth:`commit` instead
             of :meth:`collapse`
@@ -62,7 +62,7 @@ class Creation(end.Ending):
         now = records.now()
         record = self.store.create(records.Record(
             id=superposition, state=states.CREATING, volumes=eligible, created_at=now,
-            changed_at=now, reason=reason, server=server, joint=joint,
+            updated_at=now, reason=reason, server_id=server_id, joint=joint,
             labels=dict(labels or {})))
         try:
             self._each(lambda volume: self.store.claim(volume, superposition, record.home),
@@ -86,7 +86,7 @@ class Creation(end.Ending):
             pool=image.ref.pool, namespace=image.ref.namespace, image=image.ref.image,
             image_id=image.image_id, pool_id=image.pool_id, data_pool_id=image.data_pool_id,
             data_pool=pools[image.data_pool_id].name, data_prefix=image.data_prefix,
-            size=image.size, object_size=image.object_size, features=image.features,
+            size_bytes=image.size_bytes, object_size=image.object_size, features=image.features,
             overlay=overlay.name(image.ref.image, superposition),
             clients=tuple(sorted(image.clients))) for image in facts)
 

@@ -45,7 +45,7 @@ class Merge(end.Ending):
         if backup is None and record.state == states.MERGING:
             record = self._shut_out(record)
         if record.state == states.MERGING:
-            limit = self.settings.merge_bytes_per_s if rate is None else rate
+            limit = self.settings.merge_bytes_per_second if rate is None else rate
             with self._kept_fenced(record), trace.span('merge', record.id):
                 if backup is None:
                     record = self._merge_offline(record, limit, progress)

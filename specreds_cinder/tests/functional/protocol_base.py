@@ -25,7 +25,7 @@ _LISTED_SECONDS = 10
 class ProtocolTestCase(base.FunctionalTestCase):
     """A test of the protocol. Its superpositions are ended after it."""
 
-    settings = sp.Settings(merge_bytes_per_s=0)
+    settings = sp.Settings(merge_bytes_per_second=0)
 
     def setUp(self) -> None:
         super().setUp()

@@ -168,7 +168,7 @@ class KindsTest(ContentsTestCase):
         clone = self.make_clone()
         record = self.superpose(clone)
         self.assertEqual((False, 0), (self.protocol.check(record).dirty,
-                                      self.protocol.check(record).swept))
+                                      self.protocol.check(record).objects))
         with self.open_pool() as io, rbd.Image(io, clone.image) as image:
             image.write(b'\x31' * 512, OBJECT)
         self.assertEqual('dirty', self.protocol.collapse(record).outcome)

@@ -198,7 +198,7 @@ class FenceTest(protocol_base.ProtocolTestCase):
         self.assertEqual('late-dirty', report.outcome)
         assert report.sweep2 is not None
         self.assertIn('.0000000000000000 of', report.sweep2.first or '')
-        self.assertEqual((8, 8), (report.sweep1.swept, report.sweep2.swept))
+        self.assertEqual((8, 8), (report.sweep1.objects, report.sweep2.objects))
         # Every OSD of the pool must hear of the fence, also one without objects of the volumes.
         pool = self.cluster.pools()[record.volumes[0].pool_id]
         self.assertTrue({*placement_groups.markers(pool.pg_num, '', cuts.MARKER)} <= {*swept})
@@ -302,7 +302,7 @@ class ExpiryTest(protocol_base.ProtocolTestCase):
         primary = self.make_primary(volume)
         record = self.superpose(volume)
         protocol = sp.Protocol(self.cluster, sp.Settings(fence_expiry_s=expiry_s,
-                                                         merge_bytes_per_s=0))
+                                                         merge_bytes_per_second=0))
         self.assertEqual('promoted', protocol.collapse(record).outcome)
         return protocol, protocol.reload(record), set(primary.clients)
 
@@ -314,7 +314,7 @@ class ExpiryTest(protocol_base.ProtocolTestCase):
     def longer(self, expiry_s: int) -> sp.Protocol:
         """Return another controller with longer fences."""
         return sp.Protocol(self.cluster, sp.Settings(fence_expiry_s=expiry_s,
-                                                     merge_bytes_per_s=0))
+                                                     merge_bytes_per_second=0))
 
     def test_fence_with_less_than_half_its_time_is_renewed(self) -> None:
         protocol, record, clients = self.make_promoted(1000)

@@ -27,10 +27,10 @@ class LifeTest(protocol_base.ProtocolTestCase):
     def test_promoted_set_is_merged(self) -> None:
         first, second = self.make_volume(), self.make_volume()
         primary = self.make_primary(first, second)
-        record = self.protocol.super([first, second], reason='test', server='a-server')
+        record = self.protocol.super([first, second], reason='test', server_id='a-server')
         self.addCleanup(self.drop, record)
         self.assertEqual(states.SUPERPOSED, record.state)
-        self.assertEqual(('test', 'a-server'), (record.reason, record.server))
+        self.assertEqual(('test', 'a-server'), (record.reason, record.server_id))
         self.assertEqual([first, second], [volume.ref for volume in record.volumes])
         self.assertEqual(primary.clients, record.clients)
         self.assertEqual(record, self.protocol.show(record.id, record.home))
@@ -38,7 +38,7 @@ class LifeTest(protocol_base.ProtocolTestCase):
         self.assertIn(record, self.protocol.list(record.home))
 
         report = self.protocol.check(record)
-        self.assertEqual((False, None, 8), (report.dirty, report.first, report.swept))
+        self.assertEqual((False, None, 8), (report.dirty, report.first, report.objects))
         self.assertEqual(record, self.protocol.reload(record))
 
         outcome = self.protocol.collapse(record)
@@ -161,7 +161,7 @@ class CleanTest(protocol_base.ProtocolTestCase):
     def test_write_before_the_cut_is_clean(self, objects: int) -> None:
         volume = self.make_volume(objects)
         record = self.superpose(volume)
-        self.assertEqual(objects, self.protocol.check(record).swept)
+        self.assertEqual(objects, self.protocol.check(record).objects)
         self.assert_clean(record)
 
     def test_read_of_the_primary_is_clean(self) -> None:
@@ -254,7 +254,7 @@ class DirtyTest(protocol_base.ProtocolTestCase):
         volume = self.make_volume(objects=256, size=size, order=20)
         primary = self.make_primary(volume)
         record = self.superpose(volume)
-        self.assertEqual(256, self.protocol.check(record).swept)
+        self.assertEqual(256, self.protocol.check(record).objects)
         self.assertEqual(0, primary.write(size - 4096))
         self.assert_dirty(record, '.00000000000000ff of ')
 

@@ -57,7 +57,7 @@ class WorkerTestCase(protocol_base.ProtocolTestCase):
         """Return a worker that ends with the test."""
         made = client.Worker(
             {'conffile': str(self.ceph.conf), 'user': 'cinder', 'timeout': 30, **cluster},
-            self.pool, {'merge_bytes_per_s': 0}, watch=self.watching)
+            self.pool, {'merge_bytes_per_second': 0}, watch=self.watching)
         self.addCleanup(made.stop)
         return made
 
@@ -108,17 +108,17 @@ class LifeTest(WorkerTestCase):
             tuple(view[key] for key in ('state', 'outcome', 'reason', 'server_id', 'joint',
                                         'labels', 'fenced', 'dirty')))
         self.assertEqual([(first, protocol_base.SIZE), (second, protocol_base.SIZE)],
-                         [(volume['image'], volume['size']) for volume in view['volumes']])
+                         [(volume['image'], volume['size_bytes']) for volume in view['volumes']])
         self.assertTrue(all(volume['overlay'].startswith(f'{self.pool}/{volume["image"]}.super')
                             and volume['overlay_bytes'] > 0 for volume in view['volumes']))
-        for seconds in (view['age_s'], view['unchanged_s']):
+        for seconds in (view['age_seconds'], view['unchanged_seconds']):
             self.assertTrue(0 <= seconds < _SECONDS)
         self.assertEqual(superposition, self.ask('find', image=second)['id'])
         (listed,) = [each for each in self.ask('list') if each['id'] == superposition]
         self.assertIsNone(listed['volumes'][0]['overlay_bytes'])
 
         self.child(superposition, f'write -P 5 {OBJECT} 4k')
-        self.assertEqual({'dirty': False, 'first': None, 'swept': 8}, {
+        self.assertEqual({'dirty': False, 'first': None, 'objects': 8}, {
             key: value for key, value in self.ask('check', superposition=superposition).items()
             if key != 'seconds'})
         report = self.ask('collapse', superposition=superposition, durable=False)

@@ -22,9 +22,9 @@ from specreds_cinder import rpcapi
 from specreds_cinder.volume import base
 from specreds_cinder.volume import service
 
-CLEAN = {'dirty': False, 'first': None, 'swept': 5, 'seconds': 0.5}
-DIRTY = {'dirty': True, 'first': 'object 7', 'swept': 3, 'seconds': 0.25}
-SWEEP = {'dirty': False, 'first': None, 'swept': 0, 'seconds': 0.0}
+CLEAN = {'dirty': False, 'first': None, 'objects': 5, 'seconds': 0.5}
+DIRTY = {'dirty': True, 'first': 'object 7', 'objects': 3, 'seconds': 0.25}
+SWEEP = {'dirty': False, 'first': None, 'objects': 0, 'seconds': 0.0}
 
 
 def volume(number: int, host: str, **changes: Any) -> types.SimpleNamespace:
@@ -48,7 +48,7 @@ class Worker:
         self.fail: dict[str, exception.SuperpositionError] = {}
         self.hooks: dict[str, Callable[[], None]] = {}
         self.calls: list[tuple[str, dict[str, Any]]] = []
-        self.swept: Mapping[str, Any] = CLEAN
+        self.report: Mapping[str, Any] = CLEAN
         self.outcome = 'promoted'
         self.prepared = 'prepared'
         self.dirty: list[tuple[str, str] | None] = []
@@ -72,11 +72,11 @@ class Worker:
     def add(self, superposition: str, state: str, labels: Mapping[str, Any],
             **changes: Any) -> dict[str, Any]:
         """Add a superposition."""
-        volumes = [{'image': image, 'size': 100, 'overlay': f'pool/{image}.super',
+        volumes = [{'image': image, 'size_bytes': 100, 'overlay': f'pool/{image}.super',
                     'overlay_bytes': 7} for image in labels.get('volumes', {'other': ''})]
         self.records[superposition] = {
             'id': superposition, 'state': state, 'outcome': None, 'created_at': 'then',
-            'changed_at': 'now', 'age_s': 1.0, 'unchanged_s': 0.0, 'reason': 'why',
+            'updated_at': 'now', 'age_seconds': 1.0, 'unchanged_seconds': 0.0, 'reason': 'why',
             'server_id': 'server', 'joint': len(labels.get('members', ())) > 1,
             'labels': dict(labels), 'fenced': 0, 'dirty': False, 'dirty_object': None,
             'volumes': volumes, 'prepared': False, **changes}
@@ -104,7 +104,7 @@ class Worker:
 
     def _check(self, found: dict[str, Any]) -> Mapping[str, Any]:
         del found
-        return self.swept
+        return self.report
 
     def _report(self, outcome: str) -> dict[str, Any]:
         return {'outcome': outcome, 'sweep1': dict(SWEEP), 'sweep2': dict(SWEEP, seconds=0.125),

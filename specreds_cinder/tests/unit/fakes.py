@@ -28,7 +28,7 @@ def volume(**changes: Any) -> record.Volume:
     """Return a volume of 64 MiB in pool ``volumes``."""
     plain = record.Volume(
         pool='volumes', namespace='', image='vol-1', image_id='1a', pool_id=POOL_ID,
-        data_pool_id=POOL_ID, data_pool='volumes', data_prefix=PREFIX, size=64 << 20,
+        data_pool_id=POOL_ID, data_pool='volumes', data_prefix=PREFIX, size_bytes=64 << 20,
         object_size=4 << 20, features=0x3d, overlay='vol-1.super-x',
         clients=('192.0.2.1:0/17',))
     return dataclasses.replace(plain, **changes)
@@ -38,7 +38,7 @@ def superposition(**changes: Any) -> record.Record:
     """Return a record of one volume whose cut bounds every placement group at version 100."""
     plain = record.Record(
         id='0b5b9f6e-6f0e-4d55-8a3c-1d1c3b3e7a01', state=states.SUPERPOSED, volumes=(volume(),),
-        created_at='2020-01-01T00:00:00.000+00:00', changed_at='2020-01-01T00:00:00.000+00:00',
+        created_at='2020-01-01T00:00:00.000+00:00', updated_at='2020-01-01T00:00:00.000+00:00',
         cuts={POOL_ID: record.Cut(8, 'null', (100,) * 8)})
     return dataclasses.replace(plain, **changes)
 

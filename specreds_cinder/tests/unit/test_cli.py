@@ -266,7 +266,7 @@ class CommandTest(testtools.TestCase):
         self.assertEqual(_ID, shown['id'])
         self.protocol.super.assert_called_once_with(
             [sp.VolumeRef('volumes', '', 'vol-1'), sp.VolumeRef('fast', 'tenant', 'b')],
-            reason='why', server='vm-1')
+            reason='why', server_id='vm-1')
 
     def test_snapshot_cannot_be_superposed(self) -> None:
         self.run_super('create', 'volumes/vol-1@snap', status=1)

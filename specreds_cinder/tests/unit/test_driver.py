@@ -34,8 +34,8 @@ _STATES = ('creating', 'superposed', 'collapsing', 'promoted', 'merging', 'merge
 def superposition(state: str) -> dict[str, Any]:
     """Return a superposition as the worker describes it."""
     return {'id': 's1', 'state': state, 'volumes': [
-        {'image': 'volume-0', 'size': 1, 'overlay': 'pool/volume-0.super-s1'},
-        {'image': 'volume-1', 'size': 1 << 30, 'overlay': 'pool/volume-1.super-s1'}]}
+        {'image': 'volume-0', 'size_bytes': 1, 'overlay': 'pool/volume-0.super-s1'},
+        {'image': 'volume-1', 'size_bytes': 1 << 30, 'overlay': 'pool/volume-1.super-s1'}]}
 
 
 class DriverTestCase(testtools.TestCase):
@@ -97,7 +97,7 @@ class ConnectionTest(DriverTestCase):
             'id': 's1', 'state': state, 'speculative': False,
             'overlay': {'name': 'pool/volume-1.super-s1', 'format': 'qcow2', 'discard': 'unmap',
                         'l2_cache_entry_size': 4096},
-            'backing': {'name': 'pool/volume-1', 'format': 'raw', 'size': 1 << 30},
+            'backing': {'name': 'pool/volume-1', 'format': 'raw', 'size_bytes': 1 << 30},
         }, child)
         self.assertEqual(mock.call(None, 'hand_out', superposition='s1'),
                          self.worker.call.call_args)
@@ -332,5 +332,6 @@ class ServiceTest(DriverTestCase):
             self.assertIs(made.return_value, self.driver.worker)
         made.assert_called_once_with(
             {'conffile': '/c1.conf', 'user': 'u1', 'name': 'c1', 'timeout': 7.0}, 'volumes',
-            {'watch_objects_per_s': 11.0, 'merge_bytes_per_s': 12, 'fence_expiry_s': 1000},
+            {'watch_objects_per_second': 11.0, 'merge_bytes_per_second': 12,
+             'fence_expiry_s': 1000},
             watch=False)

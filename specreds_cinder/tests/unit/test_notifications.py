@@ -26,7 +26,7 @@ _VOLUME = '0f9c2c7e-8a77-4e4b-b6d0-0a9a4b6c9d01'
 _VIEW: dict[str, Any] = {
     'id': _ID, 'state': 'promoted', 'outcome': 'promoted', 'created_at': '2026-01-02T03:04:05Z',
     'reason': 'host gone', 'server_id': 'vm1', 'project_id': 'p1', 'user_id': 'u1',
-    'members': [_HOST], 'volumes': [{'id': _VOLUME, 'size': 1, 'overlay_bytes': 7}],
+    'members': [_HOST], 'volumes': [{'id': _VOLUME, 'size_bytes': 1, 'overlay_bytes': 7}],
     'overlay_bytes': 7, 'dirty': None, 'dirty_object': None, 'fenced': 2,
 }
 

@@ -22,8 +22,8 @@ _LABELS = strategies.none() | strategies.booleans() | _COUNTS | strategies.text(
     strategies.lists(strategies.text(), max_size=2))
 _VOLUMES = strategies.builds(
     records.Volume, pool=_NAMES, namespace=strategies.just('') | _NAMES, image=_NAMES,
-    pool_id=_COUNTS, data_pool_id=_COUNTS, size=_COUNTS, object_size=_COUNTS, features=_COUNTS,
-    clients=_TEXTS)
+    pool_id=_COUNTS, data_pool_id=_COUNTS, size_bytes=_COUNTS, object_size=_COUNTS,
+    features=_COUNTS, clients=_TEXTS)
 _CUTS = strategies.builds(records.Cut, pg_num=_COUNTS,
                           versions=strategies.lists(_COUNTS, max_size=3).map(tuple))
 _RECORDS = strategies.builds(
@@ -33,7 +33,7 @@ _RECORDS = strategies.builds(
     cuts=strategies.dictionaries(_COUNTS, _CUTS, max_size=2),
     outcome=strategies.sampled_from([None, states.ABORTED, states.DIRTY, states.LATE_DIRTY,
                                      states.PROMOTED]),
-    fenced=_TEXTS, server=strategies.none() | strategies.text(), joint=strategies.booleans(),
+    fenced=_TEXTS, server_id=strategies.none() | strategies.text(), joint=strategies.booleans(),
     prepared=strategies.booleans(), labels=strategies.dictionaries(strategies.text(), _LABELS),
     version=_COUNTS)
 # Fields that a record of an older release lacks.
@@ -44,7 +44,7 @@ def make_volume(**changes: Any) -> records.Volume:
     """Return a volume."""
     return dataclasses.replace(records.Volume(
         pool='volumes', namespace='', image='vol', image_id='10', pool_id=1, data_pool_id=1,
-        data_pool='volumes', data_prefix='rbd_data.10', size=1 << 30, object_size=4 << 20,
+        data_pool='volumes', data_prefix='rbd_data.10', size_bytes=1 << 30, object_size=4 << 20,
         features=61, overlay='vol.super', clients=('127.0.0.1:0/17',)), **changes)
 
 
@@ -52,7 +52,7 @@ def make_record(**changes: Any) -> records.Record:
     """Return a record."""
     return dataclasses.replace(records.Record(
         id=records.new_id(), state=states.SUPERPOSED, volumes=(make_volume(),),
-        created_at=records.now(), changed_at=records.now()), **changes)
+        created_at=records.now(), updated_at=records.now()), **changes)
 
 
 class StoredTest(testtools.TestCase):

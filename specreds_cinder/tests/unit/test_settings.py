@@ -14,18 +14,18 @@ class SettingsTest(testtools.TestCase):
     def test_defaults_are_valid(self) -> None:
         tunables = settings.Settings()
         # The design's goal: a volume of 100 GiB is swept within a second.
-        self.assertGreaterEqual(tunables.watch_objects_per_s, 25_600)
+        self.assertGreaterEqual(tunables.watch_objects_per_second, 25_600)
         # A fence must outlive any primary.
         self.assertGreater(tunables.fence_expiry_s, 365 * 24 * 3600)
         self.assertTrue(tunables.evict_backup)
 
-    @ddt.data(('workers', 0), ('watch_objects_per_s', 0), ('watch_objects_per_s', -1),
-              ('fence_expiry_s', 0), ('merge_bytes_per_s', -1), ('merge_stall_s', 0))
+    @ddt.data(('workers', 0), ('watch_objects_per_second', 0), ('watch_objects_per_second', -1),
+              ('fence_expiry_s', 0), ('merge_bytes_per_second', -1), ('merge_stall_s', 0))
     @ddt.unpack
     def test_invalid_value_is_refused_by_name(self, name: str, value: int) -> None:
         error = self.assertRaises(errors.InvalidInput, settings.Settings, **{name: value})
         self.assertIn(name, str(error))
 
     def test_rate_0_and_no_eviction_are_valid(self) -> None:
-        self.assertEqual(0, settings.Settings(merge_bytes_per_s=0).merge_bytes_per_s)
+        self.assertEqual(0, settings.Settings(merge_bytes_per_second=0).merge_bytes_per_second)
         self.assertFalse(settings.Settings(evict_backup=False).evict_backup)

@@ -154,7 +154,7 @@ class StoreTest(testtools.TestCase):
                 index = self.store.index(record.Home('volumes'))
             self.assertEqual(sorted(self.io.omap), list(index))
             self.assertEqual(record.Home('volumes', 'tenant'), index['00'].home)
-            self.assertGreater(index['00'].age_s, 59)
+            self.assertGreater(index['00'].age_seconds, 59)
 
     def test_missing_index_is_empty(self) -> None:
         self.assertEqual({}, self.store.index(record.Home('volumes')))

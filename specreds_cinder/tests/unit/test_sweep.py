@@ -47,9 +47,10 @@ class SweepTestCase(testtools.TestCase):
         image = self.volume
         self.facts: volume.Facts | errors.VolumeGone = volume.Facts(
             ref=image.ref, image_id=image.image_id, pool_id=image.pool_id,
-            data_pool_id=image.data_pool_id, data_prefix=image.data_prefix, size=image.size,
-            object_size=image.object_size, features=image.features, clients=frozenset(),
-            owners=frozenset(), invalid_map=False, mirrored=False, encrypted=False)
+            data_pool_id=image.data_pool_id, data_prefix=image.data_prefix,
+            size_bytes=image.size_bytes, object_size=image.object_size,
+            features=image.features, clients=frozenset(), owners=frozenset(),
+            invalid_map=False, mirrored=False, encrypted=False)
         patched = mock.patch.object(volume, 'inspect', self.inspect)
         patched.start()
         self.addCleanup(patched.stop)
@@ -84,7 +85,7 @@ class SweeperTest(SweepTestCase):
     @ddt.data({}, {'thorough': True}, {'pace': 1e6})
     def test_volume_as_old_as_the_cut_is_clean(self, options: dict[str, Any]) -> None:
         report = self.sweep(**options)
-        self.assertEqual((False, None, _OBJECTS), (report.dirty, report.first, report.swept))
+        self.assertEqual((False, None, _OBJECTS), (report.dirty, report.first, report.objects))
         self.assertLessEqual({_data(number) for number in range(_OBJECTS)},
                              set(self.aio.statted))
 
@@ -113,14 +114,14 @@ class SweeperTest(SweepTestCase):
     def test_sweep_stops_at_the_first_dirty_batch_unless_thorough(self) -> None:
         self.aio.versions[_data(0)] = 101
         with mock.patch.object(sweep, '_BATCH', 4):
-            self.assertEqual(4, self.sweep().swept)
+            self.assertEqual(4, self.sweep().objects)
             self.aio.statted.clear()
-            self.assertEqual(_OBJECTS, self.sweep(thorough=True).swept)
+            self.assertEqual(_OBJECTS, self.sweep(thorough=True).objects)
         # A barrier is one only if it reaches every placement group.
         markers = placement_groups.markers(8, '', cut.MARKER)
         self.assertLessEqual(set(markers), set(self.aio.statted))
 
-    @ddt.data(({'size': 1}, 'resized'), ({'features': 1}, 'other features'),
+    @ddt.data(({'size_bytes': 1}, 'resized'), ({'features': 1}, 'other features'),
               ({'invalid_map': True}, 'invalid'), ({'image_id': '2b'}, 'replaced'))
     @ddt.unpack
     def test_changed_image_is_dirty(self, changes: dict[str, Any], words: str) -> None:

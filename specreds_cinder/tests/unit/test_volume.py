@@ -18,7 +18,7 @@ POOLS = {number: ceph.Pool(id=number, name=f'pool-{number}', pg_num=8, merges='n
 NEEDED = rbd.RBD_FEATURE_EXCLUSIVE_LOCK | rbd.RBD_FEATURE_OBJECT_MAP
 GOOD = volumes.Facts(
     ref=records.VolumeRef('pool-1', '', 'vol'), image_id='10', pool_id=1, data_pool_id=2,
-    data_prefix='rbd_data.10', size=1 << 30, object_size=4 << 20, features=NEEDED,
+    data_prefix='rbd_data.10', size_bytes=1 << 30, object_size=4 << 20, features=NEEDED,
     clients=frozenset(), owners=frozenset(), invalid_map=False, mirrored=False, encrypted=False)
 
 
@@ -60,7 +60,7 @@ class ReasonsTest(testtools.TestCase):
         ({'invalid_map': True}, 'rebuild'),
         ({'mirrored': True}, 'mirrored'),
         ({'encrypted': True}, 'encrypted'),
-        ({'size': 513}, '512'),
+        ({'size_bytes': 513}, '512'),
         ({'pool_id': 3}, 'pool-3'),
         ({'data_pool_id': 3}, 'pool-3'),
     )

@@ -37,7 +37,6 @@ LOG = logging.getLogger(__name__)
 Report = Callable[[str, str, dict[str, Any]], None]
 
 _AT_A_TIME = 4
-_MIB = 1 << 20
 _NOT_NOW = (nova_exception.InternalError, nova_exception.HypervisorUnavailable)
 
 
@@ -91,7 +90,7 @@ class Merger:
             functools.partial(self._find, instance_uuid), superposition_id,
             _Record(self._cinder, superposition_id),
             functools.partial(self._owned, instance_uuid),
-            int(CONF.specreds.merge_bandwidth * _MIB), tell, self._stop)
+            CONF.specreds.merge_bytes_per_second, tell, self._stop)
         with self._lock:
             if self._stop.is_set() or instance_uuid in self._running:
                 return

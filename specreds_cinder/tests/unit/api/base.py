@@ -72,10 +72,10 @@ def view(superposition_id: str = ID, volume_ids: tuple[str, ...] = (VOLUME,), *,
     """Return a superposition as a back end describes it."""
     superposition = {
         'id': superposition_id, 'state': 'superposed', 'outcome': None,
-        'created_at': '2026-01-02T03:04:05Z', 'changed_at': '2026-01-02T03:04:06Z',
-        'age_s': 61.5, 'reason': 'host gone', 'server_id': SERVER, 'project_id': PROJECT,
+        'created_at': '2026-01-02T03:04:05Z', 'updated_at': '2026-01-02T03:04:06Z',
+        'age_seconds': 61.5, 'reason': 'host gone', 'server_id': SERVER, 'project_id': PROJECT,
         'user_id': USER, 'request_id': 'req-1', 'members': [HOST], 'lead': HOST, 'host': host,
-        'volumes': [{'id': volume_id, 'size': GIB, 'overlay_bytes': 1 << 20}
+        'volumes': [{'id': volume_id, 'size_bytes': GIB, 'overlay_bytes': 1 << 20}
                     for volume_id in volume_ids],
         'overlay_bytes': len(volume_ids) << 20, 'dirty': None, 'dirty_object': None, 'fenced': 0,
     }

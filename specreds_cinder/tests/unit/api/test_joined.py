@@ -66,12 +66,13 @@ class TestJoin(testtools.TestCase):
         self.assertEqual(expected, self.join(_lead(dirty=lead), _other(dirty=other)).dirty)
 
     def test_sizes_are_added_and_times_are_extremes(self) -> None:
-        found = self.join(_lead(age_s=1.0, created_at='2026-01-02T03:04:05Z'),
-                          _other(age_s=2.0, created_at='2026-01-02T03:04:04Z',
-                                 changed_at='2026-01-02T03:04:09Z'))
+        found = self.join(_lead(age_seconds=1.0, created_at='2026-01-02T03:04:05Z'),
+                          _other(age_seconds=2.0, created_at='2026-01-02T03:04:04Z',
+                                 updated_at='2026-01-02T03:04:09Z'))
         self.assertEqual((2 << 20, 2.0, '2026-01-02T03:04:04Z', '2026-01-02T03:04:09Z'),
-                         (found.overlay_bytes, found.age_s, found.created_at, found.changed_at))
+                         (found.overlay_bytes, found.age_seconds, found.created_at,
+                          found.updated_at))
 
     def test_unknown_size_makes_the_sum_unknown(self) -> None:
-        volumes = [{'id': base.VOLUME, 'size': 1, 'overlay_bytes': None}]
+        volumes = [{'id': base.VOLUME, 'size_bytes': 1, 'overlay_bytes': None}]
         self.assertIsNone(self.join(base.view(volumes=volumes)).overlay_bytes)

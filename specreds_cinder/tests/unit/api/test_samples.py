@@ -38,7 +38,7 @@ _CONNECTION = {
             'overlay': {'name': f'volumes/volume-{base.VOLUME}.super-{base.ID[:13]}',
                         'format': 'qcow2', 'discard': 'unmap', 'l2_cache_entry_size': 4096},
             'backing': {'name': f'volumes/volume-{base.VOLUME}', 'format': 'raw',
-                        'size': base.GIB},
+                        'size_bytes': base.GIB},
         },
     },
 }

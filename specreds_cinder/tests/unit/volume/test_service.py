@@ -63,7 +63,7 @@ class CreateTest(ServiceTestCase):
             {'id': 's1', 'state': 'superposed', 'outcome': None, 'reason': 'why',
              'server_id': 'server', 'project_id': 'p1', 'user_id': 'u1', 'request_id': 'req-1',
              'members': [HOST], 'lead': HOST, 'host': HOST, 'overlay_bytes': 7,
-             'volumes': [{'id': 'vol-1', 'size': 100, 'overlay_bytes': 7}]},
+             'volumes': [{'id': 'vol-1', 'size_bytes': 100, 'overlay_bytes': 7}]},
             {key: view[key] for key in (
                 'id', 'state', 'outcome', 'reason', 'server_id', 'project_id', 'user_id',
                 'request_id', 'members', 'lead', 'host', 'overlay_bytes', 'volumes')})
@@ -205,7 +205,7 @@ class DecideTest(ServiceTestCase):
                           self.context, 's2')
 
     def test_check_returns_the_sweep(self) -> None:
-        self.worker.swept = backends.DIRTY
+        self.worker.report = backends.DIRTY
         self.assertEqual({'dirty': True, 'first': 'object 7', 'objects': 3, 'seconds': 0.25},
                          self.service.check(self.context, 's1'))
 
@@ -388,16 +388,16 @@ class LookAfterTest(ServiceTestCase):
 
     def test_superposition_that_cinder_did_not_create_is_left_alone(self) -> None:
         self.worker.records.clear()
-        self.worker.add('s9', 'aborting', {}, unchanged_s=1e6)
+        self.worker.add('s9', 'aborting', {}, unchanged_seconds=1e6)
         self.service.look_after()
         self.assertIn('s9', self.worker.records)
 
     @ddt.data('creating', 'aborting')
     def test_interrupted_creation_or_abort_is_ended_after_60_s(self, state: str) -> None:
-        self.record.update(state=state, unchanged_s=59.0)
+        self.record.update(state=state, unchanged_seconds=59.0)
         self.service.look_after()
         self.assertIn('s1', self.worker.records)
-        self.record['unchanged_s'] = 61.0
+        self.record['unchanged_seconds'] = 61.0
         self.service.look_after()
         self.assertEqual(({}, {}), (self.worker.records, self.back.notes))
 
@@ -409,21 +409,21 @@ class LookAfterTest(ServiceTestCase):
         self.assertEqual(({}, {}), (self.worker.records, self.back.notes))
 
     def test_interrupted_collapse_is_continued_after_60_s(self) -> None:
-        self.record.update(state='collapsing', unchanged_s=59.0)
+        self.record.update(state='collapsing', unchanged_seconds=59.0)
         self.service.look_after()
         self.assertEqual('collapsing', self.record['state'])
-        self.record['unchanged_s'] = 61.0
+        self.record['unchanged_seconds'] = 61.0
         self.service.look_after()
         self.assertEqual('promoted', self.record['state'])
         self.assertEqual(['collapse.start', 'collapse.end'], self.back.events())
 
     def test_promoted_volume_is_merged_after_the_delay(self) -> None:
         self.conf.config(group='specreds', merge_delay=60)
-        self.record.update(state='promoted', unchanged_s=59.0)
+        self.record.update(state='promoted', unchanged_seconds=59.0)
         self.service.look_after()
         self.merged()
         self.assertEqual(['list', 'look_after', 'tidy'], self.worker.methods())
-        self.record['unchanged_s'] = 60.0
+        self.record['unchanged_seconds'] = 60.0
         self.service.look_after()
         self.merged()
         self.assertEqual(({}, {}), (self.worker.records, self.back.notes))
@@ -431,8 +431,8 @@ class LookAfterTest(ServiceTestCase):
     def test_failure_of_one_superposition_leaves_the_others_alone(self) -> None:
         second = self.back.add_volume(HOST)
         self.create(second, superposition_id='s2')
-        self.record.update(state='aborting', unchanged_s=1e6)
-        self.worker.records['s2'].update(state='promoted', unchanged_s=1e6)
+        self.record.update(state='aborting', unchanged_seconds=1e6)
+        self.worker.records['s2'].update(state='promoted', unchanged_seconds=1e6)
         for error in (exception.SuperpositionUnavailable('no answer'), ValueError('a bug')):
             self.worker.fail['resume'] = error  # type: ignore[assignment]
             self.service.look_after()

@@ -26,7 +26,7 @@ class SetTestCase(test_service.ServiceTestCase):
         """Let enough time pass for each step to count as cut off."""
         for worker in self.back.workers.values():
             for record in worker.records.values():
-                record['unchanged_s'] = 1e6
+                record['unchanged_seconds'] = 1e6
 
     def look_after(self, *hosts: str) -> None:
         """Run the periodic task of services, and wait for their merges."""
@@ -129,7 +129,7 @@ class CollapseSetTest(SetTestCase):
 
     @ddt.data(LEAD, FIRST, SECOND)
     def test_one_dirty_back_end_aborts_all_without_a_fence(self, host: str) -> None:
-        self.back.workers[host].swept = backends.DIRTY
+        self.back.workers[host].report = backends.DIRTY
         self.assertEqual('dirty', self.collapse()['outcome'])
         self.assertEqual([None] * 3, self.states())
         # No client was fenced.
@@ -233,7 +233,7 @@ class CollapseSetTest(SetTestCase):
     def test_dirty_after_an_interruption_is_late_dirty(self) -> None:
         self.worker.fail['commit'] = _AWAY
         self.assertRaises(exception.SuperpositionUnavailable, self.collapse)
-        self.back.workers[FIRST].swept = backends.DIRTY
+        self.back.workers[FIRST].report = backends.DIRTY
         self.look_after(LEAD)
         # The primary is fenced, so it must be started again.
         self.assertEqual('late-dirty', self.back.emitted[-1][1]['outcome'])

@@ -250,7 +250,7 @@ class UpgradeCheckTest(testtools.TestCase):
 
     @ddt.data(('transport_url =', 'x =', FAILURE, 'transport_url'),
               ('[cinder]\nauth_type', '[cinder]\nx', FAILURE, '[cinder]'),
-              ('[specreds]\n', '[specreds]\nmerge_bandwith = 3\n', WARNING, 'merge_bandwith'),
+              ('[specreds]\n', '[specreds]\nmerge_rate = 3\n', WARNING, 'merge_rate'),
               ('[specreds]\n', '[specreds]\nready_timeout = soon\n', FAILURE, 'ready_timeout'),
               ('[specreds]\n', '[specreds]\nheartbeat_interval = 0\n', WARNING, 'heartbeat'),
               ('ceph.conf', 'another.conf', FAILURE, 'another.conf is not there'),
