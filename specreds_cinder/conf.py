@@ -56,18 +56,18 @@ def faults(group: cfg.ConfigOpts.GroupAttr) -> list[str]:
 
     The conditions are those of the page of timing that concern these options only.
     """
-    found = []
+    violated = []
     if group.interval > group.fence_expiry / 4:
-        found.append(
+        violated.append(
             f'[specreds] interval = {group.interval} exceeds a quarter of fence_expiry = '
             f'{group.fence_expiry}: Ceph could remove a fence between two passes, and the fenced '
             f'primary could write again. Decrease interval or increase fence_expiry')
     if group.stale_after <= group.cluster_timeout:
-        found.append(
+        violated.append(
             f'[specreds] stale_after = {group.stale_after} does not exceed cluster_timeout = '
             f'{group.cluster_timeout:g}: a step that waits for Ceph would count as interrupted. '
             f'Increase stale_after or decrease cluster_timeout')
-    return found
+    return violated
 
 
 def register(conf: cfg.ConfigOpts) -> None:

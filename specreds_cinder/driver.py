@@ -93,11 +93,11 @@ class SuperRBDDriver(rbd.RBDDriver):
         # superposition of a server's volumes.
         if time.monotonic() > self._monitors_until:
             try:
-                found = self.worker.call(None, 'monitors')
+                monitors = self.worker.call(None, 'monitors')
             except exception.SuperpositionError:
                 self._monitors = super()._get_mon_addrs()
             else:
-                self._monitors = [host for host, _ in found], [port for _, port in found]
+                self._monitors = [host for host, _ in monitors], [port for _, port in monitors]
             self._monitors_until = time.monotonic() + _MONITORS_S
         return self._monitors
 
@@ -112,14 +112,14 @@ class SuperRBDDriver(rbd.RBDDriver):
 
         :param hand_out: keep a running merge from ending, and put off one that has not begun
         """
-        found = self._superposition(volume)
-        if found is None or found['state'] not in states.THROUGH_OVERLAY:
+        superposition = self._superposition(volume)
+        if superposition is None or superposition['state'] not in states.THROUGH_OVERLAY:
             return self.parent_connection(volume, connector)
         if hand_out:
-            found = self.worker.call(None, 'hand_out', superposition=found['id'])
-        if found['state'] not in states.THROUGH_OVERLAY:
+            superposition = self.worker.call(None, 'hand_out', superposition=superposition['id'])
+        if superposition['state'] not in states.THROUGH_OVERLAY:
             return self.parent_connection(volume, connector)
-        return self.child_connection(volume, connector, found)
+        return self.child_connection(volume, connector, superposition)
 
     def parent_connection(self, volume: objects.Volume,
                           connector: Mapping[str, Any]) -> dict[str, Any]:
@@ -151,17 +151,18 @@ class SuperRBDDriver(rbd.RBDDriver):
     # Operations that are refused while a volume is superposed
 
     def _superposition(self, volume: objects.Volume) -> dict[str, Any] | None:
-        found: dict[str, Any] | None = self.worker.call(None, 'find', image=volume.name)
-        return found
+        superposition: dict[str, Any] | None = self.worker.call(None, 'find', image=volume.name)
+        return superposition
 
     def _let_be(self, volume: objects.Volume, what: str) -> None:
         """:raises VolumeSuperposed: the volume is in a superposition"""
-        found = self._superposition(volume)
-        if found is not None:
+        superposition = self._superposition(volume)
+        if superposition is not None:
             raise exception.VolumeSuperposed(
                 f'volume {volume.id} cannot be {what} while it is in superposition '
-                f'{found["id"]}, which is {found["state"]}: collapse that one first',
-                state=found['state'])
+                f'{superposition["id"]}, which is {superposition["state"]}: collapse that one '
+                f'first',
+                state=superposition['state'])
 
     def delete_volume(self, volume: objects.Volume) -> None:
         """Delete a volume, unless it is superposed.
@@ -227,13 +228,13 @@ class SuperRBDDriver(rbd.RBDDriver):
 
     def get_manageable_volumes(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
         """List the pool's images; mark those in superpositions as not safe to manage."""
-        found: list[dict[str, Any]] = super().get_manageable_volumes(*args, **kwargs)
-        taken = self._taken() if found else {}
-        for image in found:
+        images: list[dict[str, Any]] = super().get_manageable_volumes(*args, **kwargs)
+        taken = self._taken() if images else {}
+        for image in images:
             reason = taken.get(image['reference']['source-name'])
             if reason is not None and image['cinder_id'] is None:
                 image.update(safe_to_manage=False, reason_not_safe=reason)
-        return found
+        return images
 
     def manage_existing_get_size(self, volume: objects.Volume,
                                  existing_ref: Mapping[str, str]) -> int:
@@ -251,11 +252,12 @@ class SuperRBDDriver(rbd.RBDDriver):
     def _taken(self) -> dict[str, str]:
         """Return by image name the part that each image has in a superposition."""
         taken = {}
-        for found in self.worker.call(None, 'list'):
-            for volume in found['volumes']:
-                taken[volume['image']] = f'it is in superposition {found["id"]}'
+        for superposition in self.worker.call(None, 'list'):
+            for volume in superposition['volumes']:
+                taken[volume['image']] = f'it is in superposition {superposition["id"]}'
                 taken[volume['overlay'].rpartition('/')[2]] = (
-                    f'it is the overlay of {volume["image"]} in superposition {found["id"]}')
+                    f'it is the overlay of {volume["image"]} in superposition '
+                    f'{superposition["id"]}')
         return taken
 
     def unmanage(self, volume: objects.Volume) -> None:

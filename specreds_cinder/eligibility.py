@@ -17,55 +17,57 @@ _SNAPSHOT_STATUSES = ('available', 'error', 'in-use')
 
 
 def volumes(volume_ids: Sequence[str]) -> list[objects.Volume]:
-    """Read volumes, in this order.
+    """Return the volumes with some ids, in the order of the ids.
 
     :raises VolumeNotFound: one of them does not exist
     """
-    found = {volume.id: volume for volume in objects.VolumeList.get_all(
+    by_id = {volume.id: volume for volume in objects.VolumeList.get_all(
         context.get_admin_context(), filters={'id': list(volume_ids)})}
     for volume_id in volume_ids:
-        if volume_id not in found:
+        if volume_id not in by_id:
             raise cinder_exception.VolumeNotFound(volume_id=volume_id)
-    return [found[volume_id] for volume_id in volume_ids]
+    return [by_id[volume_id] for volume_id in volume_ids]
 
 
 def reasons(volume: objects.Volume) -> list[str]:
-    """Say why Cinder does not let a volume be superposed; nothing if it does."""
-    found = []
+    """Return the reasons why Cinder does not let a volume be superposed; none if it does."""
+    against = []
     if volume.multiattach:
-        found.append('it can be attached several times: there must be one primary')
+        against.append('it can be attached several times: there must be one primary')
     if volume.encryption_key_id:
-        found.append('it is encrypted: the overlay would hold plain text')
-    return found
+        against.append('it is encrypted: the overlay would hold plain text')
+    return against
 
 
-def check(found: Sequence[objects.Volume]) -> None:
-    """Make sure that nothing is under way with volumes. Their locks are held.
+def check(candidates: Sequence[objects.Volume]) -> None:
+    """Make sure that volumes, whose locks the caller holds, can be superposed.
 
-    :raises SuperpositionConflict: something is
-    :raises VolumeSuperposed: one is in a superposition
-    :raises VolumesNotEligible: one can never be superposed
+    :raises SuperpositionConflict: Cinder is working on a volume
+    :raises VolumeSuperposed: a volume is in a superposition
+    :raises VolumesNotEligible: a volume can never be superposed
     """
-    for volume in found:
-        if why := reasons(volume):
+    for volume in candidates:
+        if against := reasons(volume):
             raise exception.VolumesNotEligible(
-                f'volume {volume.id} cannot be superposed: {"; ".join(why)}', reasons=tuple(why))
-        held = volume.admin_metadata.get(hints.KEY)
-        if held is not None:
+                f'volume {volume.id} cannot be superposed: {"; ".join(against)}',
+                reasons=tuple(against))
+        holder = volume.admin_metadata.get(hints.KEY)
+        if holder is not None:
             raise exception.VolumeSuperposed(
-                f'volume {volume.id} is in superposition {held} already: collapse that one first')
+                f'volume {volume.id} is in superposition {holder} already: collapse that one '
+                f'first')
         if volume.status not in _STATUSES or volume.migration_status not in _MIGRATED:
             migration = (f', migration {volume.migration_status}' if volume.migration_status
                          else '')
             raise exception.SuperpositionConflict(
                 f'volume {volume.id} is {volume.status}{migration}: it can be superposed when it '
                 f'is {" or ".join(_STATUSES)}', state=volume.status)
-    if busy := _under_way([volume.id for volume in found]):
+    if busy := _under_way([volume.id for volume in candidates]):
         raise exception.SuperpositionConflict(f'wait until this is over: {"; ".join(busy)}')
 
 
 def _under_way(volume_ids: Sequence[str]) -> list[str]:
-    """Say what is under way with volumes that does not show in their own status."""
+    """Return the operations on volumes that do not show in the volumes' own status."""
     snapshot, clone = releases.models.Snapshot, releases.models.Volume
     with releases.main_context_manager.reader.using(context.get_admin_context()) as session:
         snapshots = session.query(snapshot.id, snapshot.status, snapshot.volume_id).filter(

@@ -51,9 +51,9 @@ def of(volume_id: str) -> str | None:
 def volumes(superposition: str) -> list[objects.Volume]:
     """List the volumes that may be in a superposition."""
     # Cinder looks for this filter in the metadata that users may write, too.
-    found = objects.VolumeList.get_all(context.get_admin_context(),
+    candidates = objects.VolumeList.get_all(context.get_admin_context(),
                                        filters={'metadata': {KEY: superposition}})
-    return [volume for volume in found if volume.admin_metadata.get(KEY) == superposition]
+    return [volume for volume in candidates if volume.admin_metadata.get(KEY) == superposition]
 
 
 def put(volume_ids: Iterable[str], superposition: str) -> None:
@@ -66,9 +66,9 @@ def put(volume_ids: Iterable[str], superposition: str) -> None:
     with releases.main_context_manager.writer.using(context.get_admin_context()) as session:
         present = session.query(note).filter(
             note.volume_id.in_(wanted), note.key == KEY, note.deleted.is_(False)).all()
-        for one in present:
-            one.value = superposition
-        for volume_id in wanted - {one.volume_id for one in present}:
+        for row in present:
+            row.value = superposition
+        for volume_id in wanted - {row.volume_id for row in present}:
             session.add(note(volume_id=volume_id, key=KEY, value=superposition))
 
 
@@ -95,11 +95,11 @@ def everywhere() -> dict[str, dict[str, str]]:
     admin = context.get_admin_context()
     with releases.main_context_manager.reader.using(admin) as session:
         note, volume = releases.models.VolumeAdminMetadata, releases.models.Volume
-        found = session.query(note.volume_id, note.value, volume.host, volume.cluster_name).join(
+        rows = session.query(note.volume_id, note.value, volume.host, volume.cluster_name).join(
             volume, volume.id == note.volume_id).filter(
             note.key == KEY, note.deleted.is_(False), volume.deleted.is_(False)).all()
     noted: dict[str, dict[str, str]] = {}
-    for volume_id, value, *hosts in found:
+    for volume_id, value, *hosts in rows:
         for host in {(name or '').split('#')[0] for name in hosts}:
             noted.setdefault(host, {})[volume_id] = value
     return noted

@@ -58,13 +58,13 @@ class SuperAPI:
 
     def get(self, ctxt: Any, host: str, superposition_id: str) -> dict[str, Any]:
         """Return the part of a superposition that is on one back end."""
-        found: dict[str, Any] = self._call(ctxt, host, 'get', superposition_id=superposition_id)
-        return found
+        result: dict[str, Any] = self._call(ctxt, host, 'get', superposition_id=superposition_id)
+        return result
 
     def list(self, ctxt: Any, host: str) -> list[dict[str, Any]]:
         """Return all superpositions that have a part on a back end."""
-        found: list[dict[str, Any]] = self._call(ctxt, host, 'list', brief=True)
-        return found
+        result: list[dict[str, Any]] = self._call(ctxt, host, 'list', brief=True)
+        return result
 
     def check(self, ctxt: Any, hosts: Iterable[str], superposition_id: str) -> dict[str, Any]:
         """Sweep the volumes of a superposition on all of its back ends."""
@@ -105,10 +105,10 @@ class SuperAPI:
     def connection(self, ctxt: Any, host: str, superposition_id: str,
                    connector: Mapping[str, Any]) -> 'builtins.list[dict[str, Any]]':
         """Return the connections to the second versions of the volumes on one back end."""
-        given: list[dict[str, Any]] = self._call(
+        connections: list[dict[str, Any]] = self._call(
             ctxt, host, 'connection', superposition_id=superposition_id,
             connector=dict(connector))
-        return given
+        return connections
 
     def current_connection(self, ctxt: Any, volume: objects.Volume,
                            connector: Mapping[str, Any], *, hand_out: bool) -> dict[str, Any]:
@@ -124,9 +124,9 @@ class SuperAPI:
     def eligibility(self, ctxt: Any, host: str,
                     volume_ids: Sequence[str]) -> 'builtins.list[dict[str, Any]]':
         """Report which volumes of one back end can be superposed, and why others cannot."""
-        found: list[dict[str, Any]] = self._call(
+        result: list[dict[str, Any]] = self._call(
             ctxt, host, 'eligibility', volume_ids=list(volume_ids))
-        return found
+        return result
 
     def member(self, ctxt: Any, host: str, step: str, **arguments: Any) -> Any:
         """Call a step on another back end of a set.

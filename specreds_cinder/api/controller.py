@@ -81,16 +81,17 @@ class SuperpositionsController(wsgi.Controller):
             raise exception.SuperpositionInvalid(
                 f'volumes {", ".join(volume_ids)} belong to several projects: superpose those '
                 f'of each project separately')
-        found = self._superpositions.create(ctxt, volumes, server_id, asked.get('reason', ''))
-        return {'superposition': views.detail(found, admin=ctxt.is_admin)}
+        superposition = self._superpositions.create(ctxt, volumes, server_id,
+                                                    asked.get('reason', ''))
+        return {'superposition': views.detail(superposition, admin=ctxt.is_admin)}
 
     @versions.negotiated
     @schemas.body(schemas.CHECK)
     def check(self, req: wsgi.Request, id: str, body: Any) -> _Answer:
         """Report whether the primary has written."""
         ctxt = req.environ['cinder.context']
-        found = self._visible(ctxt, id, policies.CHECK)
-        return {'check': self._superpositions.check(ctxt, found)}
+        superposition = self._visible(ctxt, id, policies.CHECK)
+        return {'check': self._superpositions.check(ctxt, superposition)}
 
     @versions.negotiated
     @schemas.body(schemas.COLLAPSE)
@@ -98,16 +99,16 @@ class SuperpositionsController(wsgi.Controller):
         """Decide which version is the real one."""
         ctxt = req.environ['cinder.context']
         asked = body['collapse']
-        found = self._visible(ctxt, id, policies.COLLAPSE)
+        superposition = self._visible(ctxt, id, policies.COLLAPSE)
         try:
             if asked['decision'] == 'promote':
-                report = self._superpositions.promote(ctxt, found,
+                report = self._superpositions.promote(ctxt, superposition,
                                                       asked.get('backup_durable', False))
             else:
-                report = self._superpositions.abort(ctxt, found)
+                report = self._superpositions.abort(ctxt, superposition)
         except exception.SuperpositionPending:
             return wsgi.ResponseObject(
-                {'collapse': {'outcome': None, 'state': self._state(ctxt, found)}},
+                {'collapse': {'outcome': None, 'state': self._state(ctxt, superposition)}},
                 code=HTTPStatus.ACCEPTED)
         return {'collapse': report}
 
@@ -117,16 +118,17 @@ class SuperpositionsController(wsgi.Controller):
     def merge(self, req: wsgi.Request, id: str, body: Any) -> None:
         """Control the merge of a promoted version."""
         ctxt = req.environ['cinder.context']
-        found = self._visible(ctxt, id, policies.MERGE)
-        self._superpositions.merge(ctxt, found, body['merge']['step'])
+        superposition = self._visible(ctxt, id, policies.MERGE)
+        self._superpositions.merge(ctxt, superposition, body['merge']['step'])
 
     @versions.negotiated
     @schemas.body(schemas.CONNECTION)
     def connection(self, req: wsgi.Request, id: str, body: Any) -> _Answer:
         """Return the connections with which a hypervisor opens the second versions."""
         ctxt = req.environ['cinder.context']
-        found = self._visible(ctxt, id, policies.CONNECTION)
-        return {'connections': self._superpositions.connections(ctxt, found, body['connector'])}
+        superposition = self._visible(ctxt, id, policies.CONNECTION)
+        return {'connections': self._superpositions.connections(ctxt, superposition,
+                                                                body['connector'])}
 
     @wsgi.response(HTTPStatus.NO_CONTENT)
     @versions.negotiated
@@ -149,72 +151,76 @@ class SuperpositionsController(wsgi.Controller):
         :raises PolicyNotAuthorized: the other rule forbids the request
         :raises SuperpositionUnavailable: there is another rule, and the state is unknown
         """
-        found = self._superpositions.get(ctxt, superposition_id)
-        if not policies.allows(ctxt, policies.GET, found.project_id):
+        superposition = self._superpositions.get(ctxt, superposition_id)
+        if not policies.allows(ctxt, policies.GET, superposition.project_id):
             raise exception.SuperpositionNotFound(
                 f'there is no superposition {superposition_id}')
         if rule is not None:
-            policies.authorize(ctxt, rule, found.project_id)
-            if found.state == joined.UNKNOWN:
+            policies.authorize(ctxt, rule, superposition.project_id)
+            if superposition.state == joined.UNKNOWN:
                 raise exception.SuperpositionUnavailable(
                     f'the state of superposition {superposition_id} is unknown, because its '
                     f'volume service does not answer: repeat the request when the service is up')
-        return found
+        return superposition
 
-    def _state(self, ctxt: Any, found: joined.Superposition) -> str:
-        """Return the current state of a superposition, or the given one if that fails."""
+    def _state(self, ctxt: Any, superposition: joined.Superposition) -> str:
+        """Return the current state of a superposition, or that of the argument if that fails."""
         try:
-            return self._superpositions.get(ctxt, found.id).state
+            return self._superpositions.get(ctxt, superposition.id).state
         except exception.SuperpositionError:
-            return found.state
+            return superposition.state
 
     def _page(self, req: wsgi.Request, query: dict[str, str], *, full: bool) -> _Answer:
         ctxt = req.environ['cinder.context']
-        everybodys = strutils.bool_from_string(query.get('all_tenants', '0'))
-        policies.authorize(ctxt, policies.GET_ALL_TENANTS if everybodys else policies.GET_ALL,
+        all_tenants = strutils.bool_from_string(query.get('all_tenants', '0'))
+        policies.authorize(ctxt, policies.GET_ALL_TENANTS if all_tenants else policies.GET_ALL,
                            ctxt.project_id)
-        found = self._superpositions.list_all(ctxt)
-        unreachable = sorted({host for one in found for host in one.unreachable})
-        meant = [one for one in found if _meets(one, query) and (
-            everybodys or one.project_id == ctxt.project_id)]
+        superpositions = self._superpositions.list_all(ctxt)
+        unreachable = sorted({host for superposition in superpositions
+                              for host in superposition.unreachable})
+        matching = [superposition for superposition in superpositions
+                    if _meets(superposition, query) and (
+                        all_tenants or superposition.project_id == ctxt.project_id)]
         marker, limit, _offset = common.get_pagination_params(dict(query))
         if marker is not None:
-            meant = _after(marker, meant)
-        some = meant[:limit]
+            matching = _after(marker, matching)
+        page = matching[:limit]
         if full:
-            shown = [views.detail(self._in_full(ctxt, one), admin=ctxt.is_admin) for one in some]
+            shown = [views.detail(self._in_full(ctxt, superposition), admin=ctxt.is_admin)
+                     for superposition in page]
         else:
-            shown = [views.summary(one) for one in some]
+            shown = [views.summary(superposition) for superposition in page]
         path = f'{views.COLLECTION}/detail' if full else views.COLLECTION
-        return views.page(req, shown, more=bool(some) and len(meant) > len(some), path=path,
-                          unreachable=unreachable if ctxt.is_admin else None)
+        return views.page(req, shown, more=bool(page) and len(matching) > len(page),
+                          path=path, unreachable=unreachable if ctxt.is_admin else None)
 
-    def _in_full(self, ctxt: Any, found: joined.Superposition) -> joined.Superposition:
+    def _in_full(self, ctxt: Any, superposition: joined.Superposition) -> joined.Superposition:
         """Return all fields of a listed superposition; those of the list if it has ended."""
         try:
-            return self._superpositions.get(ctxt, found.id)
+            return self._superpositions.get(ctxt, superposition.id)
         except exception.SuperpositionNotFound:
-            return found
+            return superposition
 
 
-def _meets(found: joined.Superposition, query: dict[str, str]) -> bool:
+def _meets(superposition: joined.Superposition, query: dict[str, str]) -> bool:
     """Report whether a superposition meets the filters of a query."""
-    return ((query.get('state') in (None, found.state))
-            and query.get('server_id') in (None, found.server_id)
-            and query.get('volume_id') in (None, *(volume.id for volume in found.volumes)))
+    return ((query.get('state') in (None, superposition.state))
+            and query.get('server_id') in (None, superposition.server_id)
+            and query.get('volume_id') in (None, *(volume.id for volume in superposition.volumes)))
 
 
-def _after(marker: str, found: Sequence[joined.Superposition]) -> list[joined.Superposition]:
+def _after(marker: str,
+           superpositions: Sequence[joined.Superposition]) -> list[joined.Superposition]:
     """Return the superpositions that follow a marker in a list.
 
     :raises SuperpositionInvalid: the marker is not in the list
     """
-    ids = [one.id for one in found]
+    ids = [superposition.id for superposition in superpositions]
     if marker not in ids:
         raise exception.SuperpositionInvalid(
             f'marker {marker} is not in this list, or its superposition has ended: start again '
             f'without a marker')
-    return list(found[ids.index(marker) + 1:])
+    return list(superpositions[ids.index(marker) + 1:])
 
 
 def _wanted(volume_ids: Sequence[str] | None, server_id: str | None) -> Sequence[str]:

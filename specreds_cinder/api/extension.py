@@ -67,5 +67,5 @@ def _unguarded() -> dict[str, str]:
         ('transfer_api_class', 'TransferAPI'): transfer.API,
         ('group_api_class', 'GroupAPI'): group.API,
     }
-    return {option: guard for (option, guard), found in used.items()
-            if not issubclass(found, getattr(guards, guard))}
+    return {option: guard for (option, guard), configured in used.items()
+            if not issubclass(configured, getattr(guards, guard))}

@@ -42,9 +42,10 @@ class Superpositions:
         superposition_id = uuidutils.generate_uuid()
         began = time.monotonic()
         view = self._rpc.create(ctxt, superposition_id, volumes, server_id, reason)
-        found = joined.join(superposition_id, [view], {}, volumes[0].project_id)
+        superposition = joined.join(superposition_id, [view], {}, volumes[0].project_id)
         return dataclasses.replace(
-            found, durations={**view.get('durations', {}), 'rpc': time.monotonic() - began})
+            superposition,
+            durations={**view.get('durations', {}), 'rpc': time.monotonic() - began})
 
     def get(self, ctxt: Any, superposition_id: str) -> joined.Superposition:
         """Return a superposition.
@@ -53,11 +54,11 @@ class Superpositions:
         """
         volumes = (hints.volumes(superposition_id) if uuidutils.is_uuid_like(superposition_id)
                    else [])
-        found = self._joined(ctxt, superposition_id, volumes)
-        if found is None:
+        superposition = self._joined(ctxt, superposition_id, volumes)
+        if superposition is None:
             raise exception.SuperpositionNotFound(
                 f'there is no superposition {superposition_id}')
-        return found
+        return superposition
 
     def list_all(self, ctxt: Any) -> list[joined.Superposition]:
         """Return all superpositions, in the order of their creation.
@@ -79,52 +80,55 @@ class Superpositions:
                             exc.msg)
                 for volume_id, superposition_id in noted[host].items():
                     silent.setdefault(superposition_id, {}).setdefault(host, []).append(volume_id)
-        found = [joined.join(one, views.get(one, []), silent.get(one, {}),
-                             _project(volume_id for ids in silent.get(one, {}).values()
-                                      for volume_id in ids))
-                 for one in views | silent]
-        return sorted(found, key=lambda one: (one.created_at or '', one.id))
+        superpositions = [
+            joined.join(superposition_id, views.get(superposition_id, []),
+                        hosts := silent.get(superposition_id, {}),
+                        _project(volume_id for ids in hosts.values() for volume_id in ids))
+            for superposition_id in views | silent]
+        return sorted(superpositions, key=lambda superposition: (
+            superposition.created_at or '', superposition.id))
 
-    def check(self, ctxt: Any, found: joined.Superposition) -> dict[str, Any]:
+    def check(self, ctxt: Any, superposition: joined.Superposition) -> dict[str, Any]:
         """Sweep the volumes of a superposition."""
-        report: dict[str, Any] = self._rpc.check(ctxt, found.members, found.id)
+        report: dict[str, Any] = self._rpc.check(ctxt, superposition.members, superposition.id)
         return report
 
-    def promote(self, ctxt: Any, found: joined.Superposition, durable: bool) -> dict[str, Any]:
+    def promote(self, ctxt: Any, superposition: joined.Superposition,
+                durable: bool) -> dict[str, Any]:
         """Decide for the backup unless the primary has written; return outcome and durations."""
         began = time.monotonic()
-        report = self._rpc.collapse(ctxt, found.lead, found.id, durable)
+        report = self._rpc.collapse(ctxt, superposition.lead, superposition.id, durable)
         return {'outcome': report['outcome'],
                 'durations': {**report['durations'], 'rpc': time.monotonic() - began}}
 
-    def abort(self, ctxt: Any, found: joined.Superposition) -> dict[str, Any]:
+    def abort(self, ctxt: Any, superposition: joined.Superposition) -> dict[str, Any]:
         """Decide for the primary; return outcome and durations."""
         began = time.monotonic()
-        self._rpc.abort(ctxt, found.lead, found.id)
+        self._rpc.abort(ctxt, superposition.lead, superposition.id)
         return {'outcome': states.ABORTED, 'durations': {'rpc': time.monotonic() - began}}
 
-    def merge(self, ctxt: Any, found: joined.Superposition, step: str) -> None:
+    def merge(self, ctxt: Any, superposition: joined.Superposition, step: str) -> None:
         """Record a step of a hypervisor's merge, or start a merge by the volume service."""
-        self._rpc.merge(ctxt, found.present, found.id, step)
+        self._rpc.merge(ctxt, superposition.present, superposition.id, step)
 
-    def connections(self, ctxt: Any, found: joined.Superposition,
+    def connections(self, ctxt: Any, superposition: joined.Superposition,
                     connector: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the connections with which a hypervisor opens the second versions."""
-        return [one for host in found.members
-                for one in self._rpc.connection(ctxt, host, found.id, connector)]
+        return [connection for host in superposition.members
+                for connection in self._rpc.connection(ctxt, host, superposition.id, connector)]
 
     def eligibility(self, ctxt: Any,
                     volumes: Sequence[objects.Volume]) -> list[dict[str, Any]]:
         """Report which volumes can be superposed, and why others cannot."""
-        told: dict[str, dict[str, Any]] = {}
+        answers_by_id: dict[str, dict[str, Any]] = {}
         for host, ids in _by_host(volumes).items():
             try:
                 answers = self._rpc.eligibility(ctxt, host, ids)
             except exception.SuperpositionError as exc:
                 answers = [{'volume_id': volume_id, 'eligible': False, 'reasons': [exc.msg]}
                            for volume_id in ids]
-            told |= {answer['volume_id']: answer for answer in answers}
-        return [told[volume.id] for volume in volumes]
+            answers_by_id |= {answer['volume_id']: answer for answer in answers}
+        return [answers_by_id[volume.id] for volume in volumes]
 
     def _joined(self, ctxt: Any, superposition_id: str,
                 volumes: Sequence[objects.Volume]) -> joined.Superposition | None:
@@ -150,13 +154,13 @@ def _by_host(volumes: Iterable[objects.Volume]) -> dict[str, list[str]]:
 
     :raises SuperpositionInvalid: a volume has no back end
     """
-    found: dict[str, list[str]] = {}
+    ids_by_host: dict[str, list[str]] = {}
     for volume in volumes:
         if not volume.host:
             raise exception.SuperpositionInvalid(
                 f'volume {volume.id} has no back end: wait until it is created')
-        found.setdefault(rpcapi.backend(volume), []).append(volume.id)
-    return found
+        ids_by_host.setdefault(rpcapi.backend(volume), []).append(volume.id)
+    return ids_by_host
 
 
 def _hosts() -> list[str]:

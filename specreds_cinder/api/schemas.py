@@ -103,12 +103,12 @@ def query(schema: _Schema, *repeatable: str) -> Callable[[_Action], _Action]:
     def decorate(action: _Action) -> _Action:
         @functools.wraps(action)
         def wrapper(self: Any, req: wsgi.Request, **arguments: Any) -> Any:
-            found: dict[str, Any] = req.GET.mixed()
+            parameters: dict[str, Any] = req.GET.mixed()
             for name in repeatable:
-                if name in found:
-                    found[name] = req.GET.getall(name)
-            validate(schema, found)
-            return action(self, req, query=found, **arguments)
+                if name in parameters:
+                    parameters[name] = req.GET.getall(name)
+            validate(schema, parameters)
+            return action(self, req, query=parameters, **arguments)
         return wrapper
     return decorate
 

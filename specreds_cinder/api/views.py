@@ -14,42 +14,42 @@ COLLECTION = 'os-superpositions'
 View = dict[str, Any]
 
 
-def summary(found: joined.Superposition) -> View:
+def summary(superposition: joined.Superposition) -> View:
     """Return the summary of a superposition."""
     return {
-        'id': found.id,
-        'state': found.state,
-        'volume_ids': [volume.id for volume in found.volumes],
-        'server_id': found.server_id,
-        'project_id': found.project_id,
-        'created_at': found.created_at,
+        'id': superposition.id,
+        'state': superposition.state,
+        'volume_ids': [volume.id for volume in superposition.volumes],
+        'server_id': superposition.server_id,
+        'project_id': superposition.project_id,
+        'created_at': superposition.created_at,
     }
 
 
-def detail(found: joined.Superposition, *, admin: bool) -> View:
+def detail(superposition: joined.Superposition, *, admin: bool) -> View:
     """Return all fields of a superposition.
 
     :param admin: include the back ends
     """
     shown = {
-        **summary(found),
-        'outcome': found.outcome,
+        **summary(superposition),
+        'outcome': superposition.outcome,
         'volumes': [{'id': volume.id, 'size_bytes': volume.size_bytes,
-                     'overlay_bytes': volume.overlay_bytes} for volume in found.volumes],
-        'overlay_bytes': found.overlay_bytes,
-        'dirty': found.dirty,
-        'dirty_object': found.dirty_object,
-        'reason': found.reason,
-        'user_id': found.user_id,
-        'request_id': found.request_id,
-        'updated_at': found.updated_at,
-        'age_seconds': found.age_seconds,
+                     'overlay_bytes': volume.overlay_bytes} for volume in superposition.volumes],
+        'overlay_bytes': superposition.overlay_bytes,
+        'dirty': superposition.dirty,
+        'dirty_object': superposition.dirty_object,
+        'reason': superposition.reason,
+        'user_id': superposition.user_id,
+        'request_id': superposition.request_id,
+        'updated_at': superposition.updated_at,
+        'age_seconds': superposition.age_seconds,
     }
-    if found.durations is not None:
-        shown['durations'] = dict(found.durations)
+    if superposition.durations is not None:
+        shown['durations'] = dict(superposition.durations)
     if admin:
-        shown['hosts'] = list(found.members)
-        shown['unreachable_hosts'] = list(found.unreachable)
+        shown['hosts'] = list(superposition.members)
+        shown['unreachable_hosts'] = list(superposition.unreachable)
     return shown
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What collapse and merge ask of a backup that runs: the hook for a hypervisor."""
+"""The interface of a running backup for collapse and merge, which a hypervisor implements."""
 
 import abc
 from collections.abc import Callable
@@ -16,9 +16,9 @@ class Durability(abc.ABC):
     def make_durable(self, record: records.Record) -> None:
         """Honour flushes from now on, and flush what was written before. May be repeated.
 
-        When this returns, whatever the backup had been told was written survives a crash.
+        When this returns, every acknowledged write of the backup survives a crash.
 
-        :raises BackupError: it could not be done: the collapse must not go on
+        :raises BackupError: the disks are not durable: the collapse must stop
         """
 
 

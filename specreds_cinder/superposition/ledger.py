@@ -2,10 +2,10 @@
 """The fencing ledger of an image: the clients whose writes may still reach it or its overlay.
 
 Invariant: a client that was seen to have the image or its overlay open stays in the ledger until
-Ceph refuses its writes for good (it is blocklisted, and nobody takes that back) or it has closed
-both in good order.
+Ceph refuses its writes for good (it is blocklisted, and no controller removes the entry) or it has
+closed both in good order.
 
-That nobody sees a client any more proves nothing: the watch of a client that hangs expires after
+That a client is not visible proves nothing: the watch of a client that hangs expires after
 half a minute, and its writes arrive when it wakes. The ledger is one RADOS object for each image,
 ``specreds.clients.<image id>``, beside the image's header, and changed only by compare-and-swap.
 It is there as long as it has entries.
@@ -79,7 +79,7 @@ class Ledger:
         """Enter clients into the ledger of a volume.
 
         :param replace: also replace the entries of clients that are in the ledger already
-        :raises InvalidInput: an address does not name one client, so that nobody could fence it
+        :raises InvalidInput: an address does not name one client, so that it could not be fenced
         """
         entered = {address.check(client): entry for client in clients}
 

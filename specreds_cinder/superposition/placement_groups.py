@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which placement group an object belongs to, computed as RADOS does.
+"""The placement group of an object, computed as RADOS does.
 
 Sources: ``ceph_str_hash_rjenkins`` (src/common/ceph_hash.cc), ``ceph_stable_mod``
 (src/include/rados.h) and ``pg_pool_t::hash_key`` (src/osd/osd_types.cc) of Ceph 16.
@@ -47,18 +47,18 @@ def stable_mod(values: Hashes, pg_num: int) -> Hashes:
 
 @functools.lru_cache(maxsize=64)
 def markers(pg_num: int, namespace: str, prefix: str) -> tuple[bytes, ...]:
-    """Name one marker object for every placement group, in placement-group order.
+    """Return the name of one marker object for each placement group, in their order.
 
     :param prefix: what the markers' names begin with; a number follows
     """
-    found: dict[int, bytes] = {}
+    by_group: dict[int, bytes] = {}
     tried = 0
-    while len(found) < pg_num:
+    while len(by_group) < pg_num:
         names = [f'{prefix}{number:08x}'.encode() for number in range(tried, tried + 4 * pg_num)]
         tried += len(names)
         for name, group in zip(names, stable_mod(hashes(names, namespace), pg_num), strict=True):
-            found.setdefault(int(group), name)
-    return tuple(found[group] for group in range(pg_num))
+            by_group.setdefault(int(group), name)
+    return tuple(by_group[group] for group in range(pg_num))
 
 
 def _rjenkins(rows: npt.NDArray[numpy.uint8]) -> Hashes:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which client is the primary, which is the backup, and whom a decision has to fence."""
+"""The roles of clients: primary, backup, and those that a decision has to fence."""
 
 import dataclasses
 
@@ -10,7 +10,7 @@ from specreds_cinder.superposition import record as records
 
 @dataclasses.dataclass(frozen=True)
 class Seen:
-    """What was seen of one volume, or of several.
+    """The clients of one volume, or of several, at one moment.
 
     :param image: clients that watch the image or own its lock
     :param overlay: clients that watch the overlay
@@ -34,8 +34,8 @@ class Roles:
     :param backup: clients that have an overlay open, and those of the same hosts that have a
         volume open below it: QEMU opens a backing image as a writer would
     :param newcomers: clients that have opened a volume since, and are not the backup's
-    :param silent: clients in the ledger that are none of these: nobody sees them any more, and
-        they may wake and write
+    :param silent: clients in the ledger that are none of these: they are not visible, and may
+        wake and write
     """
 
     primary: frozenset[str]
@@ -45,7 +45,7 @@ class Roles:
 
     @property
     def fenced(self) -> frozenset[str]:
-        """Everybody whose writes a promotion has to shut out."""
+        """Return the clients whose writes a promotion has to refuse."""
         return self.primary | self.newcomers | self.silent
 
 
@@ -76,7 +76,7 @@ def living(record: records.Record, ledger: ledgers.Entries) -> frozenset[str]:
     """Return the fenced clients that may live on after a decision for the primary.
 
     Clients that are in the ledger from an earlier superposition, and did not have a volume open at
-    the time of ``super``, stay fenced: somebody else may have fenced them, and relies on it.
+    the time of ``super``, stay fenced: an earlier decision may rely on their fence.
     """
     return frozenset(
         client for client in record.fenced if client in record.clients

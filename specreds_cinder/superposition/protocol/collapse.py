@@ -83,8 +83,8 @@ class Collapse(end.Ending):
             start it again.
         :raises Conflict: it is not superposed, or another controller decided meanwhile
         :raises BackupError: the backup's disks could not be made durable; still superposed
-        :raises OverlayBusy: a backup runs, but none was given; still superposed
-        :raises ClusterTimeout: Ceph did not answer in time; :meth:`resume` goes on
+        :raises OverlayBusy: a backup runs, and ``backup`` is None; still superposed
+        :raises ClusterTimeout: Ceph did not answer in time; :meth:`resume` continues
         """
         if not promote:
             self.abort(record)
