@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A compute host of which everything beyond our own code is played."""
+"""Base class of the tests of a compute host, with mocks of whatever is not this project's."""
 
 from collections.abc import Callable
 import types
@@ -26,22 +26,22 @@ PRIMARY = 'node1'
 
 
 class NoWatches:
-    """Nobody is waited for."""
+    """Watches that never end a wait for readiness."""
 
     def __init__(self) -> None:
         self.watched: set[str] = set()
         self.then: Callable[[str], None] = lambda backup_id: None
 
     def begin(self, record: journals.Record) -> None:
-        """Begin to watch."""
+        """Record the begin of a watch."""
         self.watched.add(record.backup_id)
 
     def end(self, backup_id: str) -> None:
-        """End to watch."""
+        """Record the end of a watch."""
         self.watched.discard(backup_id)
 
     def look(self, record: journals.Record) -> tuple[bool, str]:
-        """Never ready."""
+        """Return the recorded readiness."""
         return record.ready, record.ready_detail
 
 
@@ -87,14 +87,14 @@ class TestCase(testtools.TestCase):
         self.replace('specreds_nova.virt.backup.host.admin_context', mock.Mock())
 
     def replace(self, name: str, new: Any) -> Any:
-        """Replace something until the test ends."""
+        """Replace an attribute until the test ends."""
         patch = mock.patch(name, new)
         patch.start()
         self.addCleanup(patch.stop)
         return new
 
     def domain(self, state: str | None) -> None:
-        """Let the domain of the backup be in a state; None for no domain."""
+        """Set the state of the backup's domain; None for no domain."""
         found = None if state is None else backup_domain.Domain(4711, state)
         self.launcher.look.return_value = found
         self.launcher.backup.return_value = None if state is None else mock.Mock()
@@ -107,12 +107,12 @@ class TestCase(testtools.TestCase):
         return record
 
     def on_disk(self) -> journals.Record | None:
-        """Read what another nova-compute would find."""
+        """Return the record as another nova-compute would read it."""
         journal = journals.Journal(f'{self.state}/specreds')
         journal.load()
         return journal.get(BACKUP_ID)
 
     def phase(self) -> str | None:
-        """Give the phase that is on disk."""
+        """Return the phase that is on disk."""
         found = self.on_disk()
         return None if found is None else found.phase

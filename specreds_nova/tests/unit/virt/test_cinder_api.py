@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is asked of Cinder, and what its answers mean."""
+"""The requests to Cinder, and the meaning of its answers."""
 
 import json
 import pathlib
@@ -16,13 +16,13 @@ _SAMPLES = pathlib.Path(__file__).parents[4] / 'doc' / 'api_samples'
 
 
 def answer(sample: str) -> mock.Mock:
-    """Give an answer of Cinder's, as documented."""
+    """Return an answer of Cinder's API reference."""
     text = (_SAMPLES / f'{sample}.json').read_text()
     return mock.Mock(text=text, json=lambda: json.loads(text))
 
 
 def failure(kind: type[exceptions.HttpError], body: dict[str, Any]) -> exceptions.HttpError:
-    """Give an error of Cinder's."""
+    """Return an error of Cinder."""
     return kind(response=mock.Mock(text=json.dumps(body), json=lambda: body))
 
 
@@ -45,24 +45,24 @@ class StorageTest(base.TestCase):
         self.assertEqual({'OpenStack-API-Version': 'superposition 1.0'}, call.kwargs['headers'])
         return call.args[1], call.args[0], call.kwargs['json']
 
-    def test_state(self) -> None:
+    def test_state_is_read(self) -> None:
         self.answers(answer('superposition-show-response'))
         self.assertEqual('superposed', self.api.state('s1'))
         self.assertEqual(('GET', '/os-superpositions/s1', None), self.asked())
 
-    def test_gone(self) -> None:
+    def test_missing_superposition_has_no_state(self) -> None:
         self.answers(failure(exceptions.NotFound, {'itemNotFound': {'message': 'none'}}))
         self.assertIsNone(self.api.state('s1'))
 
-    def test_wrong_address_is_not_gone(self) -> None:
+    def test_wrong_endpoint_is_an_error(self) -> None:
         self.answers(failure(exceptions.NotFound, {'error': 'no such page'}))
         self.assertRaises(exception.SuperpositionRefused, self.api.state, 's1')
 
-    def test_unknown_state(self) -> None:
+    def test_unknown_state_is_an_error(self) -> None:
         self.answers(mock.Mock(json=lambda: {'superposition': {'state': 'unknown'}}))
         self.assertRaises(exception.SuperpositionUnknown, self.api.state, 's1')
 
-    def test_silence(self) -> None:
+    def test_silent_cinder_is_an_error(self) -> None:
         for error in (exceptions.ConnectFailure('refused'), exceptions.ConnectTimeout('late'),
                       failure(exceptions.ServiceUnavailable, {}),
                       failure(exceptions.InternalServerError, {}),
@@ -70,7 +70,7 @@ class StorageTest(base.TestCase):
             self.answers(error)
             self.assertRaises(exception.SuperpositionUnknown, self.api.state, 's1')
 
-    def test_connections(self) -> None:
+    def test_connections_are_read(self) -> None:
         self.answers(answer('superposition-connection-response'))
         found = self.api.connections('s1', {'host': base.HOST})
         volume_id = '0f9c2c7e-8a77-4e4b-b6d0-0a9a4b6c9d01'
@@ -80,19 +80,19 @@ class StorageTest(base.TestCase):
         self.assertEqual(('POST', '/os-superpositions/s1/connection',
                           {'connector': {'host': base.HOST}}), self.asked())
 
-    def test_refused_in_cinders_words(self) -> None:
+    def test_refusal_has_the_message_of_cinder(self) -> None:
         body = json.loads((_SAMPLES / 'superposition-conflict-response.json').read_text())
         self.answers(failure(exceptions.Conflict, body))
         error = self.assertRaises(exception.SuperpositionRefused, self.api.connections, 's1',
                                   {})
         self.assertIn('it can only be merged', str(error))
 
-    def test_merge(self) -> None:
+    def test_merge_is_requested(self) -> None:
         self.api.merge('s1', 'end')
         self.assertEqual(('POST', '/os-superpositions/s1/merge', {'merge': {'step': 'end'}}),
                          self.asked())
 
-    def test_reasons(self) -> None:
+    def test_reasons_of_volumes_are_listed(self) -> None:
         self.answers(answer('superposition-eligibility-response'))
         self.assertEqual([
             'volume 1f9c2c7e-8a77-4e4b-b6d0-0a9a4b6c9d02: it can be attached several times: '
@@ -100,7 +100,7 @@ class StorageTest(base.TestCase):
         self.assertEqual('/os-superpositions/eligibility?volume_id=v1&volume_id=v2',
                          self.asked()[1])
 
-    def test_no_credentials(self) -> None:
+    def test_missing_credentials_are_an_error(self) -> None:
         cinder = cinder_api.CinderAPI()
         with mock.patch('keystoneauth1.loading.load_auth_from_conf_options', return_value=None):
             error = self.assertRaises(exception.SuperpositionUnknown, cinder.state, 's1')

@@ -39,7 +39,7 @@ class DriverTest(base.TestCase):
         self.ours._host.list_guests.side_effect = lambda only_running: self.guests
 
     def theirs(self, name: str, **more: Any) -> Any:
-        """Play a method of Nova's driver, with its signature."""
+        """Replace a method of Nova's driver by a mock with its signature."""
         patch = mock.patch.object(nova_driver.LibvirtDriver, name, autospec=True, **more)
         self.addCleanup(patch.stop)
         return patch.start()
@@ -52,7 +52,7 @@ class DriverTest(base.TestCase):
         self.assertEqual(2, self.ours.get_num_instances())
         self.assertTrue(self.ours.instance_exists(self.instance))
 
-    def test_backup_is_hidden_and_nothing_else(self) -> None:
+    def test_only_backups_are_hidden(self) -> None:
         for phase in journals.HIDDEN:
             self.record(phase)
             self.assertEqual(['instance-2'], self.ours.list_instances())
@@ -61,7 +61,7 @@ class DriverTest(base.TestCase):
             self.assertFalse(self.ours.instance_exists(self.instance))
             self.assertTrue(self.ours.instance_exists(types.SimpleNamespace(uuid=OTHER)))
 
-    def test_adopted_is_not_hidden(self) -> None:
+    def test_adopted_server_is_not_hidden(self) -> None:
         for phase in journals.OURS:
             self.record(phase)
             self.assertEqual([base.SERVER, OTHER], self.ours.list_instance_uuids())
@@ -91,14 +91,14 @@ class DriverTest(base.TestCase):
         self.assertRaises(NotImplementedError, self.rebuild, evacuate=True)
         self.spawned.assert_not_called()
 
-    def test_evacuation_with_a_backup(self) -> None:
+    def test_evacuation_with_a_backup_adopts_it(self) -> None:
         self.ready()
         self.rebuild(evacuate=True)
         self.assertIs(self.instance, self.adoption.adopt.call_args.args[0].instance)
         self.spawned.assert_called_once_with(
             self.reconciler.await_adoption, self.adoption.adopt.return_value)
 
-    def test_rebuild_in_place(self) -> None:
+    def test_rebuild_on_the_same_host_is_novas(self) -> None:
         self.ready()
         self.assertRaises(NotImplementedError, self.rebuild)
         self.unmerged.refuse_until_merged.assert_called_once_with(self.instance, 'rebuilt')
@@ -106,7 +106,7 @@ class DriverTest(base.TestCase):
 
     # Disks and devices
 
-    def test_who_configures_which_volume(self) -> None:
+    def test_volumes_on_rbd_use_the_own_volume_driver(self) -> None:
         theirs = self.theirs('_get_volume_driver')
         server = types.SimpleNamespace(metadata={}, obj_attr_is_set=lambda name: True)
         for kind, ours in (('rbd', False), ('iscsi', False), ('rbd_super', True)):
@@ -129,21 +129,21 @@ class DriverTest(base.TestCase):
         with theirs, mock.patch.object(backup_domain, 'marking', return_value=mark):
             return self.ours._get_guest_config(server, [], mock.Mock(), {})
 
-    def test_backup_is_marked(self) -> None:
+    def test_domain_of_a_backup_is_marked(self) -> None:
         config = self.config(marks.Mark(base.BACKUP_ID, base.SUPERPOSITION))
         config.devices = []
         self.assertEqual(marks.Mark(base.BACKUP_ID, base.SUPERPOSITION),
                          marks.mark_of(config.to_xml()))
 
-    def test_server_that_is_not_protected_is_as_it_was(self) -> None:
+    def test_unprotected_server_is_configured_as_by_nova(self) -> None:
         config = self.config(None, HA_Enabled='false')
         self.assertEqual(([], []), (config.devices, config.metadata))
         self.assertIsNone(marks.mark_of(config.to_xml()))
 
-    def test_protected_server_can_say_that_it_is_ready(self) -> None:
+    def test_protected_server_has_a_port_for_readiness(self) -> None:
         self.assertEqual([mock.sentinel.device], self.config(None).devices)
 
-    def test_mark_is_kept_until_the_merge_is_over(self) -> None:
+    def test_mark_is_kept_until_the_end_of_the_merge(self) -> None:
         self.record(journals.MERGING)
         self.assertEqual(1, len(self.config(None).metadata))
         self.record(journals.MERGED)
@@ -151,7 +151,7 @@ class DriverTest(base.TestCase):
 
     # Events
 
-    def test_events(self) -> None:
+    def test_events_of_libvirt_are_passed_on(self) -> None:
         told = self.theirs('emit_event')
         stopped = virtevent.LifecycleEvent(base.SERVER, virtevent.EVENT_LIFECYCLE_STOPPED)
         started = virtevent.LifecycleEvent(base.SERVER, virtevent.EVENT_LIFECYCLE_STARTED)
@@ -171,7 +171,7 @@ class DriverTest(base.TestCase):
         self.assertEqual(1, told.call_count)
         self.ours.emit_event(started)
         self.assertEqual(2, told.call_count)
-        # What is started here again is not stale.
+        # A server that is started here again is not stale.
         self.theirs('_create_guest')
         self.ours._create_guest(mock.Mock(), '<domain/>', self.instance)
         self.ours.emit_event(stopped)
@@ -179,7 +179,7 @@ class DriverTest(base.TestCase):
 
     # Start and stop
 
-    def test_init_host(self) -> None:
+    def test_init_host_starts_all_services(self) -> None:
         self.theirs('init_host')
         self.replace('specreds_nova.virt.box.load', mock.Mock())
         self.replace('specreds_nova.virt.merge.merger.Merger', mock.Mock())
@@ -199,7 +199,7 @@ class DriverTest(base.TestCase):
         self.ours.cleanup_host(base.HOST)
         heartbeat.return_value.stop.assert_called_once_with()
 
-    def test_init_host_elsewhere_than_in_nova_compute(self) -> None:
+    def test_init_host_outside_of_nova_compute_starts_nothing(self) -> None:
         self.theirs('init_host')
         del self.virtapi._compute
         self.ours.init_host(base.HOST)
@@ -207,7 +207,7 @@ class DriverTest(base.TestCase):
 
 
 class GuardedTest(base.TestCase):
-    """Each guarded operation ends in Nova's own."""
+    """Each guarded operation calls Nova's own."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -218,13 +218,13 @@ class GuardedTest(base.TestCase):
         self.server = mock.Mock(metadata={}, obj_attr_is_set=lambda name: True)
 
     def call(self, name: str) -> None:
-        """Call an operation as Nova's compute manager might: with all its arguments, by place."""
+        """Call an operation with all its positional arguments, as Nova's compute manager may."""
         parameters = inspect.signature(getattr(nova_driver.LibvirtDriver, name)).parameters
         getattr(self.ours, name)(*[
             self.server if parameter == 'instance' else getattr(mock.sentinel, parameter)
             for parameter in list(parameters)[1:]])
 
-    def test_novas_own_gets_every_argument(self) -> None:
+    def test_every_argument_is_passed_to_nova(self) -> None:
         names = [name for name, member in vars(unmerged_driver.UnmergedLibvirtDriver).items()
                  if inspect.isfunction(member) and hasattr(nova_driver.LibvirtDriver, name)]
         self.assertIn('finish_migration', names)
@@ -238,13 +238,13 @@ class GuardedTest(base.TestCase):
                               else getattr(mock.sentinel, parameter)
                               for parameter in signature.parameters}, passed.arguments, name)
 
-    def test_disks_are_refreshed_before_a_server_that_has_come_here_starts(self) -> None:
+    def test_disks_of_an_arriving_server_are_refreshed(self) -> None:
         with mock.patch.object(nova_driver.LibvirtDriver, 'finish_migration', autospec=True):
             self.call('finish_migration')
         self.unmerged.refresh.assert_called_once_with(
             self.server, mock.sentinel.block_device_info)
 
-    def test_one_thing_is_done_before_each(self) -> None:
+    def test_each_operation_has_one_guard(self) -> None:
         for name in ('spawn', 'power_on', 'reboot', 'resume', 'rescue', 'pause', 'unpause',
                      'suspend', 'snapshot', 'volume_snapshot_create', 'volume_snapshot_delete',
                      'swap_volume', 'extend_volume', 'detach_volume', 'finish_revert_migration',
@@ -254,7 +254,7 @@ class GuardedTest(base.TestCase):
                 self.call(name)
             self.assertEqual(1, len(self.unmerged.method_calls), name)
 
-    def test_soft_reboot_of_a_server_on_overlays_is_ours(self) -> None:
+    def test_soft_reboot_of_a_server_on_overlays_is_replaced(self) -> None:
         self.unmerged.through_overlay.return_value = True
         with mock.patch.object(nova_driver.LibvirtDriver, '_soft_reboot',
                                autospec=True) as theirs:
@@ -262,14 +262,14 @@ class GuardedTest(base.TestCase):
         theirs.assert_not_called()
         self.unmerged.soft_reboot.assert_called_once_with(self.server)
 
-    def test_nothing_is_done_before_backups_are_known(self) -> None:
+    def test_operations_wait_for_the_journal(self) -> None:
         self.ours.unmerged = None
         for name in ('spawn', 'snapshot', 'finish_migration', '_cleanup', '_soft_reboot'):
             with mock.patch.object(nova_driver.LibvirtDriver, name, autospec=True) as theirs:
                 self.call(name)
             theirs.assert_called_once()
 
-    def test_refused_is_not_done(self) -> None:
+    def test_refused_operation_is_not_passed_to_nova(self) -> None:
         self.unmerged.refuse_until_merged.side_effect = RuntimeError('not merged')
         with mock.patch.object(nova_driver.LibvirtDriver, 'snapshot', autospec=True) as theirs:
             self.assertRaises(RuntimeError, self.call, 'snapshot')

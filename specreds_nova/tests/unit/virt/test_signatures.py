@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done before Nova's methods, whatever they take."""
+"""Guards of Nova's methods, whose signatures differ between releases."""
 
 import inspect
 from typing import Any
@@ -18,30 +18,30 @@ class Older:
 
 
 class Newer:
-    """A driver of the next one."""
+    """A driver of the next release."""
 
     def start(self, context: Any, instance: Any, power_on: Any = True, disks: Any = 'all',
               share_info: Any = None) -> Any:
-        """Take five, in another order."""
+        """Take five arguments in another order."""
         return ('newer', context, instance, power_on, disks, share_info)
 
 
 def ours(base: Any) -> Any:
-    """Make a driver that notes what is started."""
+    """Return a driver that records the servers that are started."""
     class Ours(base):
         def __init__(self) -> None:
             self.noted: list[tuple[Any, Any]] = []
 
         @signatures.before(base)
         def start(self, instance: Any, disks: Any) -> None:
-            """Note it."""
+            """Record the start."""
             self.noted.append((instance, disks))
     return Ours()
 
 
 class BeforeTest(testtools.TestCase):
 
-    def test_arguments_are_read_by_name_and_passed_on_as_they_came(self) -> None:
+    def test_arguments_are_read_by_name_and_passed_on_unchanged(self) -> None:
         for base, args, kwargs, read, result in (
                 (Older, ('context', 'server', 'one'), {}, ('server', 'one'),
                  ('older', 'context', 'server', 'one')),
@@ -55,17 +55,17 @@ class BeforeTest(testtools.TestCase):
             self.assertEqual(result, driver.start(*args, **kwargs))
             self.assertEqual([read], driver.noted)
 
-    def test_signature_is_the_releases_own(self) -> None:
+    def test_signature_is_that_of_the_release(self) -> None:
         for base in (Older, Newer):
             self.assertEqual(inspect.getfullargspec(base().start),
                              inspect.getfullargspec(ours(base).start))
 
-    def test_what_the_release_does_not_take_is_refused_before_anything_is_done(self) -> None:
+    def test_unknown_argument_is_refused_before_the_guard_runs(self) -> None:
         driver = ours(Older)
         self.assertRaises(TypeError, driver.start, 'context', 'server', share_info='shares')
         self.assertEqual([], driver.noted)
 
-    def test_argument_that_the_release_lacks_is_named(self) -> None:
+    def test_missing_parameter_of_a_release_is_named(self) -> None:
         class Other:
             def start(self, context: Any) -> None:
                 """Take one argument."""

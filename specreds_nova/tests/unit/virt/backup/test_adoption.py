@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's evacuation, with a backup here and without one."""
+"""Nova's evacuation to a host with and without a backup."""
 
 from typing import Any
 from unittest import mock
@@ -17,7 +17,7 @@ from specreds_nova.virt.backup import journal as journals
 
 
 class AdoptionTest(base.TestCase):
-    """What the driver does in ``rebuild``."""
+    """The adoption in the driver's ``rebuild``."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -45,7 +45,7 @@ class AdoptionTest(base.TestCase):
         return self.adoption.adopt(adoption.Evacuation(
             mock.sentinel.context, self.instance, self.bdms, self.detach, self.attach))
 
-    def test_exactly_novas_order(self) -> None:
+    def test_adoption_follows_the_order_of_novas_rebuild(self) -> None:
         self.record(journals.PROMOTED, opened=True)
         record = self.adopt()
         self.assertEqual([
@@ -56,32 +56,32 @@ class AdoptionTest(base.TestCase):
         ], self.order)
         assert record is not None
         self.assertIn('adopt', record.timings_ms)
-        # It is not ours before Nova says so.
+        # The server belongs to this host when Nova records it.
         self.assertEqual(('promoted', True), (record.phase, record.adopting))
         self.api.attachment_delete.assert_not_called()
         self.launcher.remove.assert_not_called()
 
-    def test_nothing_here(self) -> None:
+    def test_server_without_a_running_backup_is_not_adopted(self) -> None:
         self.assertIsNone(self.adopt())
         for phase in (*journals.ENDED, *journals.OURS):
             self.record(phase)
             self.assertIsNone(self.adopt())
         self.assertEqual([], self.order)
 
-    def test_promoted_meanwhile(self) -> None:
+    def test_backup_promoted_meanwhile_is_opened_and_adopted(self) -> None:
         self.record(journals.HARDENED)
         self.cinder.state.return_value = 'promoted'
         self.assertIsNotNone(self.adopt())
         self.box.open.assert_called_once()
 
-    def test_given_up_when_it_is_not_promoted(self) -> None:
+    def test_backup_that_is_not_promoted_is_aborted(self) -> None:
         self.record(journals.RUNNING)
         self.assertIsNone(self.adopt())
         self.assertEqual('aborted', self.phase())
         self.launcher.remove.assert_called_once()
         self.assertEqual([], self.order)
 
-    def test_lost(self) -> None:
+    def test_backup_without_a_running_domain_is_not_adopted(self) -> None:
         self.record(journals.PROMOTED, opened=True)
         self.domain('shutoff')
         self.assertIsNone(self.adopt())
@@ -95,7 +95,7 @@ class AdoptionTest(base.TestCase):
         self.assertIsInstance(error.inner_exception, exception.SuperpositionUnknown)
         self.assertEqual('hardened', self.phase())
 
-    def test_again_after_a_crash(self) -> None:
+    def test_adoption_after_a_crash_deletes_old_attachments(self) -> None:
         self.record(journals.PROMOTED, opened=True, adopting=True)
         self.adopt()
         self.api.attachment_get_all.assert_called_once_with(
@@ -103,7 +103,7 @@ class AdoptionTest(base.TestCase):
         self.api.attachment_delete.assert_called_once_with(mock.sentinel.context, 'left over')
         self.assertEqual('detach', self.order[0])
 
-    def test_adopting_is_on_disk_before_anything_is_done(self) -> None:
+    def test_adoption_is_recorded_before_it_begins(self) -> None:
         self.record(journals.PROMOTED, opened=True)
         with mock.patch.object(self, 'detach', side_effect=RuntimeError('Cinder fails')):
             self.assertRaises(RuntimeError, self.adopt)
@@ -111,7 +111,7 @@ class AdoptionTest(base.TestCase):
         assert record is not None
         self.assertEqual(('promoted', True), (record.phase, record.adopting))
 
-    def test_settled_when_nova_says_so(self) -> None:
+    def test_adoption_ends_when_nova_records_the_host(self) -> None:
         record = self.record(journals.PROMOTED, opened=True, adopting=True)
         self.assertFalse(self.adoption.confirm(record))
         self.instance.host = base.HOST
@@ -121,66 +121,66 @@ class AdoptionTest(base.TestCase):
 
 
 class GiveBackTest(base.TestCase):
-    """An evacuation that was cut off together with nova-compute."""
+    """An evacuation that ended with the death of nova-compute."""
 
     def setUp(self) -> None:
         super().setUp()
         self.adoption = adoption.Adoption(self.this_host, self.backups)
         self.migration = mock.Mock(status='pre-migrating')
-        self.found = self.replace('nova.objects.MigrationList.get_by_filters', mock.Mock(
+        self.migrations = self.replace('nova.objects.MigrationList.get_by_filters', mock.Mock(
             return_value=[self.migration]))
-        self.given = self.record(journals.PROMOTED, adopting=True, primary=base.PRIMARY)
+        self.adopting = self.record(journals.PROMOTED, adopting=True, primary=base.PRIMARY)
 
-    def test_can_be_asked_for_again(self) -> None:
+    def test_interrupted_evacuation_is_given_back(self) -> None:
         self.instance.task_state = task_states.REBUILD_BLOCK_DEVICE_MAPPING
-        self.adoption.reset_evacuation(self.given)
+        self.adoption.reset_evacuation(self.adopting)
         self.assertEqual('failed', self.migration.status)
         self.migration.save.assert_called_once()
         self.claims.withdraw.assert_called_once()
         self.assertIsNone(self.instance.task_state)
         self.instance.save.assert_called_once()
-        filters = self.found.call_args.args[1]
+        filters = self.migrations.call_args.args[1]
         self.assertEqual((base.HOST, base.SERVER, 'evacuation'), tuple(
             filters[name] for name in ('dest_compute', 'instance_uuid', 'migration_type')))
 
-    def test_ended_before(self) -> None:
+    def test_finished_evacuation_is_not_given_back(self) -> None:
         self.instance.host = base.HOST
-        self.adoption.reset_evacuation(self.given)
+        self.adoption.reset_evacuation(self.adopting)
         self.migration.save.assert_not_called()
         self.instance.save.assert_not_called()
 
-    def test_something_else_is_under_way(self) -> None:
-        self.found.return_value = []
+    def test_other_task_is_not_interrupted(self) -> None:
+        self.migrations.return_value = []
         self.instance.task_state = 'deleting'
-        self.adoption.reset_evacuation(self.given)
+        self.adoption.reset_evacuation(self.adopting)
         self.claims.withdraw.assert_not_called()
         self.instance.save.assert_not_called()
 
     def actions(self, *actions: tuple[str, str | None]) -> None:
-        """Have users, or nobody, have done something to the server, the newest first."""
-        found = [mock.Mock(action=action, user_id=user) for action, user in actions]
+        """Set the actions on the server and their users, the newest first."""
+        entries = [mock.Mock(action=action, user_id=user) for action, user in actions]
         self.useFixture(fixtures.MockPatchObject(
-            objects.InstanceActionList, 'get_by_instance_uuid', return_value=found))
+            objects.InstanceActionList, 'get_by_instance_uuid', return_value=entries))
 
     def test_server_that_a_user_has_stopped_stays_stopped(self) -> None:
         self.instance.vm_state = vm_states.STOPPED
         self.actions(('detach_volume', 'u'), ('stop', 'u'), ('stop', None))
-        self.adoption.keep_active(self.given)
+        self.adoption.keep_active(self.adopting)
         self.instance.save.assert_not_called()
 
-    def test_kept_active(self) -> None:
+    def test_server_stopped_by_nova_is_set_active(self) -> None:
         self.instance.vm_state = vm_states.STOPPED
         self.actions(('stop', None), ('stop', 'u'))
-        self.adoption.keep_active(self.given)
+        self.adoption.keep_active(self.adopting)
         self.assertEqual(vm_states.ACTIVE, self.instance.vm_state)
         self.instance.save.assert_called_once_with(
             expected_vm_state=[vm_states.STOPPED], expected_task_state=[None])
 
-    def test_not_kept_active_while_somebody_works_on_it(self) -> None:
+    def test_server_with_a_task_is_not_set_active(self) -> None:
         for name, value in (('task_state', 'powering-off'), ('vm_state', vm_states.ERROR),
                             ('host', base.HOST)):
             self.instance.host, self.instance.task_state = base.PRIMARY, None
             self.instance.vm_state = vm_states.STOPPED
             setattr(self.instance, name, value)
-            self.adoption.keep_active(self.given)
+            self.adoption.keep_active(self.adopting)
         self.instance.save.assert_not_called()

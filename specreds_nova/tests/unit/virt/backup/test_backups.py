@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of a backup, step by step, and what is refused when."""
+"""The steps of a backup on its host, and the steps that each phase refuses."""
 
 from concurrent import futures
 import threading
@@ -18,13 +18,13 @@ from specreds_nova.virt.disks import durable
 
 
 class StartTest(base.TestCase):
-    """Start, and what is undone when it fails."""
+    """The start of a backup, and its undoing after a failure."""
 
     def start(self, recovery: str = base.BACKUP_ID,
               superposition: str = base.SUPERPOSITION) -> dict[str, Any]:
         return self.backups.start(recovery, base.SERVER, superposition)
 
-    def test_runs_sealed(self) -> None:
+    def test_backup_runs_in_a_sealed_box(self) -> None:
         status = self.start()
         self.assertEqual(('running', {'pid': 4711, 'state': 'running'}, None),
                          (status['phase'], status['domain'], status['error']))
@@ -39,12 +39,12 @@ class StartTest(base.TestCase):
         self.assertEqual((base.PRIMARY, [base.VOLUME], 'instance-00000001'),
                          (record.primary, record.volume_ids, record.instance_name))
 
-    def test_twice_is_once(self) -> None:
+    def test_start_may_be_repeated(self) -> None:
         self.start()
         self.assertEqual('running', self.start()['phase'])
         self.launcher.launch.assert_called_once()
 
-    def test_not_eligible_begins_nothing(self) -> None:
+    def test_ineligible_server_is_refused_without_effects(self) -> None:
         self.eligibility.reasons.return_value = ['it has a virtual TPM']
         error = self.assertRaises(exception.ServerNotEligible, self.start)
         self.assertIn('it has a virtual TPM', str(error))
@@ -53,7 +53,7 @@ class StartTest(base.TestCase):
         self.claims.claim.assert_not_called()
         self.launcher.launch.assert_not_called()
 
-    def test_failure_is_undone(self) -> None:
+    def test_failed_start_is_undone(self) -> None:
         self.launcher.launch.side_effect = RuntimeError('no QEMU')
         error = self.assertRaises(exception.StartFailed, self.start)
         self.assertIn('no QEMU', str(error))
@@ -63,14 +63,14 @@ class StartTest(base.TestCase):
         self.claims.release.assert_called_once()
         self.launcher.remove_files.assert_called_once_with(base.SERVER)
 
-    def test_full_host_is_not_eligible_and_undone(self) -> None:
+    def test_start_on_a_full_host_is_refused_and_undone(self) -> None:
         self.claims.claim.side_effect = exception.ServerNotEligible('not enough left')
         self.assertRaises(exception.ServerNotEligible, self.start)
         self.assertEqual('failed', self.phase())
         self.box.remove.assert_called_once()
         self.launcher.launch.assert_not_called()
 
-    def test_what_cannot_be_undone_is_kept_for_later(self) -> None:
+    def test_incomplete_undo_is_kept_for_a_later_attempt(self) -> None:
         self.launcher.launch.side_effect = RuntimeError('no QEMU')
         self.box.remove.side_effect = exception.BackupError('Neutron does not answer')
         self.assertRaises(exception.StartFailed, self.start)
@@ -78,10 +78,10 @@ class StartTest(base.TestCase):
         assert record is not None
         self.assertEqual('aborting', record.phase)
         self.assertIn('Neutron does not answer', record.error or '')
-        # The rest is undone nevertheless.
+        # All other parts are undone.
         self.claims.release.assert_called_once()
 
-    def test_aborted_meanwhile(self) -> None:
+    def test_abort_during_the_start_undoes_it(self) -> None:
         aborts = self.abort_when(self.claims.claim)
         error = self.assertRaises(exception.StartFailed, self.start)
         self.assertIn('was aborted', str(error))
@@ -89,28 +89,28 @@ class StartTest(base.TestCase):
         self.launcher.launch.assert_not_called()
         self.box.remove.assert_called_once()
         self.claims.release.assert_called_once()
-        # The next one of this server is in nobody's way.
+        # Another backup of the server can start.
         self.claims.claim.side_effect = None
         self.assertEqual('running', self.start('another')['phase'])
 
-    def test_aborted_before_anything_was_begun(self) -> None:
+    def test_abort_before_the_start_refuses_it(self) -> None:
         self.eligibility.reasons.return_value = []
         aborts = self.abort_when(self.eligibility.reasons)
         self.assertRaises(exception.StartFailed, self.start)
         self.assertEqual(['aborted'], [abort.result()['phase'] for abort in aborts])
         self.box.seal.assert_not_called()
         self.box.remove.assert_not_called()
-        # Whoever asks for it once more comes too late.
+        # A later start of the same recovery is refused.
         self.assertRaises(exception.BackupConflict, self.start)
 
-    def test_aborted_when_it_runs_nearly(self) -> None:
+    def test_abort_at_the_end_of_the_start_undoes_it(self) -> None:
         aborts = self.abort_when(self.launcher.launch)
         self.start()
         self.assertEqual(['aborted'], [abort.result()['phase'] for abort in aborts])
         self.launcher.remove.assert_called_once()
 
     def abort_when(self, step: mock.Mock) -> list[futures.Future[dict[str, Any]]]:
-        """Have the recovery aborted, by somebody else, while a step of its start is taken."""
+        """Abort the recovery during a step of its start."""
         aborts: list[futures.Future[dict[str, Any]]] = []
         pool = futures.ThreadPoolExecutor(1)
         self.addCleanup(pool.shutdown)
@@ -133,33 +133,33 @@ class StartTest(base.TestCase):
         step.side_effect = abort
         return aborts
 
-    def test_other_volumes(self) -> None:
+    def test_start_with_other_volumes_is_refused(self) -> None:
         self.cinder.connections.return_value = {'another': {}}
         error = self.assertRaises(exception.StartFailed, self.start)
         self.assertIn('superpose all of them together', str(error))
         self.launcher.launch.assert_not_called()
 
-    def test_cut_off_start_begins_anew(self) -> None:
+    def test_interrupted_start_is_repeated(self) -> None:
         self.record(journals.STARTING)
         self.assertEqual('running', self.start()['phase'])
         self.launcher.remove.assert_called_once()
         self.launcher.launch.assert_called_once()
 
-    def test_ended_id_is_not_used_again(self) -> None:
+    def test_id_of_an_ended_recovery_is_refused(self) -> None:
         self.record(journals.ABORTED)
         error = self.assertRaises(exception.BackupConflict, self.start)
         self.assertIn('use another id', str(error))
 
-    def test_same_id_for_something_else(self) -> None:
+    def test_id_with_another_superposition_is_refused(self) -> None:
         self.start()
         self.assertRaises(exception.BackupConflict, self.start, base.BACKUP_ID, 'another')
 
-    def test_another_recovery_of_the_server(self) -> None:
+    def test_second_recovery_of_a_server_is_refused(self) -> None:
         self.start()
         error = self.assertRaises(exception.BackupConflict, self.start, 'another')
         self.assertIn(base.BACKUP_ID, str(error))
 
-    def test_ended_recovery_is_in_nobodys_way(self) -> None:
+    def test_ended_recovery_does_not_prevent_another(self) -> None:
         self.record(journals.FAILED)
         self.assertEqual('running', self.start('another')['phase'])
 
@@ -167,19 +167,19 @@ class StartTest(base.TestCase):
 class DecideTest(base.TestCase):
     """Harden, promote, abort and clean up."""
 
-    def test_harden(self) -> None:
+    def test_harden_makes_the_disks_durable(self) -> None:
         self.record(journals.RUNNING)
         self.assertEqual('hardened', self.backups.harden(base.BACKUP_ID)['phase'])
         self.assertEqual('hardened', self.phase())
         self.backups.harden(base.BACKUP_ID)
         self.assertEqual(2, self.harden.call_count)
 
-    def test_what_is_ready_is_hardened_at_once(self) -> None:
+    def test_ready_backup_is_hardened_at_once(self) -> None:
         self.record(journals.RUNNING)
         self.watches.then(base.BACKUP_ID)
         self.assertEqual('hardened', self.phase())
 
-    def test_who_watches_does_not_fail_with_it(self) -> None:
+    def test_failed_hardening_does_not_end_the_watch(self) -> None:
         self.record(journals.RUNNING)
         for error in (durable.NotDurable('vda is not'), RuntimeError('anything')):
             self.harden.side_effect = error
@@ -187,20 +187,20 @@ class DecideTest(base.TestCase):
             self.assertEqual('running', self.phase())
         self.watches.then('another')
 
-    def test_not_durable(self) -> None:
+    def test_disk_that_is_not_durable_is_an_error(self) -> None:
         self.record(journals.RUNNING)
         self.harden.side_effect = durable.NotDurable('vda is not')
         error = self.assertRaises(exception.BackupConflict, self.backups.harden, base.BACKUP_ID)
         self.assertIn('do not promote it', str(error))
         self.assertEqual('running', self.phase())
 
-    def test_harden_of_what_ended(self) -> None:
+    def test_harden_of_an_ended_backup_is_refused(self) -> None:
         self.record(journals.RUNNING)
         self.domain('shutoff')
         self.assertRaises(exception.BackupLost, self.backups.harden, base.BACKUP_ID)
         self.harden.assert_not_called()
 
-    def test_promote(self) -> None:
+    def test_promote_opens_the_box(self) -> None:
         self.record(journals.HARDENED)
         self.cinder.state.return_value = 'promoted'
         seen = []
@@ -213,7 +213,7 @@ class DecideTest(base.TestCase):
         status = self.backups.promote(base.BACKUP_ID)
         self.assertEqual('promoted', status['phase'])
         self.assertEqual(3, status['timings_ms']['box_open'])
-        # Or else it would be shut again when it is found open after a crash.
+        # A crash before that record would make the reconciler seal the box again.
         self.assertEqual(['promoted'], seen)
         self.harden.assert_not_called()
         self.claims.release.assert_called_once()
@@ -229,13 +229,13 @@ class DecideTest(base.TestCase):
         self.assertEqual('promoted', self.backups.release(base.BACKUP_ID)['phase'])
         self.claims.release.assert_called_once()
 
-    def test_promote_of_what_was_not_hardened(self) -> None:
+    def test_promote_hardens_first(self) -> None:
         self.record(journals.RUNNING)
         self.cinder.state.return_value = 'merging'
         self.assertEqual('promoted', self.backups.promote(base.BACKUP_ID)['phase'])
         self.harden.assert_called_once()
 
-    def test_caller_is_not_trusted(self) -> None:
+    def test_promote_checks_the_decision_in_cinder(self) -> None:
         self.record(journals.HARDENED)
         for state in ('superposed', 'collapsing', 'aborting', None):
             self.cinder.state.return_value = state
@@ -243,13 +243,13 @@ class DecideTest(base.TestCase):
         self.box.open.assert_not_called()
         self.assertEqual('hardened', self.phase())
 
-    def test_nothing_is_opened_while_cinder_is_silent(self) -> None:
+    def test_box_stays_sealed_while_cinder_is_silent(self) -> None:
         self.record(journals.HARDENED)
         self.cinder.state.side_effect = exception.SuperpositionUnknown('no answer')
         self.assertRaises(exception.SuperpositionUnknown, self.backups.promote, base.BACKUP_ID)
         self.box.open.assert_not_called()
 
-    def test_promote_of_what_is_lost(self) -> None:
+    def test_promote_of_a_lost_backup_fails(self) -> None:
         self.record(journals.HARDENED)
         self.cinder.state.return_value = 'promoted'
         self.domain(None)
@@ -258,7 +258,7 @@ class DecideTest(base.TestCase):
         self.assertEqual('failed', self.phase())
         self.box.open.assert_not_called()
 
-    def test_box_that_did_not_open_is_opened_again(self) -> None:
+    def test_opening_of_the_box_is_repeated(self) -> None:
         self.record(journals.HARDENED)
         self.cinder.state.return_value = 'promoted'
         self.box.open.side_effect = [exception.BackupError('half open'), {}]
@@ -269,7 +269,7 @@ class DecideTest(base.TestCase):
         record = self.on_disk()
         self.assertTrue(record is not None and record.opened)
 
-    def test_abort(self) -> None:
+    def test_abort_removes_everything(self) -> None:
         for phase in (journals.STARTING, journals.RUNNING, journals.HARDENED,
                       journals.ABORTING):
             self.record(phase)
@@ -279,7 +279,7 @@ class DecideTest(base.TestCase):
         self.backups.abort(base.BACKUP_ID)
         self.assertEqual(4, self.launcher.remove.call_count)
 
-    def test_abort_of_what_counts(self) -> None:
+    def test_abort_of_a_promoted_backup_is_refused(self) -> None:
         self.record(journals.HARDENED)
         for state in ('promoted', 'merging', 'merged'):
             self.cinder.state.return_value = state
@@ -289,22 +289,22 @@ class DecideTest(base.TestCase):
             self.assertRaises(exception.BackupConflict, self.backups.abort, base.BACKUP_ID)
         self.launcher.remove.assert_not_called()
 
-    def test_abort_while_cinder_is_silent(self) -> None:
+    def test_abort_is_refused_while_cinder_is_silent(self) -> None:
         self.record(journals.RUNNING)
         self.cinder.state.side_effect = exception.SuperpositionUnknown('no answer')
         self.assertRaises(exception.SuperpositionUnknown, self.backups.abort, base.BACKUP_ID)
         self.launcher.remove.assert_not_called()
 
-    def test_abort_of_nothing(self) -> None:
+    def test_abort_of_an_unknown_recovery_succeeds(self) -> None:
         self.assertEqual('aborted', self.backups.abort('another')['phase'])
 
-    def test_files_of_a_server_of_this_host_are_kept(self) -> None:
+    def test_abort_keeps_the_files_of_a_server_of_this_host(self) -> None:
         self.record(journals.RUNNING)
         self.instance.host = base.HOST
         self.backups.abort(base.BACKUP_ID)
         self.launcher.remove_files.assert_not_called()
 
-    def test_cleanup(self) -> None:
+    def test_cleanup_forgets_only_ended_backups(self) -> None:
         self.record(journals.RUNNING)
         self.assertRaises(exception.BackupConflict, self.backups.cleanup, base.BACKUP_ID)
         for phase in (journals.ABORTED, journals.FAILED, journals.MERGED):
@@ -313,22 +313,22 @@ class DecideTest(base.TestCase):
             self.assertIsNone(self.phase())
         self.backups.cleanup(base.BACKUP_ID)
 
-    def test_status_of_nothing(self) -> None:
+    def test_status_of_an_unknown_recovery_raises(self) -> None:
         self.assertRaises(exception.BackupNotFound, self.backups.status, 'another')
 
-    def test_list(self) -> None:
+    def test_backups_are_listed(self) -> None:
         self.record(journals.RUNNING)
         self.assertEqual([base.BACKUP_ID],
                          [status['backup_id'] for status in self.backups.list()])
 
 
 class CheckTest(base.TestCase):
-    """Whether a backup could be started."""
+    """The check of whether a backup can be started."""
 
-    def test_eligible(self) -> None:
+    def test_eligible_server_has_no_reasons(self) -> None:
         self.assertEqual({'eligible': True, 'reasons': []}, self.backups.check(base.SERVER))
 
-    def test_all_say_why_not(self) -> None:
+    def test_reasons_of_all_parts_are_listed(self) -> None:
         self.eligibility.reasons.return_value = ['one']
         self.box.reasons.return_value = ['two']
         self.cinder.reasons.return_value = ['three']
@@ -338,7 +338,7 @@ class CheckTest(base.TestCase):
 
 
 class LockTest(base.TestCase):
-    """There is one lock for a server, Nova's own."""
+    """The only lock of a server is Nova's own."""
 
     def free(self) -> bool:
         lock = lockutils.internal_lock(base.SERVER)
@@ -347,7 +347,7 @@ class LockTest(base.TestCase):
             lock.release()
         return taken
 
-    def test_same_lock(self) -> None:
+    def test_lock_is_that_of_nova(self) -> None:
         self.assertTrue(self.free())
         with backup_host.locked(base.SERVER):
             self.assertFalse(self.free())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Placement is asked for."""
+"""The resources of a backup in Placement."""
 
 from typing import Any
 from unittest import mock
@@ -29,7 +29,7 @@ class ClaimsTest(base.TestCase):
         self.client.put.return_value = mock.Mock(status_code=status, text=text)
         return self.found.claim(mock.Mock(), base.BACKUP_ID, self.instance)
 
-    def test_claimed_in_the_recoverys_name(self) -> None:
+    def test_claim_belongs_to_the_recovery(self) -> None:
         self.claim(204)
         path, payload = self.client.put.call_args.args
         self.assertEqual(f'/allocations/{base.BACKUP_ID}', path)
@@ -39,24 +39,24 @@ class ClaimsTest(base.TestCase):
             payload[name] for name in ('project_id', 'user_id', 'consumer_generation')))
         self.resources.assert_called_once_with(mock.sentinel.flavor, is_bfv=True)
 
-    def test_full(self) -> None:
+    def test_claim_on_a_full_host_fails(self) -> None:
         self.assertRaises(exception.ServerNotEligible, self.claim, 409, 'Unable to allocate')
 
-    def test_claimed_before(self) -> None:
+    def test_claim_may_be_repeated(self) -> None:
         self.claim(409, 'consumer generation conflict - expected 1 but got null')
-        # What is there stays.
+        # An existing claim is kept.
         self.client.put.assert_called_once()
         self.client.delete.assert_not_called()
 
-    def test_refused(self) -> None:
+    def test_refused_claim_raises(self) -> None:
         self.assertRaises(exception.StartFailed, self.claim, 400, 'Malformed')
 
-    def test_silence(self) -> None:
+    def test_silent_placement_raises(self) -> None:
         self.client.put.side_effect = exceptions.ConnectFailure('refused')
         self.assertRaises(exception.PlacementUnknown, self.found.claim, mock.Mock(),
                           base.BACKUP_ID, self.instance)
 
-    def test_release(self) -> None:
+    def test_release_deletes_the_claim(self) -> None:
         for status in (204, 404):
             self.client.delete.return_value = mock.Mock(status_code=status)
             self.found.release(mock.Mock(), base.BACKUP_ID)
@@ -64,7 +64,7 @@ class ClaimsTest(base.TestCase):
         self.assertRaises(exception.UndoIncomplete, self.found.release, mock.Mock(),
                           base.BACKUP_ID)
 
-    def test_withdraw(self) -> None:
+    def test_withdraw_removes_this_host_from_the_allocation(self) -> None:
         self.found.withdraw(mock.sentinel.context, base.SERVER)
         self.client.remove_provider_tree_from_instance_allocation.assert_called_once_with(
             mock.sentinel.context, base.SERVER, 'provider')

@@ -26,7 +26,7 @@ _MARKED = (f'<domain><metadata><s:backup xmlns:s="{marks.NAMESPACE}" '
 
 
 class LaunchTest(testtools.TestCase):
-    """With Nova's driver played."""
+    """A test with a mock of Nova's driver."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -49,7 +49,7 @@ class LaunchTest(testtools.TestCase):
             connection_info='{"driver_volume_type": "rbd"}', encrypted=False, volume_type=None)
 
     def launch(self) -> Any:
-        """Launch, and give the block devices that Nova's code was handed."""
+        """Launch a backup, and return the block devices that Nova's code received."""
         with mock.patch('nova.virt.libvirt.blockinfo.get_disk_info'), \
                 mock.patch.object(objects.Instance, 'image_meta', create=True):
             self.launcher.launch(
@@ -58,7 +58,7 @@ class LaunchTest(testtools.TestCase):
                 {base.VOLUME: {'driver_volume_type': 'rbd_super'}}, mock.sentinel.network, _MARK)
         return self.driver._get_guest_xml.call_args.kwargs['block_device_info']
 
-    def test_primarys_block_devices_are_not_changed(self) -> None:
+    def test_launch_does_not_change_the_primarys_block_devices(self) -> None:
         [volume] = self.launch()['block_device_mapping']
         self.assertEqual({'driver_volume_type': 'rbd_super'}, volume['connection_info'])
         with mock.patch.object(objects.BlockDeviceMapping, 'save') as saved:
@@ -66,7 +66,7 @@ class LaunchTest(testtools.TestCase):
         saved.assert_not_called()
         self.assertEqual('{"driver_volume_type": "rbd"}', self.bdm.connection_info)
 
-    def test_files_of_an_earlier_life_are_removed(self) -> None:
+    def test_launch_removes_files_of_an_earlier_backup(self) -> None:
         os.mkdir(self.directory)
         stale = os.path.join(self.directory, 'disk.config')
         with open(stale, 'w') as file:
@@ -75,7 +75,7 @@ class LaunchTest(testtools.TestCase):
         self.assertFalse(os.path.exists(stale))
         self.assertTrue(os.path.isdir(self.directory))
 
-    def test_marked_while_it_is_configured(self) -> None:
+    def test_domain_is_marked_during_its_configuration(self) -> None:
         seen = []
         self.driver._get_guest_xml.side_effect = lambda *args, **kwargs: seen.append(
             backup_domain.marking())
@@ -83,12 +83,12 @@ class LaunchTest(testtools.TestCase):
         self.assertEqual([_MARK], seen)
         self.assertIsNone(backup_domain.marking())
 
-    def test_without_config_drive(self) -> None:
+    def test_launch_without_a_config_drive(self) -> None:
         self.launch()
         call = self.driver._create_guest_with_network.call_args
         self.assertIsNone(call.kwargs['post_xml_callback'])
 
-    def test_config_drive_is_made_anew_as_nova_does(self) -> None:
+    def test_config_drive_is_created_as_by_nova(self) -> None:
         self.instance.config_drive = 'True'
         self.launch()
         call = self.driver._create_guest_with_network.call_args
@@ -98,13 +98,13 @@ class LaunchTest(testtools.TestCase):
         self.assertIs(self.instance, instance)
         self.assertIs(mock.sentinel.network, injection.network_info)
 
-    def test_loaded_server_is_never_saved(self) -> None:
+    def test_launch_does_not_save_the_server(self) -> None:
         with mock.patch.object(objects.Instance, 'get_by_uuid', return_value=self.instance), \
                 mock.patch.object(objects.Instance, 'save') as saved:
             backup_domain.load_instance(mock.Mock(), base.SERVER).save(expected_task_state=[None])
         saved.assert_not_called()
 
-    def test_only_its_own_domain(self) -> None:
+    def test_domain_of_another_recovery_is_left_alone(self) -> None:
         self.assertIs(self.guest, self.launcher.backup(base.BACKUP_ID, base.SERVER))
         self.assertIsNone(self.launcher.backup('another', base.SERVER))
         self.guest.get_xml_desc.return_value = '<domain/>'
@@ -113,7 +113,7 @@ class LaunchTest(testtools.TestCase):
         self.guest.poweroff.assert_not_called()
         self.guest.delete_configuration.assert_not_called()
 
-    def test_remove(self) -> None:
+    def test_remove_ends_and_undefines_the_domain(self) -> None:
         self.launcher.remove(base.BACKUP_ID, base.SERVER)
         self.guest.poweroff.assert_called_once()
         self.guest.delete_configuration.assert_called_once()
@@ -126,14 +126,14 @@ class LaunchTest(testtools.TestCase):
         error.err = (code,)
         return error
 
-    def test_remove_of_what_goes_away(self) -> None:
+    def test_remove_tolerates_a_domain_that_vanishes(self) -> None:
         self.guest.poweroff.side_effect = self.failing(libvirt.VIR_ERR_NO_DOMAIN)
         self.launcher.remove(base.BACKUP_ID, base.SERVER)
         self.guest.poweroff.side_effect = self.failing(libvirt.VIR_ERR_SYSTEM_ERROR)
         self.assertRaises(exception.UndoIncomplete, self.launcher.remove, base.BACKUP_ID,
                           base.SERVER)
 
-    def test_look(self) -> None:
+    def test_look_returns_state_and_process(self) -> None:
         for state, told in ((libvirt.VIR_DOMAIN_RUNNING, 'running'),
                             (libvirt.VIR_DOMAIN_BLOCKED, 'running'),
                             (libvirt.VIR_DOMAIN_PAUSED, 'paused'),
@@ -143,13 +143,13 @@ class LaunchTest(testtools.TestCase):
             found = self.launcher.look(base.BACKUP_ID, base.SERVER)
             self.assertEqual(told, found and found.state)
 
-    def test_remove_files(self) -> None:
+    def test_files_are_removed(self) -> None:
         os.mkdir(self.directory)
         self.launcher.remove_files(base.SERVER)
         self.launcher.remove_files(base.SERVER)
         self.assertFalse(os.path.exists(self.directory))
 
-    def test_bus_and_order_are_the_servers(self) -> None:
+    def test_backup_has_bus_and_order_of_the_servers_disks(self) -> None:
         [volume] = self.launch()['block_device_mapping']
         self.assertEqual(('/dev/vda', 'virtio', 0, fields.BlockDeviceType.DISK), (
             volume['mount_device'], volume['disk_bus'], volume['boot_index'],

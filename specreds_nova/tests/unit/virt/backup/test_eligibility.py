@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What no backup is started of, and why."""
+"""The servers that get no backup, and the reasons."""
 
 import json
 import types
@@ -14,7 +14,7 @@ from specreds_nova.virt.backup import eligibility
 
 
 class EligibilityTest(base.TestCase):
-    """One server that is eligible, and what makes it not so."""
+    """An eligible server, and changes that make it ineligible."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -56,10 +56,10 @@ class EligibilityTest(base.TestCase):
         for word, reason in zip(words, reasons, strict=True):
             self.assertIn(word, reason)
 
-    def test_eligible(self) -> None:
+    def test_usual_server_is_eligible(self) -> None:
         self.assertEqual([], self.reasons())
 
-    def test_state(self) -> None:
+    def test_state_of_the_server_is_checked(self) -> None:
         for state in ('stopped', 'paused', 'suspended', 'resized', 'rescued', 'error',
                       'shelved_offloaded', 'building'):
             self.server.vm_state = state
@@ -69,13 +69,13 @@ class EligibilityTest(base.TestCase):
             self.server.task_state = task
             self.refused(task)
 
-    def test_place(self) -> None:
+    def test_server_of_this_host_is_not_eligible(self) -> None:
         self.server.host = base.HOST
         self.refused('choose another host')
         self.server.host = None
         self.refused('on no host')
 
-    def test_an_earlier_life(self) -> None:
+    def test_existing_domain_and_files_are_checked(self) -> None:
         self.launcher.find.return_value = mock.Mock()
         self.refused('has a domain')
         self.launcher.find.return_value = None
@@ -83,13 +83,13 @@ class EligibilityTest(base.TestCase):
         self.refused('restart nova-compute first')
         self.assertEqual(base.HOST, self.migrations.call_args.args[1]['source_compute'])
 
-    def test_local_disks(self) -> None:
+    def test_local_disks_are_not_eligible(self) -> None:
         for guest_format, source in (('swap', 'blank'), (None, 'blank'), (None, 'image')):
             self.bdm.destination_type, self.bdm.source_type = 'local', source
             self.bdm.guest_format = guest_format
             self.refused('local to its host')
 
-    def test_volumes(self) -> None:
+    def test_volumes_are_checked(self) -> None:
         for kind in ('iscsi', 'nfs', None):
             self.connection['driver_volume_type'] = kind
             self.refused('not by RBD')
@@ -100,11 +100,11 @@ class EligibilityTest(base.TestCase):
         self.connection = {'driver_volume_type': 'rbd', 'data': {'encrypted': True}}
         self.refused('encrypted')
 
-    def test_no_volumes(self) -> None:
+    def test_server_without_volumes_is_not_eligible(self) -> None:
         self.assertEqual(['it has no volumes'],
                          self.found.reasons(mock.Mock(), self.server, []))
 
-    def test_ports(self) -> None:
+    def test_ports_are_checked(self) -> None:
         for kind in ('direct', 'macvtap', 'vdpa', 'direct-physical', 'accelerator-direct'):
             self.vif['vnic_type'] = kind
             self.refused(kind)
@@ -115,14 +115,14 @@ class EligibilityTest(base.TestCase):
         self.vif['details'] = {'ovs_hybrid_plug': True}
         self.refused('iptables')
 
-    def test_devices(self) -> None:
+    def test_passed_through_devices_are_not_eligible(self) -> None:
         self.server.numa_topology = mock.Mock()
         self.server.pci_requests.requests = [objects.InstancePCIRequest(count=1)]
         self.shares.return_value = [mock.Mock()]
         self.server.kernel_id = 'k1'
         self.refused('NUMA', 'PCI', 'kernel', 'shares')
 
-    def test_flavour(self) -> None:
+    def test_flavor_is_checked(self) -> None:
         for specs, word in (({'hw:tpm_version': '2.0'}, 'TPM'),
                             ({'accel:device_profile': 'fpga'}, 'accelerators'),
                             ({'hw:pmem': '6GB'}, 'persistent memory'),
@@ -138,7 +138,7 @@ class EligibilityTest(base.TestCase):
         self.server.image_meta = objects.ImageMeta.from_dict({'properties': {
             'hw_architecture': 'x86_64', **properties}})
 
-    def test_image(self) -> None:
+    def test_image_properties_are_checked(self) -> None:
         self.image(hw_firmware_type='uefi')
         self.refused('UEFI')
         self.image(hw_machine_type='pc-q35-9.9')
@@ -148,7 +148,7 @@ class EligibilityTest(base.TestCase):
         self.image(hw_architecture='aarch64')
         self.refused('architecture aarch64')
 
-    def test_cpu(self) -> None:
+    def test_cpu_of_the_host_is_checked(self) -> None:
         self.server.vcpu_model = types.SimpleNamespace(mode='custom', model='Nehalem')
         self.refused()
         self.server.vcpu_model.model = 'Sapphire'
@@ -156,14 +156,14 @@ class EligibilityTest(base.TestCase):
         self.server.vcpu_model.mode = 'host-model'
         self.refused()
 
-    def test_shared_instances_path(self) -> None:
+    def test_shared_instances_path_is_not_eligible(self) -> None:
         self.mounts.return_value.append(
             types.SimpleNamespace(mountpoint='/var/lib/nova/instances', fstype='nfs4'))
         self.refused('shared among hosts (nfs4)')
         self.mounts.return_value[1].mountpoint = '/var/lib/nova/instances2'
         self.refused()
 
-    def test_config_drive_in_a_shared_pool(self) -> None:
+    def test_config_drive_in_a_shared_pool_is_not_eligible(self) -> None:
         self.replace('nova.virt.configdrive.required_by', lambda instance: True)
         self.conf.config(group='libvirt', images_type='rbd')
         self.refused()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is told of a backup that is ready, and what its owner says of waiting for it."""
+"""The report of a ready backup, and its owner's timeout."""
 
 from typing import Any
 from unittest import mock
@@ -15,7 +15,7 @@ from specreds_nova.virt.ready import conditions
 
 
 class WatchesTest(testtools.TestCase):
-    """A backup that runs."""
+    """The watches of a running backup."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -30,7 +30,7 @@ class WatchesTest(testtools.TestCase):
     def _patch(self, name: str) -> Any:
         return self.useFixture(fixtures.MockPatch(name)).mock
 
-    def test_whoever_decides_is_told_before_anything_is_done(self) -> None:
+    def test_readiness_is_reported_before_the_hardening(self) -> None:
         told: list[tuple[str, str]] = []
         self.watches.notify = lambda backup_id: told.append(('tell', backup_id))
         self.watches.then = lambda backup_id: told.append(('then', backup_id))
@@ -38,7 +38,7 @@ class WatchesTest(testtools.TestCase):
         self.watch.call_args.kwargs['then']()
         self.assertEqual([('tell', 'recovery-1'), ('then', 'recovery-1')], told)
 
-    def test_the_owners_patience(self) -> None:
+    def test_timeout_of_the_owner_is_used(self) -> None:
         self.watches.begin(self.record)
         self.assertIsNone(self.record.ready_timeout)
         self.watches.end('recovery-1')
@@ -46,12 +46,12 @@ class WatchesTest(testtools.TestCase):
         self.watches.begin(self.record)
         self.assertEqual(9.0, self.record.ready_timeout)
 
-    def test_is_watched_once(self) -> None:
+    def test_backup_is_watched_once(self) -> None:
         self.watches.begin(self.record)
         self.watches.begin(self.record)
         self.watch.assert_called_once()
 
-    def test_default_readiness_where_the_owners_makes_no_sense(self) -> None:
+    def test_invalid_condition_of_the_owner_falls_back_to_the_default(self) -> None:
         instance = mock.Mock(metadata={'specreds:ready': r'console:(a)\1'}, system_metadata={},
                              uuid='server-1')
         self.useFixture(fixtures.MockPatch('specreds_nova.virt.ready.parse',

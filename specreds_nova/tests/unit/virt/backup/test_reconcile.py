@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every phase in which nova-compute may have been killed, and what becomes of it."""
+"""The result of a reconciliation after the death of nova-compute in each phase."""
 
 from collections.abc import Callable
 import queue
@@ -15,7 +15,7 @@ from specreds_nova.virt.backup import reconcile
 
 
 class Reconciling(base.TestCase):
-    """A reconciler in a new nova-compute."""
+    """A test with the reconciler of a restarted nova-compute."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -27,7 +27,7 @@ class Reconciling(base.TestCase):
 
     def after(self, phase: str, state: str | None, domain: str | None = 'running',
               **more: Any) -> str | None:
-        """Tell what becomes of a phase with Cinder and libvirt in a state."""
+        """Return the phase after a reconciliation, given states of Cinder and libvirt."""
         self.record(phase, primary=base.PRIMARY, **more)
         self.cinder.state.return_value = state
         self.domain(domain)
@@ -36,9 +36,9 @@ class Reconciling(base.TestCase):
 
 
 class ReconcileTest(Reconciling):
-    """What is found in the journal."""
+    """Backups in the journal."""
 
-    def test_whatever_was_cut_off(self) -> None:
+    def test_every_interrupted_phase_is_settled(self) -> None:
         for phase, state, domain, expected in (
                 (journals.STARTING, 'superposed', None, 'failed'),
                 (journals.STARTING, 'superposed', 'running', 'failed'),
@@ -67,7 +67,7 @@ class ReconcileTest(Reconciling):
             self.assertEqual(expected, self.after(phase, state, domain),
                              f'{phase}, Cinder {state}, domain {domain}')
 
-    def test_nothing_is_done_while_cinder_is_silent(self) -> None:
+    def test_backup_is_left_alone_while_cinder_is_silent(self) -> None:
         self.record(journals.HARDENED)
         self.cinder.state.side_effect = exception.SuperpositionUnknown('no answer')
         self.reconciler.run()
@@ -75,62 +75,62 @@ class ReconcileTest(Reconciling):
         self.launcher.remove.assert_not_called()
         self.box.open.assert_not_called()
 
-    def test_box_of_what_is_promoted_is_opened_once(self) -> None:
+    def test_box_of_a_promoted_backup_is_opened_once(self) -> None:
         self.after(journals.PROMOTED, 'promoted')
         self.after(journals.PROMOTED, 'promoted', opened=True)
         self.box.open.assert_called_once()
 
-    def test_running_is_watched_again(self) -> None:
+    def test_running_backup_is_watched_again(self) -> None:
         self.after(journals.RUNNING, 'superposed')
         self.assertEqual({base.BACKUP_ID}, self.watches.watched)
 
-    def test_deleted_server(self) -> None:
+    def test_backup_of_a_deleted_server_is_removed(self) -> None:
         self.replace('specreds_nova.virt.backup.host.find_instance', lambda context, uuid: None)
         self.assertEqual('aborted', self.after(journals.RUNNING, 'superposed'))
         self.assertEqual('aborted', self.after(journals.PROMOTED, 'promoted'))
         self.assertIsNone(self.after(journals.ADOPTED, 'merging'))
 
-    def test_adopted_meanwhile(self) -> None:
+    def test_adoption_by_nova_is_noticed(self) -> None:
         self.instance.host = base.HOST
         self.assertEqual('adopted', self.after(journals.PROMOTED, 'promoted', adopting=True))
         self.merger.ensure.assert_called_once_with(base.SERVER, base.SUPERPOSITION)
         self.box.adopted.assert_called_once()
 
-    def test_merged_meanwhile(self) -> None:
+    def test_merge_meanwhile_is_noticed(self) -> None:
         self.instance.host = base.HOST
         self.assertEqual('adopted', self.after(journals.ADOPTED, 'merging'))
         self.assertEqual('merged', self.after(journals.MERGING, None))
 
-    def test_moved_on(self) -> None:
+    def test_adopted_server_on_another_host_is_forgotten(self) -> None:
         self.instance.host = 'node3'
         self.assertIsNone(self.after(journals.ADOPTED, 'merging'))
 
-    def test_what_cannot_be_undone_is_tried_again(self) -> None:
+    def test_incomplete_undo_is_repeated(self) -> None:
         self.box.remove.side_effect = [exception.BackupError('Neutron is away'), None]
         self.assertEqual('aborting', self.after(journals.STARTING, 'superposed'))
         self.reconciler.run()
         self.assertEqual('aborted', self.phase())
 
-    def test_finished_is_forgotten(self) -> None:
+    def test_old_ended_backup_is_forgotten(self) -> None:
         record = self.record(journals.FAILED)
         record.updated_at = 1.0
         self.reconciler.run()
         self.assertIsNone(self.phase())
 
-    def test_boxes(self) -> None:
+    def test_boxes_are_reconciled_by_phase(self) -> None:
         self.after(journals.RUNNING, 'superposed')
         self.box.reconcile.assert_called_with(shut=[base.BACKUP_ID], opened=[], unsure=[])
         self.after(journals.PROMOTED, 'promoted')
         self.box.reconcile.assert_called_with(shut=[], opened=[base.BACKUP_ID], unsure=[])
 
-    def test_one_that_fails_is_in_nobodys_way(self) -> None:
+    def test_failure_of_one_backup_does_not_stop_the_others(self) -> None:
         self.record(journals.RUNNING)
         self.cinder.state.side_effect = RuntimeError('unforeseen')
         self.box.reconcile.side_effect = RuntimeError('unforeseen')
         self.reconciler.run()
         self.merger.scan.assert_called_once()
 
-    def test_waits_for_nova(self) -> None:
+    def test_end_of_the_adoption_in_nova_is_awaited(self) -> None:
         record = self.record(journals.PROMOTED, opened=True, adopting=True)
         seen: list[float] = []
 
@@ -147,7 +147,7 @@ class ReconcileTest(Reconciling):
 
 
 class LostTest(Reconciling):
-    """Domains of backups of which the journal is lost."""
+    """Domains of backups without a journal."""
 
     def domain_with(self, mark: marks.Mark | None) -> None:
         element = '' if mark is None else (
@@ -159,7 +159,7 @@ class LostTest(Reconciling):
             f'<domain><metadata>{element}</metadata></domain>')
         self.driver._host.list_guests.return_value = [guest]
 
-    def test_hidden_from_the_beginning(self) -> None:
+    def test_domain_without_a_journal_is_hidden_from_the_start(self) -> None:
         self.domain_with(marks.Mark(base.BACKUP_ID, base.SUPERPOSITION))
         self.reconciler.restore_records()
         self.assertEqual({base.SERVER}, self.journal.hidden())
@@ -168,7 +168,7 @@ class LostTest(Reconciling):
         self.assertEqual((base.SUPERPOSITION, 'running'),
                          (record.superposition_id, record.phase))
 
-    def test_known_and_foreign_ones(self) -> None:
+    def test_known_and_foreign_domains_are_left_alone(self) -> None:
         self.record(journals.PROMOTED)
         self.domain_with(marks.Mark(base.BACKUP_ID, base.SUPERPOSITION))
         self.reconciler.restore_records()
@@ -178,7 +178,7 @@ class LostTest(Reconciling):
         self.reconciler.restore_records()
         self.assertEqual([], self.journal.records())
 
-    def test_adopted_and_forgotten(self) -> None:
+    def test_adopted_domain_is_not_hidden(self) -> None:
         self.instance.host = base.HOST
         self.domain_with(marks.Mark(base.BACKUP_ID, base.SUPERPOSITION))
         self.reconciler.restore_records()
@@ -186,13 +186,13 @@ class LostTest(Reconciling):
 
 
 class MergeReportTest(base.TestCase):
-    """What the merger tells."""
+    """Reports of the merger."""
 
     def report(self) -> Callable[..., None]:
         report: Callable[..., None] = reconcile.merge_report(self.journal)
         return report
 
-    def test_progress(self) -> None:
+    def test_progress_of_the_merge_is_recorded(self) -> None:
         self.record(journals.ADOPTED)
         self.report()(base.SERVER, base.SUPERPOSITION, {'state': 'merging', 'done': 1})
         self.assertEqual('merging', self.phase())
@@ -202,7 +202,7 @@ class MergeReportTest(base.TestCase):
         self.assertEqual(('merged', {'state': 'merged', 'done': 2}),
                          (record.phase, record.merge))
 
-    def test_others(self) -> None:
+    def test_report_about_another_superposition_is_ignored(self) -> None:
         self.report()(base.SERVER, base.SUPERPOSITION, {'state': 'merging'})
         self.record(journals.PROMOTED)
         self.report()(base.SERVER, base.SUPERPOSITION, {'state': 'merging'})
@@ -213,9 +213,9 @@ class MergeReportTest(base.TestCase):
 
 
 class PeriodicTest(base.TestCase):
-    """When it is looked."""
+    """The times of reconciliations."""
 
-    def test_when_something_has_happened(self) -> None:
+    def test_event_starts_a_reconciliation_at_once(self) -> None:
         looks = queue.SimpleQueue[None]()
         reconciler = mock.Mock()
         reconciler.run.side_effect = lambda: looks.put(None)
@@ -223,7 +223,7 @@ class PeriodicTest(base.TestCase):
         periodic = reconcile.Periodic(reconciler, warming)
         self.addCleanup(periodic.stop)
         periodic.start()
-        # None of these takes the interval, which is half a minute.
+        # None of these waits for the interval of half a minute.
         for _ in range(3):
             looks.get(timeout=20)
             periodic.wake()

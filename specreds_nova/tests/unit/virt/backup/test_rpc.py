@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls and answers over a message bus that is played."""
+"""Calls and answers over a fake message bus."""
 
 import inspect
 import threading
@@ -17,7 +17,7 @@ from specreds_nova.virt.backup import rpcapi
 
 
 class RpcTest(base.TestCase):
-    """A client and a host."""
+    """A client and the server of a host."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -36,7 +36,7 @@ class RpcTest(base.TestCase):
         self.addCleanup(server.stop)
         self.api = rpcapi.BackupsAPI(transport, timeout=10)
 
-    def test_each_method_arrives(self) -> None:
+    def test_each_method_is_called_on_the_host(self) -> None:
         ids = {'backup_id': base.BACKUP_ID, 'instance_uuid': base.SERVER,
                'superposition_id': base.SUPERPOSITION}
         methods = [name for name, member in vars(rpcapi.BackupsAPI).items()
@@ -52,30 +52,30 @@ class RpcTest(base.TestCase):
             more = {'keep_claim': False} if name == 'promote' else {}
             getattr(self.served, name).assert_called_once_with(*wanted, **more)
 
-    def test_claim_is_kept(self) -> None:
+    def test_promote_passes_keep_claim_on(self) -> None:
         self.served.promote.return_value = {}
         self.api.promote({}, base.HOST, base.BACKUP_ID, keep_claim=True)
         self.served.promote.assert_called_once_with(base.BACKUP_ID, keep_claim=True)
 
-    def test_a_host_that_is_back_is_asked_to_clean_up(self) -> None:
+    def test_returned_host_cleans_up(self) -> None:
         self.returning.clean.return_value = {'clean': False, 'left': [base.SERVER]}
         self.assertEqual({'clean': False, 'left': [base.SERVER]},
                          self.api.returned({}, base.HOST))
 
-    def test_errors_come_out_as_they_are(self) -> None:
+    def test_errors_are_raised_by_the_client(self) -> None:
         for kind in (exception.BackupConflict, exception.BackupNotFound,
                      exception.SuperpositionUnknown):
             self.served.promote.side_effect = kind('what, and what to do')
             error: Any = self.assertRaises(kind, self.api.promote, {}, base.HOST, base.BACKUP_ID)
             self.assertIn('what, and what to do', str(error))
 
-    def test_ids_have_to_be_such(self) -> None:
+    def test_malformed_id_is_refused(self) -> None:
         for wrong in ('../../etc/passwd', '', base.BACKUP_ID.upper(), None):
             self.assertRaises(exception.BadRequest, self.api.start, {}, base.HOST, wrong,
                               base.SERVER, base.SUPERPOSITION)
         self.served.start.assert_not_called()
 
-    def test_nobody_waits_for_another(self) -> None:
+    def test_calls_run_concurrently(self) -> None:
         entered, free = threading.Event(), threading.Event()
         self.addCleanup(free.set)
 

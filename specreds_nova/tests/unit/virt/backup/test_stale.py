@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A host that is back removes what was evacuated from it."""
+"""A host that has returned removes the servers that were evacuated from it."""
 
 from unittest import mock
 
@@ -11,7 +11,7 @@ from specreds_nova.virt.backup import stale
 
 
 class ReturningTest(base.TestCase):
-    """Nova's compute manager is played."""
+    """A test with a mock of Nova's compute manager."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -20,29 +20,29 @@ class ReturningTest(base.TestCase):
         self.compute.driver.list_instance_uuids.side_effect = lambda: list(self.here)
         self.returning = stale.StaleServers(self.compute, base.PRIMARY)
 
-    def test_what_was_evacuated_is_destroyed(self) -> None:
+    def test_evacuated_server_is_destroyed(self) -> None:
         self.instance.host = base.HOST
         self.compute._destroy_evacuated_instances.side_effect = lambda *_: self.here.clear()
         self.assertEqual({'clean': True, 'left': []}, self.returning.clean())
         self.compute._destroy_evacuated_instances.assert_called_once_with(
             mock.ANY, self.compute._get_nodes.return_value)
 
-    def test_what_is_left_is_told(self) -> None:
+    def test_leftovers_are_reported(self) -> None:
         self.instance.host = base.HOST
         self.assertEqual({'clean': False, 'left': [base.SERVER]}, self.returning.clean())
 
-    def test_its_own_servers_are_no_leftovers(self) -> None:
+    def test_own_servers_are_kept(self) -> None:
         self.assertEqual({'clean': True, 'left': []}, self.returning.clean())
 
-    def test_a_server_that_is_on_its_way_is_no_leftover(self) -> None:
+    def test_server_that_is_migrating_here_is_kept(self) -> None:
         self.instance.host, self.instance.task_state = base.HOST, 'migrating'
         self.assertEqual({'clean': True, 'left': []}, self.returning.clean())
 
-    def test_a_domain_that_is_nobodys_is_left_to_nova(self) -> None:
+    def test_domain_unknown_to_nova_is_left_alone(self) -> None:
         self.replace('specreds_nova.virt.backup.host.find_instance', lambda *_: None)
         self.assertEqual({'clean': True, 'left': []}, self.returning.clean())
 
-    def test_what_nova_cannot_do_is_told(self) -> None:
+    def test_failure_of_nova_is_reported(self) -> None:
         self.compute._destroy_evacuated_instances.side_effect = (
             nova_exception.HypervisorUnavailable(host=base.PRIMARY))
         error = self.assertRaises(exception.UndoIncomplete, self.returning.clean)

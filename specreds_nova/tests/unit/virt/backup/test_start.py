@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is read of a server before its backup is started."""
+"""The server as it is read before the start of its backup."""
 
 from typing import Any
 from unittest import mock
@@ -14,10 +14,10 @@ SERVER = '11111111-1111-4111-8111-111111111111'
 
 
 class LoadTest(testtools.TestCase):
-    """Neutron shows a port unbound for a moment whenever it binds it anew."""
+    """Neutron shows a port as unbound for a moment while it binds the port again."""
 
     def setUp(self) -> None:
-        """Let Nova have seen the port in that moment."""
+        """Create a server whose port Nova has seen in that moment."""
         super().setUp()
         objects.register_all()
         self.instance = mock.Mock(uuid=SERVER)
@@ -32,7 +32,7 @@ class LoadTest(testtools.TestCase):
             monotonic=lambda: self.now, sleep=self.sleep))
 
     def replace(self, name: str, new: Any) -> None:
-        """Replace something until the test ends."""
+        """Replace an attribute until the test ends."""
         patch = mock.patch(name, new)
         patch.start()
         self.addCleanup(patch.stop)
@@ -46,14 +46,12 @@ class LoadTest(testtools.TestCase):
         with mock.patch.object(objects.BlockDeviceMappingList, 'get_by_instance_uuid'):
             return starts.load('context', SERVER)[0]
 
-    def test_a_port_that_is_bound_is_not_looked_at_again(self) -> None:
-        """That would be a question to Neutron more."""
+    def test_bound_port_is_read_once(self) -> None:
         self.types = ['ovs']
         self.assertIs(self.instance, self.load())
         self.api.get_instance_nw_info.assert_not_called()
 
-    def test_a_port_that_is_being_bound_is_looked_at_again(self) -> None:
-        """Until it is bound."""
+    def test_unbound_port_is_read_until_it_is_bound(self) -> None:
         def look(context: Any, instance: Any, force_refresh: bool) -> None:
             self.assertTrue(force_refresh)
             if self.api.get_instance_nw_info.call_count == 3:
@@ -62,7 +60,6 @@ class LoadTest(testtools.TestCase):
         self.load()
         self.assertEqual(3, self.api.get_instance_nw_info.call_count)
 
-    def test_a_port_that_stays_unbound_is_not_waited_for_for_ever(self) -> None:
-        """Whoever asks whether the server is eligible tells of it."""
+    def test_wait_for_the_binding_of_a_port_is_limited(self) -> None:
         self.assertIs(self.instance, self.load())
         self.assertLess(1, self.api.get_instance_nw_info.call_count)

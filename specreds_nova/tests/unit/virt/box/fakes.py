@@ -16,7 +16,7 @@ GATEWAY = '10.77.0.1'
 
 
 def subnet(**changes: Any) -> plans.Subnet:
-    """One with DHCP and a gateway."""
+    """Return a subnet with DHCP and a gateway."""
     fields: dict[str, Any] = {
         'cidr': '10.77.0.0/24', 'addresses': (ADDRESS,), 'gateway': GATEWAY, 'dns': ('8.8.8.8',),
         'routes': (), 'dhcp': True, 'dhcp_server': None}
@@ -24,7 +24,7 @@ def subnet(**changes: Any) -> plans.Subnet:
 
 
 def plan(*subnets: plans.Subnet, **changes: Any) -> plans.Plan:
-    """One of a port with one subnet."""
+    """Return the plan of a port with one subnet."""
     fields: dict[str, Any] = {
         'port': PORT, 'mac': MAC, 'tap': 'tapaaaaaaaa-11', 'integration_bridge': 'br-int',
         'instance': SERVER, 'backup_id': BACKUP_ID, 'mtu': 1450,
@@ -33,7 +33,7 @@ def plan(*subnets: plans.Subnet, **changes: Any) -> plans.Plan:
 
 
 def vif(**changes: Any) -> network_model.VIF:
-    """What Nova knows of the port."""
+    """Return the port as Nova describes it."""
     network = network_model.Network(
         id='dddddddd-1111-4111-8111-111111111111', bridge='br-int', label='private', mtu=1450,
         subnets=[network_model.Subnet(

@@ -21,12 +21,12 @@ def _sum(data: bytes) -> int:
 
 class TestFrames(testtools.TestCase):
 
-    def test_all_are_the_guests(self) -> None:
+    def test_frames_have_the_address_of_the_guest(self) -> None:
         for frame in announce.frames(fakes.plan(fakes.subnet(), fakes.subnet(**_V6))):
             self.assertEqual(_MAC, frame[6:12])
             self.assertGreaterEqual(len(frame), 60)
 
-    def test_switches_neighbours_and_gateway_are_told(self) -> None:
+    def test_switches_neighbours_and_gateway_get_announcements(self) -> None:
         rarp, own, gateway = announce.frames(fakes.plan())
         self.assertEqual(b'\x80\x35', rarp[12:14])
         address = socket.inet_aton(fakes.ADDRESS)
@@ -36,13 +36,13 @@ class TestFrames(testtools.TestCase):
             self.assertEqual(_MAC + address, frame[22:32])
             self.assertEqual(socket.inet_aton(asked), frame[38:42])
 
-    def test_who_the_box_had_stood_for_is_asked(self) -> None:
+    def test_addresses_that_the_box_answered_for_are_resolved(self) -> None:
         asked = {frame[38:42] for frame in announce.frames(fakes.plan(
             fakes.subnet(dhcp_server='10.77.0.2'))) if frame[12:14] == b'\x08\x06'}
         self.assertEqual({socket.inet_aton(address) for address in (
             fakes.ADDRESS, fakes.GATEWAY, '10.77.0.2')}, asked)
 
-    def test_ipv6_is_well_formed(self) -> None:
+    def test_ipv6_announcement_is_well_formed(self) -> None:
         frames = announce.frames(fakes.plan(fakes.subnet(**_V6)))[1:]
         self.assertEqual([136, 133], [frame[54] for frame in frames])
         for frame in frames:
@@ -51,7 +51,7 @@ class TestFrames(testtools.TestCase):
             self.assertEqual(0xffff, _sum(pseudo + frame[54:54 + length]))
         self.assertEqual(ipaddress.IPv6Address('2001:db8::50').packed, frames[0][62:78])
 
-    def test_solicitation_is_from_no_address_and_names_none(self) -> None:
+    def test_solicitation_has_no_source_address(self) -> None:
         solicitation = announce.frames(fakes.plan(fakes.subnet(**_V6)))[-1]
         self.assertEqual(ipaddress.IPv6Address('::').packed, solicitation[22:38])
         self.assertEqual(8, int.from_bytes(solicitation[18:20], 'big'))

@@ -16,7 +16,7 @@ PRIMARY = 'node1'
 
 
 class FakeNeutron:
-    """One port, bound to the primary's host, as Neutron keeps it."""
+    """A fake Neutron with one port that is bound to the primary's host."""
 
     def __init__(self) -> None:
         self.port: dict[str, Any] = {
@@ -90,54 +90,54 @@ class TestBindings(testtools.TestCase):
         self.bindings.bind(self.context, [self.neutron.port])
         self.bindings.prepare(self.context, [self.neutron.port])
 
-    def test_the_primary_stays_bound(self) -> None:
+    def test_primary_stays_bound(self) -> None:
         for _ in range(2):
             found = self.bindings.bind(self.context, [self.neutron.port])
         self.assertEqual({PRIMARY: 'ACTIVE', HOST: 'INACTIVE'}, self.neutron.bindings)
         self.assertFalse(found[fakes.PORT].active)
         self.assertEqual('br-int', found[fakes.PORT].details['bridge_name'])
 
-    def test_the_agent_here_is_told_once(self) -> None:
+    def test_agent_of_this_host_is_notified_once(self) -> None:
         for _ in range(2):
             self.assertTrue(self.bindings.prepare(self.context, [self.neutron.port]))
         self.assertEqual([{'binding:profile': {'owner': 'x', 'migrating_to': HOST}}],
                          self.neutron.updates)
 
-    def test_the_binding_of_a_dead_agents_port_is_not_touched(self) -> None:
+    def test_binding_of_a_dead_agent_is_not_changed(self) -> None:
         self.neutron.alive = False
         self.assertFalse(self.bindings.prepare(self.context, [self.neutron.port]))
         self.assertEqual([], self.neutron.updates)
 
-    def test_port_behind_a_distributed_router_does_not_say_that_it_is_migrating(self) -> None:
+    def test_port_behind_a_distributed_router_is_not_marked_as_migrating(self) -> None:
         self.neutron.distributed = {'network-1'}
         self.assertFalse(self.bindings.prepare(self.context, [self.neutron.port]))
         self.assertEqual([], self.neutron.updates)
 
-    def test_only_ports_behind_distributed_routers_are_left_alone(self) -> None:
+    def test_other_ports_are_marked_as_migrating(self) -> None:
         self.neutron.distributed = {'network-2'}
         other = {**self.neutron.port, 'id': 'port-2', 'network_id': 'network-2'}
         self.assertFalse(self.bindings.prepare(self.context, [other, self.neutron.port]))
         self.assertEqual([{'binding:profile': {'owner': 'x', 'migrating_to': HOST}}],
                          self.neutron.updates)
 
-    def test_preparation_is_taken_back_where_a_router_has_become_distributed(self) -> None:
+    def test_mark_is_removed_when_a_router_becomes_distributed(self) -> None:
         self._prepared()
         self.neutron.distributed = {'network-1'}
         self._prepared()
         self.assertEqual({'owner': 'x'}, self.neutron.port['binding:profile'])
 
-    def test_this_hosts_binding_does_not_say_that_it_is_migrating(self) -> None:
+    def test_binding_of_this_host_is_not_marked_as_migrating(self) -> None:
         self.neutron.port['binding:profile']['migrating_to'] = HOST
         self.bindings.bind(self.context, [self.neutron.port])
         self.assertEqual({'owner': 'x'}, self.neutron.profile)
 
-    def test_refusals(self) -> None:
+    def test_unsuitable_port_is_refused(self) -> None:
         self.assertIsNone(self.bindings.refusal(self.neutron.port))
         self.assertIn('not know', str(self.bindings.refusal(None)))
         self.assertIn('trunk', str(self.bindings.refusal({
             **self.neutron.port, 'trunk_details': {'trunk_id': 'x'}})))
 
-    def test_a_backup_elsewhere_was_lost(self) -> None:
+    def test_binding_of_a_lost_backup_elsewhere_is_removed(self) -> None:
         self.neutron.port['binding:profile'] = {'owner': 'x', 'migrating_to': 'node3'}
         self.neutron.bindings['node3'] = 'INACTIVE'
         self._prepared()
@@ -145,20 +145,20 @@ class TestBindings(testtools.TestCase):
         self.assertEqual({'owner': 'x', 'migrating_to': HOST},
                          self.neutron.port['binding:profile'])
 
-    def test_refused_by_neutron(self) -> None:
+    def test_refusal_of_neutron_is_an_error(self) -> None:
         self.neutron.create_port_binding = mock.Mock(  # type: ignore[method-assign]
             side_effect=client_exceptions.InternalServerError())
         self.assertRaises(errors.BoxFailed, self.bindings.bind, self.context,
                           [self.neutron.port])
 
-    def test_removal_leaves_what_was_there(self) -> None:
+    def test_removal_keeps_the_earlier_binding(self) -> None:
         self._prepared()
         for _ in range(2):
             self.bindings.remove(self.context, [fakes.PORT])
         self.assertEqual({PRIMARY: 'ACTIVE'}, self.neutron.bindings)
         self.assertEqual({'owner': 'x'}, self.neutron.port['binding:profile'])
 
-    def test_removal_does_not_break_the_binding_of_a_dead_agents_port(self) -> None:
+    def test_removal_keeps_the_binding_of_a_dead_agent(self) -> None:
         self._prepared()
         self.neutron.alive = False
         self.assertRaises(errors.BoxFailed, self.bindings.remove, self.context, [fakes.PORT])
@@ -174,7 +174,7 @@ class TestBindings(testtools.TestCase):
         self.bindings.remove(self.context, [fakes.PORT])
         self.assertEqual('ACTIVE', self.neutron.bindings[HOST])
 
-    def test_removal_when_the_port_is_gone(self) -> None:
+    def test_removal_of_a_deleted_port_succeeds(self) -> None:
         gone = mock.Mock(side_effect=client_exceptions.PortNotFoundClient())
         self.neutron.list_port_bindings = gone  # type: ignore[method-assign]
         self.neutron.show_port = gone  # type: ignore[method-assign]
@@ -182,7 +182,7 @@ class TestBindings(testtools.TestCase):
         self.assertEqual([mock.call(fakes.PORT)] * 2, gone.call_args_list)
         self.assertEqual([], self.neutron.updates)
 
-    def test_activation(self) -> None:
+    def test_activation_moves_the_port_to_this_host(self) -> None:
         self._prepared()
         for _ in range(2):
             self.bindings.activate(self.context, [fakes.PORT])
@@ -191,16 +191,16 @@ class TestBindings(testtools.TestCase):
         self.assertEqual({HOST: 'ACTIVE'}, self.neutron.bindings)
         self.assertEqual({'binding:host_id': HOST}, self.neutron.updates[-1])
 
-    def test_the_bindings_of_a_port_of_another_host_stay(self) -> None:
+    def test_bindings_of_a_port_of_another_host_are_kept(self) -> None:
         self._prepared()
         self.bindings.delete_other_bindings(self.context, [fakes.PORT])
         self.assertEqual({PRIMARY: 'ACTIVE', HOST: 'INACTIVE'}, self.neutron.bindings)
 
-    def test_activation_of_a_binding_that_somebody_removed(self) -> None:
+    def test_activation_creates_a_removed_binding(self) -> None:
         self.bindings.activate(self.context, [fakes.PORT])
         self.assertEqual([{'binding:host_id': HOST}], self.neutron.updates)
 
-    def test_neighbours(self) -> None:
+    def test_hardware_addresses_of_neighbours_are_read(self) -> None:
         self.neutron.port.update(mac_address='FA:16:3E:00:00:99', fixed_ips=[
             {'ip_address': fakes.GATEWAY}, {'ip_address': '10.88.0.1'}])
         self.assertEqual({fakes.GATEWAY: 'fa:16:3e:00:00:99'}, self.bindings.neighbours(

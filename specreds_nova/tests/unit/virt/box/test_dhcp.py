@@ -18,7 +18,7 @@ class TestArgv(testtools.TestCase):
                  if word.startswith(prefix))
         return {name: value for name, _, value in found}
 
-    def test_serves_this_guest_only(self) -> None:
+    def test_only_the_guest_is_served(self) -> None:
         argv = self._argv()
         self.assertIn('--dhcp-range=set:subnet0,10.77.0.0,static,255.255.255.0,86400', argv)
         self.assertIn(f'--dhcp-host={fakes.MAC},{fakes.ADDRESS},host-10-77-0-50,86400', argv)
@@ -26,7 +26,7 @@ class TestArgv(testtools.TestCase):
         self.assertIn('--port=0', argv)
         self.assertIn('--conf-file=/dev/null', argv)
 
-    def test_runs_as_nobody(self) -> None:
+    def test_server_runs_as_nobody(self) -> None:
         user = mock.Mock(pw_gid=7)
         with mock.patch('pwd.getpwnam', return_value=user), \
                 mock.patch('grp.getgrgid') as group:
@@ -36,7 +36,7 @@ class TestArgv(testtools.TestCase):
         self.assertIn('--user=nobody', argv)
         self.assertIn('--group=nogroup', argv)
 
-    def test_what_is_missing_is_named(self) -> None:
+    def test_missing_program_is_named(self) -> None:
         with mock.patch('shutil.which', return_value='/sbin/dnsmasq') as which:
             self.assertIsNone(dhcp.missing())
             with mock.patch('pwd.getpwnam', side_effect=KeyError('no nobody')):
@@ -44,7 +44,7 @@ class TestArgv(testtools.TestCase):
             which.return_value = None
             self.assertIn('dnsmasq is not installed', str(dhcp.missing()))
 
-    def test_gives_what_the_network_would_give(self) -> None:
+    def test_lease_has_the_options_of_the_network(self) -> None:
         self.assertEqual({
             'option:dns-server': '8.8.8.8', 'option:router': fakes.GATEWAY, 'option:mtu': '1450',
             **dict.fromkeys(('121', '249'), '192.0.2.0/24,10.77.0.9,169.254.169.254/32,'
@@ -52,17 +52,17 @@ class TestArgv(testtools.TestCase):
             self._options(fakes.subnet(routes=(('192.0.2.0/24', '10.77.0.9'),),
                                        dhcp_server='10.77.0.2')))
 
-    def test_a_route_to_metadata_of_the_owners_is_kept(self) -> None:
+    def test_route_of_the_owner_to_metadata_is_kept(self) -> None:
         options = self._options(fakes.subnet(routes=(('169.254.169.254/32', '10.77.0.3'),)))
         self.assertEqual('169.254.169.254/32,10.77.0.3,0.0.0.0/0,10.77.0.1', options['121'])
 
-    def test_without_a_gateway(self) -> None:
+    def test_network_without_a_gateway_has_no_default_route(self) -> None:
         subnet = fakes.subnet(gateway=None)
         self.assertEqual('', self._options(subnet)['option:router'])
         self.assertNotIn('121', self._options(subnet))
         self.assertIn('--shared-network=box0,10.77.0.0', self._argv(subnet))
 
-    def test_only_where_the_network_has_dhcp(self) -> None:
+    def test_network_without_dhcp_is_not_served(self) -> None:
         argv = self._argv(fakes.subnet(dhcp=False),
                           fakes.subnet(cidr='2001:db8::/64', addresses=('2001:db8::5',)))
         self.assertEqual([], [word for word in argv if word.startswith('--dhcp-range')])

@@ -11,7 +11,7 @@ _V6 = {'cidr': '2001:db8::/64', 'addresses': ('2001:db8::50',), 'gateway': '2001
 
 class TestSealed(testtools.TestCase):
 
-    def test_nothing_is_sent_to_the_patch(self) -> None:
+    def test_no_frame_is_sent_to_the_patch(self) -> None:
         for plan in (fakes.plan(), fakes.plan(fakes.subnet(**_V6)),
                      fakes.plan(fakes.subnet(dhcp_server='10.77.0.2'), fakes.subnet(**_V6))):
             for flow in flows.sealed(plan):
@@ -19,7 +19,7 @@ class TestSealed(testtools.TestCase):
                 self.assertNotRegex(actions, rf'output:{flows.PATCH}\b')
                 self.assertNotRegex(actions, r'(?i)normal|flood|all|local|controller|resubmit')
 
-    def test_what_comes_through_the_patch_is_dropped_before_all_else(self) -> None:
+    def test_frames_from_the_patch_are_dropped_first(self) -> None:
         first, *others = flows.sealed(fakes.plan())
         self.assertEqual(f'priority=100,in_port={flows.PATCH},actions=drop', first)
         for flow in others:
@@ -27,15 +27,15 @@ class TestSealed(testtools.TestCase):
             [priority] = re.findall(r'^priority=(\d+)', flow)
             self.assertLess(int(priority), 100)
 
-    def test_without_dhcp_nobody_answers_it(self) -> None:
+    def test_dhcp_is_not_answered_without_a_server(self) -> None:
         self.assertNotIn('tp_dst=67', '\n'.join(flows.sealed(fakes.plan(
             fakes.subnet(dhcp=False)))))
         self.assertIn('tp_dst=67', '\n'.join(flows.sealed(fakes.plan())))
 
-    def test_of_ipv6_nothing_is_looked_at(self) -> None:
+    def test_ipv6_is_dropped(self) -> None:
         self.assertEqual(1, len(flows.sealed(fakes.plan(fakes.subnet(**_V6)))))
 
-    def test_arp_is_answered_with_what_the_guest_will_find_outside(self) -> None:
+    def test_arp_is_answered_with_the_real_hardware_addresses(self) -> None:
         plan = fakes.plan(neighbours={fakes.GATEWAY: 'fa:16:3e:00:00:99'})
         [flow] = [flow for flow in flows.sealed(plan) if f'arp_tpa={fakes.GATEWAY}' in flow]
         self.assertIn('load:0xfa163e000099->NXM_NX_ARP_SHA[]', flow)
@@ -45,12 +45,12 @@ class TestSealed(testtools.TestCase):
 
 class TestOpened(testtools.TestCase):
 
-    def test_is_a_wire(self) -> None:
+    def test_opened_box_passes_every_frame(self) -> None:
         self.assertEqual([f'priority=10,in_port={flows.GUEST},actions=output:{flows.PATCH}',
                           f'priority=10,in_port={flows.PATCH},actions=output:{flows.GUEST}'],
                          flows.opened())
 
-    def test_one_bundle_replaces_all_and_announces(self) -> None:
+    def test_one_bundle_replaces_all_flows_and_announces(self) -> None:
         self.assertEqual(['flow delete', *(f'flow add {flow}' for flow in flows.opened()),
                           f'packet-out in_port={flows.GUEST} packet=0102 '
                           f'actions=output:{flows.PATCH}', ''],

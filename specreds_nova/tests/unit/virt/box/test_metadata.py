@@ -16,7 +16,7 @@ from specreds_nova.virt.box import responder
 
 
 def _source() -> mock.Mock:
-    """What Nova's metadata service would have to answer from."""
+    """The data from which Nova's metadata service answers."""
     openstack = {
         '/openstack': ['2012-08-10', 'latest'],
         '/openstack/latest': ['meta_data.json', 'user_data', 'password'],
@@ -50,10 +50,10 @@ class TestAnswers(testtools.TestCase):
     def _body(self, path: str) -> bytes:
         return self.answers[responder.canonical(path)].body
 
-    def test_nobody_else_may_read_them(self) -> None:
+    def test_answers_are_readable_by_their_owner_only(self) -> None:
         self.assertEqual(0o600, self.path.stat().st_mode & 0o777)
 
-    def test_openstack(self) -> None:
+    def test_answers_for_openstack(self) -> None:
         self.assertEqual(b'2012-08-10\nlatest', self._body('/openstack/'))
         self.assertEqual(b'{"uuid": "x"}', self._body('/openstack/latest/meta_data.json'))
         self.assertEqual('application/json',
@@ -62,7 +62,7 @@ class TestAnswers(testtools.TestCase):
         self.assertEqual(b'secret', self._body('/openstack/latest/password'))
         self.assertEqual(b'injected', self._body('/openstack/content/0000'))
 
-    def test_ec2(self) -> None:
+    def test_answers_for_ec2(self) -> None:
         self.assertTrue(self._body('/').startswith(b'1.0\n'))
         self.assertEqual(b'web', self._body('/latest/meta-data/hostname'))
         self.assertEqual(b'web', self._body('//2009-04-04/meta-data/hostname?x=1'))
@@ -90,7 +90,7 @@ class TestResponder(testtools.TestCase):
         self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
 
-    def test_connections_are_bounded(self) -> None:
+    def test_connections_are_limited(self) -> None:
         idle = [socket.create_connection(self.address, 10) for _ in range(2)]
         for _ in range(3):
             with socket.create_connection(self.address, 10) as refused:
@@ -101,19 +101,19 @@ class TestResponder(testtools.TestCase):
 
     def _answers(self) -> bool:
         try:
-            self.test_get()
+            self.test_get_returns_the_answer()
         except OSError:
             # The threads of closed connections have not ended yet.
             time.sleep(0.01)
             return False
         return True
 
-    def test_get(self) -> None:
+    def test_get_returns_the_answer(self) -> None:
         with urllib.request.urlopen(f'{self.url}/latest/', timeout=10) as answer:
             self.assertEqual((b'meta-data/', 'text/plain'),
                              (answer.read(), answer.headers['Content-Type']))
 
-    def test_nothing_else(self) -> None:
+    def test_other_requests_are_refused(self) -> None:
         error = self.assertRaises(urllib.error.HTTPError, urllib.request.urlopen,
                                   f'{self.url}/latest/none', timeout=10)
         self.assertEqual(404, error.code)

@@ -21,7 +21,7 @@ from specreds_nova.virt.box import privileged
 
 
 class FakeDatabase:
-    """Records the commands of each transaction, and answers from a few rows."""
+    """A fake database of Open vSwitch that records the commands of each transaction."""
 
     def __init__(self) -> None:
         self.transactions: list[list[tuple[Any, ...]]] = []
@@ -89,20 +89,20 @@ class WarmUpTest(_TestCase):
         self.unplug = self.useFixture(fixtures.MockPatch('os_vif.unplug')).mock
         cfg.CONF.neutron.ovs_bridge = 'br-int'
 
-    def test_os_vif_has_unplugged_a_port_that_is_nobodys(self) -> None:
+    def test_warm_up_unplugs_an_unused_port_by_os_vif(self) -> None:
         self.ovs.warm_up()
         self.helper.assert_called_once_with()
         [vif, instance] = self.unplug.call_args.args
         self.assertEqual(('ovs', 'br-int', vif.id), (vif.plugin, vif.bridge_name, instance.uuid))
         self.assertEqual(f'tap{vif.id[:11]}', vif.vif_name)
 
-    def test_helper_that_runs_is_not_started(self) -> None:
+    def test_running_helper_is_not_started_again(self) -> None:
         vif_privsep.vif_plug.channel = mock.Mock()
         self.ovs.warm_up()
         self.helper.assert_not_called()
 
-    def test_without_a_switch_os_vif_is_not_asked(self) -> None:
-        # It would say at length what failed.
+    def test_os_vif_is_not_called_without_a_switch(self) -> None:
+        # os-vif would log the failure at length.
         self.database.up = False
         self.assertRaises(OSError, self.ovs.warm_up)
         self.unplug.assert_not_called()
@@ -113,11 +113,11 @@ class TestRefusal(_TestCase):
     def _refusal(self, vif_type: str = 'ovs', vnic_type: str = 'normal', **details: Any) -> Any:
         return self.ovs.refusal(vif_type, vnic_type, details)
 
-    def test_open_vswitch(self) -> None:
+    def test_open_vswitch_is_supported(self) -> None:
         self.assertIsNone(self._refusal())
         self.assertIsNone(self._refusal(bound_drivers={'0': 'openvswitch'}))
 
-    def test_all_others(self) -> None:
+    def test_other_types_are_refused(self) -> None:
         self.assertIn('vhostuser', self._refusal('vhostuser'))
         self.assertIn('direct', self._refusal(vnic_type='direct'))
         self.assertIn('ovn', self._refusal(bound_drivers={'0': 'ovn'}))
@@ -127,7 +127,7 @@ class TestRefusal(_TestCase):
 
 class TestSeal(_TestCase):
 
-    def test_is_shut_from_its_first_moment(self) -> None:
+    def test_box_is_sealed_before_the_port_is_connected(self) -> None:
         self.ovs.seal(self.plan)
         [commands] = self.database.transactions
         bridge, mode = commands[:2]
@@ -138,18 +138,18 @@ class TestSeal(_TestCase):
         self.sent.assert_called_once_with(self.plan.bridge,
                                           flows.bundle(flows.sealed(self.plan)))
 
-    def test_only_the_patch_is_the_network_services_port(self) -> None:
+    def test_only_the_patch_is_the_port_of_the_network_service(self) -> None:
         self.ovs.seal(self.plan)
         [commands] = self.database.transactions
         marked = [command for command in commands if 'iface-id' in str(command)]
         self.assertEqual([self.plan.patch_peer], [command[2] for command in marked])
 
-    def test_no_such_bridge(self) -> None:
+    def test_missing_bridge_is_an_error(self) -> None:
         self.database.rows.clear()
         error = self.assertRaises(errors.BoxFailed, self.ovs.seal, self.plan)
         self.assertIn('br-int', str(error))
 
-    def test_no_flows(self) -> None:
+    def test_failed_flows_are_an_error(self) -> None:
         self.sent.side_effect = processutils.ProcessExecutionError('no')
         self.assertRaises(errors.BoxFailed, self.ovs.seal, self.plan)
 
@@ -161,16 +161,16 @@ class TestAttached(_TestCase):
         self.device = self.database.rows['Interface', self.plan.tap] = {'ofport': flows.GUEST}
         self.database.bridges[self.plan.tap] = self.plan.bridge
 
-    def test_in_its_box(self) -> None:
+    def test_device_in_its_box_is_attached(self) -> None:
         self.ovs.attached(self.plan)
         self.up.assert_called_once_with(self.plan.tap)
 
-    def test_somewhere_else(self) -> None:
+    def test_device_elsewhere_is_not_attached(self) -> None:
         self.database.bridges[self.plan.tap] = 'br-int'
         error = self.assertRaises(errors.BoxFailed, self.ovs.attached, self.plan)
         self.assertIn('br-int', str(error))
 
-    def test_not_there(self) -> None:
+    def test_missing_device_is_not_attached(self) -> None:
         self.device['ofport'] = -1
         self.assertRaises(errors.BoxFailed, self.ovs.attached, self.plan)
         self.up.assert_not_called()
@@ -178,7 +178,7 @@ class TestAttached(_TestCase):
 
 class TestOpen(_TestCase):
 
-    def test_is_one_change(self) -> None:
+    def test_box_is_opened_by_one_transaction(self) -> None:
         self.ovs.open(self.plan)
         [call] = self.sent.mock_calls
         bridge, commands = call.args
@@ -186,23 +186,23 @@ class TestOpen(_TestCase):
         self.assertTrue(commands.startswith('flow delete\nflow add '))
         self.assertIn('packet-out', commands)
 
-    def test_dhcp_is_off_before_the_bridge_switches_by_itself(self) -> None:
+    def test_dhcp_ends_before_the_bridge_switches(self) -> None:
         self.ovs.settle(self.plan)
         [commands] = self.database.transactions
         self.assertEqual([('del_port', self.plan.service, self.plan.bridge),
                           ('db_set', 'Bridge', self.plan.bridge)],
                          [command[:3] for command in commands])
         self.assertEqual(('fail_mode', 'standalone'), commands[1][3])
-        # A guest that is started again may be another port.
+        # A guest that is started again may have another port.
         self.assertEqual('flow delete\nflow add priority=10,actions=NORMAL\n',
                          self.sent.call_args.args[1])
 
-    def test_device_of_a_guest_that_is_off(self) -> None:
+    def test_device_of_a_stopped_guest_is_replaced(self) -> None:
         self.ovs.release(self.plan)
         [commands] = self.database.transactions
         self.assertEqual([('del_port', self.plan.tap, self.plan.bridge)],
                          [command[:3] for command in commands])
-        # A guest that runs keeps its own.
+        # A running guest keeps its device.
         self.ovs.release(dataclasses.replace(self.plan, tap='lo'))
         self.assertEqual(1, len(self.database.transactions))
 
@@ -216,22 +216,22 @@ class TestFound(_TestCase):
                 'specreds-port': fakes.PORT, 'specreds-backup': fakes.BACKUP_ID,
                 'specreds-instance': fakes.SERVER}}
 
-    def test_shut(self) -> None:
+    def test_sealed_box_is_found(self) -> None:
         [found] = self.ovs.existing()
         self.assertEqual((fakes.PORT, fakes.BACKUP_ID, fakes.SERVER, base.State.SHUT, True),
                          (found.port, found.backup_id, found.instance, found.state, found.intact))
 
-    def test_after_a_restart_of_the_switch(self) -> None:
+    def test_box_without_flows_is_found_after_a_restart(self) -> None:
         self.flows.return_value = []
         [found] = self.ovs.existing()
         self.assertEqual((base.State.SHUT, False), (found.state, found.intact))
 
-    def test_open(self) -> None:
+    def test_open_box_is_found(self) -> None:
         self.bridge['fail_mode'] = 'standalone'
         [found] = self.ovs.existing()
         self.assertEqual((base.State.OPEN, True), (found.state, found.intact))
 
-    def test_removal(self) -> None:
+    def test_box_is_removed(self) -> None:
         self.database.bridges[self.plan.patch_peer] = 'br-int'
         self.ovs.remove(fakes.PORT)
         [commands] = self.database.transactions

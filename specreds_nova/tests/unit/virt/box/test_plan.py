@@ -7,35 +7,35 @@ from specreds_nova.virt.box import plan as plans
 
 class TestPlan(testtools.TestCase):
 
-    def test_of_what_nova_knows(self) -> None:
+    def test_plan_is_made_from_novas_network_info(self) -> None:
         plan = plans.from_vif(fakes.vif(), fakes.SERVER, fakes.BACKUP_ID)
         self.assertEqual((fakes.PORT, fakes.MAC, 'br-int', 1450),
                          (plan.port, plan.mac, plan.integration_bridge, plan.mtu))
         self.assertEqual((fakes.subnet(routes=(('192.0.2.0/24', '10.77.0.9'),),
                                        dhcp_server='10.77.0.2'),), plan.subnets)
 
-    def test_is_kept(self) -> None:
+    def test_saved_plan_is_read_back(self) -> None:
         plan = fakes.plan(fakes.subnet(routes=(('192.0.2.0/24', '10.77.0.9'),)),
                           neighbours={fakes.GATEWAY: 'fa:16:3e:00:00:99'})
         self.assertEqual(plan, plans.Plan.from_json(plan.to_json()))
 
-    def test_names_fit_into_the_kernel(self) -> None:
+    def test_device_names_fit_into_the_kernel(self) -> None:
         plan = fakes.plan()
         names = {plan.bridge, plan.service, plan.tap}
         self.assertEqual(3, len(names))
         self.assertTrue(all(len(name) < 16 for name in names), names)
 
-    def test_answers_for_what_leads_out(self) -> None:
+    def test_box_answers_for_gateways_and_routes(self) -> None:
         plan = fakes.plan(fakes.subnet(dhcp_server='10.77.0.2'),
                           neighbours={fakes.GATEWAY: 'fa:16:3e:00:00:99'})
         self.assertEqual({'169.254.169.254': plan.service_mac, '10.77.0.2': plan.service_mac,
                           fakes.GATEWAY: 'fa:16:3e:00:00:99'}, plan.answered)
 
-    def test_never_answers_for_the_guest(self) -> None:
+    def test_box_does_not_answer_for_the_guest(self) -> None:
         plan = fakes.plan(fakes.subnet(gateway=fakes.ADDRESS))
         self.assertNotIn(fakes.ADDRESS, plan.answered)
 
-    def test_serves_dhcp_from_where_the_lease_will_be_renewed(self) -> None:
+    def test_dhcp_has_the_address_of_the_real_server(self) -> None:
         self.assertEqual(fakes.GATEWAY, fakes.subnet().server)
         self.assertEqual('10.77.0.2', fakes.subnet(dhcp_server='10.77.0.2').server)
         self.assertIsNone(fakes.subnet(gateway=None).server)

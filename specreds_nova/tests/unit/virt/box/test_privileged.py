@@ -24,7 +24,7 @@ class TestPrivileged(testtools.TestCase):
         self.program = self.useFixture(fixtures.MockPatchObject(
             subprocess, 'run', return_value=mock.Mock(returncode=0))).mock
 
-    def test_only_what_is_of_a_box(self) -> None:
+    def test_only_names_of_boxes_are_accepted(self) -> None:
         for call, name in ((privileged.send_flows, 'br-int'), (privileged.flows, 'br-int'),
                            (privileged.bring_up, 'eth0'), (privileged.stop_services, '../x'),
                            (privileged.namespace_runs, 'x'), (privileged.start_responder, 'x')):
@@ -35,7 +35,7 @@ class TestPrivileged(testtools.TestCase):
         self.executed.assert_not_called()
         self.program.assert_not_called()
 
-    def test_services(self) -> None:
+    def test_services_are_started_and_stopped(self) -> None:
         self.useFixture(fixtures.MockPatchObject(privileged, '_without_checksum_offload'))
         privileged.start_services(fakes.plan().to_json())
         given = '\n'.join(call.kwargs['process_input'] for call in self.executed.mock_calls
@@ -47,24 +47,24 @@ class TestPrivileged(testtools.TestCase):
         self.assertEqual(['ip', 'netns', 'exec', f'specreds-{fakes.PORT}', 'dnsmasq'],
                          dnsmasq.args[0][:5])
 
-    def test_without_dhcp(self) -> None:
+    def test_box_without_dhcp_starts_no_server(self) -> None:
         self.useFixture(fixtures.MockPatchObject(privileged, '_without_checksum_offload'))
         privileged.start_services(fakes.plan(fakes.subnet(dhcp=False)).to_json())
         self.program.assert_not_called()
 
-    def test_a_server_that_does_not_start(self) -> None:
+    def test_server_that_does_not_start_is_an_error(self) -> None:
         self.useFixture(fixtures.MockPatchObject(privileged, '_without_checksum_offload'))
         self.program.return_value.returncode = 2
         error = self.assertRaises(OSError, privileged.start_services, fakes.plan().to_json())
         self.assertIn('ip netns exec', str(error))
 
-    def test_nothing_to_stop(self) -> None:
+    def test_stop_without_services_succeeds(self) -> None:
         privileged.stop_services(fakes.PORT)
         self.assertEqual([], privileged.namespace_runs(fakes.PORT))
         self.assertFalse(privileged.accepts_connection(fakes.PORT, fakes.ADDRESS, 80, 0.1))
         self.executed.assert_not_called()
 
-    def test_flows(self) -> None:
+    def test_flows_are_installed(self) -> None:
         self.executed.return_value = ('NXST_FLOW reply\n priority=1 actions=drop\n', '')
         self.assertEqual(['priority=1 actions=drop'], privileged.flows('sbaaaaaaaa-11'))
 

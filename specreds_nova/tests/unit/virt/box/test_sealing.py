@@ -22,7 +22,7 @@ from specreds_nova.virt.box import sealing
 
 
 class FakeMechanism:
-    """Boxes of which nothing but the state is there, and all that is done to them."""
+    """Fake boxes that have only a state, and record all calls."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
@@ -90,9 +90,9 @@ class _TestCase(testtools.TestCase):
         self.box = self.made()
 
     def made(self) -> sealing.Box:
-        """The boxes of a nova-compute that has just started."""
+        """Return the boxes of a nova-compute that has just started."""
         box = sealing.Box(mock.sentinel.driver)
-        # What it does in the background must not come to do it when the test is over.
+        # The work in the background must not outlive the test.
         self.addCleanup(box._workers.shutdown)
         return box
 
@@ -109,9 +109,9 @@ class _TestCase(testtools.TestCase):
 
 
 class TestWarmUp(_TestCase):
-    """What runs, and is known, before there is a box."""
+    """The preparations before the first box."""
 
-    def test_all(self) -> None:
+    def test_everything_is_prepared(self) -> None:
         self.box.warm_up_helpers()
         self.box.warm_up_network(mock.sentinel.context)
         self.privileged['warm_up'].assert_called_once_with()
@@ -121,7 +121,7 @@ class TestWarmUp(_TestCase):
 
 class TestSeal(_TestCase):
 
-    def test_the_guest_goes_into_the_box(self) -> None:
+    def test_port_of_the_guest_is_connected_to_the_box(self) -> None:
         [vif] = self.sealed()
         self.assertEqual(plans.bridge_of(fakes.PORT), vif['network']['bridge'])
         [before] = self.instance.get_network_info()
@@ -131,12 +131,12 @@ class TestSeal(_TestCase):
         self.privileged['start_services'].assert_called_once()
         self.privileged['start_responder'].assert_called_once()
 
-    def test_again(self) -> None:
+    def test_seal_may_be_repeated(self) -> None:
         for _ in range(2):
             self.sealed()
         self.assertEqual([fakes.PORT], list(self.mechanism.boxes))
 
-    def test_refused_before_anything_is_begun(self) -> None:
+    def test_unsuitable_port_is_refused_without_effects(self) -> None:
         self.mechanism.refused = 'no'
         self.assertRaises(errors.BoxRefused, self.box.seal, mock.sentinel.context, self.instance,
                           fakes.BACKUP_ID)
@@ -144,31 +144,31 @@ class TestSeal(_TestCase):
         self.assertFalse(self.kept.exists())
         self.bindings.bind.assert_not_called()
 
-    def test_the_network_service_refuses(self) -> None:
+    def test_refusal_of_the_network_service_is_an_error(self) -> None:
         self.bindings.refusal.return_value = 'it is being migrated'
         error = self.assertRaises(errors.BoxRefused, self.sealed)
         self.assertIn('being migrated', str(error))
         self.assertEqual(['it is being migrated'],
                          self.box.reasons(mock.sentinel.context, self.instance))
 
-    def test_the_network_service_does_not_answer(self) -> None:
+    def test_silent_network_service_is_an_error(self) -> None:
         self.bindings.ports.side_effect = OSError('no route')
         self.assertRaises(OSError, self.sealed)
         self.assertNotIn('open', self.mechanism.done)
 
-    def test_another_bridge_here(self) -> None:
+    def test_bridge_of_this_host_is_used(self) -> None:
         self.bindings.bind.return_value = {fakes.PORT: bindings.Binding(
             fakes.PORT, 'ovs', 'normal', {'bridge_name': 'br-other'}, {}, False)}
         error = self.assertRaises(errors.BoxRefused, self.sealed)
         self.assertIn('br-other', str(error))
 
-    def test_hardware_addresses_outside_are_learnt(self) -> None:
+    def test_hardware_addresses_outside_are_learned(self) -> None:
         self.bindings.neighbours.return_value = {fakes.GATEWAY: 'fa:16:3e:00:00:99'}
         self.sealed()
         assert self.mechanism.plan
         self.assertEqual('fa:16:3e:00:00:99', self.mechanism.plan.answered[fakes.GATEWAY])
 
-    def test_no_dhcp_is_a_failure_and_no_metadata_is_not(self) -> None:
+    def test_failed_dhcp_is_an_error_and_failed_metadata_is_not(self) -> None:
         self.write.side_effect = ValueError('no')
         self.sealed()
         self.privileged['start_services'].side_effect = OSError('no')
@@ -177,7 +177,7 @@ class TestSeal(_TestCase):
 
 class TestOpen(_TestCase):
 
-    def test_the_switch_is_first(self) -> None:
+    def test_switch_is_opened_before_the_binding_moves(self) -> None:
         self.sealed()
         self.bindings.activate.side_effect = lambda *_: self.mechanism.done.append('activate')
         timings = self.box.open(mock.sentinel.context, self.instance, fakes.BACKUP_ID)
@@ -185,7 +185,7 @@ class TestOpen(_TestCase):
         self.assertEqual({'box_open', 'bindings', 'box_settled'}, timings.keys())
         self.privileged['stop_services'].assert_called_once_with(fakes.PORT)
 
-    def test_again_after_the_network_service_failed(self) -> None:
+    def test_open_is_repeated_after_a_failure_of_the_network_service(self) -> None:
         self.sealed()
         self.bindings.activate.side_effect = [errors.BoxFailed(port='x', reason='no'), None]
         self.assertRaises(errors.BoxFailed, self.box.open, mock.sentinel.context, self.instance,
@@ -194,7 +194,7 @@ class TestOpen(_TestCase):
         self.box.open(mock.sentinel.context, self.instance, fakes.BACKUP_ID)
         self.assertEqual(base.State.OPEN, self.mechanism.boxes[fakes.PORT].state)
 
-    def test_no_box(self) -> None:
+    def test_open_without_a_box_is_an_error(self) -> None:
         self.assertRaises(errors.BoxNotFound, self.box.open, mock.sentinel.context,
                           self.instance, fakes.BACKUP_ID)
         self.assertEqual([], self.mechanism.done)
@@ -202,7 +202,7 @@ class TestOpen(_TestCase):
 
 class TestRemove(_TestCase):
 
-    def test_nothing_is_left(self) -> None:
+    def test_box_is_removed_completely(self) -> None:
         self.sealed()
         for _ in range(2):
             self.box.remove(mock.sentinel.context, None, fakes.BACKUP_ID)
@@ -211,7 +211,7 @@ class TestRemove(_TestCase):
         self.privileged['stop_services'].assert_called_once_with(fakes.PORT)
         self.bindings.remove.assert_called_with(mock.sentinel.context, [])
 
-    def test_what_was_begun_ends_first(self) -> None:
+    def test_removal_waits_for_work_in_the_background(self) -> None:
         self.box.seal(mock.sentinel.context, self.instance, fakes.BACKUP_ID)
         order = mock.Mock()
         order.attach_mock(self.bindings.bind, 'bind')
@@ -220,7 +220,7 @@ class TestRemove(_TestCase):
         names = [call[0] for call in order.mock_calls]
         self.assertEqual('remove', names[-1])
 
-    def test_the_network_service_does_not_answer(self) -> None:
+    def test_removal_is_incomplete_without_the_network_service(self) -> None:
         self.sealed()
         self.bindings.remove.side_effect = [OSError('no route'), None]
         self.assertRaises(errors.BoxNotRemoved, self.box.remove, mock.sentinel.context, None,
@@ -237,13 +237,13 @@ class TestReconcile(_TestCase):
         self.box = self.made()
         self.mechanism.done.clear()
 
-    def test_a_box_that_is_well_is_left_alone(self) -> None:
+    def test_healthy_box_is_left_alone(self) -> None:
         self.sealed()
         self._after_a_restart()
         self.box.reconcile({fakes.BACKUP_ID}, set())
         self.assertEqual([], self.mechanism.done)
 
-    def test_a_switch_that_restarted_gets_its_flows(self) -> None:
+    def test_restarted_switch_gets_its_flows(self) -> None:
         self.sealed()
         self._after_a_restart()
         self.mechanism.boxes[fakes.PORT] = base.ExistingBox(
@@ -252,44 +252,44 @@ class TestReconcile(_TestCase):
         self.box.reconcile({fakes.BACKUP_ID}, set())
         self.assertEqual(['seal', 'serve'], self.mechanism.done)
 
-    def test_a_dhcp_server_that_died_is_started(self) -> None:
+    def test_dead_dhcp_server_is_started(self) -> None:
         self.sealed()
         self._after_a_restart()
         self.privileged['namespace_runs'].return_value = []
         self.box.reconcile({fakes.BACKUP_ID}, set())
         self.assertEqual(['serve'], self.mechanism.done)
 
-    def test_an_open_box_of_what_is_not_promoted_is_shut(self) -> None:
+    def test_open_box_of_an_unpromoted_backup_is_sealed(self) -> None:
         self.opened()
         self._after_a_restart()
         self.box.reconcile({fakes.BACKUP_ID}, set())
         self.assertEqual(base.State.SHUT, self.mechanism.boxes[fakes.PORT].state)
 
-    def test_who_has_looked_before_the_promotion_shuts_nothing(self) -> None:
+    def test_look_from_before_the_promotion_seals_nothing(self) -> None:
         self.opened()
         self.box.reconcile({fakes.BACKUP_ID}, set())
         self.assertEqual(base.State.OPEN, self.mechanism.boxes[fakes.PORT].state)
 
-    def test_a_shut_box_of_what_is_promoted_is_opened(self) -> None:
+    def test_sealed_box_of_a_promoted_backup_is_opened(self) -> None:
         self.sealed()
         self._after_a_restart()
         self.box.reconcile(set(), {fakes.BACKUP_ID})
         self.assertEqual(['open', 'settle'], self.mechanism.done)
 
-    def test_a_shut_box_that_nothing_is_known_of_is_removed(self) -> None:
+    def test_unknown_sealed_box_is_removed(self) -> None:
         self.sealed()
         self._after_a_restart()
         self.box.reconcile(set(), set())
         self.assertEqual({}, self.mechanism.boxes)
         self.assertFalse(self.kept.exists())
 
-    def test_as_long_as_it_is_not_known_nothing_is_done(self) -> None:
+    def test_box_of_an_unsure_backup_is_left_alone(self) -> None:
         self.sealed()
         self._after_a_restart()
         self.box.reconcile(set(), set(), {fakes.BACKUP_ID})
         self.assertEqual([], self.mechanism.done)
 
-    def test_an_open_box_carries_an_adopted_server(self) -> None:
+    def test_open_box_of_an_adopted_server_is_kept(self) -> None:
         self.opened()
         self._after_a_restart()
         self.box.reconcile(set(), set())
@@ -299,20 +299,20 @@ class TestReconcile(_TestCase):
 
 class TestAdopted(_TestCase):
 
-    def test_is_plugged_where_it_is(self) -> None:
+    def test_adopted_server_stays_in_its_open_box(self) -> None:
         self.opened()
         before = self.instance.get_network_info()
         [vif] = self.box.through(before)
         self.assertEqual(plans.bridge_of(fakes.PORT), vif['network']['bridge'])
         self.assertEqual('br-int', before[0]['network']['bridge'])
 
-    def test_a_server_like_any_other(self) -> None:
+    def test_server_without_a_box_is_plugged_by_nova(self) -> None:
         before = self.instance.get_network_info()
         self.assertIs(before, self.box.through(before))
         self.box.unplugged(before)
         self.assertEqual([], self.mechanism.done)
 
-    def test_its_box_goes_when_it_is_unplugged(self) -> None:
+    def test_open_box_is_removed_when_the_server_is_unplugged(self) -> None:
         self.opened()
         for _ in range(2):
             self.box.unplugged(self.instance.get_network_info())
@@ -320,12 +320,12 @@ class TestAdopted(_TestCase):
         self.assertFalse(self.kept.exists())
         self.bindings.remove.assert_not_called()
 
-    def test_a_shut_box_does_not(self) -> None:
+    def test_sealed_box_is_kept_when_the_server_is_unplugged(self) -> None:
         self.sealed()
         self.box.unplugged(self.instance.get_network_info())
         self.assertEqual(base.State.SHUT, self.mechanism.boxes[fakes.PORT].state)
 
-    def test_a_guest_that_is_started_again_is_plugged_anew(self) -> None:
+    def test_restarted_guest_is_plugged_again(self) -> None:
         self.box.prepare_plug(fakes.PORT)
         self.sealed()
         self.box.prepare_plug(fakes.PORT)
@@ -337,7 +337,7 @@ class TestAdopted(_TestCase):
 
 class TestProbe(_TestCase):
 
-    def test_any_address(self) -> None:
+    def test_any_address_of_the_guest_is_probed(self) -> None:
         self.sealed()
         self.privileged['accepts_connection'].return_value = True
         self.assertTrue(self.box.accepts_connection(fakes.BACKUP_ID, 80, 0.5))

@@ -12,7 +12,7 @@ _VIF = {'id': 'aaaaaaaa-1111-4111-8111-111111111111'}
 
 class TestVIFDriver(testtools.TestCase):
 
-    def test_ports_are_where_their_boxes_are(self) -> None:
+    def test_port_with_a_box_is_plugged_into_it(self) -> None:
         box = mock.Mock()
         box.through.return_value = [mock.sentinel.boxed]
         driver = vifs.VIFDriver(mock.sentinel.host, box)
@@ -24,7 +24,7 @@ class TestVIFDriver(testtools.TestCase):
         box.through.assert_called_with([_VIF])
         box.unplugged.assert_called_once_with([_VIF])
 
-    def test_a_server_that_is_started_again_keeps_its_boxes(self) -> None:
+    def test_restarted_server_keeps_its_boxes(self) -> None:
         box, driver = self._nova()
         with vifs.restarting():
             driver.unplug(mock.sentinel.instance, _VIF)
@@ -33,7 +33,7 @@ class TestVIFDriver(testtools.TestCase):
         driver.unplug(mock.sentinel.instance, _VIF)
         box.unplugged.assert_called_once_with([_VIF])
 
-    def test_a_port_that_lost_its_box_is_plugged_when_that_was_seen(self) -> None:
+    def test_port_that_lost_its_box_is_plugged_by_nova(self) -> None:
         box, driver = self._nova()
         slept: list[float] = []
         clock = self.useFixture(fixtures.MockPatchObject(vifs, 'time')).mock

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What librados reads in the Ceph configuration of backups, and when it is written."""
+"""The Ceph configuration of backups: what librados reads in it, and when it is written."""
 
 import pathlib
 import stat
@@ -33,18 +33,18 @@ rbd_cache_size = 1048576
 class TextTest(base.TestCase):
 
     def read(self, host: str) -> rados.Rados:
-        """Have librados read what is made of a host's configuration."""
+        """Return what librados reads in the configuration made from a host's."""
         path = pathlib.Path(self.useFixture(fixtures.TempDir()).path, 'ceph.conf')
         path.write_text(ceph_conf.text(host))
         return rados.Rados(conffile=str(path), rados_id='cinder')
 
     @ddt.data(_HOST, '', '[global]\nmon host = 192.0.2.1', '[client]\nlog file =\n')
-    def test_options_of_backups(self, host: str) -> None:
+    def test_options_of_backups_are_set(self, host: str) -> None:
         client = self.read(host)
         self.assertEqual(ceph_conf.OPTIONS, {
             option: client.conf_get(option) for option in ceph_conf.OPTIONS})
 
-    def test_everything_else_is_the_hosts(self) -> None:
+    def test_other_options_are_those_of_the_host(self) -> None:
         client = self.read(_HOST)
         self.assertEqual(('192.0.2.1', '1048576', '/etc/ceph/cinder.keyring'), tuple(
             client.conf_get(option) for option in ('mon_host', 'rbd_cache_size', 'keyring')))
@@ -63,7 +63,7 @@ class PathTest(base.TestCase):
         self.conf.config(state_path=str(self.place))
         self.conf.config(group='libvirt', images_rbd_ceph_conf=str(self.host))
 
-    def test_written_once_for_all_to_read(self) -> None:
+    def test_file_is_written_once_and_readable_by_all(self) -> None:
         path = pathlib.Path(ceph_conf.path())
         self.assertEqual(self.place / 'specreds-ceph.conf', path)
         self.assertEqual(0o644, stat.S_IMODE(path.stat().st_mode))
@@ -72,21 +72,21 @@ class PathTest(base.TestCase):
         self.assertEqual(before, path.stat())
         self.assertEqual({'ceph.conf', path.name}, {each.name for each in self.place.iterdir()})
 
-    def test_written_anew_when_the_hosts_has_changed(self) -> None:
+    def test_file_is_written_again_after_a_change_of_the_hosts(self) -> None:
         path = pathlib.Path(ceph_conf.path())
         self.host.write_text(_HOST.replace('192.0.2.1', '192.0.2.9'))
         ceph_conf.path()
         self.assertIn('192.0.2.9', path.read_text())
 
-    def test_host_without_one(self) -> None:
+    def test_host_without_a_configuration_has_no_file(self) -> None:
         self.host.unlink()
         self.assertIn('[client]', pathlib.Path(ceph_conf.path()).read_text())
 
-    def test_another_place(self) -> None:
+    def test_directory_can_be_configured(self) -> None:
         self.conf.config(group='specreds', backup_ceph_conf=str(self.place / 'other.conf'))
         self.assertEqual(str(self.place / 'other.conf'), ceph_conf.path())
 
-    def test_place_that_cannot_be_written(self) -> None:
+    def test_unwritable_directory_is_an_error(self) -> None:
         self.conf.config(group='specreds', backup_ceph_conf=str(self.place / 'no' / 'x.conf'))
         error = self.assertRaises(exception.StartFailed, ceph_conf.path)
         self.assertIn('x.conf', str(error))

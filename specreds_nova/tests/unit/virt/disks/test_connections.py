@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The connections of volumes, as Nova noted them and as Cinder says they are."""
+"""The connections of volumes, as recorded by Nova and as current in Cinder."""
 
 import copy
 from typing import Any
@@ -18,7 +18,7 @@ OTHER = {'driver_volume_type': 'iscsi', 'data': {}}
 
 
 def through(superposition: str) -> dict[str, Any]:
-    """A connection through the overlay of a superposition."""
+    """Return a connection through the overlay of a superposition."""
     return {'driver_volume_type': 'rbd_super', 'data': {
         'name': 'volumes/volume-1', 'superposition': {'id': superposition, 'state': 'promoted'}}}
 
@@ -35,7 +35,7 @@ class Device(dict[str, Any]):
 
     def refresh_connection_info(self, _context: Any, _instance: Any, _api: Any,
                                 _driver: Any) -> None:
-        """As Nova's does, which also writes it down."""
+        """Set the connection, which Nova also saves."""
         self.asked += 1
         if isinstance(self.now, Exception):
             raise self.now
@@ -60,51 +60,51 @@ class ConnectionsTestCase(testtools.TestCase):
 
 class RefreshTest(ConnectionsTestCase):
 
-    def test_merged_since(self) -> None:
+    def test_merged_volume_is_connected_plainly(self) -> None:
         device = Device(through('one'), PLAIN)
         self.refresh(device)
         self.assertEqual(PLAIN, device['connection_info'])
 
-    def test_not_merged_yet(self) -> None:
+    def test_unmerged_volume_keeps_its_overlay(self) -> None:
         device = Device(through('one'), through('one'))
         self.refresh(device)
         self.assertEqual(through('one'), device['connection_info'])
 
-    def test_promoted_elsewhere(self) -> None:
-        # Such as on a host that was taken for dead, and starts its servers again.
+    def test_volume_promoted_elsewhere_is_connected_by_its_overlay(self) -> None:
+        # The case of a suspected host that starts its servers again.
         for noted in (PLAIN, through('earlier')):
             exc = self.assertRaises(errors.NotHere, self.refresh, Device(noted, through('one')))
             self.assertIn('superposition one', str(exc))
             self.assertIn(SERVER, str(exc))
 
-    def test_promoted_elsewhere_and_lost(self) -> None:
+    def test_volume_of_a_lost_promoted_backup_is_refreshed(self) -> None:
         device = Device(PLAIN, through('one'))
         connections.refresh(mock.sentinel.driver, self.instance,
                             {'block_device_mapping': [device]}, anywhere=True)
         self.assertEqual(through('one'), device['connection_info'])
 
-    def test_unknown(self) -> None:
+    def test_unknown_state_is_an_error(self) -> None:
         for noted in (PLAIN, through('one')):
             exc = self.assertRaises(errors.VersionUnknown, self.refresh,
                                     Device(noted, RuntimeError('Cinder is down')))
             self.assertIn('Cinder is down', str(exc))
 
-    def test_unprotected_servers_need_no_cinder(self) -> None:
+    def test_unprotected_server_is_not_looked_up(self) -> None:
         device = Device(PLAIN, RuntimeError('Cinder is down'))
         self.refresh(device, protected=False)
         self.assertEqual(0, device.asked)
 
-    def test_unprotected_meanwhile(self) -> None:
+    def test_overlay_of_an_unprotected_server_is_refreshed(self) -> None:
         device = Device(through('one'), PLAIN)
         self.refresh(device, protected=False)
         self.assertEqual(PLAIN, device['connection_info'])
 
-    def test_others(self) -> None:
+    def test_other_volumes_are_not_changed(self) -> None:
         devices = [Device(OTHER), Device(None)]
         self.refresh(*devices)
         self.assertEqual([0, 0], [device.asked for device in devices])
 
-    def test_without_volumes(self) -> None:
+    def test_server_without_volumes_is_not_looked_up(self) -> None:
         self.instance.metadata = {'specreds:protect': 'True'}
         empty: connections.BlockDeviceInfo = {'block_device_mapping': []}
         for nothing in (None, {}, empty):
@@ -115,13 +115,13 @@ class RefreshTest(ConnectionsTestCase):
 
 class SuperpositionsTest(ConnectionsTestCase):
 
-    def test_of_all_volumes(self) -> None:
+    def test_superpositions_of_all_volumes_are_listed(self) -> None:
         info = {'block_device_mapping': [Device(PLAIN), Device(OTHER), Device(through('one')),
                                          Device(through('one')), Device(through('two'))]}
         self.assertEqual({'one', 'two'}, connections.superpositions(info))
         self.assertEqual(set(), connections.superpositions(None))
 
-    def test_of_volumes_that_are_deleted(self) -> None:
+    def test_deleted_volumes_have_no_superposition(self) -> None:
         kept, deleted = Device(through('one')), Device(through('two'))
         kept['delete_on_termination'], deleted['delete_on_termination'] = False, True
         self.assertEqual({'two'}, connections.superpositions(
@@ -130,7 +130,7 @@ class SuperpositionsTest(ConnectionsTestCase):
 
 class NotedTest(ConnectionsTestCase):
 
-    def test_superposition(self) -> None:
+    def test_recorded_superposition_is_read(self) -> None:
         objects.register_all()
         devices = [Device(PLAIN), Device(through('one'))]
         with mock.patch.object(objects.BlockDeviceMappingList, 'get_by_instance_uuid'), \
@@ -140,7 +140,7 @@ class NotedTest(ConnectionsTestCase):
             self.assertEqual('one', connections.superposition(self.instance, {'volume-1'}))
             self.assertIsNone(connections.superposition(self.instance, {'volume-2'}))
 
-    def test_superposition_of(self) -> None:
+    def test_superposition_of_a_server_is_read(self) -> None:
         self.assertEqual('one', connections.superposition_of(through('one')))
         self.assertIsNone(connections.superposition_of(None))
         self.assertIsNone(connections.superposition_of(PLAIN))

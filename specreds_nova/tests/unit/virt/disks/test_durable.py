@@ -23,7 +23,7 @@ class DurableTestCase(testtools.TestCase):
 
     @property
     def commands(self) -> list[str]:
-        """What QEMU was told to change."""
+        """Return the changes that QEMU was told to make."""
         return [command for command, _arguments in self.domain.requests
                 if command in ('blockdev-reopen', 'change-backing-file')]
 
@@ -33,19 +33,19 @@ class HardenTest(DurableTestCase):
     def test_flushes_twice_with_a_write_in_between(self) -> None:
         report = durable.harden(self.domain)
         self.assertEqual(NODES, report.nodes)
-        # The first reopen flushes what still ignores flushes; only after a write to each does
-        # the second one flush in earnest.
+        # The first reopen flushes nodes that still ignore flushes; only the second one, after a
+        # write to each node, flushes effectively.
         self.assertEqual(['blockdev-reopen', 'change-backing-file', 'change-backing-file',
                           'blockdev-reopen'], self.commands)
         self.assertEqual([], durable.ignoring_flushes(self.domain))
 
-    def test_again(self) -> None:
+    def test_harden_may_be_repeated(self) -> None:
         durable.harden(self.domain)
         del self.domain.requests[:]
         self.assertEqual((), durable.harden(self.domain).nodes)
         self.assertEqual([], self.commands)
 
-    def test_what_is_half_done_is_done(self) -> None:
+    def test_partly_hardened_disk_is_completed(self) -> None:
         self.domain.durable = set(NODES[:3])
         self.assertEqual(NODES[3:], durable.harden(self.domain).nodes)
 
@@ -53,7 +53,7 @@ class HardenTest(DurableTestCase):
         durable.harden(self.domain)
         _command, arguments = next(request for request in self.domain.requests
                                    if request[0] == 'blockdev-reopen')
-        # As libvirt 9 writes them into QEMU's arguments, but for the flushing.
+        # The arguments that libvirt 9 gives QEMU, except for the flushing.
         cache = {'direct': False, 'no-flush': False}
         storage = {'driver': 'rbd', 'pool': 'volumes', 'user': 'cinder',
                    'server': [{'host': '192.0.2.1', 'port': '6789'}],
@@ -71,38 +71,38 @@ class HardenTest(DurableTestCase):
              'backing': 'libvirt-4-format'},
         ], arguments['options'][:4])
 
-    def test_merged_disks(self) -> None:
+    def test_merged_disk_is_hardened(self) -> None:
         for disk in self.domain.disks:
             disk.overlay = None
         durable.harden(self.domain)
         self.assertEqual(['blockdev-reopen', 'blockdev-reopen'], self.commands)
 
-    def test_refused(self) -> None:
+    def test_refused_change_is_not_durable(self) -> None:
         self.domain.refused['blockdev-reopen'] = 'Cannot change the option'
         exc = self.assertRaises(durable.NotDurable, durable.harden, self.domain)
         self.assertIn('Cannot change the option', str(exc))
         self.assertIn('instance-1', str(exc))
 
-    def test_not_running(self) -> None:
+    def test_stopped_domain_is_not_durable(self) -> None:
         self.domain.active = False
         exc = self.assertRaises(durable.NotDurable, durable.harden, self.domain)
         self.assertIsInstance(exc.__cause__, libvirt.libvirtError)
 
-    def test_seen_to(self) -> None:
-        # QEMU says yes, and does not do it.
+    def test_change_is_verified(self) -> None:
+        # QEMU acknowledges the change and does not make it.
         self.patch(qmp, 'run', lambda domain, command, **arguments: (
             {} if command == 'blockdev-reopen'
             else self.domain.qmp(domain, command, **arguments)))
         exc = self.assertRaises(durable.NotDurable, durable.harden, self.domain)
         self.assertIn('libvirt-1-storage', str(exc))
 
-    def test_unknown_node(self) -> None:
-        # A release of libvirt that names them otherwise: that must not look durable.
+    def test_unknown_node_is_not_durable(self) -> None:
+        # A release of libvirt may name the nodes differently, which must not look durable.
         self.domain.disks[0].nodes = list  # type: ignore[method-assign]
         exc = self.assertRaises(durable.NotDurable, durable.harden, self.domain)
         self.assertIn('libvirt-3-storage', str(exc))
 
-    def test_stored_definition(self) -> None:
+    def test_stored_definition_becomes_durable(self) -> None:
         self.domain.stored = _definition('unsafe')
         durable.harden(self.domain)
         self.assertEqual(_definition('none'), self.domain.stored)
@@ -110,7 +110,7 @@ class HardenTest(DurableTestCase):
 
 class FlushTest(DurableTestCase):
 
-    def test_only_the_volumes(self) -> None:
+    def test_only_volumes_are_flushed(self) -> None:
         durable.harden(self.domain)
         del self.domain.requests[:]
         durable.flush(self.domain, disk_nodes.chained(self.domain))
@@ -120,11 +120,11 @@ class FlushTest(DurableTestCase):
                           'libvirt-2-format'],
                          [node['node-name'] for node in arguments['options']])
 
-    def test_nothing(self) -> None:
+    def test_no_disk_needs_no_flush(self) -> None:
         durable.flush(self.domain, [])
         self.assertEqual([], self.commands)
 
-    def test_fails(self) -> None:
+    def test_failed_flush_is_an_error(self) -> None:
         self.domain.refused['blockdev-reopen'] = 'Error flushing drive'
         self.assertRaises(durable.NotDurable, durable.flush, self.domain,
                           disk_nodes.chained(self.domain))
@@ -132,20 +132,20 @@ class FlushTest(DurableTestCase):
 
 class StrictTest(testtools.TestCase):
 
-    def test_only_disks_in_ceph(self) -> None:
+    def test_only_disks_in_ceph_are_changed(self) -> None:
         local = ("<domain><devices><disk type='file'><driver name='qemu' cache='unsafe'/>"
                  "<source file='/x'/></disk></devices></domain>")
         self.assertFalse(durable.speculative(local))
         self.assertIn('unsafe', durable.with_flushes(local))
 
-    def test_speculative(self) -> None:
+    def test_speculative_disk_is_recognized(self) -> None:
         self.assertTrue(durable.speculative(_definition('unsafe')))
         self.assertFalse(durable.speculative(durable.with_flushes(_definition('unsafe'))))
 
 
 class NestedTest(testtools.TestCase):
 
-    def test_several_monitors(self) -> None:
+    def test_options_of_several_monitors_are_nested(self) -> None:
         nested = disk_nodes._nested({
             'driver': 'rbd', 'server.0.host': 'a', 'server.1.host': 'b', 'server.0.port': '1',
             'server.1.port': '2', 'namespace': 'n'})

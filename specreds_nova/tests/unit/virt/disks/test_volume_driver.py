@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The XML of disks."""
+"""The XML of disks, made from Cinder's connections."""
 
 import copy
 import json
@@ -22,7 +22,7 @@ VIRTIO = {'type': 'disk', 'dev': 'vda', 'bus': 'virtio', 'boot_index': '1'}
 
 
 class ChainTest(base.TestCase):
-    """What Cinder's connection info becomes."""
+    """The disk that is made from a connection."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -45,23 +45,23 @@ class ChainTest(base.TestCase):
     def protected(self, value: bool = True) -> Any:
         return mock.patch.object(protection, 'applies', return_value=value)
 
-    def test_not_protected_is_novas_own(self) -> None:
+    def test_unprotected_disk_is_novas(self) -> None:
         self.assertEqual(self.theirs.get_config(self.plain, VIRTIO).to_xml(),
                          self.xml(self.plain))
 
-    def test_protected_stops(self) -> None:
+    def test_protected_disk_stops_the_guest_on_errors(self) -> None:
         with self.protected():
             ours = etree.fromstring(self.xml(self.plain))
         driver = ours.find('driver')
         self.assertEqual(('stop', 'stop', 'none', 'raw'), tuple(
             driver.get(name) for name in ('error_policy', 'rerror_policy', 'cache', 'type')))
-        # Nothing else is different.
+        # All other elements are the same.
         del driver.attrib['error_policy'], driver.attrib['rerror_policy']
         theirs = etree.fromstring(self.theirs.get_config(self.plain, VIRTIO).to_xml())
         self.assertEqual(etree.tostring(theirs, method='c14n'),
                          etree.tostring(ours, method='c14n'))
 
-    def test_speculative(self) -> None:
+    def test_disk_of_a_backup_is_a_speculative_chain(self) -> None:
         volume = 'volumes/volume-0f9c2c7e-8a77-4e4b-b6d0-0a9a4b6c9d01'
         host = '<host name="192.0.2.11" port="6789"/>'
         config = '<config file="/backups.conf"/>'
@@ -83,20 +83,20 @@ class ChainTest(base.TestCase):
         self.assertEqual(etree.tostring(etree.fromstring(expected), method='c14n').decode(),
                          etree.tostring(found, method='c14n').decode())
 
-    def test_promoted_is_durable(self) -> None:
+    def test_disk_of_a_promoted_backup_is_durable(self) -> None:
         self.chained['data']['superposition'].update(speculative=False, state='promoted')
         with self.protected(False):
             driver = etree.fromstring(self.xml(self.chained)).find('driver')
         self.assertEqual(('none', 'stop'), (driver.get('cache'), driver.get('error_policy')))
 
-    def test_only_backups_have_a_configuration_of_their_own(self) -> None:
+    def test_only_backups_use_their_own_ceph_configuration(self) -> None:
         self.chained['data']['superposition'].update(speculative=False, state='promoted')
         for connection in (self.chained, self.plain):
             with self.protected():
                 self.assertNotIn('<config', self.xml(connection))
         self.written.assert_not_called()
 
-    def test_several_monitors_and_a_namespace(self) -> None:
+    def test_chain_with_several_monitors_and_a_namespace(self) -> None:
         self.chained['data'].update(hosts=['192.0.2.11', '[2001:db8::1]'], ports=['6789', '3300'])
         self.chained['data']['superposition']['backing']['name'] = 'volumes/tenant/volume-1'
         disk = etree.fromstring(self.xml(self.chained))
@@ -106,12 +106,12 @@ class ChainTest(base.TestCase):
                               for host in source.findall('host')])
         self.assertEqual('volumes/tenant/volume-1', disk.find('backingStore/source').get('name'))
 
-    def test_without_cephx(self) -> None:
+    def test_chain_without_cephx(self) -> None:
         self.chained['data'].update(auth_enabled=False, auth_username=None)
         disk = etree.fromstring(self.xml(self.chained))
         self.assertEqual([], list(disk.iter('auth')))
 
-    def test_scsi_without_discard(self) -> None:
+    def test_scsi_disk_without_discard(self) -> None:
         self.chained['data']['discard'] = False
         disk = etree.fromstring(self.xml(self.chained, {
             'type': 'disk', 'dev': 'sda', 'bus': 'scsi', 'unit': 3}))
@@ -119,7 +119,7 @@ class ChainTest(base.TestCase):
             disk.find('target').get('dev'), disk.find('target').get('bus'),
             disk.find('address').get('unit'), disk.find('driver').get('discard')))
 
-    def test_tuned(self) -> None:
+    def test_limits_of_the_volume_are_kept(self) -> None:
         self.chained['data']['qos_specs'] = {'total_iops_sec': '500'}
         disk = etree.fromstring(self.xml(self.chained))
         self.assertEqual('500', disk.find('iotune/total_iops_sec').text)
@@ -131,7 +131,7 @@ class ChainTest(base.TestCase):
 
 
 class ProtectionTest(base.TestCase):
-    """Who is protected."""
+    """The servers that are protected."""
 
     def server(self, **metadata: str) -> Any:
         server = mock.Mock()
@@ -149,14 +149,14 @@ class ProtectionTest(base.TestCase):
                 self.assertEqual(told, protection.protected(
                     self.server(**{'specreds:protect': value, 'HA_Enabled': str(not told)})))
 
-    def test_unknown_metadata(self) -> None:
+    def test_server_without_metadata_is_treated_by_the_default(self) -> None:
         server = mock.Mock()
         server.obj_attr_is_set.return_value = False
         server.obj_load_attr.side_effect = nova_exception.OrphanedObjectError(
             method='x', objtype='y')
         self.assertTrue(protection.protected(server))
 
-    def test_only_within(self) -> None:
+    def test_protection_applies_within_its_context_only(self) -> None:
         self.assertFalse(protection.applies())
         with protection.of(self.server()):
             self.assertTrue(protection.applies())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a host says of itself, and that nothing keeps it from doing so."""
+"""The heartbeat of a host, which no hanging service delays."""
 
 import itertools
 import threading
@@ -24,7 +24,7 @@ _PATIENCE = 30.0
 
 
 class Bus:
-    """Stands for the bus, and may be away."""
+    """A fake bus that may fail."""
 
     def __init__(self, conf: Any, subscription: rabbit.Subscription) -> None:
         del conf
@@ -38,7 +38,7 @@ class Bus:
     error: Exception | None = None
 
     def send(self, method: str, **arguments: Any) -> Exception | None:
-        """Take a beat."""
+        """Record a heartbeat."""
         assert method == 'beat', method
         if Bus.error is not None:
             return Bus.error
@@ -48,18 +48,18 @@ class Bus:
         return None
 
     def close(self) -> None:
-        """End."""
+        """Close the bus."""
         self.closed = True
 
     def wait(self, count: int) -> None:
-        """Wait for some beats."""
+        """Wait for a number of heartbeats."""
         with self.sent:
             if not self.sent.wait_for(lambda: len(self.beats) >= count, _PATIENCE):
                 raise AssertionError(f'{len(self.beats)} beats, not {count}')
 
 
 class Hanging(probes.Probe):
-    """Asks something that does not answer."""
+    """A probe without an answer."""
 
     def __init__(self) -> None:
         super().__init__('played', 0.01)
@@ -72,14 +72,14 @@ class Hanging(probes.Probe):
 
 
 class Answering(probes.Probe):
-    """Asks something that answers."""
+    """A probe with an answer."""
 
     def ask(self) -> None:
-        """Be answered."""
+        """Return at once."""
 
 
 class HeartbeatTest(testtools.TestCase):
-    """A heartbeat that beats every 10 ms."""
+    """A heartbeat with an interval of 10 ms."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -95,7 +95,7 @@ class HeartbeatTest(testtools.TestCase):
         self.addCleanup(found.stop)
         return found
 
-    def test_beats(self) -> None:
+    def test_beats_are_sent(self) -> None:
         self.beating().start()
         self.wait_for_bus().wait(3)
         found = [message.decode(told) for told in Bus.made.beats[:3]]
@@ -122,7 +122,7 @@ class HeartbeatTest(testtools.TestCase):
         hear(b'{')
         self.assertEqual([101.0], renewed)
 
-    def test_beats_of_a_host_that_is_well_are_usual(self) -> None:
+    def test_beats_of_a_healthy_host_are_decoded_fast(self) -> None:
         asked = {name: Answering(name, 60.0) for name in ('libvirt', 'storage')}
         for probe in asked.values():
             probe.beat()
@@ -140,7 +140,7 @@ class HeartbeatTest(testtools.TestCase):
             threading.Event().wait(0.01)
         raise AssertionError('nobody has connected')
 
-    def test_says_goodbye(self) -> None:
+    def test_stopped_host_sends_a_goodbye(self) -> None:
         beating = self.beating()
         beating.start()
         bus = self.wait_for_bus()
@@ -150,7 +150,7 @@ class HeartbeatTest(testtools.TestCase):
         self.assertTrue(bus.beats[-1]['leaving'])
         self.assertTrue(bus.closed)
 
-    def test_says_why_it_leaves(self) -> None:
+    def test_goodbye_has_its_reason(self) -> None:
         answers: tuple[tuple[Any, str], ...] = (
             ([('stopping\n', '')], message.SYSTEM), ([('running\n', '')], message.SERVICE),
             (FileNotFoundError('no systemd'), message.SERVICE))
@@ -163,11 +163,11 @@ class HeartbeatTest(testtools.TestCase):
             self.assertEqual(expected, bus.beats[-1]['goodbye'])
             self.assertNotIn('goodbye', bus.beats[0])
 
-    def test_each_start_is_another_one(self) -> None:
+    def test_each_start_has_a_new_id(self) -> None:
         self.assertNotEqual(*[heartbeat.Heartbeat(nova.conf.CONF, 'node1', {})._boot
                               for _ in range(2)])
 
-    def test_switched_off(self) -> None:
+    def test_heartbeat_can_be_disabled(self) -> None:
         self.conf.config(heartbeat_interval=0, group='specreds')
         asked = mock.Mock(spec=probes.Probe)
         beating = self.beating(libvirt=asked)
@@ -175,7 +175,7 @@ class HeartbeatTest(testtools.TestCase):
         beating.stop()
         asked.start.assert_not_called()
 
-    def test_what_hangs_does_not_matter(self) -> None:
+    def test_hanging_probe_does_not_delay_the_beats(self) -> None:
         hanging = Hanging()
         self.addCleanup(hanging.free.set)
         self.beating(storage=hanging).start()
@@ -184,14 +184,14 @@ class HeartbeatTest(testtools.TestCase):
         bus.wait(len(bus.beats) + 3)
         self.assertIsNone(bus.beats[-1].get('storage_age'))
 
-    def test_crash_is_told_for_a_while(self) -> None:
+    def test_crash_is_reported_for_a_while(self) -> None:
         beating = self.beating()
         beating.ended('server-1')
         self.assertEqual(('server-1',), beating._next().ended)
         with mock.patch('time.monotonic', return_value=1e12):
             self.assertEqual((), beating._next().ended)
 
-    def test_ready_is_told_for_a_while(self) -> None:
+    def test_readiness_is_reported_for_a_while(self) -> None:
         beating = self.beating()
         beating.ready('backup-1')
         beating.ready('backup-2')
@@ -200,7 +200,7 @@ class HeartbeatTest(testtools.TestCase):
         with mock.patch('time.monotonic', return_value=1e12):
             self.assertNotIn('ready', message.encode(beating._next()))
 
-    def test_what_cannot_be_sent_is_forgotten(self) -> None:
+    def test_beat_that_cannot_be_sent_is_dropped(self) -> None:
         beating = self.beating()
         beating.beat()
         Bus.error = OSError('reset')
@@ -212,7 +212,7 @@ class HeartbeatTest(testtools.TestCase):
 
 
 class ProbeTest(testtools.TestCase):
-    """Whether something answers."""
+    """The probes of libvirt."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -227,7 +227,7 @@ class ProbeTest(testtools.TestCase):
         self.useFixture(fixtures.MonkeyPatch('libvirt.openReadOnly', self.libvirt))
         self.probe = probes.Libvirt(nova.conf.CONF, 'test:///default')
 
-    def test_age(self) -> None:
+    def test_age_is_the_time_since_the_last_answer(self) -> None:
         self.assertIsNone(self.probe.age())
         self.probe.beat()
         self.now += 2.0
@@ -236,7 +236,7 @@ class ProbeTest(testtools.TestCase):
         self.assertEqual(0.0, self.probe.age())
         self.libvirt.assert_called_once()
 
-    def test_slow_answer_is_as_old_as_the_question(self) -> None:
+    def test_age_of_a_slow_answer_counts_from_its_request(self) -> None:
         def slow(_flags: int) -> list[object]:
             self.now += 3.0
             return []
@@ -245,7 +245,7 @@ class ProbeTest(testtools.TestCase):
         self.probe.beat()
         self.assertEqual(3.0, self.probe.age())
 
-    def test_connection_is_made_again(self) -> None:
+    def test_broken_connection_is_replaced(self) -> None:
         self.probe.beat()
         self.libvirt().listAllDomains.side_effect = libvirt.libvirtError('played')
         self.now += 5.0
@@ -255,14 +255,14 @@ class ProbeTest(testtools.TestCase):
         self.probe.beat()
         self.libvirt.assert_called_once()
 
-    def test_who_may_not_only_read(self) -> None:
+    def test_connection_may_write_where_reading_is_refused(self) -> None:
         self.libvirt.side_effect = libvirt.libvirtError('no polkit')
         writing = self.useFixture(fixtures.MockPatch('libvirt.open')).mock
         self.probe.beat()
         writing.assert_called_once_with('test:///default')
         self.assertEqual(0.0, self.probe.age())
 
-    def test_crashes(self) -> None:
+    def test_crashed_domains_are_reported(self) -> None:
         crashed: list[str] = []
         self.probe.on_crash = crashed.append
         self.probe.beat()
@@ -278,7 +278,7 @@ class ProbeTest(testtools.TestCase):
             told(None, mock.Mock(UUIDString=lambda: 'server-1'), event, detail, None)
             self.assertEqual(['server-1'] * expected, crashed, f'{event} {detail}')
 
-    def test_domains_that_run(self) -> None:
+    def test_running_domains_are_listed(self) -> None:
         beating = heartbeat.of(nova.conf.CONF, 'node1', 'test:///default', lambda server: False)
         first = beating._next()
         self.assertEqual(('', None), (first.running, first.domains))
@@ -300,7 +300,7 @@ class ProbeTest(testtools.TestCase):
         self.assertEqual([True] * 4, listed[:4])
         self.assertEqual(2, sum(listed[4:]))
 
-    def test_whose_end_means_nothing(self) -> None:
+    def test_end_of_other_domains_is_no_crash(self) -> None:
         beating = heartbeat.of(nova.conf.CONF, 'node1', 'test:///default',
                                lambda server: server == 'stale')
         probe = beating._asked['libvirt']
@@ -311,7 +311,7 @@ class ProbeTest(testtools.TestCase):
 
 
 class StorageTest(testtools.TestCase):
-    """Whether Ceph answers."""
+    """The probe of Ceph."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -319,14 +319,14 @@ class StorageTest(testtools.TestCase):
         options.register(self.conf.conf)
         probes.Storage.users(nova.conf.CONF)
 
-    def test_clients_are_the_sentinels(self) -> None:
+    def test_clients_are_shared_with_the_sentinel(self) -> None:
         self.conf.config(rbd_user='cinder', group='libvirt')
         self.assertEqual(('cinder',), probes.Storage.users(nova.conf.CONF))
         self.conf.config(sentinel_clients={'a': 'look', 'b': 'look@/etc/b.conf', 'c': 'look'},
                          group='specreds')
         self.assertEqual(('look', 'look@/etc/b.conf'), probes.Storage.users(nova.conf.CONF))
 
-    def test_not_looked_at(self) -> None:
+    def test_probe_of_the_storage_can_be_disabled(self) -> None:
         self.conf.config(rbd_user=None, group='libvirt')
         self.assertNotIn('storage', heartbeat.of(
             nova.conf.CONF, 'node1', 'test:///default', lambda _: False)._asked)
@@ -348,7 +348,7 @@ class StorageTest(testtools.TestCase):
             'specreds_nova.virt.liveness.probes.cluster.Cluster', mock.Mock(return_value=cluster)))
         return probes.Storage(nova.conf.CONF), cluster.rados
 
-    def test_pools_that_may_be_read(self) -> None:
+    def test_readable_pools_are_probed(self) -> None:
         probe, handle = self.storage(
             volumes=rados.ObjectNotFound('played'), other=rados.PermissionError(''),
             images=None)
@@ -359,13 +359,13 @@ class StorageTest(testtools.TestCase):
         self.assertEqual(['volumes', 'images'],
                          [call.args[0] for call in handle.open_ioctx.call_args_list])
 
-    def test_no_answer(self) -> None:
+    def test_silent_ceph_has_no_age(self) -> None:
         probe, handle = self.storage(volumes=rados.TimedOut('played'))
         probe.beat()
         self.assertIsNone(probe.age())
         handle.shutdown.assert_called_once_with()
 
-    def test_nothing_may_be_read(self) -> None:
+    def test_ceph_without_readable_pools_has_no_age(self) -> None:
         probe, _ = self.storage(volumes=rados.PermissionError(''))
         probe.beat()
         self.assertIsNone(probe.age())

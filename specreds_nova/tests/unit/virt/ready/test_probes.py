@@ -36,14 +36,14 @@ class TestAgent(testtools.TestCase):
             raise answer
         return json.dumps({'return': answer})
 
-    def test_ping(self) -> None:
+    def test_agent_that_answers_is_ready(self) -> None:
         self.answers = [libvirt.libvirtError('not connected'), {}]
         probe = _of(conditions.Kind.AGENT)
         self.assertIsNone(probe.look())
         self.assertIn('answers', str(probe.look()))
         self.assertEqual({'execute': 'guest-ping'}, self.asked[-1])
 
-    def test_a_command_until_it_succeeds(self) -> None:
+    def test_command_is_repeated_until_it_succeeds(self) -> None:
         self.answers = [{'pid': 7}, {'exited': False}, {'exited': True, 'exitcode': 2},
                         {'pid': 8}, {'exited': True, 'exitcode': 0}]
         probe = _of(conditions.Kind.AGENT, '/bin/check -q "a b"')
@@ -53,11 +53,11 @@ class TestAgent(testtools.TestCase):
         self.assertEqual({'path': '/bin/check', 'arg': ['-q', 'a b'], 'capture-output': False},
                          self.asked[0]['arguments'])
 
-    def test_a_command_that_a_signal_ended(self) -> None:
+    def test_command_ended_by_a_signal_is_not_ready(self) -> None:
         self.answers = [{'pid': 7}, {'exited': True, 'signal': 9}]
         self.assertIsNone(_of(conditions.Kind.AGENT, '/bin/check').look())
 
-    def test_a_long_answer_is_not_read(self) -> None:
+    def test_long_answer_is_not_read(self) -> None:
         self.answers = ['x' * 70_000]
         error = self.assertRaises(ValueError, _of(conditions.Kind.AGENT).look)
         self.assertIn('70014 characters', str(error))
@@ -70,7 +70,7 @@ class TestLine(testtools.TestCase):
         self.guest = mock.MagicMock()
         self.stream = self.guest._domain.connect.return_value.newStream.return_value
 
-    def test_a_line_in_pieces(self) -> None:
+    def test_line_in_pieces_is_read(self) -> None:
         self.stream.recv.side_effect = [-2, b'G1-RE', b'ADY x\nmore']
         probe = _of(conditions.Kind.LINE, 'port', self.guest)
         self.assertEqual([None, None, "the guest wrote 'G1-READY x'"],
@@ -79,7 +79,7 @@ class TestLine(testtools.TestCase):
         probe.close()
         self.stream.abort.assert_called_once_with()
 
-    def test_the_port_is_opened_again(self) -> None:
+    def test_closed_port_is_opened_again(self) -> None:
         self.stream.recv.side_effect = [libvirt.libvirtError('broken'), b'', b'x\n']
         probe = _of(conditions.Kind.LINE, 'port', self.guest)
         self.assertEqual([None, None, "the guest wrote 'x'"], [probe.look() for _ in range(3)])
@@ -98,7 +98,7 @@ class TestConsole(testtools.TestCase):
             '<domain><devices><serial type="pty"><source path="/dev/pts/1"/>'
             f'<log file="{self.log}"/></serial></devices></domain>')
 
-    def test_a_pattern(self) -> None:
+    def test_pattern_on_the_console_is_found(self) -> None:
         probe = _of(conditions.Kind.CONSOLE, r'^ready \d+$', self.guest)
         self.assertIsNone(probe.look())
         self.log.write_bytes(b'not ready 7\r\n\xff')
@@ -106,7 +106,7 @@ class TestConsole(testtools.TestCase):
         self.log.write_bytes(b'booting\r\nready 7\r\n')
         self.assertEqual("the console shows 'ready 7'", probe.look())
 
-    def test_a_slow_look_is_followed_by_a_long_pause(self) -> None:
+    def test_slow_search_is_followed_by_a_long_pause(self) -> None:
         self.log.write_bytes(b'x')
         probe = _of(conditions.Kind.CONSOLE, 'y', self.guest)
         with mock.patch.object(probes, 'time') as clock:
@@ -119,14 +119,14 @@ class TestConsole(testtools.TestCase):
         self.log.write_bytes(b'ready' + b'.' * 32 * 1024)
         self.assertIsNone(_of(conditions.Kind.CONSOLE, 'ready', self.guest).look())
 
-    def test_no_console(self) -> None:
+    def test_missing_console_is_not_ready(self) -> None:
         self.guest.get_xml_desc.return_value = '<domain><devices/></domain>'
         self.assertRaises(ValueError, _of(conditions.Kind.CONSOLE, 'x', self.guest).look)
 
 
 class TestOthers(testtools.TestCase):
 
-    def test_tcp(self) -> None:
+    def test_port_that_accepts_connections_is_ready(self) -> None:
         box = mock.Mock()
         box.accepts_connection.side_effect = [False, True]
         probe = _of(conditions.Kind.TCP, '80', box=box)
@@ -134,7 +134,7 @@ class TestOthers(testtools.TestCase):
         self.assertIn('80', str(probe.look()))
         box.accepts_connection.assert_called_with('backup-1', 80, 0.5)
 
-    def test_delay(self) -> None:
+    def test_delay_is_ready_after_its_seconds(self) -> None:
         clock = self.useFixture(fixtures.MockPatchObject(time, 'monotonic',
                                                          return_value=100.0)).mock
         probe = _of(conditions.Kind.DELAY, '5')

@@ -20,7 +20,7 @@ class TestWatch(testtools.TestCase):
         self.addCleanup(watch.stop)
         return watch
 
-    def test_until_it_holds(self) -> None:
+    def test_watch_ends_when_the_condition_holds(self) -> None:
         watch = self._watch(None, OSError('no'), 'seen')
         self.assertTrue(watch.wait(30))
         self.assertTrue(watch.ready)
@@ -28,14 +28,14 @@ class TestWatch(testtools.TestCase):
         self.told.assert_called_once_with()
         self.probe.close.assert_called_once_with()
 
-    def test_until_the_time_is_over(self) -> None:
+    def test_watch_ends_at_the_timeout(self) -> None:
         watch = self._watch(timeout=0.0)
         self.assertTrue(watch.wait(30))
         self.assertFalse(watch.ready)
         self.assertEqual('not ready within 0 s: tcp:80 does not hold', watch.detail)
         self.told.assert_not_called()
 
-    def test_until_it_is_stopped(self) -> None:
+    def test_watch_ends_when_it_is_stopped(self) -> None:
         watch = self._watch()
         self.assertEqual('waiting for tcp:80', watch.detail)
         watch.stop()
