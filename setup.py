@@ -8,7 +8,7 @@ import setuptools
 
 
 def install_data(command):
-    """Return the command with specreds.pth installed into site-packages: it works nowhere else."""
+    """Return the command with specreds.pth in site-packages, the only place where it works."""
     class InstallData(command):
         def finalize_options(self):
             super().finalize_options()
@@ -36,13 +36,13 @@ def build_py(command):
 
 
 class Distribution(setuptools.Distribution):
-    """Changes commands of setuptools. (pbr drops those that are given as ``cmdclass``.)"""
+    """Changes commands of setuptools, as pbr ignores ``cmdclass``."""
 
     def get_command_class(self, command):
         """Return a command's class."""
-        found = super().get_command_class(command)
+        original = super().get_command_class(command)
         change = {'build_py': build_py, 'install_data': install_data}.get(command)
-        return change(found) if change else found
+        return change(original) if change else original
 
     def has_data(self):
         """Return whether there are data files, under the name that editable installations call."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make ``nova.virt.specreds`` a name of this package's driver.
 
-Nova looks for ``compute_driver`` below ``nova.virt`` only. ``specreds.pth`` imports this at each
-start of Python, so it is small, and imports nothing of Nova.
+Nova finds a ``compute_driver`` only below ``nova.virt``. ``specreds.pth`` imports this module at
+each start of Python, so the module is small and imports nothing of Nova.
 """
 
 from collections.abc import Sequence
@@ -22,12 +22,12 @@ class _Alias(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, fullname: str, path: Sequence[str] | None = None,
                   target: types.ModuleType | None = None
                   ) -> importlib.machinery.ModuleSpec | None:
-        """Find the alias, and nothing else."""
+        """Return the spec of the alias, and None for other names."""
         del path, target
         return importlib.machinery.ModuleSpec(fullname, self) if fullname == ALIAS else None
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
-        """Give a module that has the driver; never the real one, whose spec would be replaced."""
+        """Return a module with the driver, never the real one, whose spec would be replaced."""
         module = types.ModuleType(spec.name)
         real = importlib.import_module(REAL)
         module.__doc__ = real.__doc__

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator may set in nova.conf, group ``[specreds]``; the defaults need no tuning."""
+"""The options of nova.conf in group ``[specreds]``; the defaults need no tuning."""
 
 from oslo_config import cfg
 
 GROUP = cfg.OptGroup('specreds', title='Backups of servers')
 
-# Hosts and engines have to have the same.
+# Hosts and engines need the same values.
 NETWORK_LEASE = cfg.FloatOpt(
     'sentinel_network_lease', default=4.0, min=0.0, max=60.0,
     help='Seconds after which specreds-sentinel sets the network interfaces of servers down, if '
@@ -58,6 +58,6 @@ OPTIONS: list[cfg.Opt] = [
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Make the options known. May be repeated."""
+    """Register the options. May be repeated."""
     conf.register_group(GROUP)
     conf.register_opts(OPTIONS, GROUP)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What turns SpecREDS on in an OpenStack: everything, and nothing else, in one place.
+"""The configuration that enables SpecREDS in an OpenStack, in one place.
 
-The development cloud imports it. Others, such as the DevStack plug-in, read what ``python -m
-specreds_nova.deployment KIND [NAME=VALUE…]`` prints: a line for each option, with its section,
-its name and its values, and tabs between them. It needs no package but those of this project.
+The development cloud imports it. Others, such as the DevStack plug-in, read the output of ``python
+-m specreds_nova.deployment KIND [NAME=VALUE…]``: a line for each option with its section, its name
+and its values, separated by tabs. It needs no package but those of this project.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,14 +16,14 @@ from specreds_cinder import capabilities
 Value = str | Sequence[str]
 Conf = Mapping[str, Mapping[str, Value]]
 
-# Of the engine's API in the catalogue, and of the engine in Keystone. It acts for users, and
-# proves to other services that it is one.
+# The engine's API in the catalogue, and the engine in Keystone. It acts for users, and proves to
+# other services that it is a service.
 SERVICE_TYPE = 'speculative-recovery'
 SERVICE_NAME = 'specreds'
 USER = 'specreds'
 ROLES = ('admin', 'service')
 
-# What a back end has before, and with SpecREDS.
+# The driver of a back end without and with SpecREDS.
 PLAIN_VOLUME_DRIVER = 'cinder.volume.drivers.rbd.RBDDriver'
 VOLUME_DRIVER = 'specreds_cinder.driver.SuperRBDDriver'
 
@@ -37,18 +37,18 @@ _CINDER: Conf = {
         'osapi_volume_extension': ['cinder.api.contrib.standard_extensions',
                                    'specreds_cinder.api.extension.Superpositions'],
     },
-    # A back end that died is found and its work taken up sooner than the default has it.
+    # Detect a dead back end, and take over its work, sooner than by default.
     'specreds': {'interval': '5'},
 }
 
 
 def cinder() -> Conf:
-    """Give what all services of Cinder have in ``cinder.conf``."""
+    """Return the options in ``cinder.conf`` of all services of Cinder."""
     return _CINDER
 
 
 def backend(name: str) -> Conf:
-    """Give what ``cinder.conf`` has for each back end that superposes.
+    """Return the options in ``cinder.conf`` of each back end that superposes.
 
     :param name: of its section
     """
@@ -56,16 +56,16 @@ def backend(name: str) -> Conf:
 
 
 def compute() -> Conf:
-    """Give what ``nova-compute`` has in ``nova.conf``, on every host."""
+    """Return the options in ``nova.conf`` of ``nova-compute`` on every host."""
     return {'DEFAULT': {'compute_driver': 'specreds.SpeculativeLibvirtDriver'}}
 
 
 def engine(jobboard_host: str, jobboard_port: str, lock_path: str) -> Conf:
-    """Give what ``specreds-engine.conf`` has beside broker, database and account.
+    """Return the options in ``specreds-engine.conf`` beside broker, database and account.
 
-    :param jobboard_host: where etcd is
+    :param jobboard_host: host of etcd
     :param jobboard_port: its port for clients
-    :param lock_path: a directory of the engine's own
+    :param lock_path: directory for the engine's locks
     """
     return {
         'keystone_authtoken': {'service_token_roles': 'service',
@@ -78,16 +78,16 @@ def engine(jobboard_host: str, jobboard_port: str, lock_path: str) -> Conf:
 
 
 def monitors() -> Conf:
-    """Give what Ceph's monitors should have.
+    """Return the options of Ceph's monitors.
 
-    A fence waits for them to commit, which they put off for up to a second (the default) after
-    their last commit.
+    A fence waits for their commit, which they delay by up to a second (the default) after the last
+    one.
     """
     return {'mon': {'paxos propose interval': '0.1', 'paxos min wait': '0.02'}}
 
 
 def facts() -> Conf:
-    """Give what is in no file: of Keystone, of Ceph, and how Cinder is told apart without it."""
+    """Return the facts that are in no file, of Keystone, Ceph and plain Cinder."""
     return {'facts': {'service_type': SERVICE_TYPE, 'service_name': SERVICE_NAME, 'user': USER,
                       'roles': ROLES, 'plain_volume_driver': PLAIN_VOLUME_DRIVER,
                       'ceph_mon_caps': capabilities.MON}}
@@ -99,7 +99,7 @@ _KINDS: Mapping[str, Callable[..., Conf]] = {
 
 
 def lines(conf: Conf) -> list[str]:
-    """Give a configuration for programs: section, option and values, with tabs between them."""
+    """Return a configuration as lines for programs: section, option and values, tab-separated."""
     return ['\t'.join((section, name, *([value] if isinstance(value, str) else value)))
             for section, options in conf.items() for name, value in options.items()]
 
@@ -107,7 +107,7 @@ def lines(conf: Conf) -> list[str]:
 def main(argv: Sequence[str]) -> int:
     """Print a configuration.
 
-    :param argv: what it is for, and the parameters
+    :param argv: kind of configuration, and its parameters
     :return: the exit status
     """
     kind, *words = argv or ['']

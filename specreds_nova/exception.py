@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes wrong with backups; each says what happened, to what, and what to do."""
+"""The errors of backups. Each says what happened, to which object, and what to do."""
 
 from nova import exception
 
 
 class BackupError(exception.NovaException):
-    """Base of what nova-compute answers when it cannot do what was asked of a backup."""
+    """Base of the errors that nova-compute returns for requests about backups."""
 
     msg_fmt = '%(reason)s'
 
 
 class BadRequest(BackupError):
-    """What was asked makes no sense."""
+    """The request is invalid."""
 
     code = 400
 
@@ -35,27 +35,27 @@ class ServerNotEligible(BackupError):
 
 
 class StartFailed(BackupError):
-    """The backup could not be started; what had been begun is undone."""
+    """The backup could not be started; everything begun was undone."""
 
 
 class BackupLost(BackupError):
-    """The backup does not run any more."""
+    """The backup has stopped running."""
 
     code = 409
 
 
 class UndoIncomplete(BackupError):
-    """Something of a backup could not be removed; it is tried again."""
+    """A part of a backup could not be removed; removing is repeated later."""
 
 
 class SuperpositionRefused(BackupError):
-    """Cinder does not allow it."""
+    """Cinder refuses the request."""
 
     code = 409
 
 
 class SuperpositionUnknown(BackupError):
-    """Cinder does not answer, so it is not known what became of the superposition."""
+    """Cinder does not answer, so the state of the superposition is unknown."""
 
     code = 503
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The configuration options that the sample generator writes down."""
+"""The configuration options for the sample generator."""
 
 from typing import Any
 
@@ -8,5 +8,5 @@ from specreds_nova.sentinel import conf as sentinel_conf
 
 
 def list_opts() -> list[tuple[str, list[Any]]]:
-    """Options by group, for the entry point ``oslo.config.opts``."""
+    """Return the options by group, for the entry point ``oslo.config.opts``."""
     return [(conf.GROUP.name, [*conf.OPTIONS, *sentinel_conf.OPTIONS])]

@@ -38,7 +38,7 @@ class _Base(testtools.TestCase):
         self.passwords = credentials.load(self.files)
 
     def answer(self, status: int) -> contextlib.AbstractContextManager[mock.Mock]:
-        """Whoever is asked over HTTP gives this status."""
+        """Let every HTTP request return this status."""
         return mock.patch.object(requests, 'get', return_value=mock.Mock(
             status_code=status, text='some words'))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may use which processors."""
+"""The shares of the processors."""
 
 import os
 import subprocess
