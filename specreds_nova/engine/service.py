@@ -26,6 +26,7 @@ from specreds_nova.engine.clients import connect
 from specreds_nova.engine.db import store as stores
 from specreds_nova.engine.detection import answering
 from specreds_nova.engine.detection import conf as detection_conf
+from specreds_nova.engine.detection import decommissioned
 from specreds_nova.engine.detection import echo
 from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.detection import listener
@@ -89,6 +90,8 @@ class Engine:
                 self._clock, self._store, detection_conf.limits(options)),
             in_background=self._background.submit, stopping=self._stopping.is_set,
             observer=self._observer)
+        self._decommissioned = decommissioned.Decommissioned(
+            self._store, self._monitor, self._clock)
         self._answers = answering.of(conf, self._monitor, self._store, self._clock, context.leases)
         self._prefetch = nova_prefetch.NovaPrefetch(self._clients.compute, self._clock)
         self._watcher.doubt = self._prefetch.doubt
@@ -244,6 +247,7 @@ class Engine:
         """Pass the services that Nova takes for down to the detector as evidence."""
         try:
             services = self._clients.compute.services()
+            self._decommissioned.look(services)
         except exception.EngineError:
             return
         for name, service in services.items():

@@ -60,6 +60,12 @@ def change(connection: sa.Connection, host: model.Host, values: dict[str, Any]
     return get(connection, host.name)
 
 
+def forget(connection: sa.Connection, name: str) -> bool:
+    """Remove a host that is not fenced, and return whether it is gone."""
+    connection.execute(sa.delete(_T).where(_T.c.name == name, _T.c.state != model.FENCED))
+    return get(connection, name) is None
+
+
 def _host(row: sa.Row[Any]) -> model.Host:
     values = dict(row._mapping)
     values['why'] = tuple(values['why'])

@@ -95,6 +95,11 @@ class Store:
             if changed is not None:
                 return changed
 
+    def forget(self, name: str) -> bool:
+        """Remove a host unless it is fenced or being recovered; return whether it is gone."""
+        return self._transactions.run(lambda connection: not recoveries.active(connection, name)
+                                      and hosts.forget(connection, name))
+
     def create(self, wanted: Sequence[model.Recovery]) -> set[str]:
         """Write new recoveries down; gives the ids of those that are, now or already.
 

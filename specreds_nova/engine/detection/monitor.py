@@ -154,6 +154,11 @@ class Monitor:
             if found is not None and found.beat is None:
                 found.goodbye, found.goodbye_at, found.leaving = goodbye, at, True
 
+    def names(self) -> list[str]:
+        """Return all hosts that are watched."""
+        with self._lock:
+            return list(self._hosts)
+
     def forget(self, host: str) -> None:
         """Do not watch a host any more, until it is heard."""
         with self._lock:

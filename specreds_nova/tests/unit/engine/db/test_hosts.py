@@ -24,6 +24,23 @@ class HostsTest(base.StoreTest):
         self.assertEqual(changed, self.store.host('node1'))
         self.assertEqual([changed], self.store.hosts())
 
+    def test_host_is_forgotten(self) -> None:
+        self.store.change_host(self.store.host('node1'), state=model.SUSPECTED)
+        self.assertTrue(self.store.forget('node1'))
+        self.assertEqual([], self.store.hosts())
+        self.assertTrue(self.store.forget('node1'))
+
+    def test_fenced_host_is_not_forgotten(self) -> None:
+        self.store.change_host(self.store.host('node1'), state=model.FENCED)
+        self.assertFalse(self.store.forget('node1'))
+        self.assertEqual(['node1'], [host.name for host in self.store.hosts()])
+
+    def test_host_that_is_being_recovered_is_not_forgotten(self) -> None:
+        recovery = self.created()
+        self.assertFalse(self.store.forget(recovery.host))
+        self.end(recovery)
+        self.assertTrue(self.store.forget(recovery.host))
+
     def test_hosts_are_listed_by_name(self) -> None:
         for name in ('node2', 'Node1', 'node1'):
             self.store.say(name, model.CLEAR, None)

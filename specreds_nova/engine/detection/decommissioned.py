@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts whose service was deleted in Nova: engines forget them."""
+
+from collections.abc import Collection
+from typing import Protocol
+
+from oslo_log import log as logging
+
+from specreds_nova.engine import interfaces
+from specreds_nova.engine import model
+from specreds_nova.engine.detection import watched
+
+LOG = logging.getLogger(__name__)
+
+# Looks in a row at which Nova does not list a host. One answer may lack those of a whole cell.
+_LOOKS = 6
+# Seconds of silence of a host that has gone.
+_SILENT = 60.0
+
+
+class Hosts(Protocol):
+    """The part of the store that this needs."""
+
+    def hosts(self) -> list[model.Host]:
+        """Return all hosts."""
+
+    def forget(self, name: str) -> bool:
+        """Remove a host, and return whether it is gone."""
+
+
+class Heard(Protocol):
+    """The part of the monitor that this needs."""
+
+    def names(self) -> list[str]:
+        """Return all hosts that are watched."""
+
+    def look(self, host: str) -> watched.View | None:
+        """Return what is known of a host."""
+
+    def forget(self, host: str) -> None:
+        """Do not watch a host any more, until it is heard."""
+
+
+class Decommissioned:
+    """Forgets hosts that Nova does not list and nobody hears."""
+
+    def __init__(self, store: Hosts, heard: Heard, clock: interfaces.Clock) -> None:
+        self._store = store
+        self._heard = heard
+        self._clock = clock
+        self._absent: dict[str, int] = {}
+
+    def look(self, listed: Collection[str]) -> None:
+        """Compare what is known with what Nova lists, about every 10 s.
+
+        :param listed: the hosts with a nova-compute
+        :raises exception.EngineError: the database does not answer
+        """
+        if not listed:
+            # Nova without any host is one whose database is being restored.
+            return
+        known = {host.name for host in self._store.hosts()} | {*self._heard.names()}
+        self._absent = {name: self._absent.get(name, 0) + 1 for name in sorted(known)
+                        if name not in listed and self._silent(name)}
+        for name, looks in self._absent.items():
+            if looks >= _LOOKS and self._store.forget(name):
+                self._heard.forget(name)
+                LOG.info('host %s is forgotten, as Nova has no nova-compute there', name)
+
+    def _silent(self, name: str) -> bool:
+        view = self._heard.look(name)
+        return view is None or view.heard is None or self._clock.now() - view.heard >= _SILENT
