@@ -20,6 +20,7 @@ from specreds_nova.virt.backup import domain as backup_domain
 from specreds_nova.virt.backup import host as backup_host
 from specreds_nova.virt.backup import journal as journals
 from specreds_nova.virt.backup import marks
+from specreds_nova.virt.box import errors as box_errors
 
 CONF = nova.conf.CONF
 
@@ -125,6 +126,10 @@ class Starter:
                 f'{", ".join(sorted(connections))}, but server {instance.uuid} has '
                 f'{", ".join(sorted(record.volume_ids))}: superpose all of them together')
         mark = marks.Mark(record.backup_id, record.superposition_id)
+        try:
+            self._host.box.admitted(record.backup_id)
+        except box_errors.BoxRefused as exc:
+            raise exception.ServerNotEligible(exc.format_message()) from exc
         check_cancelled()
         with record.timed('domain'):
             self._host.launcher.launch(context, instance, bdms, connections, network_info, mark)

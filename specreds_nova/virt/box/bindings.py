@@ -75,7 +75,21 @@ class Bindings:
             return 'the network service does not know one of its ports'
         if port.get('trunk_details'):
             return f'port {port["id"]} is the parent of a trunk'
+        if port.get('resource_request'):
+            return (f'port {port["id"]} has guaranteed bandwidth or packet rate, which nothing '
+                    f'would reserve here')
         return None
+
+    def refusals(self, context: Any, ports: Mapping[str, Mapping[str, Any]],
+                 wanted: Iterable[str]) -> list[str]:
+        """Return why ports of the server cannot be in a box here.
+
+        :param ports: the server's ports by id, from :meth:`ports`
+        """
+        client = _client(context)
+        reasons = (self.refusal(ports.get(port)) or _limit(client, ports[port])
+                   for port in wanted)
+        return [reason for reason in reasons if reason]
 
     def bind(self, context: Any, ports: Iterable[Mapping[str, Any]]) -> dict[str, Binding]:
         """Make an inactive binding for each port. Idempotent.
@@ -219,6 +233,27 @@ def _client(context: Any) -> Any:
 def _agent_alive(client: Any, host: str) -> bool:
     agents = client.list_agents(host=host, agent_type=_AGENT)['agents']
     return any(agent['alive'] for agent in agents)
+
+
+def _limit(client: Any, port: Mapping[str, Any]) -> str | None:
+    """Return that a port has a limit of bandwidth, if it has one.
+
+    The network service's agent limits the device that it finds at the integration bridge. Behind
+    a box that is the end of a patch, which has no device.
+    """
+    policy = port.get('qos_policy_id') or port.get('qos_network_policy_id')
+    if not policy:
+        return None
+    try:
+        rules = client.show_qos_policy(policy)['policy']['rules']
+    except client_exceptions.NeutronClientException as error:
+        if error.status_code == _NOT_FOUND:
+            return None
+        raise
+    if any(rule.get('type') == 'bandwidth_limit' for rule in rules):
+        return (f'port {port["id"]} has a limit of bandwidth (QoS policy {policy}), which would '
+                f'not hold for a promoted backup')
+    return None
 
 
 def _distributed(client: Any, network: str) -> bool:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The boxes of this host: seal a server's ports, open them, and remove everything again."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent import futures
 import copy
 import dataclasses
@@ -37,6 +37,9 @@ _BACKGROUND_TIMEOUT = 60.0
 # A host may start dozens of backups at once; their work mostly waits for the network service.
 _WORKERS = 32
 
+# The server's ports by id, as the network service shows them.
+_Ports = dict[str, Mapping[str, Any]]
+
 
 class Box:
     """The boxes of this host. A backup has one box, of all its ports.
@@ -54,7 +57,8 @@ class Box:
         self._mechanism: base.Mechanism = ovs.Ovs()
         self._bindings = bindings.Bindings(self._host)
         self._workers = futures.ThreadPoolExecutor(_WORKERS, 'specreds-box')
-        self._background: dict[str, list[futures.Future[None]]] = {}
+        self._background: dict[str, list[futures.Future[Any]]] = {}
+        self._looks: dict[str, futures.Future[_Ports]] = {}
         # Backups whose boxes this process has opened: a request to shut one of them is based on
         # older knowledge.
         self._opened: set[str] = set()
@@ -72,10 +76,11 @@ class Box:
     def reasons(self, context: Any, instance: Any) -> list[str]:
         """Return why the server cannot be sealed here, as far as that is known in advance."""
         ports = self._bindings.ports(context, instance.uuid)
+        vifs = instance.get_network_info()
         reasons = [self._mechanism.refusal(vif['type'], vif['vnic_type'], vif['details'] or {})
-                   or self._bindings.refusal(ports.get(vif['id']))
-                   for vif in instance.get_network_info()]
-        return [reason for reason in reasons if reason]
+                   for vif in vifs]
+        return [reason for reason in reasons if reason] + self._bindings.refusals(
+            context, ports, [vif['id'] for vif in vifs])
 
     def seal(self, context: Any, instance: Any, backup_id: str) -> network_model.NetworkInfo:
         """Make the box, shut. Idempotent.
@@ -95,11 +100,22 @@ class Box:
         for plan in plans:
             self._save_plan(plan)
             self._mechanism.seal(plan)
-        self._start_background(backup_id, self._bind_ports, context, instance, plans)
+        self._looks[backup_id] = looking = self._start_background(
+            backup_id, self._look, context, instance, plans)
+        self._start_background(backup_id, self._bind_ports, context, instance, plans, looking)
         for vif, plan in zip(vifs, plans, strict=True):
             vif['network']['bridge'] = plan.bridge
             self._start_background(backup_id, self._serve, plan, instance)
         return network_model.NetworkInfo(vifs)
+
+    def admitted(self, backup_id: str) -> None:
+        """Wait until the network service has shown the ports, before the guest is started.
+
+        :raises errors.BoxRefused: the ports cannot be in a box on this host
+        """
+        looking = self._looks.pop(backup_id, None)
+        if looking is not None:
+            looking.result(timeout=_BACKGROUND_TIMEOUT)
 
     def attached(self, instance: Any, backup_id: str) -> None:
         """Check that the running guest is in its box, and wait for the box's services.
@@ -255,23 +271,36 @@ class Box:
             raise errors.BoxRefused(instance=instance.uuid, host=self._host,
                                     reason='; '.join(given))
 
-    def _start_background(self, backup_id: str, work: Callable[..., None],
-                          *arguments: Any) -> None:
+    def _start_background(self, backup_id: str, work: Callable[..., Any],
+                          *arguments: Any) -> futures.Future[Any]:
         """Start work in the background, for which :meth:`attached` waits."""
-        self._background.setdefault(backup_id, []).append(
-            self._workers.submit(work, *arguments))
+        begun = self._workers.submit(work, *arguments)
+        self._background.setdefault(backup_id, []).append(begun)
+        return begun
 
     def _end_background(self, backup_id: str) -> None:
         """Cancel work in the background, and wait until it makes nothing more."""
         background = self._background.pop(backup_id, [])
+        self._looks.pop(backup_id, None)
         for work in background:
             work.cancel()
         futures.wait(background, timeout=_BACKGROUND_TIMEOUT)
 
-    def _bind_ports(self, context: Any, instance: Any, plans: Sequence[box_plan.Plan]) -> None:
-        """Bind the ports to this host and prepare them in the network service."""
+    def _look(self, context: Any, instance: Any, plans: Sequence[box_plan.Plan]) -> _Ports:
+        """Return the ports as the network service shows them.
+
+        :raises errors.BoxRefused: one of them cannot be in a box on this host
+        """
         ports = self._bindings.ports(context, instance.uuid)
-        self._refuse(instance, [self._bindings.refusal(ports.get(plan.port)) for plan in plans])
+        self._refuse(instance, self._bindings.refusals(
+            context, ports, [plan.port for plan in plans]))
+        return ports
+
+    def _bind_ports(self, context: Any, instance: Any, plans: Sequence[box_plan.Plan],
+                    looking: futures.Future[_Ports]) -> None:
+        """Bind the ports to this host and prepare them in the network service."""
+        # It was begun before, so that a thread is at work on it.
+        ports = looking.result(timeout=_BACKGROUND_TIMEOUT)
         wanted = [ports[plan.port] for plan in plans]
         bound = self._bindings.bind(context, wanted)
         self._refuse(instance, [self._mismatch(plan, bound[plan.port]) for plan in plans])

@@ -14,6 +14,7 @@ from specreds_nova.tests.unit.virt import base
 from specreds_nova.virt.backup import host as backup_host
 from specreds_nova.virt.backup import journal as journals
 from specreds_nova.virt.backup import start as starts
+from specreds_nova.virt.box import errors as box_errors
 from specreds_nova.virt.disks import durable
 
 
@@ -52,6 +53,15 @@ class StartTest(base.TestCase):
         self.box.seal.assert_not_called()
         self.claims.claim.assert_not_called()
         self.launcher.launch.assert_not_called()
+
+    def test_ports_that_are_not_admitted_start_no_guest(self) -> None:
+        self.box.admitted.side_effect = box_errors.BoxRefused(
+            instance=base.SERVER, host=base.HOST, reason='it is the parent of a trunk')
+        error = self.assertRaises(exception.ServerNotEligible, self.start)
+        self.assertIn('trunk', str(error))
+        self.launcher.launch.assert_not_called()
+        self.box.remove.assert_called_once()
+        self.claims.release.assert_called_once()
 
     def test_failed_start_is_undone(self) -> None:
         self.launcher.launch.side_effect = RuntimeError('no QEMU')

@@ -26,6 +26,7 @@ class FakeNeutron:
         self.bindings = {PRIMARY: 'ACTIVE'}
         self.alive = True
         self.distributed: set[str] = set()
+        self.rules: list[str] = []
         self.updates: list[dict[str, Any]] = []
 
     def list_ports(self, **query: Any) -> Any:
@@ -58,6 +59,11 @@ class FakeNeutron:
         return {'binding': {'host': host, 'status': self.bindings[host], 'vif_type': 'ovs',
                             'vnic_type': 'normal', 'vif_details': {'bridge_name': 'br-int'},
                             'profile': {}}}
+
+    def show_qos_policy(self, policy: str) -> Any:
+        if policy == 'deleted':
+            raise client_exceptions.NotFound()
+        return {'policy': {'rules': [{'type': kind} for kind in self.rules]}}
 
     def list_port_bindings(self, port: str) -> Any:
         return {'bindings': [{'host': host, 'status': status}
@@ -136,6 +142,26 @@ class TestBindings(testtools.TestCase):
         self.assertIn('not know', str(self.bindings.refusal(None)))
         self.assertIn('trunk', str(self.bindings.refusal({
             **self.neutron.port, 'trunk_details': {'trunk_id': 'x'}})))
+        self.assertIn('guaranteed', str(self.bindings.refusal({
+            **self.neutron.port, 'resource_request': {'request_groups': []}})))
+
+    def test_limits_of_bandwidth_are_refused(self) -> None:
+        def refusals(**values: Any) -> list[str]:
+            ports = {fakes.PORT: {**self.neutron.port, **values}}
+            return self.bindings.refusals(self.context, ports, [fakes.PORT])
+
+        self.assertEqual([], refusals())
+        self.neutron.rules = ['dscp_marking']
+        self.assertEqual([], refusals(qos_policy_id='q'))
+        self.neutron.rules = ['dscp_marking', 'bandwidth_limit']
+        for key in ('qos_policy_id', 'qos_network_policy_id'):
+            [reason] = refusals(**{key: 'q'})
+            self.assertIn('limit of bandwidth (QoS policy q)', reason)
+        self.assertEqual([], refusals(qos_policy_id='deleted'))
+
+    def test_unknown_port_is_refused(self) -> None:
+        [reason] = self.bindings.refusals(self.context, {}, [fakes.PORT])
+        self.assertIn('not know', reason)
 
     def test_binding_of_a_lost_backup_elsewhere_is_removed(self) -> None:
         self.neutron.port['binding:profile'] = {'owner': 'x', 'migrating_to': 'node3'}

@@ -72,7 +72,7 @@ class _TestCase(testtools.TestCase):
         self.useFixture(fixtures.MockPatchObject(ovs, 'Ovs', return_value=self.mechanism))
         self.bindings = mock.Mock()
         self.bindings.ports.return_value = {fakes.PORT: {'id': fakes.PORT, 'network_id': 'n'}}
-        self.bindings.refusal.return_value = None
+        self.bindings.refusals.return_value = []
         self.bindings.bind.return_value = {fakes.PORT: bindings.Binding(
             fakes.PORT, 'ovs', 'normal', {'bridge_name': 'br-int'}, {}, False)}
         self.bindings.neighbours.return_value = {}
@@ -145,11 +145,24 @@ class TestSeal(_TestCase):
         self.bindings.bind.assert_not_called()
 
     def test_refusal_of_the_network_service_is_an_error(self) -> None:
-        self.bindings.refusal.return_value = 'it is being migrated'
+        self.bindings.refusals.return_value = ['it is being migrated']
         error = self.assertRaises(errors.BoxRefused, self.sealed)
         self.assertIn('being migrated', str(error))
         self.assertEqual(['it is being migrated'],
                          self.box.reasons(mock.sentinel.context, self.instance))
+
+    def test_refusal_precedes_the_start_of_the_guest(self) -> None:
+        self.bindings.refusals.return_value = ['it is the parent of a trunk']
+        self.box.seal(mock.sentinel.context, self.instance, fakes.BACKUP_ID)
+        error = self.assertRaises(errors.BoxRefused, self.box.admitted, fakes.BACKUP_ID)
+        self.assertIn('trunk', str(error))
+        self.bindings.bind.assert_not_called()
+
+    def test_admission_reads_the_ports_once(self) -> None:
+        self.box.seal(mock.sentinel.context, self.instance, fakes.BACKUP_ID)
+        self.box.admitted(fakes.BACKUP_ID)
+        self.box.admitted(fakes.BACKUP_ID)
+        self.bindings.ports.assert_called_once()
 
     def test_silent_network_service_is_an_error(self) -> None:
         self.bindings.ports.side_effect = OSError('no route')
