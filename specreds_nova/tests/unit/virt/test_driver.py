@@ -106,7 +106,7 @@ class DriverTest(base.TestCase):
 
     # Disks and devices
 
-    def test_volumes_on_rbd_use_the_own_volume_driver(self) -> None:
+    def test_protected_and_superposed_volumes_use_the_own_driver(self) -> None:
         theirs = self.theirs('_get_volume_driver')
         server = types.SimpleNamespace(metadata={}, obj_attr_is_set=lambda name: True)
         for kind, ours in (('rbd', False), ('iscsi', False), ('rbd_super', True)):
@@ -262,7 +262,7 @@ class GuardedTest(base.TestCase):
         theirs.assert_not_called()
         self.unmerged.soft_reboot.assert_called_once_with(self.server)
 
-    def test_operations_wait_for_the_journal(self) -> None:
+    def test_operations_before_the_start_of_backups_are_novas(self) -> None:
         self.ours.unmerged = None
         for name in ('spawn', 'snapshot', 'finish_migration', '_cleanup', '_soft_reboot'):
             with mock.patch.object(nova_driver.LibvirtDriver, name, autospec=True) as theirs:

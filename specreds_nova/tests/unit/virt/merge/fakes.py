@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A domain with two disks that go through overlays, and Cinder's record of them."""
+"""A fake domain with two disks on overlays, and Cinder's record of them."""
 
 from collections.abc import Callable
 import json
@@ -15,7 +15,7 @@ _SECRETS = [f'libvirt-{index}-storage-auth-secret0' for index in range(1, 5)]
 
 
 class Failure(libvirt.libvirtError):
-    """What libvirt says, with a code."""
+    """An error of libvirt with a code."""
 
     def __init__(self, code: int = libvirt.VIR_ERR_INTERNAL_ERROR, text: str = 'it broke') -> None:
         with mock.patch.object(libvirt, 'virGetLastError', return_value=None):
@@ -41,7 +41,7 @@ class Disk:
         self.unseen = 0
 
     def xml(self) -> str:
-        """The disk in the domain's definition."""
+        """Return the disk as in the domain's definition."""
         below = f"""<backingStore type='network' index='{self.base}'><format type='raw'/>
             <source protocol='rbd' name='volumes/{self.volume}'/><backingStore/></backingStore>"""
         mirror = ''
@@ -58,7 +58,7 @@ class Disk:
             <target dev='{self.target}' bus='virtio'/><serial>id-{self.volume}</serial></disk>"""
 
     def nodes(self) -> list[dict[str, Any]]:
-        """QEMU's nodes for it."""
+        """Return the disk's nodes in QEMU."""
         layers = [(self.base, 'raw', self.volume)]
         if self.overlay is not None:
             layers.insert(0, (self.top, 'qcow2', self.overlay))
@@ -97,13 +97,13 @@ class Domain:
         self.requests: list[tuple[str, dict[str, Any]]] = []
 
     def did(self, what: str) -> None:
-        """Note something."""
+        """Record an operation."""
         self.log.append(what)
         self.after(what)
 
     @property
     def running(self) -> bool:
-        """Whether the guest runs."""
+        """Return whether the guest runs."""
         return bool(self.power[0] == libvirt.VIR_DOMAIN_RUNNING)
 
     def tick(self) -> None:
@@ -119,7 +119,7 @@ class Domain:
                 if disk.job['done'] == disk.job['total']:
                     disk.job['ready'] = True
 
-    # What libvirt offers
+    # The interface of libvirt
 
     def name(self) -> str:
         return 'instance-1'
@@ -204,7 +204,7 @@ class Domain:
     def defineXML(self, xml: str) -> None:  # noqa: N802
         self.stored = xml
 
-    # What QEMU offers
+    # The interface of QEMU
 
     def qmp(self, _domain: Any, command: str, **arguments: Any) -> Any:
         """Stand for :func:`qmp.run`."""
@@ -231,7 +231,7 @@ class Domain:
         return {}
 
     def refuse(self, command: str) -> Exception:
-        """What is raised for a command that QEMU refuses."""
+        """Return the error of a command that QEMU refuses."""
         from specreds_nova.virt.disks import qmp
         return qmp.MonitorError(self.refused[command])
 
@@ -289,7 +289,7 @@ class Record:
 
 
 class Stop:
-    """Stands for the event that ends this process; time passes when it is waited for."""
+    """A fake of the event that ends the process, whose wait lets time pass."""
 
     def __init__(self, domain: Domain) -> None:
         self._domain = domain

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The merge of a running server, cut off wherever that may be."""
+"""The live merge of a server, also when it is interrupted at any point."""
 
 from typing import Any
 from unittest import mock
@@ -20,7 +20,7 @@ ALL = ['reopen', 'reopen', 'record begin', 'commit vda', 'commit vdb', 'note', '
 
 
 class Died(BaseException):
-    """nova-compute ends here."""
+    """The death of nova-compute."""
 
 
 class MergingTestCase(testtools.TestCase):
@@ -41,7 +41,7 @@ class MergingTestCase(testtools.TestCase):
             self.addCleanup(clock.stop)
 
     def merge(self) -> merge_job.MergeJob:
-        """Merge, as one process does."""
+        """Run the merge as one process does."""
         work = merge_job.MergeJob(lambda: self.domain, 'super-1', self.record,
                                lambda: self.owned, 8 * MIB,
                                lambda progress: self.told.append(
@@ -51,7 +51,7 @@ class MergingTestCase(testtools.TestCase):
         return work
 
     def moments(self) -> dict[str, float]:
-        """When each thing is done for the first time, in seconds from now."""
+        """Return the times of the first occurrence of each operation, filled in later."""
         found: dict[str, float] = {}
 
         def note(what: str) -> None:
@@ -60,14 +60,14 @@ class MergingTestCase(testtools.TestCase):
         return found
 
     def assert_merged(self, *, running: bool = True) -> None:
-        """See that it is all over."""
+        """Assert that the merge is complete."""
         self.assertEqual('merged', self.record.now)
         self.assertEqual([None, None], [disk.overlay for disk in self.domain.disks])
         self.assertIsNone(self.domain.note)
         self.assertEqual(running, self.domain.running)
 
-    def assert_stood_still(self) -> None:
-        """See that the guest did not run while it was unclear which version counts."""
+    def assert_paused_while_unclear(self) -> None:
+        """Assert that the guest did not run while it was unclear which version counts."""
         log = self.domain.log
         for index, what in enumerate(log):
             if what == 'resume' and 'record end' in log[:index]:
@@ -75,9 +75,9 @@ class MergingTestCase(testtools.TestCase):
 
 
 class WholeTest(MergingTestCase):
-    """Nothing goes wrong."""
+    """A merge without failures."""
 
-    def test_order(self) -> None:
+    def test_steps_are_in_order(self) -> None:
         work = self.merge()
         self.assertEqual(ALL, self.domain.log)
         self.assert_merged()
@@ -87,37 +87,37 @@ class WholeTest(MergingTestCase):
         self.assertEqual(['merging', 'switching', 'merged'],
                          list(dict.fromkeys(state for state, _error in self.told)))
 
-    def test_again(self) -> None:
+    def test_merge_may_be_repeated(self) -> None:
         self.merge()
         del self.domain.log[:]
         self.merge()
         self.assertEqual([], self.domain.log)
 
-    def test_under_writes(self) -> None:
+    def test_merge_ends_under_writes(self) -> None:
         # As much as half of the limit.
         self.domain.writes = 4 * MIB // 10
         self.merge()
         self.assert_merged()
 
-    def test_limited(self) -> None:
+    def test_rate_is_limited(self) -> None:
         work = self.merge()
         # 32 MiB for each disk, at 8 MiB/s.
         self.assertGreaterEqual(work.progress.timings_ms['copy'], 2000.0)
 
-    def test_begins_when_what_came_before_is_over(self) -> None:
+    def test_merge_waits_for_an_earlier_job(self) -> None:
         began = self.moments()
         work = self.merge()
         self.assertEqual((3.0, 3.0), (began['reopen'], began['commit vda']))
         self.assertEqual(round(1e3 * (self.stop.clock - 3.0), 1),
                          work.progress.timings_ms['total'])
 
-    def test_goes_on_at_once(self) -> None:
+    def test_running_job_is_continued_at_once(self) -> None:
         pivot.commit(self.domain, 8 * MIB)
         began = self.moments()
         self.merge()
         self.assertEqual(0.0, began['record begin'])
 
-    def test_faster_than_the_limit(self) -> None:
+    def test_rate_rises_if_the_guest_writes_faster(self) -> None:
         self.domain.writes = 2 * MIB
         speeds = set()
         tick = self.domain.tick
@@ -131,14 +131,14 @@ class WholeTest(MergingTestCase):
         # Of each disk 20 MiB/s.
         self.assertGreater(max(speeds), 20 * MIB)
 
-    def test_paused_by_its_user(self) -> None:
+    def test_server_paused_by_its_user_stays_paused(self) -> None:
         self.domain.power = (libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_USER)
         self.merge()
         self.assert_merged(running=False)
         self.assertNotIn('resume', self.domain.log)
 
-    def test_merged_by_others(self) -> None:
-        # Such as by a controller that has lost what it was doing.
+    def test_merge_by_cinder_is_accepted(self) -> None:
+        # Such as by a controller that was restarted.
         self.record.now = 'merged'
         self.merge()
         self.assertEqual([entry for entry in ALL if not entry.startswith('record')],
@@ -147,26 +147,26 @@ class WholeTest(MergingTestCase):
 
 
 class OvertakenTest(MergingTestCase):
-    """The overlays that are open here count no more: none of them is written to a volume."""
+    """The overlays on this host are obsolete: none of them is written to a volume."""
 
     def overtaken(self) -> None:
-        """Merge, and see that nothing is switched over and no copy runs on."""
+        """Run the merge, and assert that no disk is switched over and no copy continues."""
         self.assertRaises(errors.Overtaken, self.merge)
         self.assertEqual([], [what for what in self.domain.log if what.startswith('pivot')])
         self.assertEqual([None, None], [disk.job for disk in self.domain.disks])
         self.assertTrue(all(disk.overlay for disk in self.domain.disks))
 
     def vanish(self, after: str) -> None:
-        """Let the record go once something is done."""
+        """Remove the record after an operation."""
         self.domain.after = lambda what: (
             setattr(self.record, 'now', None) if what == after else None)
 
-    def test_no_record(self) -> None:
+    def test_merge_without_a_record_changes_nothing(self) -> None:
         self.record.now = None
         self.overtaken()
         self.assertNotIn('commit vda', self.domain.log)
 
-    def test_record_goes_while_it_is_copied(self) -> None:
+    def test_record_removed_during_the_copy_ends_the_merge(self) -> None:
         # 32 MiB take 40 s.
         self.domain.disks[0].size = 320 * MIB
         self.vanish('commit vda')
@@ -174,26 +174,26 @@ class OvertakenTest(MergingTestCase):
         self.assertLess(self.stop.clock, 20.0)
         self.assertIn('cancel vda', self.domain.log)
 
-    def test_record_goes_before_the_guest_is_suspended(self) -> None:
+    def test_record_removed_before_the_pause_ends_the_merge(self) -> None:
         self.vanish('commit vdb')
         self.overtaken()
         self.assertNotIn('suspend', self.domain.log)
 
-    def test_record_goes_while_the_guest_stands_still(self) -> None:
+    def test_record_removed_during_the_pause_ends_the_merge(self) -> None:
         self.vanish('suspend')
         self.record.answers['end'] = [errors.Refused('there is no such superposition')]
         self.overtaken()
         # Another one of it may run by now.
         self.assertFalse(self.domain.running)
 
-    def test_server_moves_while_it_is_copied(self) -> None:
+    def test_server_that_moves_during_the_copy_ends_the_merge(self) -> None:
         self.domain.disks[0].size = 320 * MIB
         self.domain.after = lambda what: (
             setattr(self, 'owned', False) if what == 'commit vda' else None)
         self.overtaken()
         self.assertLess(self.stop.clock, 20.0)
 
-    def test_unanswered_questions_change_nothing(self) -> None:
+    def test_unanswered_requests_do_not_end_the_merge(self) -> None:
         self.domain.disks[0].size = 320 * MIB
         answers: list[Exception | None] = [None, errors.Unknown('Cinder is down'),
                                            errors.Refused('no'), None]
@@ -202,8 +202,8 @@ class OvertakenTest(MergingTestCase):
         self.assertEqual([None], answers)
         self.assert_merged()
 
-    def test_guest_that_stands_still_on_its_volumes_goes_on(self) -> None:
-        # nova-compute died between the switch and the end; Cinder has removed all since.
+    def test_guest_paused_on_its_volumes_resumes(self) -> None:
+        # nova-compute died between the switch and the end; Cinder has removed the overlays since.
         self.domain.after = lambda what: self.die() if what == 'pivot vdb' else None
         self.assertRaises(Died, self.merge)
         self.domain.after = lambda _what: None
@@ -218,20 +218,20 @@ class OvertakenTest(MergingTestCase):
 
 
 class NotNowTest(MergingTestCase):
-    """It cannot be done now: nothing changes."""
+    """The merge is not possible at the moment: nothing changes."""
 
-    def test_not_promoted(self) -> None:
+    def test_superposition_that_is_not_promoted_is_not_merged(self) -> None:
         self.record.now = 'collapsing'
         exc = self.assertRaises(errors.Interrupted, self.merge)
         self.assertIn('is collapsing', str(exc))
         self.assertNotIn('commit vda', self.domain.log)
 
-    def test_cinder_is_down(self) -> None:
+    def test_server_is_not_merged_without_cinder(self) -> None:
         self.record.answers['state'] = [errors.Unknown('Cinder is down')]
         self.assertRaises(errors.Interrupted, self.merge)
         self.assertNotIn('commit vda', self.domain.log)
 
-    def test_cinder_goes_down_meanwhile(self) -> None:
+    def test_outage_of_cinder_during_the_copy_interrupts_the_merge(self) -> None:
         self.record.answers['state'] = [None, errors.Unknown('Cinder is down')]
         self.assertRaises(errors.Interrupted, self.merge)
         self.assertNotIn('suspend', self.domain.log)
@@ -239,26 +239,26 @@ class NotNowTest(MergingTestCase):
         self.merge()
         self.assert_merged()
 
-    def test_not_running(self) -> None:
+    def test_stopped_server_is_not_merged(self) -> None:
         self.domain.active = False
         self.assertRaises(errors.Gone, self.merge)
 
-    def test_deleted_meanwhile(self) -> None:
+    def test_server_deleted_meanwhile_is_not_merged(self) -> None:
         def delete(what: str) -> None:
             if what == 'commit vda':
                 raise fakes.Failure(libvirt.VIR_ERR_NO_DOMAIN, 'no domain with matching uuid')
         self.domain.after = delete
         self.assertRaises(errors.Gone, self.merge)
-        # Not tried again.
+        # The merge is not tried again.
         self.assertEqual(3.0, self.stop.clock)
 
-    def test_stopped_by_its_disks(self) -> None:
+    def test_guest_stopped_by_a_disk_error_is_not_merged(self) -> None:
         self.domain.power = (libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_IOERROR)
         exc = self.assertRaises(errors.Interrupted, self.merge)
         self.assertIn('I/O error', str(exc))
         self.assertNotIn('record end', self.domain.log)
 
-    def test_job_fails(self) -> None:
+    def test_failed_job_fails_the_merge(self) -> None:
         def fail(what: str) -> None:
             if what == 'commit vdb':
                 self.domain.disks[0].job = None
@@ -269,7 +269,7 @@ class NotNowTest(MergingTestCase):
         self.merge()
         self.assert_merged()
 
-    def test_job_fails_at_the_end(self) -> None:
+    def test_job_that_fails_at_the_end_fails_the_merge(self) -> None:
         def fail(what: str) -> None:
             if what == 'suspend':
                 job = self.domain.disks[0].job
@@ -280,12 +280,12 @@ class NotNowTest(MergingTestCase):
         self.assertIn('no space', str(exc))
         self.assertEqual('merging', self.record.now)
 
-    def test_stopped_process(self) -> None:
+    def test_stopped_process_leaves_the_merge(self) -> None:
         self.stop.set = True
         self.assertRaises(errors.Stopped, self.merge)
         self.assertTrue(self.domain.running)
 
-    def test_qemu_refuses_to_be_durable(self) -> None:
+    def test_disk_that_cannot_be_made_durable_fails_the_merge(self) -> None:
         self.domain.refused['blockdev-reopen'] = 'no'
         exc = self.assertRaises(errors.Interrupted, self.merge)
         self.assertIn('durable', str(exc))
@@ -293,10 +293,10 @@ class NotNowTest(MergingTestCase):
 
 
 class EndTest(MergingTestCase):
-    """What may happen while the guest stands still."""
+    """Events while the guest is paused."""
 
-    def test_what_is_not_copied_is_waited_for(self) -> None:
-        # The job does not know of it yet, and seems to be through.
+    def test_remaining_writes_are_copied_during_the_pause(self) -> None:
+        # The job does not know of the write yet, and seems to be complete.
         def write(what: str) -> None:
             if what == 'note':
                 self.domain.disks[1].unseen = 65536
@@ -312,7 +312,7 @@ class EndTest(MergingTestCase):
         self.assertEqual(0, seen[-1])
         self.assert_merged()
 
-    def test_too_much_to_copy(self) -> None:
+    def test_guest_resumes_if_too_much_is_left_to_copy(self) -> None:
         # Ceph has become slow: the guest does not wait for it.
         tick = self.domain.tick
         self.domain.after = lambda what: (
@@ -324,7 +324,7 @@ class EndTest(MergingTestCase):
         self.assertEqual('merging', self.record.now)
         self.assertEqual({8 * MIB}, {disk.speed for disk in self.domain.disks})
 
-    def test_refused(self) -> None:
+    def test_refused_end_resumes_the_guest(self) -> None:
         self.record.answers['end'] = [errors.Refused('no')]
         self.assertRaises(errors.Interrupted, self.merge)
         self.assertTrue(self.domain.running)
@@ -335,20 +335,20 @@ class EndTest(MergingTestCase):
         self.merge()
         self.assert_merged()
 
-    def test_refused_once(self) -> None:
-        # Somebody has changed the record in between.
+    def test_end_refused_once_is_repeated(self) -> None:
+        # Another client has changed the record in between.
         self.record.answers['end'] = [errors.Refused('changed'), None]
         self.merge()
         self.assertEqual(1, self.domain.log.count('suspend'))
         self.assert_merged()
 
-    def test_unknown(self) -> None:
+    def test_unknown_end_keeps_the_guest_paused(self) -> None:
         asked = [0]
 
         def answer(_what: str) -> None:
             asked[0] += 1
             if asked[0] < 20:
-                # Not even whether it was recorded.
+                # It is unknown whether the end was recorded.
                 self.assertFalse(self.domain.running)
                 raise errors.Unknown('Cinder does not answer')
         record_step = self.record.step
@@ -361,10 +361,10 @@ class EndTest(MergingTestCase):
         self.record.step = unknown  # type: ignore[method-assign]
         self.merge()
         self.assert_merged()
-        self.assert_stood_still()
+        self.assert_paused_while_unclear()
         self.assertIn('is suspended', str([error for _state, error in self.told]))
 
-    def test_unknown_but_recorded(self) -> None:
+    def test_unknown_end_that_was_recorded_is_completed(self) -> None:
         record_step = self.record.step
 
         def lost(step: str) -> None:
@@ -376,20 +376,20 @@ class EndTest(MergingTestCase):
         self.assert_merged()
         self.assertEqual(1, self.domain.log.count('record end'))
 
-    def test_refused_after_unknown(self) -> None:
-        # What was asked for first may be on its way yet: a refusal does not mean that it is not.
+    def test_refusal_after_an_unknown_end_does_not_resume_the_guest(self) -> None:
+        # The first request may still be under way, whatever a later refusal says.
         self.record.answers['end'] = [errors.Unknown('?')] + [errors.Refused('no')] * 9 + [None]
         self.merge()
         self.assert_merged()
         self.assertEqual(1, self.domain.log.count('resume'))
-        self.assert_stood_still()
+        self.assert_paused_while_unclear()
 
 
 class CutOffTest(MergingTestCase):
-    """Something dies after each of the steps."""
+    """A process dies after each of the steps."""
 
     def die(self, count: int, how: Any) -> None:
-        """Have something happen after a number of steps."""
+        """Run a function after a number of steps."""
         left = [count]
 
         def after(_what: str) -> None:
@@ -398,7 +398,7 @@ class CutOffTest(MergingTestCase):
                 how()
         self.domain.after = after
 
-    def test_nova_compute(self) -> None:
+    def test_merge_continues_after_the_death_of_nova_compute(self) -> None:
         def died() -> None:
             raise Died
         for count, what in enumerate(ALL, 1):
@@ -410,9 +410,9 @@ class CutOffTest(MergingTestCase):
             self.domain.after = lambda _what: None
             self.merge()
             self.assert_merged()
-            self.assert_stood_still()
+            self.assert_paused_while_unclear()
 
-    def test_again_and_again(self) -> None:
+    def test_merge_continues_after_repeated_deaths(self) -> None:
         def died() -> None:
             raise Died
         deaths = 0
@@ -424,10 +424,10 @@ class CutOffTest(MergingTestCase):
             except Died:
                 deaths += 1
         self.assert_merged()
-        self.assert_stood_still()
+        self.assert_paused_while_unclear()
         self.assertGreater(deaths, 3)
 
-    def test_libvirtd(self) -> None:
+    def test_merge_continues_after_the_death_of_libvirtd(self) -> None:
         def broken() -> None:
             raise fakes.Failure(text='client socket is closed')
         for count in range(1, len(ALL) + 1):
@@ -436,9 +436,9 @@ class CutOffTest(MergingTestCase):
             self.die(count, broken)
             self.merge()
             self.assert_merged()
-            self.assert_stood_still()
+            self.assert_paused_while_unclear()
 
-    def test_qemu(self) -> None:
+    def test_record_names_the_right_version_after_the_death_of_qemu(self) -> None:
         def killed() -> None:
             self.domain.active = False
         for count, what in enumerate(ALL[:-1], 1):
@@ -446,19 +446,19 @@ class CutOffTest(MergingTestCase):
             self.record.now = 'promoted'
             self.die(count, killed)
             self.assertRaises(errors.Gone, self.merge)
-            # Only once both are equal, which they are from the flush on, is it the volume that
-            # is opened.
+            # The volume may be opened only when both are equal, which they are after the
+            # flush.
             expected = 'merged' if count >= ALL.index('record end') else (
                 'merging' if count >= ALL.index('record begin') + 1 else 'promoted')
             self.assertEqual(expected, self.record.now, what)
 
-    def test_libvirt_stays_away(self) -> None:
+    def test_merge_fails_without_libvirt(self) -> None:
         work = merge_job.MergeJob(
             mock.Mock(side_effect=errors.Unavailable('libvirt is down')), 'super-1', self.record,
             lambda: True, 0, lambda _progress: None, self.stop)  # type: ignore[arg-type]
         self.assertRaises(errors.Interrupted, work.run)
 
-    def test_somebody_lets_it_go_on(self) -> None:
+    def test_guest_resumed_by_others_is_paused_again(self) -> None:
         def died() -> None:
             raise Died
         self.die(ALL.index('suspend') + 1, died)
@@ -470,7 +470,7 @@ class CutOffTest(MergingTestCase):
         self.assert_merged()
         self.assertEqual(2, self.domain.log.count('suspend'))
 
-    def test_cinder_is_down_when_it_goes_on(self) -> None:
+    def test_restarted_merge_waits_for_cinder(self) -> None:
         def died() -> None:
             raise Died
         self.die(ALL.index('record end') + 1, died)
@@ -479,4 +479,4 @@ class CutOffTest(MergingTestCase):
         self.record.answers['state'] = [errors.Unknown('Cinder is down')] * 9 + [None]
         self.merge()
         self.assert_merged()
-        self.assert_stood_still()
+        self.assert_paused_while_unclear()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which servers of a host are merged, and what is told of it."""
+"""The merger of a host: the servers that it merges, and its reports."""
 
 import threading
 from typing import Any
@@ -47,7 +47,7 @@ class MergerTestCase(testtools.TestCase):
         self.addCleanup(self.merger.stop)
 
     def replaced(self, owner: Any, name: str, **how: Any) -> Any:
-        """Replace something as long as the test lasts."""
+        """Replace an attribute until the test ends."""
         patch = mock.patch.object(owner, name, **how)
         self.addCleanup(patch.stop)
         return patch.start()
@@ -60,21 +60,21 @@ class MergerTestCase(testtools.TestCase):
 class ScanTest(MergerTestCase):
 
     def scan(self) -> list[Any]:
-        """Which superpositions are merged."""
+        """Return the superpositions that are merged."""
         self.merger.scan(mock.sentinel.context)
         self.wait()
         return [call.args[1] for call in self.work.call_args_list]
 
-    def test_on_overlays(self) -> None:
+    def test_server_on_overlays_is_merged(self) -> None:
         self.assertEqual([SUPER], self.scan())
         self.noted.assert_called_once_with(self.instance, {'id-root', 'id-data'})
 
-    def test_on_volumes(self) -> None:
+    def test_server_on_volumes_is_not_merged(self) -> None:
         for disk in self.domain.disks:
             disk.overlay = None
         self.assertEqual([], self.scan())
 
-    def test_stands_still(self) -> None:
+    def test_server_paused_at_the_switch_is_merged(self) -> None:
         # All disks are switched over already; the note has the superposition's id.
         for disk in self.domain.disks:
             disk.overlay = None
@@ -82,26 +82,26 @@ class ScanTest(MergerTestCase):
                                 'urn:specreds:merge:1', 1)
         self.assertEqual(['noted'], self.scan())
 
-    def test_backup(self) -> None:
+    def test_backup_is_not_merged(self) -> None:
         self.instance.host = 'node7'
         self.assertEqual([], self.scan())
 
-    def test_task_under_way(self) -> None:
+    def test_server_with_a_task_is_not_merged(self) -> None:
         self.instance.task_state = 'rebuilding'
         self.assertEqual([], self.scan())
 
-    def test_unknown_server(self) -> None:
+    def test_unknown_server_is_not_merged(self) -> None:
         self.found.side_effect = nova_exception.InstanceNotFound(instance_id=SERVER)
         self.assertEqual([], self.scan())
 
-    def test_unknown_superposition(self) -> None:
+    def test_unknown_superposition_is_not_merged(self) -> None:
         self.noted.return_value = None
         self.assertEqual([], self.scan())
 
 
 class EnsureTest(MergerTestCase):
 
-    def test_merges_once_at_a_time(self) -> None:
+    def test_server_is_merged_once_at_a_time(self) -> None:
         go = threading.Event()
         self.work.return_value.run.side_effect = lambda: go.wait(30)
         self.merger.ensure(SERVER, SUPER)
@@ -113,7 +113,7 @@ class EnsureTest(MergerTestCase):
         self.assertIsNone(self.merger.progress(SERVER))
         self.refreshed.assert_called_once_with(self.driver, self.instance)
 
-    def test_overlays_go_at_once(self) -> None:
+    def test_overlays_are_removed_at_once(self) -> None:
         for answer in (None, exception.SuperpositionRefused('open'),
                        exception.SuperpositionUnknown('Cinder is down')):
             self.cinder.merge.reset_mock(side_effect=True)
@@ -124,11 +124,11 @@ class EnsureTest(MergerTestCase):
             self.refreshed.assert_called_once_with(self.driver, self.instance)
 
     def begun(self) -> Any:
-        """A merge that has begun."""
+        """Return a merge that has begun."""
         self.merger._running[SERVER] = self.work.return_value
         return self.work.return_value
 
-    def test_bandwidth(self) -> None:
+    def test_bandwidth_is_limited(self) -> None:
         self.merger.ensure(SERVER, SUPER)
         self.assertEqual(8 << 20, self.work.call_args.args[4])
 
@@ -140,11 +140,11 @@ class EnsureTest(MergerTestCase):
         self.assertFalse(owned())
         self.found.side_effect = nova_exception.InstanceNotFound(instance_id=SERVER)
         self.assertFalse(owned())
-        # Whoever does not answer does not say so.
+        # An outage does not prove that the server belongs to another host.
         self.found.side_effect = TimeoutError('the database is down')
         self.assertTrue(owned())
 
-    def test_failure_is_told(self) -> None:
+    def test_failure_is_reported(self) -> None:
         for error in (errors.Interrupted('Ceph is full'), errors.Gone('Ceph is full'),
                       errors.Overtaken('Ceph is full'),
                       ValueError('Ceph is full')):
@@ -157,24 +157,24 @@ class EnsureTest(MergerTestCase):
             self.assertIn('Ceph is full', told['error'])
         self.refreshed.assert_not_called()
 
-    def test_stopped_process_tells_nothing(self) -> None:
+    def test_stopped_process_reports_nothing(self) -> None:
         self.work.return_value.run.side_effect = errors.Stopped
         self.merger.ensure(SERVER, SUPER)
         self.wait()
         self.assertEqual([], self.reported)
 
-    def test_stale_connections_do_no_harm(self) -> None:
+    def test_stale_connections_are_tolerated(self) -> None:
         self.refreshed.side_effect = exception.SuperpositionUnknown('Cinder is down')
         self.merger.ensure(SERVER, SUPER)
         self.wait()
         self.assertIsNone(self.merger.progress(SERVER))
 
-    def test_after_the_end(self) -> None:
+    def test_merge_after_the_end_does_nothing(self) -> None:
         self.merger.stop()
         self.merger.ensure(SERVER, SUPER)
         self.work.return_value.run.assert_not_called()
 
-    def test_record_and_domain(self) -> None:
+    def test_record_and_domain_are_looked_up(self) -> None:
         self.merger.ensure(SERVER, SUPER)
         find, _superposition, record = self.work.call_args.args[:3]
         self.assertIs(self.domain, find())
@@ -191,7 +191,7 @@ class EnsureTest(MergerTestCase):
 
 class ThrottleTest(testtools.TestCase):
 
-    def test_once_a_second_and_at_each_change(self) -> None:
+    def test_progress_is_reported_once_a_second_and_at_each_change(self) -> None:
         told: list[int] = []
         throttle = mergers._Throttle(lambda progress: told.append(progress['done']))
         progress = merge_job.Progress(state='merging')
@@ -204,7 +204,7 @@ class ThrottleTest(testtools.TestCase):
                 throttle(progress)
         self.assertEqual([1, 3, 4], told)
 
-    def test_full_disk(self) -> None:
+    def test_failing_report_does_not_end_the_merge(self) -> None:
         report = mock.Mock(side_effect=OSError('no space'))
         throttle = mergers._Throttle(report)
         progress = merge_job.Progress(state='merging')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's operations on servers that run on what was promoted."""
+"""Nova's operations on servers before the end of their merge."""
 
 from typing import Any
 from unittest import mock
@@ -43,7 +43,7 @@ class OperationsTestCase(testtools.TestCase):
         self.clock = 0.0
 
     def now(self) -> float:
-        """The time."""
+        """Return the time."""
         return self.clock
 
     def pass_by(self, seconds: float) -> None:
@@ -63,7 +63,7 @@ class OperationsTestCase(testtools.TestCase):
 
 class RefuseTest(OperationsTestCase):
 
-    def test_on_overlays(self) -> None:
+    def test_operation_on_overlays_is_refused(self) -> None:
         self.merger.progress.return_value = {
             'done': 3 << 20, 'total': 9 << 20, 'error': 'Ceph is full'}
         exc = self.assertRaises(errors.NotMerged, self.unmerged.refuse_until_merged,
@@ -71,42 +71,42 @@ class RefuseTest(OperationsTestCase):
         self.assertIn('cannot be rescued', str(exc))
         self.assertIn('3 of 9 MiB: Ceph is full', str(exc))
 
-    def test_off(self) -> None:
+    def test_operation_on_a_stopped_unmerged_server_is_refused(self) -> None:
         self.gone()
         self.assertRaises(errors.NotMerged, self.unmerged.refuse_until_merged, self.instance,
                           'rescued')
 
-    def test_merged(self) -> None:
+    def test_operation_on_a_merged_server_is_allowed(self) -> None:
         self.merged()
         for state in ('merged', None):
             self.cinder.state.return_value = state
             self.cinder.state.reset_mock()
             self.unmerged.refuse_until_merged(self.instance, 'rescued')
-            # It is Cinder who says so.
+            # Cinder decides that.
             self.cinder.state.assert_called_once_with('one')
 
-    def test_never_promoted(self) -> None:
+    def test_operation_on_a_usual_server_is_allowed(self) -> None:
         self.merged()
         self.noted.return_value = None
         self.unmerged.refuse_until_merged(self.instance, 'rescued')
         self.cinder.state.assert_not_called()
 
-    def test_unknown(self) -> None:
+    def test_unknown_state_refuses_the_operation(self) -> None:
         self.merged()
         self.cinder.state.side_effect = exception.SuperpositionUnknown('Cinder is down')
         exc = self.assertRaises(disk_errors.VersionUnknown, self.unmerged.refuse_until_merged,
                                 self.instance, 'rescued')
         self.assertIn('Cinder is down', str(exc))
 
-    def test_server_is_left_as_it_is(self) -> None:
-        # For these Nova would put it into ERROR.
+    def test_refused_operation_keeps_the_state_of_the_server(self) -> None:
+        # Nova would set the server to ERROR for these.
         for task in ('suspending', 'rebuilding'):
             self.instance.task_state = task
             exc = self.assertRaises(nova_exception.InstanceFaultRollback,
                                     self.unmerged.refuse_until_merged, self.instance, 'changed')
             self.assertIsInstance(exc.inner_exception, errors.NotMerged)
 
-    def test_live_migration(self) -> None:
+    def test_live_migration_of_an_unmerged_server_is_refused(self) -> None:
         exc = self.assertRaises(nova_exception.MigrationPreCheckError,
                                 self.unmerged.before_live_migration, self.instance)
         self.assertIn('cannot be migrated live', str(exc))
@@ -114,7 +114,7 @@ class RefuseTest(OperationsTestCase):
         self.cinder.state.return_value = None
         self.unmerged.before_live_migration(self.instance)
 
-    def test_detach(self) -> None:
+    def test_detach_of_an_overlay_is_refused(self) -> None:
         self.unmerged.before_detach(self.instance, data.PLAIN)
         exc = self.assertRaises(
             errors.NotMerged, self.unmerged.before_detach, self.instance,
@@ -125,7 +125,7 @@ class RefuseTest(OperationsTestCase):
 class OpenTest(OperationsTestCase):
 
     def info(self, noted: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
-        """Block device info of a server with one volume."""
+        """Return the block device info of a server with one volume."""
         return {'block_device_mapping': [data.Device(noted, now)]}
 
     def setUp(self) -> None:
@@ -134,13 +134,13 @@ class OpenTest(OperationsTestCase):
         patch.start()
         self.addCleanup(patch.stop)
 
-    def test_refresh(self) -> None:
+    def test_connections_are_refreshed(self) -> None:
         info = self.info(data.through('one'), data.PLAIN)
         self.unmerged.refresh(self.instance, info)
         self.assertEqual(data.PLAIN, info['block_device_mapping'][0]['connection_info'])
 
     def merged_after(self, looks: int) -> None:
-        """Let Cinder merge, and give plain connections from then on."""
+        """Let Cinder merge, and return plain connections from then on."""
         states = ['merging'] * looks + ['merged']
         self.cinder.state.side_effect = lambda _id: (
             states.pop(0) if len(states) > 1 else states[0])
@@ -151,11 +151,11 @@ class OpenTest(OperationsTestCase):
                                          else data.through('one'))
         device.refresh_connection_info = refresh  # type: ignore
 
-    def test_spawn(self) -> None:
+    def test_spawn_on_volumes_needs_no_merge(self) -> None:
         self.unmerged.before_spawn(self.instance, self.info(data.PLAIN, data.PLAIN))
         self.cinder.merge.assert_not_called()
 
-    def test_spawn_where_the_backup_is_lost(self) -> None:
+    def test_spawn_of_a_lost_backup_waits_for_the_merge(self) -> None:
         for noted in (data.PLAIN, data.through('one')):
             self.device = data.Device(noted)
             self.merged_after(25)
@@ -164,11 +164,11 @@ class OpenTest(OperationsTestCase):
             self.unmerged.before_spawn(self.instance, {'block_device_mapping': [self.device]})
             self.assertEqual(data.PLAIN, self.device['connection_info'])
             self.assertEqual(25, self.clock - began)
-            # Asked again now and then: at first the overlay may seem to be in use.
+            # Repeated now and then, because the overlay may seem to be in use at first.
             self.assertEqual([mock.call('one', 'offline')] * 3,
                              self.cinder.merge.call_args_list)
 
-    def test_spawn_where_the_backup_lives(self) -> None:
+    def test_spawn_beside_a_running_backup_is_refused(self) -> None:
         self.cinder.merge.side_effect = exception.SuperpositionRefused('the overlay is open')
         info = self.info(data.PLAIN, data.through('one'))
         exc = self.assertRaises(disk_errors.NotHere, self.unmerged.before_spawn, self.instance,
@@ -177,12 +177,12 @@ class OpenTest(OperationsTestCase):
         self.assertIn('evacuate the server to that host', str(exc))
         self.assertGreater(self.clock, settling.CONF.specreds.settle_timeout)
 
-    def test_spawn_without_cinder(self) -> None:
+    def test_spawn_without_cinder_is_refused(self) -> None:
         self.cinder.state.side_effect = exception.SuperpositionUnknown('Cinder is down')
         self.assertRaises(disk_errors.VersionUnknown, self.unmerged.before_spawn, self.instance,
                           self.info(data.PLAIN, data.through('one')))
 
-    def test_rescue(self) -> None:
+    def test_rescue_waits_for_the_merge(self) -> None:
         self.device = data.Device(data.through('one'))
         self.merged_after(2)
         info = {'block_device_mapping': [self.device]}
@@ -193,11 +193,11 @@ class OpenTest(OperationsTestCase):
             self.driver._get_guest_xml.return_value)
         self.assertEqual(data.PLAIN, self.device['connection_info'])
 
-    def test_rescue_of_what_is_merged(self) -> None:
+    def test_rescue_of_a_merged_server_is_novas(self) -> None:
         self.unmerged.before_rescue(self.instance, [], self.info(data.PLAIN, data.PLAIN))
         self.driver._host.write_instance_config.assert_not_called()
 
-    def test_cleanup(self) -> None:
+    def test_cleanup_of_a_deleted_server_merges_first(self) -> None:
         self.deleted()
         # Also called where a server is only stopped, or has gone.
         self.instance.task_state = None
@@ -208,7 +208,7 @@ class OpenTest(OperationsTestCase):
         self.unmerged.after_cleanup(self.instance)
         self.cinder.merge.assert_called_once_with('one', 'offline')
 
-    def test_cleanup_goes_on_without_a_merge(self) -> None:
+    def test_cleanup_continues_without_a_merge(self) -> None:
         self.deleted()
         self.cinder.state.side_effect = exception.SuperpositionUnknown('Cinder is down')
         self.unmerged.after_cleanup(self.instance)
@@ -224,8 +224,8 @@ class OpenTest(OperationsTestCase):
         patch.start()
         self.addCleanup(patch.stop)
 
-    def test_resume(self) -> None:
-        # It was suspended to disk when its definition still had what its backup began with.
+    def test_resumed_server_has_a_durable_definition(self) -> None:
+        # The server was suspended with the definition with which its backup was started.
         saved = ('<domain><devices><disk type="network"><driver cache="{}"/>'
                  '<source protocol="rbd"/></disk></devices></domain>')
         self.domain = mock.Mock()
@@ -253,24 +253,24 @@ class RebootTest(OperationsTestCase):
             state=self.states.pop(0) if len(self.states) > 1 else self.states[0])
         self.domain.shutdown = mock.Mock()
 
-    def test_through_overlay(self) -> None:
+    def test_domain_on_an_overlay_is_recognized(self) -> None:
         self.assertTrue(self.unmerged.through_overlay(self.instance))
         self.merged()
         self.assertFalse(self.unmerged.through_overlay(self.instance))
         self.gone()
         self.assertFalse(self.unmerged.through_overlay(self.instance))
 
-    def test_soft(self) -> None:
+    def test_soft_reboot_waits_for_the_shutdown(self) -> None:
         self.assertFalse(self.unmerged.soft_reboot(self.instance))
         self.domain.shutdown.assert_called_once_with()
         self.assertEqual([power_state.SHUTDOWN], self.states)
 
-    def test_deaf_guest(self) -> None:
+    def test_guest_that_ignores_the_shutdown_times_out(self) -> None:
         self.states = [power_state.RUNNING]
         self.assertFalse(self.unmerged.soft_reboot(self.instance))
         self.assertGreater(self.clock, operations.CONF.libvirt.wait_soft_reboot_seconds)
 
-    def test_no_domain(self) -> None:
+    def test_soft_reboot_without_a_domain_does_nothing(self) -> None:
         self.gone()
         self.assertFalse(self.unmerged.soft_reboot(self.instance))
         self.domain.shutdown.assert_not_called()
@@ -283,7 +283,7 @@ class SwitchingTest(OperationsTestCase):
         self.domain.note = ('<specreds:merge xmlns:specreds="urn:specreds:merge:1" '
                             'superposition="one" running="yes"/>')
 
-    def test_waits(self) -> None:
+    def test_operation_waits_for_the_switch(self) -> None:
         def end(seconds: float) -> None:
             self.clock += seconds
             self.domain.note = None
@@ -291,12 +291,12 @@ class SwitchingTest(OperationsTestCase):
         self.unmerged.unless_switching(self.instance, 'paused')
         self.assertGreater(self.clock, 0)
 
-    def test_not_for_ever(self) -> None:
+    def test_wait_for_the_switch_is_limited(self) -> None:
         exc = self.assertRaises(errors.NotMerged, self.unmerged.unless_switching,
                                 self.instance, 'paused')
         self.assertIn('cannot be paused', str(exc))
 
-    def test_not_switching(self) -> None:
+    def test_operation_without_a_switch_does_not_wait(self) -> None:
         self.domain.note = None
         self.unmerged.unless_switching(self.instance, 'paused')
         self.gone()
