@@ -216,7 +216,7 @@ class SpeculativeLibvirtDriver(unmerged_driver.UnmergedLibvirtDriver):
 
     def _create_guest(self, context: Any, xml: str, instance: Any, *args: Any,
                       **kwargs: Any) -> Any:
-        # A domain that is made now is not stale.
+        # A new domain is not stale.
         with contextlib.suppress(FileNotFoundError):
             os.unlink(_stale_note(instance.uuid))
         return super()._create_guest(context, xml, instance, *args, **kwargs)

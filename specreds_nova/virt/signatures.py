@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pass on the arguments of Nova's methods in every release of Nova.
 
-From release to release Nova's methods take more arguments, or others; those that the plug-in
-reads keep their names. So whatever Nova passes goes on as it is, and is read by the signature of
-the method that is installed.
+The arguments of Nova's methods differ from release to release; those that the plug-in reads keep
+their names. All arguments are therefore passed on unchanged, and read by the signature of the
+installed method.
 """
 
 from collections.abc import Callable, Mapping
@@ -40,8 +40,8 @@ def before(base: type) -> Callable[[Callable[..., None]], Callable[..., Any]]:
 
         @functools.wraps(first)
         def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-            given = arguments(inherited, self, *args, **kwargs)
-            first(self, **{name: given[name] for name in read})
+            values = arguments(inherited, self, *args, **kwargs)
+            first(self, **{name: values[name] for name in read})
             return getattr(base, first.__name__)(self, *args, **kwargs)
 
         # Nova compares the signatures of drivers.

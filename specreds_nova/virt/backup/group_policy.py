@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's late check of server groups, for servers whose promoted backup runs here already.
+"""Nova's late check of server groups, skipped for servers whose promoted backup runs here.
 
-While several members of an affinity group are recovered from one host, Nova knows the others on
-that host, and would refuse the first one on the host that all of them go to. It is too late to
-refuse a server that serves; where backups run the engine has chosen with the group in mind.
+While several members of an affinity group are recovered from one host, Nova still has the others
+on that host, and would refuse to adopt the first one elsewhere. A server that serves already
+cannot be refused, and the engine has chosen the host with the group in mind.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ _AFFINITY = 'Affinity'
 
 
 def install(compute: Any, journal: journals.Journal) -> None:
-    """Have nova-compute pass the check for promoted backups.
+    """Make nova-compute skip the check for promoted backups.
 
     :param compute: nova.compute.manager.ComputeManager
     """

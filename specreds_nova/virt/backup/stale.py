@@ -2,7 +2,7 @@
 """Servers that still run on a host that is back, after they were started elsewhere.
 
 Nova removes evacuated servers from a host only when its nova-compute starts. On a host that hung
-or was cut off, nova-compute goes on running, so the engine requests the removal.
+or was cut off, nova-compute has never stopped, so the engine requests the removal.
 """
 
 from typing import Any

@@ -267,9 +267,9 @@ class Box:
                    for subnet in plan.ipv4 for address in subnet.addresses)
 
     def _refuse(self, instance: Any, reasons: Sequence[str | None]) -> None:
-        if given := [reason for reason in reasons if reason]:
+        if refusals := [reason for reason in reasons if reason]:
             raise errors.BoxRefused(instance=instance.uuid, host=self._host,
-                                    reason='; '.join(given))
+                                    reason='; '.join(refusals))
 
     def _start_background(self, backup_id: str, work: Callable[..., Any],
                           *arguments: Any) -> futures.Future[Any]:

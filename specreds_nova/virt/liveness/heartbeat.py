@@ -41,20 +41,20 @@ class Heartbeat(pulse.Pulse):
 
     :param conf: the global configuration
     :param host: this host's name in Nova
-    :param asked: probes, by ``libvirt`` and ``storage``
+    :param named_probes: probes, by ``libvirt`` and ``storage``
     :param domains: returns the UUIDs of the running domains; None while they are unknown
     """
 
-    def __init__(self, conf: Any, host: str, asked: Mapping[str, probes.Probe],
+    def __init__(self, conf: Any, host: str, named_probes: Mapping[str, probes.Probe],
                  domains: Callable[[], frozenset[str] | None] = lambda: None) -> None:
         super().__init__('specreds-heartbeat', conf.specreds.heartbeat_interval)
         self._host = host
         self._boot = uuid.uuid4().hex[:16]
         self._number = 0
         self._kernel = _kernel()
-        self._asked = asked
+        self._probes = named_probes
         self._domains = _Domains(domains)
-        self._ended, self._ready = _Lately(), _Lately()
+        self._ended, self._ready = _RecentEvents(), _RecentEvents()
         self._answered = _Answered(self._boot, conf)
         self._sender = sender.Sender(conf, rabbit.Subscription(
             message.ANSWERS + host, self._answered.hear))
@@ -66,7 +66,7 @@ class Heartbeat(pulse.Pulse):
         if not self._interval:
             LOG.warning('the heartbeat is disabled: the servers of this host are not protected')
             return
-        for probe in self._asked.values():
+        for probe in self._probes.values():
             probe.start()
         super().start()
 
@@ -74,7 +74,7 @@ class Heartbeat(pulse.Pulse):
         """Stop, and say goodbye, so that the silence is not taken for a failure."""
         self._goodbye = _why()
         super().stop(patience)
-        for probe in self._asked.values():
+        for probe in self._probes.values():
             probe.stop(0.0)
 
     def ended(self, server: str) -> None:
@@ -96,8 +96,8 @@ class Heartbeat(pulse.Pulse):
         self._answered.close()
 
     def _next(self, leaving: bool = False) -> message.Beat:
-        ages = {name: probe.age() for name, probe in self._asked.items()}
-        running, domains = self._domains.said()
+        ages = {name: probe.age() for name, probe in self._probes.items()}
+        running, domains = self._domains.report()
         beat = message.Beat(
             host=self._host, boot=self._boot, number=self._number, interval=self._interval,
             libvirt_age=ages.get('libvirt'), storage_age=ages.get('storage'),
@@ -151,7 +151,7 @@ class _Answered:
         self._teller.close()
 
 
-class _Lately:
+class _RecentEvents:
     """Names of events of the last seconds. For use by several threads."""
 
     def __init__(self) -> None:
@@ -183,7 +183,7 @@ class _Domains:
         self._digest = ''
         self._changed = self._listed = float('-inf')
 
-    def said(self) -> tuple[str, tuple[str, ...] | None]:
+    def report(self) -> tuple[str, tuple[str, ...] | None]:
         """Return the digest, and the list if this beat is to contain it."""
         domains, now = self._domains(), time.monotonic()
         if domains is None:
@@ -223,10 +223,10 @@ def of(conf: Any, host: str, uri: str, overlooked: Callable[[str], bool]) -> Hea
     :param overlooked: returns whether the end of a server's domain here has no significance
     """
     libvirt_probe = probes.Libvirt(conf, uri)
-    asked: dict[str, probes.Probe] = {'libvirt': libvirt_probe}
+    named_probes: dict[str, probes.Probe] = {'libvirt': libvirt_probe}
     if probes.Storage.users(conf):
-        asked['storage'] = probes.Storage(conf)
-    heartbeat = Heartbeat(conf, host, asked, lambda: libvirt_probe.domains)
+        named_probes['storage'] = probes.Storage(conf)
+    heartbeat = Heartbeat(conf, host, named_probes, lambda: libvirt_probe.domains)
 
     def crashed(server: str) -> None:
         if not overlooked(server):

@@ -53,7 +53,7 @@ class Probe(pulse.Pulse):
 
     def beat(self) -> None:
         """Send one request."""
-        asked = time.monotonic()
+        requested_at = time.monotonic()
         try:
             self.ask()
         except Exception as exc:
@@ -66,7 +66,7 @@ class Probe(pulse.Pulse):
             LOG.info('%s answers again', self._name)
         self._failing = False
         # An answer shows the state at the time of its request, not later.
-        self._answered = max(asked, self._answered or asked)
+        self._answered = max(requested_at, self._answered or requested_at)
 
     def ask(self) -> None:
         """Send a request and wait for its answer. Any exception means no answer."""

@@ -37,7 +37,7 @@ _TIMEOUT_PROPERTY = 'specreds_ready_timeout'
 # Without a condition and without an agent: time for a boot, in seconds.
 _DEFAULT_DELAY = '30'
 _LONGEST = 86400.0
-# In characters; Nova stores no longer metadata either.
+# In characters; the limit of Nova for metadata.
 _LONGEST_VALUE = 255
 _CHANNEL_NAME = re.compile(r'[A-Za-z0-9_.-]{1,63}')
 _AGENT_CHANNEL = 'org.qemu.guest_agent.0'

@@ -5,6 +5,6 @@ from specreds_nova import exception
 
 
 class NotMerged(exception.BackupError):
-    """The server's disks still go through overlays, which the operation does not know of."""
+    """The server's disks still go through overlays, which the operation cannot handle."""
 
     code = 409

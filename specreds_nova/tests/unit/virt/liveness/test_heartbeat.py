@@ -127,7 +127,7 @@ class HeartbeatTest(testtools.TestCase):
         for probe in asked.values():
             probe.beat()
         beating = heartbeat.Heartbeat(nova.conf.CONF, 'node1', asked, frozenset)
-        beating._domains.said()
+        beating._domains.report()
         beating._domains._changed = float('-inf')
         told = message.encode(beating._next())
         self.assertEqual(message.decode(told),
@@ -284,7 +284,7 @@ class ProbeTest(testtools.TestCase):
         self.assertEqual(('', None), (first.running, first.domains))
         self.assertRegex(first.kernel, r'^[0-9a-f-]{36}$')
         self.libvirt().listAllDomains.return_value = [mock.Mock(UUIDString=lambda: 'server-1')]
-        beating._asked['libvirt'].beat()
+        beating._probes['libvirt'].beat()
         said = beating._next()
         self.assertEqual((message.digest(['server-1']), ('server-1',)),
                          (said.running, said.domains))
@@ -292,7 +292,7 @@ class ProbeTest(testtools.TestCase):
     def test_domains_are_listed_now_and_then(self) -> None:
         self.libvirt().listAllDomains.return_value = []
         beating = heartbeat.of(nova.conf.CONF, 'node1', 'test:///default', lambda server: False)
-        beating._asked['libvirt'].beat()
+        beating._probes['libvirt'].beat()
         listed = []
         for _ in range(50):
             listed.append(beating._next().domains is not None)
@@ -303,7 +303,7 @@ class ProbeTest(testtools.TestCase):
     def test_end_of_other_domains_is_no_crash(self) -> None:
         beating = heartbeat.of(nova.conf.CONF, 'node1', 'test:///default',
                                lambda server: server == 'stale')
-        probe = beating._asked['libvirt']
+        probe = beating._probes['libvirt']
         assert isinstance(probe, probes.Libvirt)
         probe.on_crash('stale')
         probe.on_crash('server-1')
@@ -329,7 +329,7 @@ class StorageTest(testtools.TestCase):
     def test_probe_of_the_storage_can_be_disabled(self) -> None:
         self.conf.config(rbd_user=None, group='libvirt')
         self.assertNotIn('storage', heartbeat.of(
-            nova.conf.CONF, 'node1', 'test:///default', lambda _: False)._asked)
+            nova.conf.CONF, 'node1', 'test:///default', lambda _: False)._probes)
         with mock.patch.object(probes, 'rados', None):
             self.assertEqual((), probes.Storage.users(nova.conf.CONF))
 
