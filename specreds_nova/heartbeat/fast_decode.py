@@ -30,7 +30,7 @@ _match = _pattern().fullmatch
 
 
 def read(body: bytes) -> message.Beat | None:
-    """Give the beat that a message is, if it is one and a usual one."""
+    """Return the beat in a message, None if it is not a usual one."""
     found = _match(body)
     if found is None:
         return None

@@ -74,7 +74,7 @@ def digest(domains: Iterable[str]) -> str:
 
 
 def encode(beat: Beat) -> dict[str, Any]:
-    """Give a beat as it is sent: as short as it can be, as engines read many of them."""
+    """Return a beat as it is sent: short, as engines read many of them."""
     told = {name: value for name, value in vars(beat).items() if value != _DEFAULTS.get(name, _NO)}
     for name in _LISTS:
         if name in told:
@@ -83,7 +83,7 @@ def encode(beat: Beat) -> dict[str, Any]:
 
 
 def decode(told: Mapping[str, Any]) -> Beat:
-    """Give a beat that was received; fields that a newer host may send are left out.
+    """Return a beat that was received, without fields that only newer hosts send.
 
     :raises ValueError, TypeError, KeyError: it is none
     """
@@ -101,13 +101,13 @@ def decode(told: Mapping[str, Any]) -> Beat:
 
 
 def wrap(method: str, arguments: Mapping[str, Any]) -> bytes:
-    """Give a call as oslo.messaging has it on the bus."""
+    """Return a call as oslo.messaging encodes it on the bus."""
     call = {'method': method, 'args': arguments, 'namespace': NAMESPACE, 'version': VERSION}
     return json.dumps({'oslo.version': '2.0', 'oslo.message': json.dumps(call)}).encode()
 
 
 def unwrap(body: bytes) -> tuple[str, Mapping[str, Any]]:
-    """Give the method and the arguments of a call.
+    """Return the method and the arguments of a call.
 
     :raises ValueError, TypeError, KeyError: it is none
     """
@@ -116,7 +116,7 @@ def unwrap(body: bytes) -> tuple[str, Mapping[str, Any]]:
 
 
 def transport(conf: Any) -> messaging.Transport:
-    """Give a transport for beats alone, by the options of oslo.messaging.
+    """Return a transport for beats alone, by the options of oslo.messaging.
 
     :param conf: the global configuration, as oslo.messaging knows all of its options only there
     """
@@ -124,7 +124,7 @@ def transport(conf: Any) -> messaging.Transport:
 
 
 def rabbit_url(conf: Any) -> messaging.TransportURL | None:
-    """Give the URL of the broker that is configured if it is RabbitMQ, with its options known.
+    """Return the URL of the configured broker, None unless it is RabbitMQ.
 
     :param conf: the global configuration
     """

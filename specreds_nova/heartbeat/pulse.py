@@ -6,13 +6,13 @@ from typing import Any
 
 
 def green() -> bool:
-    """Tell whether this process runs on eventlet's threads."""
+    """Return whether this process runs on eventlet's threads."""
     eventlet = sys.modules.get('eventlet')
     return eventlet is not None and bool(eventlet.patcher.is_monkey_patched('thread'))
 
 
 def native(module: str) -> Any:
-    """Give a module of the standard library as it is where eventlet has not patched it."""
+    """Return a module of the standard library without the patches of eventlet."""
     if green():
         return sys.modules['eventlet'].patcher.original(module)
     return __import__(module)

@@ -174,7 +174,7 @@ def _subscribe(connection: Any, subscription: Subscription) -> None:
 
 
 def _address(url: messaging.TransportURL, host: messaging.TransportHost) -> str:
-    """Give what kombu calls the URL of one of the brokers."""
+    """Return the URL of one of the brokers in the form that kombu takes."""
     name = f'[{host.hostname}]' if ':' in (host.hostname or '') else host.hostname
     return (f'amqp://{parse.quote(host.username or "guest", safe="")}:'
             f'{parse.quote(host.password or "guest", safe="")}@{name or "localhost"}:'

@@ -29,7 +29,7 @@ def now() -> float:
 
 
 class Teller:
-    """Tells renewals to the sentinel. It never raises and never waits.
+    """Sends renewals to the sentinel. It never raises and never waits.
 
     :param directory: of the sentinel's state
     """
@@ -39,7 +39,7 @@ class Teller:
         self._socket: Any = None
 
     def tell(self, at: float) -> None:
-        """Tell the sentinel that an engine has answered a heartbeat that was sent at a moment."""
+        """Send a renewal: an engine has answered a heartbeat that was sent at a moment."""
         # Without a sentinel there is no lease, and one that is busy gets the next renewal.
         with contextlib.suppress(OSError), _reached(self._directory) as path:
             if self._socket is None:

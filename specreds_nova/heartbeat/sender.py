@@ -38,18 +38,18 @@ class Sender:
         self._error: Exception | None = None
 
     def send(self, method: str, **arguments: Any) -> Exception | None:
-        """Send, or give why it could not be. A broker that is away is not tried each time."""
+        """Send, and return the error if that failed; an absent broker is not tried each time."""
         now = time.monotonic()
         if self._error is not None and now < self._again:
             return self._error
         try:
             self._bus = self._bus or of(self._conf, self._subscription)
             self._bus.cast(method, arguments)
-        except Exception as error:
+        except Exception as exc:
             # Whatever it is that an outage brings up in the libraries beneath. It may be no more
             # than a connection that broke: the next beat finds out.
             self._again = time.monotonic() + (_AGAIN if self._error is not None else 0.0)
-            self._error = error
+            self._error = exc
         else:
             self._error = None
         return self._error

@@ -27,9 +27,9 @@ def silence(domain: domains.Domain) -> None:
             try:
                 for index in route.link_lookup(ifname=tap):
                     route.link('set', index=index, state='down')
-            except pyroute2.NetlinkError as error:
+            except pyroute2.NetlinkError as exc:
                 LOG.error('%s of %s could not be set down: %s', tap, domain.name,
-                          error)
+                          exc)
 
 
 def end(process: processes.Process) -> bool:
@@ -41,8 +41,8 @@ def end(process: processes.Process) -> bool:
     """
     try:
         process.kill()
-    except PermissionError as error:
-        LOG.error('QEMU process %d could not be killed: %s', process.pid, error)
+    except PermissionError as exc:
+        LOG.error('QEMU process %d could not be killed: %s', process.pid, exc)
         return False
     return process.ended(_GRACE_S)
 

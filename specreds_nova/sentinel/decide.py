@@ -131,7 +131,7 @@ class Facts:
 
 
 def decide(facts: Facts) -> Verdict:
-    """Tell whether a domain is stale. In doubt it is not."""
+    """Return whether a domain is stale. In doubt it is not."""
     uses = [use for use in facts.uses if use is not None]
     if len(uses) < len(facts.uses):
         return Verdict(Kind.KEEP, 'not everything about its disks is known')

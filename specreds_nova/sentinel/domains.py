@@ -86,19 +86,19 @@ class Hypervisor:
         if connection is not None:
             try:
                 connection.close()
-            except libvirt.libvirtError as error:
-                LOG.debug('closing the connection to libvirt: %s', error)
+            except libvirt.libvirtError as exc:
+                LOG.debug('closing the connection to libvirt: %s', exc)
 
     def _ask(self, question: Any) -> Any:
         try:
             if self._connection is None:
                 self._connection = libvirt.open(self._uri)
             return question(self._connection)
-        except libvirt.libvirtError as error:
-            if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
-                raise _Gone from error
+        except libvirt.libvirtError as exc:
+            if exc.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+                raise _Gone from exc
             self.close()
-            raise HypervisorSilent(f'libvirt at {self._uri}: {error}') from error
+            raise HypervisorSilent(f'libvirt at {self._uri}: {exc}') from exc
 
 
 class _Gone(Exception):

@@ -41,7 +41,7 @@ class Storage:
         self._fence = fence.Fence(cluster, 1)
 
     def reset(self) -> None:
-        """Give up the connection: it may be one that Ceph has shut out, or forgotten."""
+        """Close the connection, which Ceph may have shut out or forgotten."""
         self._cluster.close()
 
     @property
@@ -50,7 +50,7 @@ class Storage:
         return frozenset(address.host(client) for client in self._cluster.addresses)
 
     def opened(self, ref: records.VolumeRef) -> Opened | None:
-        """Tell who has an image open; None if there is no such image (any more)."""
+        """Return the clients that have an image open, None if the image does not exist."""
         try:
             with volumes.opened(self._cluster, ref) as image:
                 watching = address.found_in(
@@ -71,7 +71,7 @@ class Storage:
         return None
 
     def noted(self, ref: records.VolumeRef) -> frozenset[str]:
-        """Give every address that a record names as fenced which has the volume among its own."""
+        """Return every address that a record with this volume names as fenced."""
         found: set[str] = set()
         for superposition, entry in self._store.index(ref.home).items():
             with contextlib.suppress(errors.NotSuperposed):

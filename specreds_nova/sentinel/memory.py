@@ -31,7 +31,7 @@ class Memory:
         self._gone: dict[str, float] = {}
 
     def clients(self, process: str, image: str) -> frozenset[str]:
-        """Give the clients through which a process was seen to use an image."""
+        """Return the clients through which a process was seen to use an image."""
         return frozenset(self._seen.get(process, {}).get(image, ()))
 
     def learn(self, process: str, found: Mapping[str, Iterable[str]]) -> None:
@@ -71,9 +71,9 @@ class Memory:
             return dict(found['seen']) if found['boot'] == self._boot else {}
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError) as exc:
             LOG.warning('%s cannot be read (%s): clients fenced before now are not known',
-                        self._path, error)
+                        self._path, exc)
             return {}
 
     def _save(self) -> None:

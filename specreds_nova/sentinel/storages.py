@@ -31,7 +31,7 @@ class Storages:
         self.silent: dict[str, str] = {}
 
     def of(self, user: str) -> evidence.Storage:
-        """Give the cluster of a user's disks."""
+        """Return the cluster of a user's disks."""
         if user not in self._storages:
             client, _, conffile = self._clients.get(user, user).partition('@')
             self._storages[user] = evidence.Storage(
@@ -39,7 +39,7 @@ class Storages:
         return self._storages[user]
 
     def due(self, user: str) -> bool:
-        """Tell whether to ask a cluster: one that just did not answer is left alone shortly."""
+        """Return whether to ask a cluster; one that did not answer is left alone for a moment."""
         return time.monotonic() >= self._again.get(user, 0.0)
 
     def answered(self, user: str) -> None:

@@ -119,8 +119,8 @@ class Watch:
         self.status.looks += 1
         try:
             self._list()
-        except domains.HypervisorSilent as error:
-            self._without(error)
+        except domains.HypervisorSilent as exc:
+            self._without(exc)
         else:
             if self.status.hypervisor:
                 LOG.info('libvirt answers again')
@@ -151,8 +151,8 @@ class Watch:
         began = renewals.now()
         try:
             self._look_through(user)
-        except errors.SuperError as error:
-            self._trouble(user, error)
+        except errors.SuperError as exc:
+            self._trouble(user, exc)
         else:
             self._ceph.answered(user)
             if self._heard.get(user, 0.0) >= began:
@@ -206,9 +206,9 @@ class Watch:
                 self._consider(known, known.process, images, storage)
             except errors.ClusterTimeout:
                 raise
-            except errors.SuperError as error:
-                self._say(known, f'nothing is done about it: {error}')
-                failed.append(error)
+            except errors.SuperError as exc:
+                self._say(known, f'nothing is done about it: {exc}')
+                failed.append(exc)
             asked += 1
         # One unreadable image must not keep us from the others; all of them are another matter.
         if failed and len(failed) == asked:
@@ -247,7 +247,7 @@ class Watch:
 
     def _suspicious(self, known: _Known, process: processes.Process,
                     images: list[domains.Image], storage: evidence.Storage) -> bool:
-        """Tell whether it is worth while to collect all facts."""
+        """Return whether it is worth while to collect all facts."""
         for image in images:
             own = self._seen.clients(process.key, str(image.ref))
             if own & self._fenced[image.user]:
@@ -275,9 +275,9 @@ class Watch:
                 storage = self._ceph.of(image.user)
                 uses.append(self._use(image, process, storage))
                 hosts |= storage.hosts
-            except errors.SuperError as error:
+            except errors.SuperError as exc:
                 uses.append(None)
-                self._trouble(image.user, error)
+                self._trouble(image.user, exc)
         verdict = decide.decide(decide.Facts(domain.backup_of, hosts, tuple(uses)))
         self._say(known, verdict.reason)
         if self._confirmed(known, verdict):
