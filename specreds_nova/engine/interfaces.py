@@ -11,30 +11,30 @@ class Clock(Protocol):
     """Time."""
 
     def now(self) -> float:
-        """Seconds since the epoch, which never go backwards."""
+        """Return the seconds since the epoch, which never decrease."""
 
     def sleep(self, seconds: float) -> None:
-        """Let time pass."""
+        """Sleep."""
 
 
 class Compute(Protocol):
     """Nova and Placement.
 
-    :raises exception.Unreachable: of every method, when they do not answer; nothing is known then
+    :raises exception.Unreachable: every method, if they do not answer
     """
 
     def servers(self, host: str) -> list[model.Server]:
-        """The servers of a host."""
+        """Return the servers of a host."""
 
     def server(self, server_id: str) -> model.Server | None:
-        """One server; None if it is deleted."""
+        """Return a server; None if it is deleted."""
 
     def candidates(self, server: model.Server, placed: Mapping[str, str] | None = None
                    ) -> list[str]:
-        """Hosts that have room for a server and are allowed for it, the best first, never its own.
+        """Return other hosts that have room for a server and may run it, the best first.
 
-        By Placement's allocation candidates, traits, availability zone, aggregates, server group,
-        and services that are up and enabled.
+        They follow from Placement's allocation candidates, traits, availability zone, aggregates,
+        server group, and services that are up and enabled.
 
         :param placed: where other servers are about to be, that Nova knows elsewhere yet
         """
@@ -43,59 +43,60 @@ class Compute(Protocol):
         """Why Nova's own evacuation would move a server nowhere; None if it may."""
 
     def force_down(self, host: str, down: bool) -> bool:
-        """Tell Nova that a host is down for certain, or take it back; False if Nova refuses."""
+        """Force a host down in Nova, or take that back; return False if Nova refuses."""
 
     def service(self, host: str) -> Mapping[str, Any]:
-        """Of nova-compute: ``up``, ``enabled``, ``forced_down``, ``updated`` (seconds).
+        """Return ``up``, ``enabled``, ``forced_down`` and ``updated`` (seconds) of nova-compute.
 
-        One that Nova has disabled by itself is ``enabled``: only an operator's word counts.
+        A service that Nova has disabled by itself is ``enabled``: only operators count.
         """
 
     def evacuate(self, server_id: str, host: str | None, force: bool = False) -> None:
-        """Ask Nova to evacuate a server; None lets Nova choose the host. May be repeated.
+        """Have Nova evacuate a server. May be repeated.
 
-        :param force: Nova is not to doubt that the host suits: the server's backup runs there
-        :raises exception.Refused: Nova does not
+        :param host: destination; None to let Nova choose it
+        :param force: skip the checks of the destination, because the backup runs there
+        :raises exception.Refused: Nova refuses
         """
 
     def evacuating_to(self, server_id: str) -> str | None:
-        """The host that Nova is evacuating a server to; None if to none."""
+        """Return the host to which Nova is evacuating a server; None if it is not."""
 
     def reset(self, server_id: str) -> None:
-        """Let Nova take a server for active that it has marked as stopped meanwhile."""
+        """Set the state of a server in Nova to active."""
 
     def reboot(self, server_id: str) -> None:
-        """Ask Nova to start a server again where it is, hard.
+        """Have Nova reboot a server on its host, hard.
 
-        :raises exception.Refused: Nova does not
+        :raises exception.Refused: Nova refuses
         """
 
     def runs(self, server_id: str) -> bool:
-        """Tell whether the domain of a server runs, as its host says now.
+        """Return whether the domain of a server runs, as its host reports.
 
-        :raises exception.Refused: Nova does not say it
+        :raises exception.Refused: Nova refuses to report it
         """
 
     def stopped_by_itself(self, server_id: str) -> bool:
-        """Tell whether nobody asked for a server to be stopped that is."""
+        """Return whether Nova itself, not a user, has stopped a server."""
 
 
 class Backups(Protocol):
     """Backups of hosts: :class:`specreds_nova.virt.backup.rpcapi.BackupsAPI` without its context.
 
-    :raises exception.Unreachable: of every method, when the host does not answer
-    :raises specreds_nova.exception.BackupError: what the host answers
+    :raises exception.Unreachable: every method, if the host does not answer
+    :raises specreds_nova.exception.BackupError: every method, if the host refuses
     """
 
     def check(self, host: str, server_id: str) -> Mapping[str, Any]:
-        """Tell whether a host could run a server's backup."""
+        """Return whether a host could run a server's backup, and why not."""
 
     def start(self, host: str, backup_id: str, server_id: str,
               superposition_id: str) -> Mapping[str, Any]:
         """Start a backup; it runs when this returns."""
 
     def status(self, host: str, backup_id: str) -> Mapping[str, Any]:
-        """Tell how far a recovery is."""
+        """Return the status of a backup."""
 
     def harden(self, host: str, backup_id: str) -> Mapping[str, Any]:
         """Make what a backup has written durable."""
@@ -110,142 +111,143 @@ class Backups(Protocol):
         """Remove a backup."""
 
     def returned(self, host: str) -> Mapping[str, Any]:
-        """Have a host that is back remove what was evacuated from it meanwhile.
+        """Have a returned host remove its copies of servers that were evacuated.
 
-        Gives ``clean`` and, if it is not, ``left``: the UUIDs of what is still there.
+        :returns: ``clean`` and, if that is false, ``left``: the UUIDs of the remaining servers
         """
 
 
 class Volumes(Protocol):
     """Cinder's superpositions.
 
-    :raises exception.Unreachable: of every method, when Cinder does not answer
-    :raises exception.Refused: what Cinder answers that it does not do, with its reason
+    :raises exception.Unreachable: every method, if Cinder does not answer
+    :raises exception.Refused: every method, if Cinder refuses, with its reason
     """
 
     def superpose(self, server: model.Server, recovery_id: str, reason: str) -> str:
-        """Put all volumes of a server into superposition; gives its id. May be repeated.
+        """Put all volumes of a server into superposition, and return its id. May be repeated.
 
-        :raises exception.Merging: they are being merged after a former recovery
+        :raises exception.Merging: the volumes are being merged after an earlier recovery
         """
 
     def state(self, superposition_id: str) -> str | None:
-        """Its state; None when there is none (any more)."""
+        """Return the state of a superposition; None if it does not exist."""
 
     def dirty(self, superposition_id: str) -> bool:
-        """Tell whether the primary has written since."""
+        """Return whether the primary has written since the cut."""
 
     def collapse(self, superposition_id: str) -> str:
-        """Let Cinder decide for a durable backup: ``promoted``, ``dirty`` or ``late-dirty``.
+        """Have Cinder decide, with a durable backup.
 
-        Or ``gone``: there is no superposition (any more), so nobody knows which of them it was.
+        :returns: ``promoted``, ``dirty`` or ``late-dirty``; or ``gone`` if the superposition does
+            not exist, so that the outcome is unknown
         """
 
     def drop(self, superposition_id: str) -> None:
-        """Drop the backup's version; nothing happens if there is none."""
+        """Drop the backup's version, if it exists."""
 
     def written(self, superposition_id: str) -> int | None:
-        """How many bytes the backup has written; None if that is not known (any more)."""
+        """Return how many bytes the backup has written; None if that is unknown."""
 
     def ours(self) -> Mapping[str, str]:
-        """The superpositions that recoveries have made and nobody has decided: recovery by id."""
+        """Return the undecided superpositions of recoveries, as recovery by superposition."""
 
     def eligibility(self, volumes: Sequence[str]) -> Mapping[str, list[str]]:
-        """Why volumes cannot be superposed, by id; empty lists for those that can."""
+        """Return why volumes cannot be superposed, by id; empty lists for those that can."""
 
 
 class Suspects(Protocol):
-    """What this engine sees of the hosts' heartbeats, at this moment."""
+    """The hosts, as this engine hears them at the moment."""
 
     def suspected(self, host: str) -> bool:
-        """Tell whether a host is suspected: nobody has heard of it, or it says it is not well."""
+        """Return whether a host is suspected, or was never heard."""
 
     def is_well(self, host: str) -> bool:
-        """Tell whether a host is heard and says that all is well, whatever an operator says."""
+        """Return whether a host is heard and reports no problems, whatever an operator says."""
 
     def flaps(self, host: str) -> int:
-        """How often a host was wrongly suspected lately."""
+        """Return how often a host was wrongly suspected lately."""
 
     def running(self, host: str, server: str) -> bool | None:
-        """Whether a server's domain runs on a host that is heard; None if it has not said yet."""
+        """Return whether a server's domain runs on a host; None without a report of the host."""
 
     def healthy(self) -> list[str]:
-        """The hosts that say that all is well with them."""
+        """Return the hosts that are heard and report no problems."""
 
     def await_ready(self, host: str, backup_id: str, seconds: float) -> bool:
-        """Wait until a host says that a backup on it is ready, and tell whether it did.
+        """Wait until a host reports that a backup on it is ready; return whether it did.
 
-        :param seconds: the longest wait; it is shorter if the engine is being stopped
+        :param seconds: longest wait, which also ends if the engine is being stopped
         """
 
 
 class Store(Protocol):
-    """What all engines share. Changes are conditional, so that of two engines one wins.
+    """The database of all engines: of two engines that make the same change, one succeeds.
 
-    :raises exception.Unreachable: of every method, when the database does not answer
+    :raises exception.Unreachable: every method, if the database does not answer
     """
 
     def host(self, name: str) -> model.Host:
-        """A host; one that nobody has heard of yet is trusted, of generation 0."""
+        """Return a host; a host that is not recorded is trusted, and of generation 0."""
 
     def hosts(self) -> list[model.Host]:
-        """All hosts, by name."""
+        """Return all recorded hosts, by name."""
 
     def change_host(self, host: model.Host, **values: Any) -> model.Host | None:
-        """Change a host that is as it was read; None if another engine was faster."""
+        """Change a host; return None if it was changed since it was read."""
 
     def create(self, wanted: Sequence[model.Recovery]) -> set[str]:
-        """Write new recoveries down; gives the ids of those that are.
+        """Record new recoveries, and return the ids of those that are recorded.
 
-        Left out are those whose server has one that has not ended.
+        A recovery is left out if its server has another active recovery.
         """
 
     def get(self, recovery_id: str) -> model.Recovery | None:
-        """A recovery, with its steps."""
+        """Return a recovery with its steps."""
 
     def active(self, host: str | None = None) -> list[model.Recovery]:
-        """The recoveries that have not ended, the oldest first, without steps."""
+        """Return the recoveries that have not ended, the oldest first, without steps."""
 
     def recoveries(self, filters: Mapping[str, str], limit: int | None = None
                    ) -> list[model.Recovery]:
-        """The recoveries that meet all filters, the newest first, without steps.
+        """Return the recoveries that meet all filters, the newest first, without steps.
 
-        :param filters: by any of server, host, state, outcome and project
+        :param filters: values by any of server, host, state, outcome and project
         """
 
     def take_over(self, recovery_id: str, engine: str) -> model.Recovery:
-        """Make an engine the one that works on a recovery; its epoch is a new one.
+        """Assign a recovery to an engine in a new epoch, and return it.
 
-        :raises exception.NotFound: there is no such recovery
+        :raises exception.NotFound: the recovery does not exist
         """
 
     def change(self, recovery: model.Recovery, **values: Any) -> model.Recovery:
-        """Change a recovery of which this engine has the newest epoch.
+        """Change a recovery in its newest epoch.
 
-        :raises exception.Superseded: another engine has taken it over
+        :raises exception.Superseded: another engine has taken over the recovery
         """
 
     def begin_step(self, recovery: model.Recovery, name: str) -> int:
-        """Note that a step begins; gives its attempt, from 1 on.
+        """Record the begin of a step, and return its attempt, from 1 on.
 
-        :raises exception.Superseded: another engine has taken the recovery over
+        :raises exception.Superseded: another engine has taken over the recovery
         """
 
     def end_step(self, recovery: model.Recovery, name: str, attempt: int,
                  detail: Mapping[str, Any]) -> None:
-        """Note that a step has ended.
+        """Record the end of a step.
 
-        :raises exception.Superseded: another engine has taken the recovery over
+        :raises exception.Superseded: another engine has taken over the recovery
         """
 
     def request_abort(self, recovery_id: str) -> bool:
-        """Note that an operator wants a recovery to end; False if it is past that."""
+        """Record the abort of a recovery; return False if it is past the commit point."""
 
     def expected(self, servers: Iterable[str]) -> dict[str, float]:
-        """Seconds from the start of a backup until it was ready, as learned, by server."""
+        """Return the expected seconds from the start of a backup until it is ready, by server."""
 
     def learn(self, server_id: str, seconds: float) -> None:
-        """Remember how long a backup took until it was ready."""
+        """Record how long a backup took until it was ready."""
 
     def prune(self, before: float) -> int:
-        """Forget recoveries that ended before a moment; gives how many."""
+        """Remove the recoveries that ended before a time; return how many."""

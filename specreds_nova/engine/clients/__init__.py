@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cloud as the engine asks it: :mod:`specreds_nova.engine.interfaces` by REST and RPC."""
+"""Clients of Nova, Placement, Cinder and the hosts, by REST and RPC."""

@@ -10,14 +10,14 @@ from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.virt.backup import rpcapi
 
-# What a nova-compute without the plug-in, or with an older one, answers.
+# Errors of a nova-compute without the plug-in, or with an older one.
 _UNKNOWN = ('NoSuchMethod', 'UnsupportedVersion', 'UnsupportedNamespace')
 
 
 class Backups:
-    """The hosts, by RPC. May be used by several threads.
+    """RPC calls to the hosts. May be used by several threads.
 
-    :param transport: made with ``rpcapi.ALLOWED_EXMODS``
+    :param transport: transport made with ``rpcapi.ALLOWED_EXMODS``
     :param timeout: seconds that a host may take to answer
     """
 
@@ -25,7 +25,7 @@ class Backups:
         self._hosts: Any = rpcapi.BackupsAPI(transport, timeout=timeout)
 
     def check(self, host: str, server_id: str) -> Mapping[str, Any]:
-        """Tell whether a host could run a server's backup."""
+        """Return whether a host could run a server's backup, and why not."""
         return self._ask(host, self._hosts.check, server_id)
 
     def start(self, host: str, backup_id: str, server_id: str,
@@ -34,7 +34,7 @@ class Backups:
         return self._ask(host, self._hosts.start, backup_id, server_id, superposition_id)
 
     def status(self, host: str, backup_id: str) -> Mapping[str, Any]:
-        """Tell how far a recovery is."""
+        """Return the status of a backup."""
         return self._ask(host, self._hosts.status, backup_id)
 
     def harden(self, host: str, backup_id: str) -> Mapping[str, Any]:
@@ -61,7 +61,7 @@ class Backups:
         return self._ask(host, self._hosts.abort, backup_id)
 
     def returned(self, host: str) -> Mapping[str, Any]:
-        """Have a host that is back remove what was evacuated from it meanwhile."""
+        """Have a returned host remove its copies of servers that were evacuated."""
         return self._ask(host, self._hosts.returned)
 
     @staticmethod
@@ -83,9 +83,9 @@ class Backups:
             raise backup_errors.BackupError(reason=f'host {host}: {exc.value}') from exc
         except (messaging.MessagingException, OSError) as exc:
             raise exception.Unreachable(
-                f'host {host} cannot be asked, because of the broker: {exc}') from exc
+                f'host {host} cannot be called, as the broker does not answer: {exc}') from exc
         except Exception as exc:
-            # Nova's own errors come as they are; anything else is the transport's.
+            # Errors of Nova are raised as they are; all others come from the transport.
             if type(exc).__module__.startswith('nova.'):
                 raise backup_errors.BackupError(reason=f'host {host}: {exc}') from exc
-            raise exception.Unreachable(f'host {host} cannot be asked: {exc!r}') from exc
+            raise exception.Unreachable(f'host {host} cannot be called: {exc!r}') from exc

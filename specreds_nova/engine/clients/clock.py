@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time."""
+"""The clock of an engine."""
 
 import threading
 import time
 
 
 class Clock:
-    """The system's. It never goes backwards, whatever is done to the system's.
+    """A clock that never goes backwards, even if the clock of the system is set.
 
-    :param stopping: ends whatever sleeps when it is set
+    :param stopping: event that ends all sleeps
     """
 
     def __init__(self, stopping: threading.Event | None = None) -> None:
@@ -16,13 +16,13 @@ class Clock:
         self._offset = time.time() - time.monotonic()
 
     def now(self) -> float:
-        """Give the seconds since the epoch."""
+        """Return the seconds since the epoch."""
         return time.monotonic() + self._offset
 
     def sleep(self, seconds: float) -> None:
-        """Let time pass, unless the engine is being stopped."""
+        """Sleep, unless the engine is being stopped."""
         self._stopping.wait(seconds)
 
     def stopping(self) -> bool:
-        """Tell whether the engine is being stopped: nothing sleeps any more."""
+        """Return whether the engine is being stopped, so that nothing sleeps."""
         return self._stopping.is_set()

@@ -14,9 +14,9 @@ from specreds_nova.engine.clients import facts as cloud_facts
 from specreds_nova.engine.clients import placement
 from specreds_nova.engine.clients import rest
 
-# The newest at which an evacuated server is started again.
+# The newest microversion at which an evacuated server is started.
 _VERSION = '2.94'
-# The newest at which Nova can be told not to doubt the host.
+# The newest microversion with ``force``, which skips the checks of the destination.
 _FORCING = {'OpenStack-API-Version': 'compute 2.67', 'X-OpenStack-Nova-API-Version': '2.67'}
 # States of evacuations that have neither ended nor failed.
 _UNDER_WAY = ('accepted', 'pre-migrating', 'queued', 'preparing', 'running')
@@ -26,7 +26,7 @@ _POWER = ('stop', 'start', 'reboot', 'rebuild', 'evacuate', 'create', 'restore',
 _ACTIONS = 20
 _PLACEMENT_VERSION = '1.36'
 _CONFLICT = 409
-# What the reason begins with for which Nova has disabled a service by itself.
+# Prefix of the reason with which Nova itself disables a service.
 _BY_NOVA = 'AUTO:'
 
 
@@ -41,7 +41,7 @@ class Compute:
             self._facts, self._where)
 
     def warm_up(self) -> None:
-        """Get a token, find the services and read what all recoveries need."""
+        """Get a token, find the services, and read the facts that all recoveries need."""
         self._facts.warm_up()
         self._nova.get('/servers/detail', all_tenants='true', host='none', limit=1)
         self._candidates.warm_up()
@@ -53,7 +53,7 @@ class Compute:
             '/servers/detail', 'servers', all_tenants='true', host=host)]
 
     def server(self, server_id: str) -> model.Server | None:
-        """Give one server; None if it is deleted."""
+        """Return a server; None if it is deleted."""
         try:
             shown = self._nova.get(f'/servers/{server_id}')['server']
         except exception.NotFound:
@@ -72,7 +72,7 @@ class Compute:
         return self._candidates.immovable(server)
 
     def force_down(self, host: str, down: bool) -> bool:
-        """Tell Nova that a host is down for certain, or take it back; False if Nova refuses."""
+        """Force a host down in Nova, or take that back; return False if Nova refuses."""
         service = self._facts.services().get(host)
         if service is None:
             self._facts.changed()
@@ -87,7 +87,7 @@ class Compute:
         return True
 
     def service(self, host: str) -> Mapping[str, Any]:
-        """Give what Nova says of a host's nova-compute; nothing if it knows none."""
+        """Return Nova's description of a host's nova-compute; empty if there is none."""
         found = self._nova.get('/os-services', host=host, binary='nova-compute')['services']
         if not found:
             return {}
@@ -96,13 +96,13 @@ class Compute:
                 'forced_down': bool(one.get('forced_down')), 'updated': updated(one)}
 
     def services(self) -> Mapping[str, Mapping[str, Any]]:
-        """Give what Nova says of all hosts' nova-compute, as its API has it."""
+        """Return all services nova-compute by host, as in Nova's API."""
         return self._facts.services()
 
     def evacuate(self, server_id: str, host: str | None, force: bool = False) -> None:
-        """Ask Nova to evacuate a server.
+        """Have Nova evacuate a server.
 
-        :param force: to a host that is not asked whether it suits, since the server is there
+        :param force: skip the checks of the destination, because the backup runs there
         """
         body: dict[str, Any] = {} if host is None else {'host': host}
         if force and host is not None:
@@ -111,7 +111,7 @@ class Compute:
             self._act(server_id, {'evacuate': body})
 
     def evacuating_to(self, server_id: str) -> str | None:
-        """Give the host that Nova is evacuating a server to; None if to none."""
+        """Return the host to which Nova is evacuating a server; None if it is not."""
         found = self._nova.get('/os-migrations', instance_uuid=server_id,
                                migration_type='evacuation')['migrations']
         under_way = [one for one in found if one['status'] in _UNDER_WAY]
@@ -119,19 +119,19 @@ class Compute:
         return None if newest is None else newest['dest_compute']
 
     def reset(self, server_id: str) -> None:
-        """Let Nova take a server for active that it has marked as stopped meanwhile."""
+        """Set the state of a server in Nova to active."""
         self._act(server_id, {'os-resetState': {'state': 'active'}})
 
     def reboot(self, server_id: str) -> None:
-        """Ask Nova to start a server again where it is, hard."""
+        """Have Nova reboot a server on its host, hard."""
         self._act(server_id, {'reboot': {'type': 'HARD'}})
 
     def runs(self, server_id: str) -> bool:
-        """Tell whether the domain of a server runs, as its host says now."""
+        """Return whether the domain of a server runs, as its host reports."""
         try:
             self._nova.get(f'/servers/{server_id}/diagnostics')
         except exception.Refused as exc:
-            # Whatever else is refused says nothing of the domain.
+            # Any other refusal says nothing about the domain.
             if getattr(exc.__cause__, 'http_status', None) != _CONFLICT:
                 raise
             return False
@@ -170,9 +170,9 @@ def enabled(service: Mapping[str, Any]) -> bool:
 
 
 def updated(service: Mapping[str, Any]) -> float:
-    """Return when a service has reported to Nova last, in seconds since the epoch; 0 for never."""
-    told = service.get('updated_at')
-    return timeutils.parse_isotime(told + 'Z').timestamp() if told else 0.0
+    """Return when a service last reported to Nova, in seconds since the epoch; 0 for never."""
+    updated_at = service.get('updated_at')
+    return timeutils.parse_isotime(updated_at + 'Z').timestamp() if updated_at else 0.0
 
 
 def _server(shown: Mapping[str, Any], groups: Mapping[str, Mapping[str, Any]]) -> model.Server:

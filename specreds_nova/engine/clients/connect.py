@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cloud of a configuration, with everything warmed up before there is a hurry."""
+"""The clients of an engine, which connect before the first recovery needs them."""
 
 from collections.abc import Callable
 
@@ -32,13 +32,13 @@ class Clients:
         self.backups = backups.Backups(self.transport, conf.engine.rpc_timeout)
 
     def warm_up(self) -> None:
-        """Connect to what answers; what does not is asked when it is needed."""
+        """Connect to the services that answer; the others are connected when they are needed."""
         warm: tuple[Callable[[], None], ...] = (self.compute.warm_up, self.volumes.warm_up)
-        for one in warm:
+        for connect in warm:
             try:
-                one()
+                connect()
             except exception.EngineError as exc:
-                LOG.warning('not everything is warmed up: %s', exc)
+                LOG.warning('a service is not connected yet: %s', exc)
 
     def close(self) -> None:
         """Disconnect."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Nova tells of the cloud as a whole; kept for a moment, as all recoveries ask for it."""
+"""Caches of what Nova reports of the cloud as a whole, which all recoveries share."""
 
 from collections.abc import Callable, Mapping, Sequence
 import threading
@@ -10,15 +10,15 @@ from specreds_nova.engine.clients import rest
 
 _T = TypeVar('_T')
 
-# Seconds for which something is not asked for again: what changes with failures, what seldom does.
-_MOMENT = 2.0
-_WHILE = 60.0
+# Seconds for which values are cached that change with failures, and that seldom change.
+_CHANGING = 2.0
+_LASTING = 60.0
 
 
-class Kept(Generic[_T]):
-    """Something that is read at most once in a while, by one thread for all of them.
+class Cached(Generic[_T]):
+    """A value that is read again after a time, by one thread for all.
 
-    :param seconds: how long it is good for
+    :param seconds: time for which the value is valid
     """
 
     def __init__(self, read: Callable[[], _T], seconds: float) -> None:
@@ -26,18 +26,18 @@ class Kept(Generic[_T]):
         self._seconds = seconds
         self._lock = threading.Lock()
         self._until = float('-inf')
-        self._found: _T | None = None
+        self._value: _T | None = None
 
     def get(self) -> _T:
-        """Give it."""
+        """Return the value."""
         with self._lock:
-            if self._found is None or time.monotonic() >= self._until:
-                self._found = self._read()
+            if self._value is None or time.monotonic() >= self._until:
+                self._value = self._read()
                 self._until = time.monotonic() + self._seconds
-            return self._found
+            return self._value
 
     def forget(self) -> None:
-        """Have it read again the next time."""
+        """Read the value again at the next use."""
         with self._lock:
             self._until = float('-inf')
 
@@ -50,45 +50,45 @@ class Facts:
 
     def __init__(self, nova: rest.Service) -> None:
         self._nova = nova
-        self._services = Kept(self._read_services, _MOMENT)
-        self._hosts = Kept(self._read_hosts, _WHILE)
-        self._aggregates = Kept(self._read_aggregates, _WHILE)
-        self._groups = Kept(self._read_groups, _MOMENT)
+        self._services = Cached(self._read_services, _CHANGING)
+        self._hosts = Cached(self._read_hosts, _LASTING)
+        self._aggregates = Cached(self._read_aggregates, _LASTING)
+        self._groups = Cached(self._read_groups, _CHANGING)
 
     def warm_up(self) -> None:
-        """Read everything, before there is a hurry."""
+        """Read all values before a recovery needs them."""
         self.services()
         self._hosts.get()
         self._aggregates.get()
         self.groups()
 
     def services(self) -> Mapping[str, Mapping[str, Any]]:
-        """Give what Nova says of the nova-compute of each host."""
+        """Return Nova's description of the nova-compute of each host."""
         return self._services.get()
 
     def changed(self) -> None:
-        """Have the services read again."""
+        """Read the services again at the next use."""
         self._services.forget()
 
     def host(self, provider: str) -> str | None:
-        """Give the host of a resource provider, by its UUID."""
-        found = self._hosts.get().get(provider)
-        if found is None:
+        """Return the host of a resource provider, by its UUID."""
+        host = self._hosts.get().get(provider)
+        if host is None:
             self._hosts.forget()
-            found = self._hosts.get().get(provider)
-        return found
+            host = self._hosts.get().get(provider)
+        return host
 
     def aggregates(self, host: str) -> Sequence[Mapping[str, Any]]:
         """Return the aggregates that a host is in."""
         return self._aggregates.get().get(host, ())
 
     def groups(self) -> Mapping[str, Mapping[str, Any]]:
-        """Give the server group of each server that is in one."""
+        """Return the server group of each server that is in one."""
         return self._groups.get()
 
     def _read_services(self) -> dict[str, dict[str, Any]]:
-        found = self._nova.get('/os-services', binary='nova-compute')['services']
-        return {one['host']: one for one in found}
+        services = self._nova.get('/os-services', binary='nova-compute')['services']
+        return {service['host']: service for service in services}
 
     def _read_hosts(self) -> dict[str, str]:
         return {hypervisor['id']: hypervisor['service']['host']

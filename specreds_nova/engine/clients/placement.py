@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts that have room for a server, and that it may be on."""
+"""The hosts that have room for a server and may run it."""
 
 from collections.abc import Callable, Mapping
 import hashlib
@@ -13,18 +13,18 @@ from specreds_nova.engine.clients import facts as cloud_facts
 from specreds_nova.engine.clients import flavors
 from specreds_nova.engine.clients import rest
 
-# Seconds for which an answer is good for all servers that ask for the same: who has no room left
-# says so itself when a backup claims it.
-_GOOD = 1.5
+# Seconds for which an answer serves all servers with the same query: a host without room refuses
+# when a backup claims it.
+_VALID = 1.5
 _AFFINITY = 'affinity'
 _TENANT = 'filter_tenant_id'
 _SPECS = 'aggregate_instance_extra_specs:'
 
 
 class Candidates:
-    """Placement's allocation candidates, as far as Nova's policies let them be.
+    """Placement's allocation candidates that Nova's policies allow.
 
-    :param where: gives the host that a server is on; None if it is deleted
+    :param where: returns the host of a server; None if it is deleted
     """
 
     def __init__(self, placement: rest.Service, facts: cloud_facts.Facts,
@@ -36,21 +36,21 @@ class Candidates:
         self._kept: dict[str, tuple[float, list[str]]] = {}
 
     def warm_up(self) -> None:
-        """Get a token, and find Placement, before there is a hurry."""
+        """Get a token and find Placement, before a recovery needs them."""
         self._placement.get('/resource_providers', name='none')
 
     def hosts(self, server: model.Server, placed: Mapping[str, str]) -> list[str]:
-        """Return the hosts, the best first.
+        """Return the hosts for a server, the best first.
 
-        :param placed: where servers are about to be that Nova knows elsewhere yet
+        :param placed: by server, the host of a backup that Nova does not know of yet
         """
         services = self._facts.services()
-        found = [
+        allowed = [
             host for host in self._with_room(server)
             if host != server.host and _serves(services.get(host))
             and server.zone in (None, services[host].get('zone'))
             and self._allowed(server, host)]
-        return self._by_group(server, found, placed)
+        return self._by_group(server, allowed, placed)
 
     def immovable(self, server: model.Server) -> str | None:
         """Return why Nova's own evacuation would move a server nowhere; None if it may.
@@ -68,20 +68,20 @@ class Candidates:
                 f'its host {server.host}: it would need a backup, or another server group')
 
     def _with_room(self, server: model.Server) -> list[str]:
-        asked = flavors.query(server.flavor, boots_from_volume=server.boots_from_volume)
-        key = json.dumps(asked, sort_keys=True)
+        query = flavors.query(server.flavor, boots_from_volume=server.boots_from_volume)
+        key = json.dumps(query, sort_keys=True)
         with self._lock:
-            # Only one thread asks for the same.
-            until, found = self._kept.get(key, (0.0, []))
+            # Of several threads with the same query, one sends it.
+            until, hosts = self._kept.get(key, (0.0, []))
             if time.monotonic() >= until:
-                found = self._ask(asked)
-                self._kept = {one: kept for one, kept in self._kept.items()
-                              if kept[0] > time.monotonic()}
-                self._kept[key] = (time.monotonic() + _GOOD, found)
-            return found
+                hosts = self._ask(query)
+                self._kept = {other: answer for other, answer in self._kept.items()
+                              if answer[0] > time.monotonic()}
+                self._kept[key] = (time.monotonic() + _VALID, hosts)
+            return hosts
 
-    def _ask(self, asked: Mapping[str, str]) -> list[str]:
-        answer = self._placement.get('/allocation_candidates', **asked)
+    def _ask(self, query: Mapping[str, str]) -> list[str]:
+        answer = self._placement.get('/allocation_candidates', **query)
         summaries = answer['provider_summaries']
         best: dict[str, float] = {}
         for request in answer['allocation_requests']:
@@ -94,20 +94,21 @@ class Candidates:
         return sorted(best, key=lambda host: (-best[host], host))
 
     def _allowed(self, server: model.Server, host: str) -> bool:
-        """Tell whether the aggregates of a host let a server be on it."""
-        mine = self._facts.aggregates(host)
-        for aggregate in mine:
+        """Return whether the aggregates of a host allow a server on it."""
+        aggregates = self._facts.aggregates(host)
+        for aggregate in aggregates:
             tenants = [tenant.strip() for key, value in aggregate['metadata'].items()
                        if key.startswith(_TENANT) for tenant in value.split(',')]
             if tenants and server.project not in tenants:
                 return False
         specs: Mapping[str, str] = server.flavor.get('extra_specs') or {}
-        return all(any(one['metadata'].get(key.removeprefix(_SPECS)) == value for one in mine)
+        return all(any(aggregate['metadata'].get(key.removeprefix(_SPECS)) == value
+                       for aggregate in aggregates)
                    for key, value in specs.items() if key.startswith(_SPECS))
 
     def _by_group(self, server: model.Server, hosts: list[str], placed: Mapping[str, str]
                   ) -> list[str]:
-        """Leave out, or put behind, those that the server's group has something against."""
+        """Remove the hosts that the server's group forbids, and put those last that it avoids."""
         group = server.group
         if group is None or not hosts:
             return hosts
@@ -125,8 +126,8 @@ class Candidates:
             return hosts
         together = [host for host in hosts if count[host]]
         if not together:
-            # All of them are on the host that is suspected: they meet again on the same one, the
-            # first in an order that all engines have.
+            # All members are on the suspected host: they meet again on the same new host, the
+            # first in an order that all engines compute.
             return sorted(hosts, key=lambda host: _draw(str(group['id']), host), reverse=True)
         if policy == _AFFINITY:
             return together
@@ -139,7 +140,7 @@ def _serves(service: Mapping[str, Any] | None) -> bool:
 
 
 def _free(summary: Mapping[str, Any]) -> float:
-    """Give the share of its memory that a provider has free."""
+    """Return the free share of the memory of a provider."""
     memory = summary['resources'].get('MEMORY_MB')
     if not memory or not memory['capacity']:
         return 0.0
@@ -147,5 +148,5 @@ def _free(summary: Mapping[str, Any]) -> float:
 
 
 def _draw(group: str, host: str) -> bytes:
-    """Give what lets all engines choose the same host for a group."""
+    """Return a key by which all engines choose the same host for a group."""
     return hashlib.sha256(f'{group} {host}'.encode()).digest()

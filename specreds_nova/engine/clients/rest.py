@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One REST service, asked with the engine's own credentials."""
+"""A client of a REST service with the credentials of the engine."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -15,7 +15,7 @@ from requests import adapters
 from specreds_nova.engine import exception
 from specreds_nova.engine.clients import conf as clients_conf
 
-# As many connections as there are threads that may ask at once.
+# Connections; as many threads may send requests at once.
 _CONNECTIONS = 128
 _TOO_BUSY = 429
 _TIMED_OUT = 408
@@ -23,7 +23,7 @@ _UNKNOWN = 401
 
 
 def session(conf: cfg.ConfigOpts) -> sessions.Session:
-    """Give the session that all services share.
+    """Return the session that all services share.
 
     :raises exception.Invalid: the configuration has no credentials
     """
@@ -38,25 +38,22 @@ def session(conf: cfg.ConfigOpts) -> sessions.Session:
     for scheme in ('http://', 'https://'):
         connections.mount(scheme, adapters.HTTPAdapter(
             pool_connections=_CONNECTIONS, pool_maxsize=_CONNECTIONS))
-    found: sessions.Session = loading.load_session_from_conf_options(
+    shared: sessions.Session = loading.load_session_from_conf_options(
         conf, clients_conf.GROUP, auth=auth, session=connections,
         timeout=conf.service_auth.timeout or conf.engine.rest_timeout)
-    return found
+    return shared
 
 
 class Service:
-    """A service.
+    """A service. Each method raises the errors that are listed here.
 
-    Every method raises
-
-    :raises exception.Unreachable: it does not answer, or cannot at the moment
-    :raises exception.NotFound: it knows nothing of that name
-    :raises exception.Refused: it does not do it, and says why
-
-    :param name: in what is told of it
-    :param kind: in the catalogue
-    :param microversion: of its API
-    :param headers: of every request
+    :param name: name of the service in logs and errors
+    :param kind: type of the service in the catalogue
+    :param microversion: microversion of all requests
+    :param headers: headers of all requests
+    :raises exception.Unreachable: the service does not answer, or is overloaded
+    :raises exception.NotFound: the service does not know the object
+    :raises exception.Refused: the service refuses the request, with its reason
     """
 
     def __init__(self, session: sessions.Session, conf: cfg.ConfigOpts, name: str, kind: str,
@@ -69,7 +66,7 @@ class Service:
             region_name=conf.service_auth.region_name, default_microversion=microversion)
 
     def get(self, path: str, **params: Any) -> dict[str, Any]:
-        """Read something."""
+        """Send a GET request, and return the body of the answer."""
         return _body(self.ask('GET', path, params=params or None))
 
     def pages(self, path: str, key: str, **params: Any) -> Iterator[dict[str, Any]]:
@@ -107,37 +104,37 @@ class Service:
 
     def post(self, path: str, body: Mapping[str, Any] | None = None,
              **more: Any) -> dict[str, Any]:
-        """Have something done."""
+        """Send a POST request, and return the body of the answer."""
         return _body(self.ask('POST', path, json=body, **more))
 
     def ask(self, method: str, path: str, **request: Any) -> Any:
-        """Make any request; gives the response.
+        """Send a request, and return the response.
 
-        :param request: as for ``requests``
+        :param request: parameters of ``requests``
         """
         headers = self._headers | request.pop('headers', {})
         try:
             return self._adapter.request(path, method, headers=headers, **request)
         except exceptions.HttpError as exc:
             status = exc.http_status or 0
-            words = f'{self.name} answers {method} {path} with {status}: {_words(exc)}'
+            message = f'{self.name} answers {method} {path} with {status}: {_message(exc)}'
             if status == 404:
-                raise exception.NotFound(words) from exc
+                raise exception.NotFound(message) from exc
             if status >= 500 or status in (0, _TOO_BUSY, _TIMED_OUT, _UNKNOWN):
-                raise exception.Unreachable(words) from exc
-            raise exception.Refused(words) from exc
+                raise exception.Unreachable(message) from exc
+            raise exception.Refused(message) from exc
         except exceptions.ClientException as exc:
             raise exception.Unreachable(
                 f'{self.name} does not answer {method} {path}: {exc}') from exc
 
 
 def _body(response: Any) -> dict[str, Any]:
-    found: dict[str, Any] = response.json() if response.text else {}
-    return found
+    body: dict[str, Any] = response.json() if response.text else {}
+    return body
 
 
-def _words(exc: exceptions.HttpError) -> str:
-    """Give what the service itself says."""
+def _message(exc: exceptions.HttpError) -> str:
+    """Return the message of the service itself."""
     response: Any = exc.response
     try:
         fault = next(iter(response.json().values()))

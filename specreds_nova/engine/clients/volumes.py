@@ -17,7 +17,7 @@ _VERSION = '3.70'
 _HEADERS = {'OpenStack-API-Version': f'superposition 1.0, volume {_VERSION}'}
 _BASE = '/os-superpositions'
 _REASON = re.compile(r'recovery ([0-9a-f-]{36})\b')
-# What a web server surely takes in one URL.
+# Volumes in one query, so that the URL is not too long for any web server.
 _VOLUMES_PER_QUERY = 50
 _LONGEST_REASON = 255
 
@@ -30,11 +30,11 @@ class Volumes:
         self._patience = conf.engine.collapse_timeout
 
     def warm_up(self) -> None:
-        """Get a token, and find Cinder, before there is a hurry."""
+        """Get a token and find Cinder, before a recovery needs them."""
         self._cinder.get(_BASE, limit=1)
 
     def superpose(self, server: model.Server, recovery_id: str, reason: str) -> str:
-        """Put all volumes of a server into superposition; gives its id."""
+        """Put all volumes of a server into superposition, and return its id."""
         if not server.volumes:
             raise exception.Refused(f'server {server.id} has no volumes')
         asked = {'server_id': server.id, 'volume_ids': list(server.volumes),
@@ -42,16 +42,16 @@ class Volumes:
         try:
             made = self._cinder.post(_BASE, {'superposition': asked}, timeout=self._patience)
         except (exception.Refused, exception.Unreachable) as exc:
-            # It may be there already, or have been made nevertheless.
+            # The superposition may exist already, or may have been created all the same.
             return self._found(server, recovery_id, exc)
         except exception.NotFound as exc:
             raise exception.Refused(str(exc)) from exc
         return str(made['superposition']['id'])
 
     def _found(self, server: model.Server, recovery_id: str, failure: Exception) -> str:
-        """Find what a recovery has made; what nobody needs any more is dropped.
+        """Return the superposition of a recovery, and drop one of an earlier recovery.
 
-        :raises Exception: the failure, if there is nothing
+        :raises Exception: the failure, if there is no superposition
         """
         found = self._cinder.get(_BASE + '/detail', all_tenants='1', server_id=server.id)
         for one in found['superpositions']:
@@ -66,14 +66,14 @@ class Volumes:
                 raise exception.Unreachable(
                     f'superposition {one["id"]} is {one["state"]}') from failure
             if _recovery(one) is not None:
-                # Of a recovery that has ended, since there is one at a time for each server.
+                # Its recovery has ended: a server has one active recovery.
                 self.drop(str(one['id']))
                 raise exception.Unreachable(
                     f'superposition {one["id"]} is being dropped') from failure
         raise failure
 
     def state(self, superposition_id: str) -> str | None:
-        """Give its state; None when there is none (any more)."""
+        """Return the state of a superposition; None if it does not exist."""
         shown = self._show(superposition_id)
         if shown is None:
             return None
@@ -83,14 +83,14 @@ class Volumes:
         return str(shown['state'])
 
     def dirty(self, superposition_id: str) -> bool:
-        """Tell whether the primary has written since."""
+        """Return whether the primary has written since the cut."""
         try:
             return bool(self._cinder.post(f'{_BASE}/{superposition_id}/check')['check']['dirty'])
         except exception.NotFound as exc:
             raise exception.Refused(str(exc)) from exc
 
     def collapse(self, superposition_id: str) -> str:
-        """Let Cinder decide for a durable backup; gives the outcome."""
+        """Have Cinder decide, with a durable backup; return the outcome."""
         asked = {'collapse': {'decision': 'promote', 'backup_durable': True}}
         try:
             told = self._cinder.post(f'{_BASE}/{superposition_id}/collapse', asked,
@@ -108,27 +108,27 @@ class Volumes:
                                     f'Cinder has not decided yet')
 
     def drop(self, superposition_id: str) -> None:
-        """Drop the backup's version; nothing happens if there is none."""
+        """Drop the backup's version, if it exists."""
         try:
             self._cinder.ask('DELETE', f'{_BASE}/{superposition_id}', timeout=self._patience)
         except exception.NotFound:
             return
 
     def written(self, superposition_id: str) -> int | None:
-        """Give how many bytes the backup has written; None if that is not known (any more)."""
+        """Return how many bytes the backup has written; None if that is unknown."""
         shown = self._show(superposition_id)
         if shown is None or shown['overlay_bytes'] is None:
             return None
         return int(shown['overlay_bytes'])
 
     def ours(self) -> Mapping[str, str]:
-        """Give the superpositions of recoveries that nobody has decided: recovery by id."""
+        """Return the undecided superpositions of recoveries, as recovery by superposition."""
         found = self._cinder.get(_BASE + '/detail', all_tenants='1', state=states.SUPERPOSED)
         return {str(one['id']): recovery for one in found['superpositions']
                 if (recovery := _recovery(one)) is not None}
 
     def eligibility(self, volumes: Sequence[str]) -> dict[str, list[str]]:
-        """Give why volumes cannot be superposed, by id; empty lists for those that can."""
+        """Return why volumes cannot be superposed, by id; empty lists for those that can."""
         found: dict[str, list[str]] = {}
         for first in range(0, len(volumes), _VOLUMES_PER_QUERY):
             some = volumes[first:first + _VOLUMES_PER_QUERY]

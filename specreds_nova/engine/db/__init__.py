@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The database that all engines share: every change in it is one that only one of them can win."""
+"""The database of all engines: of two engines that make the same change, one succeeds."""

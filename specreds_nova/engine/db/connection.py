@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the database is reached: by oslo.db's options, with patience that has an end."""
+"""Connections to the database by the options of oslo.db, and transactions with retries."""
 
 from collections.abc import Callable, Iterator
 import contextlib
@@ -12,31 +12,31 @@ from oslo_db import exception as db_exception
 from oslo_db import options
 from oslo_db.sqlalchemy import engines
 import sqlalchemy as sa
-from sqlalchemy import exc
+from sqlalchemy import exc as sa_exc
 
 from specreds_nova.engine import exception
 
 T = TypeVar('T')
 
-# A database that hangs is one that does not answer: PyMySQL alone would wait for ever.
+# A database that hangs counts as unreachable: PyMySQL would wait for ever by default.
 _MYSQL_TIMEOUTS = 'connect_timeout=5&read_timeout=20&write_timeout=20'
 
-# Options of [database] that go on to SQLAlchemy.
+# Options of [database] that are passed to SQLAlchemy.
 _PASSED = ('mysql_sql_mode', 'mysql_wsrep_sync_wait', 'connection_recycle_time',
            'max_pool_size', 'max_overflow', 'pool_timeout', 'max_retries', 'retry_interval',
            'connection_debug', 'connection_trace', 'sqlite_synchronous')
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Make oslo.db's options known, group ``[database]``. May be repeated."""
+    """Register the options of oslo.db, group ``[database]``. May be repeated."""
     conf.register_opts(options.database_opts, 'database')
 
 
 def connect(conf: cfg.ConfigOpts) -> sa.Engine:
-    """Give connections to the database of the configuration.
+    """Return the engine of SQLAlchemy for the configured database.
 
-    :raises exception.Invalid: the configuration names none
-    :raises exception.Unreachable: it does not answer
+    :raises exception.Invalid: the configuration names no database
+    :raises exception.Unreachable: the database does not answer
     """
     register(conf)
     url = conf.database.connection
@@ -53,12 +53,12 @@ def connect(conf: cfg.ConfigOpts) -> sa.Engine:
 
 
 class Transactions:
-    """Runs functions, each as one transaction, which is tried again after a deadlock.
+    """Runs functions as transactions, and repeats them after deadlocks and lost connections.
 
-    After a lost connection, too: nobody knows then whether it was done, so each must bear to be
-    done twice.
+    A transaction whose connection was lost may have been committed, so each function must be
+    repeatable.
 
-    :param tries: how often a transaction is tried again before the database counts as unreachable
+    :param tries: repetitions of a transaction before the database counts as unreachable
     """
 
     def __init__(self, engine: sa.Engine, tries: int = 4) -> None:
@@ -66,7 +66,7 @@ class Transactions:
         self._again = api.wrap_db_retry(
             max_retries=tries, retry_interval=0.05, max_retry_interval=1.0,
             retry_on_deadlock=True, retry_on_disconnect=True, jitter=True)
-        # SQLite in memory is a single connection, for all threads.
+        # SQLite in memory has a single connection for all threads.
         single = isinstance(engine.pool, sa.StaticPool)
         self._turn: contextlib.AbstractContextManager[object] = (
             threading.Lock() if single else contextlib.nullcontext())
@@ -87,16 +87,16 @@ class Transactions:
 
 @contextlib.contextmanager
 def translated() -> Iterator[None]:
-    """Let a database that does not answer be that, whatever its library calls it.
+    """Translate the errors of libraries for a database that does not answer.
 
-    :raises exception.Unreachable: it does not
+    :raises exception.Unreachable: the database does not answer
     """
     try:
         yield
     except (db_exception.DBConnectionError, db_exception.DBDeadlock, db_exception.RetryRequest,
-            exc.TimeoutError) as error:
-        raise exception.Unreachable(f'the database does not answer: {error}') from error
-    except db_exception.DBError as error:
-        if not isinstance(error.inner_exception, exc.OperationalError):
+            sa_exc.TimeoutError) as exc:
+        raise exception.Unreachable(f'the database does not answer: {exc}') from exc
+    except db_exception.DBError as exc:
+        if not isinstance(exc.inner_exception, sa_exc.OperationalError):
             raise
-        raise exception.Unreachable(f'the database does not answer: {error}') from error
+        raise exception.Unreachable(f'the database does not answer: {exc}') from exc

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long servers take until their backups are ready: what happened lately counts the most."""
+"""The mean times until backups of servers are ready, in which recent samples count most."""
 
 from collections.abc import Collection
 
@@ -8,14 +8,14 @@ import sqlalchemy as sa
 
 from specreds_nova.engine.db import tables
 
-# Of the newest sample in the mean.
+# Weight of the newest sample in the mean.
 WEIGHT = 0.3
 
 _T = tables.DURATIONS
 
 
 def get(connection: sa.Connection, servers: Collection[str]) -> dict[str, float]:
-    """Give the mean seconds by server, of those that are known."""
+    """Return the mean seconds of the known servers, by server."""
     rows = connection.execute(
         sa.select(_T.c.server, _T.c.seconds).where(_T.c.server.in_(servers)))
     return {row.server: row.seconds for row in rows}

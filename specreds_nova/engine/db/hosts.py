@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts in the database: whoever writes one must have read it as it is."""
+"""Hosts in the database: a change succeeds only if the host is as it was read."""
 
 from typing import Any
 
@@ -16,32 +16,32 @@ _CHANGEABLE = frozenset({'state', 'since', 'why', 'word', 'word_reason', 'flaps'
 
 
 def get(connection: sa.Connection, name: str) -> model.Host | None:
-    """Give a host that somebody has written down."""
+    """Return a host; None if it is not recorded."""
     row = connection.execute(sa.select(_T).where(_T.c.name == name)).one_or_none()
     return _host(row) if row else None
 
 
 def get_all(connection: sa.Connection) -> list[model.Host]:
-    """Give all hosts, by name."""
+    """Return all recorded hosts, by name."""
     return [_host(row) for row in connection.execute(sa.select(_T).order_by(_T.c.name))]
 
 
 def change(connection: sa.Connection, host: model.Host, values: dict[str, Any]
            ) -> model.Host | None:
-    """Change a host that is as it was read; None if it is not any more.
+    """Change a host; return None if it was changed since it was read.
 
-    :raises exception.Invalid: there is no such value of a host
+    :raises exception.Invalid: a host has no such value
     """
     unknown = values.keys() - _CHANGEABLE
     if unknown:
         raise exception.Invalid(f'a host has no {", ".join(sorted(unknown))} to change')
     if 'why' in values:
-        values['why'] = [dict(one) for one in values['why']]
+        values['why'] = [dict(fact) for fact in values['why']]
     if 'held' in values:
         values['held'] = list(values['held'])
     generation = host.generation + 1
     if host.generation == 0:
-        row = {'state': host.state, 'since': host.since, 'why': [dict(one) for one in host.why],
+        row = {'state': host.state, 'since': host.since, 'why': [dict(fact) for fact in host.why],
                'word': host.word, 'word_reason': host.word_reason, 'flaps': host.flaps,
                'goodbye': host.goodbye, 'goodbye_at': host.goodbye_at,
                'maintenance': host.maintenance, 'held': list(host.held)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``specreds-engine-manage``: looks after the engine's database."""
+"""The program ``specreds-engine-manage``, which manages the database of the engines."""
 
 import argparse
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _DAY_S = 86400.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run it; gives the exit status."""
+    """Run a command, and return the exit status."""
     conf = cfg.ConfigOpts()
     conf.register_cli_opt(cfg.SubCommandOpt('area', title='areas', handler=_areas))
     conf(sys.argv[1:] if argv is None else argv, project='specreds',
@@ -26,24 +26,25 @@ def main(argv: Sequence[str] | None = None) -> int:
          default_config_dirs=cfg.find_config_dirs('specreds', 'specreds-engine'))
     try:
         conf.area.run(conf)
-    except exception.EngineError as error:
-        print(f'specreds-engine-manage: {error}', file=sys.stderr)
+    except exception.EngineError as exc:
+        print(f'specreds-engine-manage: {exc}', file=sys.stderr)
         return 1
     return 0
 
 
 def _areas(areas: 'argparse._SubParsersAction[argparse.ArgumentParser]') -> None:
-    database = areas.add_parser('db', help="the engine's database: [database] connection")
+    database = areas.add_parser('db', help='the database of the engines, [database] connection')
     what = database.add_subparsers(metavar='COMMAND', required=True)
     sync = what.add_parser(
-        'sync', help='make its tables, or bring them to the version of this release; before the '
-                     'engines of that release are started; may be repeated')
+        'sync', help='create the tables, or upgrade them to the version of this release; run it '
+                     'before the engines of this release start; may be repeated')
     sync.set_defaults(run=_sync)
-    version = what.add_parser('version', help='print its version, and that of this release')
+    version = what.add_parser(
+        'version', help='print the version of the tables, and that of this release')
     version.set_defaults(run=_version)
-    purge = what.add_parser('purge', help='forget recoveries that ended a while ago')
+    purge = what.add_parser('purge', help='remove old recoveries that have ended')
     purge.add_argument('--older-than', type=_days, default=30.0, metavar='DAYS',
-                       help='how long they have to have ended (default: %(default)g)')
+                       help='least age of the end in days (default: %(default)g)')
     purge.set_defaults(run=_purge)
 
 
@@ -53,7 +54,7 @@ def _days(text: str) -> float:
     except ValueError:
         days = -1.0
     if not days >= 0:
-        raise argparse.ArgumentTypeError(f'"{text}" is no number of days')
+        raise argparse.ArgumentTypeError(f'"{text}" is not a number of days')
     return days
 
 
@@ -62,13 +63,13 @@ def _sync(conf: cfg.ConfigOpts) -> None:
 
 
 def _version(conf: cfg.ConfigOpts) -> None:
-    found = migration.version(db_connection.connect(conf))
-    print(f'{found or "none"} (of this release: {migration.newest()})')
+    current = migration.version(db_connection.connect(conf))
+    print(f'{current or "none"} (of this release: {migration.newest()})')
 
 
 def _purge(conf: cfg.ConfigOpts) -> None:
-    gone = store.from_conf(conf).prune(time.time() - conf.area.older_than * _DAY_S)
-    print(f'{gone} forgotten')
+    removed = store.from_conf(conf).prune(time.time() - conf.area.older_than * _DAY_S)
+    print(f'{removed} removed')
 
 
 if __name__ == '__main__':

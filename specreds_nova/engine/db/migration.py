@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brings a database to the version that the engine works on."""
+"""Upgrades of the database to the version of this release."""
 
 import pathlib
 
@@ -15,23 +15,23 @@ _PLACE = pathlib.Path(__file__).parent / 'migrations'
 
 
 def newest() -> str:
-    """Give the version that this release works on."""
+    """Return the version of the tables in this release."""
     return str(script.ScriptDirectory(str(_PLACE)).get_current_head())
 
 
 def version(engine: sa.Engine) -> str | None:
-    """Give the version of a database; None for one that is empty.
+    """Return the version of a database; None if it is empty.
 
-    :raises exception.Unreachable: it does not answer
+    :raises exception.Unreachable: the database does not answer
     """
     with db_connection.translated(), engine.connect() as connection:
         return migration.MigrationContext.configure(connection).get_current_revision()
 
 
 def sync(engine: sa.Engine) -> str:
-    """Bring a database to the version that this release works on, and give it. May be repeated.
+    """Upgrade a database to the version of this release, and return it. May be repeated.
 
-    :raises exception.Unreachable: it does not answer
+    :raises exception.Unreachable: the database does not answer
     """
     settings = config.Config()
     settings.set_main_option('script_location', str(_PLACE).replace('%', '%%'))

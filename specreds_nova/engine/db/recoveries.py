@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recoveries in the database: one per server that has not ended, changed by one engine at a time.
+"""Recoveries in the database: one active recovery per server, changed by one engine at a time.
 
-Each change is a single conditional UPDATE whose row count tells whether it was done. An engine
-that took a recovery over has raised its epoch, so whatever its former one still tries fails.
+Each change is a single conditional UPDATE, which succeeds if its row count is 1. An engine that
+takes over a recovery raises its epoch, so that all later changes of the former engine fail.
 """
 
 from collections.abc import Sequence
@@ -20,35 +20,35 @@ _ACTIVE = 1
 _COLUMNS = frozenset(column.name for column in _T.columns) - {'active', 'created', 'updated'}
 _CHANGEABLE = frozenset({'state', 'priority', 'expected', 'destination', 'superposition',
                          'outcome', 'error', 'bytes', 'why'})
-# After the commit point they would be lies.
+# Outcomes that are impossible after the commit point.
 _PRIMARY_LIVES = (model.PRIMARY, model.ABORTED)
 
 
 def create(connection: sa.Connection, wanted: Sequence[model.Recovery], now: float) -> set[str]:
-    """Write new recoveries down, or find them written down; gives the ids of those that are.
+    """Record new recoveries, and return the ids of those that are recorded.
 
-    Left out are those whose server has another one.
+    A recovery is left out if its server has another active recovery.
 
-    :raises exception.Invalid: one has ended already
+    :raises exception.Invalid: a recovery has ended already
     """
     rows = [_new(recovery, now) for recovery in wanted]
     if _insert(connection, rows):
         return {recovery.id for recovery in wanted}
-    # One of them, at least, is there: which ones are is found out one by one.
+    # At least one of them cannot be recorded: they are tried one by one.
     return {recovery.id for recovery, row in zip(wanted, rows, strict=True)
-            if _insert(connection, [row]) or _goes_on(connection, recovery.id)}
+            if _insert(connection, [row]) or _is_active(connection, recovery.id)}
 
 
 def _new(recovery: model.Recovery, now: float) -> dict[str, Any]:
     if recovery.state == model.ENDED:
-        raise exception.Invalid(f'recovery {recovery.id} cannot begin with its end')
+        raise exception.Invalid(f'recovery {recovery.id} cannot be created as {model.ENDED}')
     return {name: getattr(recovery, name) for name in _COLUMNS} | {
-        'why': [dict(one) for one in recovery.why], 'active': _ACTIVE,
+        'why': [dict(fact) for fact in recovery.why], 'active': _ACTIVE,
         'created': recovery.created or now, 'updated': now}
 
 
 def _insert(connection: sa.Connection, rows: list[dict[str, Any]]) -> bool:
-    """Write all of them down; False, and nothing done, if one is there, or another one of it."""
+    """Insert all rows; return False, and insert none, if one of them is a duplicate."""
     try:
         with connection.begin_nested():
             connection.execute(sa.insert(_T), rows)
@@ -57,19 +57,19 @@ def _insert(connection: sa.Connection, rows: list[dict[str, Any]]) -> bool:
     return True
 
 
-def _goes_on(connection: sa.Connection, recovery_id: str) -> bool:
+def _is_active(connection: sa.Connection, recovery_id: str) -> bool:
     found = get(connection, recovery_id)
     return found is not None and found.state != model.ENDED
 
 
 def get(connection: sa.Connection, recovery_id: str) -> model.Recovery | None:
-    """Give a recovery, without its steps."""
+    """Return a recovery without its steps."""
     row = connection.execute(sa.select(_T).where(_T.c.id == recovery_id)).one_or_none()
     return _recovery(row) if row else None
 
 
 def active(connection: sa.Connection, host: str | None) -> list[model.Recovery]:
-    """Give those that have not ended, the oldest first."""
+    """Return the recoveries that have not ended, the oldest first."""
     query = sa.select(_T).where(_T.c.active == _ACTIVE).order_by(_T.c.created, _T.c.id)
     if host is not None:
         query = query.where(_T.c.host == host)
@@ -78,11 +78,11 @@ def active(connection: sa.Connection, host: str | None) -> list[model.Recovery]:
 
 def page(connection: sa.Connection, filters: dict[str, str], limit: int | None,
          marker: str | None) -> list[model.Recovery]:
-    """Give those that meet all filters, the newest first.
+    """Return the recoveries that meet all filters, the newest first.
 
     :param filters: values by column
-    :param marker: begin after the one with this id
-    :raises exception.Invalid: there is no such marker
+    :param marker: id of the recovery after which to begin
+    :raises exception.Invalid: no recovery has the id of the marker
     """
     query = sa.select(_T).where(*(_T.c[name] == value for name, value in filters.items()))
     if marker is not None:
@@ -90,8 +90,8 @@ def page(connection: sa.Connection, filters: dict[str, str], limit: int | None,
             sa.select(_T.c.id).where(_T.c.id == marker)).one_or_none()
         if known is None:
             raise exception.Invalid(
-                f'marker {marker} is the id of no recovery (any more): begin anew')
-        # The database compares with what it holds: a float need not survive a round trip.
+                f'marker {marker} is not the id of a recovery: begin with the first page')
+        # The comparison is made in the database: a float may change on its way to the client.
         at = sa.select(_T.c.created).where(_T.c.id == marker).scalar_subquery()
         query = query.where(sa.or_(_T.c.created < at,
                                    sa.and_(_T.c.created == at, _T.c.id < marker)))
@@ -101,9 +101,9 @@ def page(connection: sa.Connection, filters: dict[str, str], limit: int | None,
 
 def take_over(connection: sa.Connection, recovery_id: str, engine: str, now: float
               ) -> model.Recovery:
-    """Raise the epoch of a recovery; one that has ended stays as it is.
+    """Raise the epoch of a recovery, unless the recovery has ended.
 
-    :raises exception.NotFound: there is none
+    :raises exception.NotFound: the recovery does not exist
     """
     connection.execute(
         sa.update(_T).where(_T.c.id == recovery_id, _T.c.active == _ACTIVE)
@@ -116,19 +116,19 @@ def take_over(connection: sa.Connection, recovery_id: str, engine: str, now: flo
 
 def change(connection: sa.Connection, recovery: model.Recovery, values: dict[str, Any],
            now: float) -> model.Recovery:
-    """Change a recovery in its newest epoch. To end it twice in the same way is to end it once.
+    """Change a recovery in its newest epoch. An end may be repeated with the same values.
 
-    :raises exception.Superseded: another engine has taken it over
-    :raises exception.Ended: it has ended, otherwise than this would
-    :raises exception.Invalid: it would go back, or there is no such value
+    :raises exception.Superseded: another engine has taken over the recovery
+    :raises exception.Ended: the recovery has ended with other values
+    :raises exception.Invalid: the recovery is past the commit point, or has no such value
     """
     values = _checked(recovery, values)
-    meant = [_T.c.id == recovery.id, _T.c.epoch == recovery.epoch, _T.c.active == _ACTIVE]
+    conditions = [_T.c.id == recovery.id, _T.c.epoch == recovery.epoch, _T.c.active == _ACTIVE]
     if values.get('state') in model.BEFORE_COMMIT or values.get('outcome') in _PRIMARY_LIVES:
-        meant.append(_T.c.state.in_(model.BEFORE_COMMIT))
+        conditions.append(_T.c.state.in_(model.BEFORE_COMMIT))
     ending = {'active': None, 'ended': now} if values.get('state') == model.ENDED else {}
     changed = connection.execute(
-        sa.update(_T).where(*meant).values(updated=now, **values, **ending)).rowcount
+        sa.update(_T).where(*conditions).values(updated=now, **values, **ending)).rowcount
     found = get(connection, recovery.id)
     if changed == 1 and found is not None:
         return found
@@ -144,21 +144,21 @@ def change(connection: sa.Connection, recovery: model.Recovery, values: dict[str
 
 
 def hold(connection: sa.Connection, recovery: model.Recovery, *, ended: bool, now: float) -> None:
-    """Keep anybody from changing a recovery until the transaction ends.
+    """Lock a recovery until the transaction ends.
 
-    :param ended: it may have ended
-    :raises exception.Superseded: another engine has taken it over
-    :raises exception.Ended: it has ended
+    :param ended: whether the recovery may have ended
+    :raises exception.Superseded: another engine has taken over the recovery
+    :raises exception.Ended: the recovery has ended
     """
-    meant = [_T.c.id == recovery.id, _T.c.epoch == recovery.epoch]
+    conditions = [_T.c.id == recovery.id, _T.c.epoch == recovery.epoch]
     if not ended:
-        meant.append(_T.c.active == _ACTIVE)
-    if connection.execute(sa.update(_T).where(*meant).values(updated=now)).rowcount != 1:
+        conditions.append(_T.c.active == _ACTIVE)
+    if connection.execute(sa.update(_T).where(*conditions).values(updated=now)).rowcount != 1:
         raise _lost(recovery, get(connection, recovery.id))
 
 
 def request_abort(connection: sa.Connection, recovery_id: str, now: float) -> bool:
-    """Note that an operator wants one to end; False if it is past that, or there is none."""
+    """Record the abort of a recovery; return False if the recovery is past the commit point."""
     changed = connection.execute(
         sa.update(_T).where(_T.c.id == recovery_id, _T.c.state.in_(model.BEFORE_COMMIT))
         .values(abort=True, updated=now))
@@ -166,7 +166,7 @@ def request_abort(connection: sa.Connection, recovery_id: str, now: float) -> bo
 
 
 def prune(connection: sa.Connection, before: float, limit: int) -> int:
-    """Forget some of those that ended before a moment; gives how many."""
+    """Remove some recoveries that ended before a time; return how many."""
     ids = list(connection.execute(
         sa.select(_T.c.id).where(_T.c.ended < before).order_by(_T.c.ended).limit(limit))
         .scalars())
@@ -184,25 +184,25 @@ def _checked(recovery: model.Recovery, values: dict[str, Any]) -> dict[str, Any]
         raise exception.Invalid(f'there is no state {values["state"]} of a recovery')
     if (values.get('state') == model.ENDED) != (values.get('outcome') in model.OUTCOMES):
         raise exception.Invalid(
-            f'recovery {recovery.id} ends with an outcome, and has none before: '
+            f'recovery {recovery.id} has to have an outcome exactly when it ends: '
             f'state {values.get("state")}, outcome {values.get("outcome")}')
     if 'why' in values:
-        return {**values, 'why': [dict(one) for one in values['why']]}
+        return {**values, 'why': [dict(fact) for fact in values['why']]}
     return values
 
 
 def _lost(recovery: model.Recovery, found: model.Recovery | None) -> exception.Superseded:
     if found is None:
-        return exception.Ended(f'recovery {recovery.id} has ended, and is forgotten')
+        return exception.Ended(f'recovery {recovery.id} has ended, and was removed')
     if found.epoch != recovery.epoch:
         return exception.Superseded(
             f'recovery {recovery.id} is at epoch {found.epoch}, of engine {found.engine}: '
-            f'epoch {recovery.epoch} must not go on')
+            f'epoch {recovery.epoch} cannot change it')
     return exception.Ended(f'recovery {recovery.id} has ended: {found.outcome}')
 
 
 def _row(found: model.Recovery) -> dict[str, Any]:
-    return {**vars(found), 'why': [dict(one) for one in found.why]}
+    return {**vars(found), 'why': [dict(fact) for fact in found.why]}
 
 
 def _recovery(row: sa.Row[Any]) -> model.Recovery:

@@ -15,16 +15,16 @@ _SHOWN = (_T.c.name, _T.c.attempt, _T.c.engine, _T.c.began, _T.c.ended, _T.c.det
 
 
 def get(connection: sa.Connection, recovery_id: str) -> tuple[model.Step, ...]:
-    """Give the steps of a recovery in the order in which they began."""
+    """Return the steps of a recovery in the order in which they began."""
     rows = connection.execute(
         sa.select(*_SHOWN).where(_T.c.recovery == recovery_id).order_by(_T.c.began, _T.c.id))
     return tuple(model.Step(**row._mapping) for row in rows)
 
 
 def begin(connection: sa.Connection, recovery: model.Recovery, name: str, now: float) -> int:
-    """Note that a step begins; gives its attempt.
+    """Record the begin of a step, and return its attempt.
 
-    :raises exception.Superseded: this is not the newest epoch of the recovery, or it has ended
+    :raises exception.Superseded: the recovery has a newer epoch, or it has ended
     """
     recoveries.hold(connection, recovery, ended=False, now=now)
     before: int | None = connection.execute(
@@ -39,9 +39,9 @@ def begin(connection: sa.Connection, recovery: model.Recovery, name: str, now: f
 
 def end(connection: sa.Connection, recovery: model.Recovery, name: str, attempt: int,
         detail: Mapping[str, Any], now: float) -> None:
-    """Note that a step has ended; if that is noted already, it stays as it is.
+    """Record the end of a step, unless its end is recorded already.
 
-    :raises exception.Superseded: this is not the newest epoch of the recovery
+    :raises exception.Superseded: the recovery has a newer epoch
     """
     recoveries.hold(connection, recovery, ended=True, now=now)
     connection.execute(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all engines share, in a database: :class:`specreds_nova.engine.interfaces.Store`."""
+"""The database of all engines: :class:`specreds_nova.engine.interfaces.Store`."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 import dataclasses
@@ -21,10 +21,10 @@ _IN_ONE_QUERY = 500
 
 
 def from_conf(conf: cfg.ConfigOpts) -> 'Store':
-    """Give the store in the database of the configuration.
+    """Return the store in the configured database.
 
-    :raises exception.Invalid: the configuration names none
-    :raises exception.Unreachable: it does not answer
+    :raises exception.Invalid: the configuration names no database
+    :raises exception.Unreachable: the database does not answer
     """
     return Store(db_connection.connect(conf))
 
@@ -32,11 +32,9 @@ def from_conf(conf: cfg.ConfigOpts) -> 'Store':
 class Store:
     """The database. May be used by several threads.
 
-    Besides the errors that its methods name they all raise ``exception.Unreachable`` when the
-    database does not answer.
-
-    :param engine: of SQLAlchemy, made by oslo.db
-    :param now: the time, in seconds since the epoch
+    :param engine: engine of SQLAlchemy, made by oslo.db
+    :param now: returns the time in seconds since the epoch
+    :raises exception.Unreachable: every method, if the database does not answer
     """
 
     def __init__(self, engine: sa.Engine, now: Callable[[], float] = time.time) -> None:
@@ -44,20 +42,20 @@ class Store:
         self._now = now
 
     def host(self, name: str) -> model.Host:
-        """Give a host; one that nobody has written down yet is trusted, of generation 0."""
+        """Return a host; a host that is not recorded is trusted, and of generation 0."""
         found = self._transactions.run(lambda connection: hosts.get(connection, name))
         return found or model.Host(name)
 
     def hosts(self) -> list[model.Host]:
-        """Give all hosts that somebody has written down, by name."""
+        """Return all recorded hosts, by name."""
         return self._transactions.run(hosts.get_all)
 
     def change_host(self, host: model.Host, **values: Any) -> model.Host | None:
-        """Change a host that is as it was read; None if another engine was faster.
+        """Change a host; return None if it was changed since it was read.
 
-        Another state is of now, unless ``since`` says otherwise.
+        A new state also sets ``since`` to the current time, unless ``since`` is given.
 
-        :raises exception.Invalid: there is no such value of a host
+        :raises exception.Invalid: a host has no such value
         """
         if values.get('state', host.state) != host.state:
             values.setdefault('since', self._now())
@@ -65,17 +63,17 @@ class Store:
             lambda connection: hosts.change(connection, host, dict(values)))
 
     def see(self, name: str) -> model.Host:
-        """Write a host down that was heard of, unless it is; gives it as it is."""
+        """Record a host, unless it is recorded, and return it."""
         found = self.host(name)
         while found.generation == 0:
             found = self.change_host(found, since=self._now()) or self.host(name)
         return found
 
     def leave(self, name: str, goodbye: str | None, at: float | None) -> model.Host:
-        """Note that a host said goodbye, or that it is heard again.
+        """Record the goodbye of a host, or that the host is heard again.
 
-        :param goodbye: ``message.SERVICE``, ``message.SYSTEM``, or None when it is heard again
-        :param at: when it was said, in seconds since the epoch; engines hear it a moment apart
+        :param goodbye: ``message.SERVICE``, ``message.SYSTEM``, or None if the host is heard again
+        :param at: time of the goodbye in seconds since the epoch, as this engine heard it
         """
         while True:
             found = self.host(name)
@@ -86,9 +84,9 @@ class Store:
                 return changed
 
     def say(self, name: str, word: str | None, reason: str | None) -> model.Host:
-        """Note what an operator says of a host, whatever an engine does with it meanwhile.
+        """Record the word of an operator, even if engines change the host at the same time.
 
-        :param word: ``model.SUSPECT``, ``model.CLEAR``, or None to take it back
+        :param word: ``model.SUSPECT``, ``model.CLEAR``, or None to remove the word
         """
         while True:
             changed = self.change_host(self.host(name), word=word, word_reason=reason)
@@ -101,11 +99,11 @@ class Store:
                                       and hosts.forget(connection, name))
 
     def create(self, wanted: Sequence[model.Recovery]) -> set[str]:
-        """Write new recoveries down; gives the ids of those that are, now or already.
+        """Record new recoveries, and return the ids of those that are recorded.
 
-        Left out are those whose server has another one that has not ended.
+        A recovery is left out if its server has another active recovery.
 
-        :raises exception.Invalid: one has ended already
+        :raises exception.Invalid: a recovery has ended already
         """
         if not wanted:
             return set()
@@ -113,7 +111,7 @@ class Store:
             lambda connection: recoveries.create(connection, wanted, self._now()))
 
     def get(self, recovery_id: str) -> model.Recovery | None:
-        """Give a recovery, with its steps."""
+        """Return a recovery with its steps."""
         def read(connection: sa.Connection) -> model.Recovery | None:
             found = recoveries.get(connection, recovery_id)
             return found and dataclasses.replace(
@@ -121,16 +119,16 @@ class Store:
         return self._transactions.run(read)
 
     def active(self, host: str | None = None) -> list[model.Recovery]:
-        """Give the recoveries that have not ended, the oldest first, without steps."""
+        """Return the recoveries that have not ended, the oldest first, without steps."""
         return self._transactions.run(lambda connection: recoveries.active(connection, host))
 
     def recoveries(self, filters: Mapping[str, str], limit: int | None = None,
                    marker: str | None = None) -> list[model.Recovery]:
-        """Give the recoveries that meet all filters, the newest first, without steps.
+        """Return the recoveries that meet all filters, the newest first, without steps.
 
-        :param filters: by any of server, host, state, outcome and project
-        :param marker: begin after the one with this id
-        :raises exception.Invalid: there is no such marker, or filter
+        :param filters: values by any of server, host, state, outcome and project
+        :param marker: id of the recovery after which to begin
+        :raises exception.Invalid: the marker or a filter does not exist
         """
         unknown = filters.keys() - {'server', 'host', 'state', 'outcome', 'project'}
         if unknown:
@@ -139,31 +137,31 @@ class Store:
             lambda connection: recoveries.page(connection, dict(filters), limit, marker))
 
     def take_over(self, recovery_id: str, engine: str) -> model.Recovery:
-        """Make an engine the one that works on a recovery; its epoch is a new one.
+        """Assign a recovery to an engine in a new epoch, and return it.
 
-        One that has ended is given as it is: nobody works on it.
+        A recovery that has ended is returned as it is.
 
-        :raises exception.NotFound: there is no such recovery
+        :raises exception.NotFound: the recovery does not exist
         """
         return self._transactions.run(
             lambda connection: recoveries.take_over(connection, recovery_id, engine, self._now()))
 
     def change(self, recovery: model.Recovery, **values: Any) -> model.Recovery:
-        """Change a recovery of which this engine has the newest epoch.
+        """Change a recovery in its newest epoch.
 
-        With state ``ENDED`` comes the outcome, once and for all; the same again is no error.
+        State ``ENDED`` needs an outcome, and is final; it may be repeated with the same outcome.
 
-        :raises exception.Superseded: another engine has taken it over
-        :raises exception.Ended: it has ended
-        :raises exception.Invalid: it would go back behind the commit point
+        :raises exception.Superseded: another engine has taken over the recovery
+        :raises exception.Ended: the recovery has ended
+        :raises exception.Invalid: the recovery is past the commit point
         """
         return self._transactions.run(
             lambda connection: recoveries.change(connection, recovery, values, self._now()))
 
     def begin_step(self, recovery: model.Recovery, name: str) -> int:
-        """Note that a step begins; gives its attempt, from 1 on.
+        """Record the begin of a step, and return its attempt, from 1 on.
 
-        :raises exception.Superseded: another engine has taken the recovery over
+        :raises exception.Superseded: another engine has taken over the recovery
         :raises exception.Ended: the recovery has ended
         """
         return self._transactions.run(
@@ -171,20 +169,20 @@ class Store:
 
     def end_step(self, recovery: model.Recovery, name: str, attempt: int,
                  detail: Mapping[str, Any]) -> None:
-        """Note that a step has ended, also the one that ended the recovery.
+        """Record the end of a step, even if the recovery has ended.
 
-        :raises exception.Superseded: another engine has taken the recovery over
+        :raises exception.Superseded: another engine has taken over the recovery
         """
         self._transactions.run(lambda connection: steps.end(
             connection, recovery, name, attempt, detail, self._now()))
 
     def request_abort(self, recovery_id: str) -> bool:
-        """Note that an operator wants a recovery to end; False if it is past that."""
+        """Record the abort of a recovery; return False if it is past the commit point."""
         return self._transactions.run(
             lambda connection: recoveries.request_abort(connection, recovery_id, self._now()))
 
     def expected(self, servers: Iterable[str]) -> dict[str, float]:
-        """Give the seconds from the start of a backup until it was ready, by server."""
+        """Return the expected seconds from the start of a backup until it is ready, by server."""
         wanted = list(servers)
 
         def read(connection: sa.Connection) -> dict[str, float]:
@@ -195,14 +193,14 @@ class Store:
         return self._transactions.run(read)
 
     def learn(self, server_id: str, seconds: float) -> None:
-        """Remember how long a backup took until it was ready."""
+        """Record how long a backup took until it was ready."""
         self._transactions.run(
             lambda connection: durations.learn(connection, server_id, seconds, self._now()))
 
     def prune(self, before: float) -> int:
-        """Forget recoveries that ended before a moment; gives how many."""
-        gone = 0
+        """Remove the recoveries that ended before a time; return how many."""
+        removed = 0
         while some := self._transactions.run(
                 lambda connection: recoveries.prune(connection, before, _IN_ONE_QUERY)):
-            gone += some
-        return gone
+            removed += some
+        return removed

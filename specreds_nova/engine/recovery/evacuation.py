@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova moves a server away from a host that is lost, however often it takes to ask."""
+"""The evacuation of a server by Nova, which is requested until it has succeeded."""
 
 from collections.abc import Callable
 from typing import Any
@@ -36,7 +36,7 @@ def evacuate(run: runs.Run, source: str, detail: dict[str, Any],
 
 
 class _Evacuation:
-    """What is known of the move while it lasts."""
+    """The state of one evacuation."""
 
     def __init__(self, run: runs.Run, source: str, detail: dict[str, Any],
                  let_out: LetOut | None) -> None:
@@ -51,7 +51,7 @@ class _Evacuation:
         self._silent: dict[str, float] = {}
 
     def wait(self) -> verdicts.StepVerdict | None:
-        """Ask until it is done."""
+        """Request the evacuation until the server is on another host, or the time is over."""
         run = self._run
         until = run.now + run.options.adopt_timeout
         while True:
@@ -72,12 +72,12 @@ class _Evacuation:
             run.pause(_PAUSE)
 
     def _due(self) -> bool:
-        """Tell whether to ask (again)."""
+        """Return whether to ask Nova (again)."""
         wait = min(_ASK_AGAIN * 2.0 ** (self._times - 1), _ASK_AT_LAST)
         return self._asked is None or self._run.now - self._asked >= wait
 
     def _target(self) -> str | None:
-        """Give the host of the backup, if there is one and the host is not lost."""
+        """Return the host of the backup; None without a backup, or if the host is lost."""
         host = self._run.recovery.destination
         if self._let_out is None or host is None or self._lost(host):
             return None
@@ -90,7 +90,7 @@ class _Evacuation:
         return self._run.lost(host, self._silent.setdefault(host, self._run.now))
 
     def _stuck(self, server: model.Server) -> bool:
-        """Tell whether Nova waits for a host that will never answer."""
+        """Return whether Nova waits for a host that will never answer."""
         run = self._run
         if run.now - self._looked < _ASK_AGAIN:
             return False
@@ -184,6 +184,6 @@ class _Evacuation:
                 and run.insist(run.context.store.host, self._source).state == model.TRUSTED)
 
     def _other(self, server: model.Server) -> str | None:
-        """Give a host that may run it and is heard; None to let Nova choose."""
+        """Return a host that may run the server and is heard; None to let Nova choose."""
         found = destination.heard(self._run, self._run.context.compute.candidates(server))
         return next(iter(found), None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One engine's work on one recovery, from its taking over on."""
+"""The work of one engine on one recovery: what is decided, and whether to continue."""
 
 import uuid
 
@@ -20,7 +20,7 @@ _NOTED = {'promoted': verdicts.PROMOTED, 'late-dirty': verdicts.LATE,
 
 
 class Run(recorded.RecordedRun):
-    """What the steps of a recovery share. Two of them may run at once.
+    """The state that the steps of a recovery share. Two steps may run at the same time.
 
     :param recovery: as it was taken over
     """
@@ -32,13 +32,13 @@ class Run(recorded.RecordedRun):
         self._looked = False
         self._written = False
         if recovery.epoch == 1 and recovery.state == model.QUEUED and not recovery.steps:
-            # Nobody has worked on it before.
+            # No engine has worked on it before.
             self._looked = True
 
     # Where it is
 
     def resumed(self) -> verdicts.StepVerdict | None:
-        """Where it stood when this engine took over; it is found out once."""
+        """Return the decision that this engine found when it took over; None without one."""
         with self._lock:
             if self._looked:
                 return self._resumed
@@ -48,7 +48,7 @@ class Run(recorded.RecordedRun):
         return found
 
     def standing(self) -> verdicts.StepVerdict | None:
-        """Tell what is decided, or is being decided, by whomever; None if nothing."""
+        """Return the decision that was made or is being made by any engine; None without one."""
         recovery = self.fresh()
         if recovery.state == model.MERGING:
             return verdicts.StepVerdict(verdicts.ADOPTED)
@@ -69,7 +69,7 @@ class Run(recorded.RecordedRun):
         return None
 
     def deciding(self) -> bool:
-        """Tell whether a decision was begun of which it is not noted how it ended."""
+        """Return whether a decision was begun whose outcome is not recorded."""
         last = self._last_collapse()
         return last is not None and last.ended is None
 
@@ -87,12 +87,12 @@ class Run(recorded.RecordedRun):
         return self.id if number <= 1 else str(uuid.uuid5(uuid.UUID(self.id), str(number)))
 
     def chosen(self) -> list[str]:
-        """The hosts that were chosen for backups, one after the other."""
+        """Return the hosts that were chosen for backups, in this order."""
         return [str(step.detail['host']) for step in self.recovery.steps
                 if step.name == timeline.DESTINATION and step.ended and step.detail.get('host')]
 
     def superposition(self) -> str | None:
-        """The one that it has; also if an engine died before it could say so itself."""
+        """Return the id of the superposition, even if an engine died before it recorded it."""
         recovery = self.recovery
         if recovery.superposition is not None:
             return recovery.superposition
@@ -100,7 +100,7 @@ class Run(recorded.RecordedRun):
             if step.name == timeline.SUPER and step.detail.get('superposition'):
                 return str(step.detail['superposition'])
             if step.name not in (timeline.SUPER, timeline.DESTINATION):
-                # Whatever comes after it begins with saying so.
+                # Any later step begins with the record of the superposition.
                 return None
         return None
 
@@ -113,9 +113,9 @@ class Run(recorded.RecordedRun):
         return None
 
     def server(self, *, anew: bool = False) -> model.Server | None:
-        """The server as it was when it was looked at; None if it is deleted.
+        """Return the server as it was read first; None if it is deleted.
 
-        :param anew: look at it now
+        :param anew: read the server again
         """
         if self._server is None or anew:
             self._server = self.insist(self.context.compute.server, self._recovery.server)
@@ -124,7 +124,7 @@ class Run(recorded.RecordedRun):
     # When to stop
 
     def over(self) -> verdicts.StepVerdict | None:
-        """Say why there is no need to go on before the commit point; None if there is."""
+        """Return a verdict if the recovery need not continue before the commit point."""
         if self.recovery.abort:
             return verdicts.StepVerdict(verdicts.ABORTED, 'an operator wants it to end')
         if self.insisting():
@@ -147,7 +147,7 @@ class Run(recorded.RecordedRun):
                 and bool(suspects.running(host, self._recovery.server)))
 
     def wrote(self) -> None:
-        """Note that the primary has written since: what has, always has."""
+        """Note that the primary has written since the cut, which is final."""
         self._written = True
 
     def spared(self) -> verdicts.StepVerdict | None:
@@ -188,7 +188,7 @@ class Run(recorded.RecordedRun):
         return None
 
     def insisting(self) -> bool:
-        """Tell whether the primary may be fenced although its host is well.
+        """Return whether the primary may be fenced although its host is well.
 
         So it is after a decision of which nobody knows how it ended: only another one tells.
         """
@@ -196,5 +196,5 @@ class Run(recorded.RecordedRun):
                    for step in self.recovery.steps)
 
 def before_commit(recovery: model.Recovery) -> bool:
-    """Tell whether a recovery can still end in favour of the primary."""
+    """Return whether a recovery can still end in favour of the primary."""
     return recovery.state in model.BEFORE_COMMIT

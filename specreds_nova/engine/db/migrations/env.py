@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run by alembic: brings the connection that it was given to another version."""
+"""The environment of alembic: run the migrations with the given connection."""
 
 from alembic import context
 

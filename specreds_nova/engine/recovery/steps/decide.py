@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decision: Cinder's for the backup, or to drop it; and what remains of what lost.
+"""Step ``decide``: Cinder promotes the backup, or its version is dropped.
 
-Whatever Cinder has decided holds: a superposition that was promoted is never dropped, and one on
-which a decision has begun is decided, because its primary may be fenced.
+A decision of Cinder is final: a promoted superposition is never dropped, and a decision that has
+begun is completed, because the primary may be fenced.
 """
 
 from oslo_log import log as logging
@@ -31,11 +31,11 @@ _LOST = (verdicts.PRIMARY, verdicts.ABORTED, verdicts.EVACUATE, verdicts.MERGING
 
 
 def decide(run: runs.Run, raced: verdicts.StepVerdict) -> verdicts.StepVerdict:
-    """Have it decided; the backup is gone if it lost.
+    """Have Cinder decide; a backup that has lost is removed.
 
-    :raises Again: there is no decision: begin anew
+    :raises exception.RetryAttempt: no decision was made: another attempt is needed
     """
-    # It may have been done before, by an engine that did not come to tell of it.
+    # Another engine may have had it decided, and died before it recorded the outcome.
     found = run.standing() or raced
     if found.kind == verdicts.READY:
         reading = tenant.Reading(run)
@@ -46,7 +46,7 @@ def decide(run: runs.Run, raced: verdicts.StepVerdict) -> verdicts.StepVerdict:
     elif found.kind == verdicts.GONE:
         _note_gone(run)
     while found.kind in _LOST:
-        # Nothing is dropped that somebody has decided for meanwhile.
+        # A version is not dropped if it was promoted meanwhile.
         decided = withdraw(run)
         if decided is None:
             break
@@ -65,7 +65,7 @@ def decide(run: runs.Run, raced: verdicts.StepVerdict) -> verdicts.StepVerdict:
 
 
 def commit(run: runs.Run) -> None:
-    """Note that there is no way back, and that the host is to be cleaned when it returns."""
+    """Record the commit point, and that the host has to be cleaned when it returns."""
     if runs.before_commit(run.recovery):
         run.change(state=model.COMMITTED)
     while True:
@@ -75,13 +75,13 @@ def commit(run: runs.Run) -> None:
 
 
 def _fenced(run: runs.Run, host: model.Host) -> model.Host | None:
-    # It is still the same suspicion.
+    # A suspected host is fenced in the same suspicion.
     since = host.since if host.state == model.SUSPECTED else run.now
     return run.context.store.change_host(host, state=model.FENCED, since=since)
 
 
 def collapse(run: runs.Run) -> verdicts.StepVerdict:
-    """Let Cinder decide, until it has."""
+    """Request the decision until Cinder has made it."""
     superposition = run.recovery.superposition
     if superposition is None:
         return verdicts.StepVerdict(verdicts.AGAIN, 'there is nothing to decide on')
@@ -103,7 +103,7 @@ def collapse(run: runs.Run) -> verdicts.StepVerdict:
                 outcome = 'gone' if state is None else 'promoted'
                 break
             if state == states.SUPERPOSED:
-                # It has not begun, so there is a way back yet.
+                # The decision has not begun, so the primary may still win.
                 run.fresh()
                 found = run.spared()
                 if found is None and refused >= _REFUSALS:
@@ -117,7 +117,7 @@ def collapse(run: runs.Run) -> verdicts.StepVerdict:
 
 
 def withdraw(run: runs.Run) -> verdicts.StepVerdict | None:
-    """Remove the backup and its version; the decision, if there is one already."""
+    """Remove the backup and its version; return the decision if one was made meanwhile."""
     superposition = run.superposition()
     if superposition is None:
         if run.recovery.destination is not None:
@@ -146,9 +146,9 @@ def withdraw(run: runs.Run) -> verdicts.StepVerdict | None:
 
 
 def remove(run: runs.Run) -> None:
-    """Remove the backup from its host, unless that does not answer in time.
+    """Remove the backup from its host, if the host answers in time.
 
-    Then the host removes it by itself when it finds its superposition gone.
+    Otherwise the host removes the backup when it finds its superposition gone.
     """
     host = run.recovery.destination
     if host is None:
@@ -157,13 +157,13 @@ def remove(run: runs.Run) -> None:
     until = run.now + run.options.abort_timeout
     while True:
         if run.silent(host):
-            # What is left there is removed when it is back, and Cinder keeps it from the disks.
+            # The host removes the backup when it is back; Cinder keeps the backup from the disks.
             return
         try:
             run.context.backups.abort(host, backup)
             return
         except backup_errors.BackupConflict as exc:
-            # Cinder has decided for it, so it is not dropped after all.
+            # Cinder has promoted the backup, so it is not dropped.
             LOG.info('recovery %s: %s', run.id, exc)
             return
         except (backup_errors.BackupError, exception.Unreachable) as exc:
@@ -174,7 +174,7 @@ def remove(run: runs.Run) -> None:
 
 
 def _dropped(run: runs.Run, superposition: str) -> bool:
-    """Drop the backup's version; False if the state is to be looked at again."""
+    """Drop the backup's version; return False if the state has to be read again."""
     try:
         run.insist(run.context.volumes.drop, superposition)
     except exception.Refused as exc:
@@ -189,19 +189,19 @@ def _dropped(run: runs.Run, superposition: str) -> bool:
         if state != states.ABORTING:
             return False
         run.pause(_PAUSE)
-    # It is decided for the primary, and only Cinder has something to do yet.
+    # The primary has won, and only Cinder has work left.
     return True
 
 
 def _note_gone(run: runs.Run) -> None:
-    """Note that somebody decided, and that nobody knows how."""
+    """Record a decision whose outcome is unknown."""
     with run.step(timeline.COLLAPSE) as detail:
         detail.update(superposition=run.recovery.superposition, outcome='gone')
     run.fresh()
 
 
 def _moved(run: runs.Run) -> verdicts.StepVerdict | None:
-    """Tell whether Nova knows the server elsewhere: then all of it has been done already."""
+    """Return a verdict if Nova has the server on another host: all has been done already."""
     server = run.insist(run.context.compute.server, run.recovery.server)
     if server is None or server.host == run.recovery.host:
         return None
@@ -209,10 +209,10 @@ def _moved(run: runs.Run) -> verdicts.StepVerdict | None:
 
 
 def _harden(run: runs.Run) -> verdicts.StepVerdict | None:
-    """Make the backup durable; why there is no need to decide, if there is none."""
+    """Make the backup durable; return a verdict if no decision is needed."""
     host, backup = run.recovery.destination, run.backup_id
     if host is None:
-        return verdicts.StepVerdict(verdicts.AGAIN, 'nothing is left of its backup')
+        return verdicts.StepVerdict(verdicts.AGAIN, 'its backup is gone')
     silence = unanswered.UnansweredSince(run, host)
     with run.step(timeline.HARDEN) as detail:
         while True:

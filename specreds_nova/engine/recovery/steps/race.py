@@ -196,7 +196,7 @@ def _began(run: runs.Run) -> float:
 
 
 def _metadata_seconds(metadata: Mapping[str, str], key: str, default: float) -> float:
-    """Give a number of seconds from a server's metadata; the default if there is none in it."""
+    """Return a number of seconds in a server's metadata, or the default."""
     try:
         return max(0.0, float(metadata[key]))
     except (KeyError, ValueError):

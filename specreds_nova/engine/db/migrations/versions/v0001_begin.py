@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first tables."""
+"""Create the first tables."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts that said goodbye."""
+"""Goodbyes of hosts."""
 
 from alembic import op
 import sqlalchemy as sa
@@ -9,6 +9,6 @@ down_revision = '0001'
 
 
 def upgrade() -> None:
-    """Add its kind and its time."""
+    """Add kind and time of the goodbye."""
     op.add_column('hosts', sa.Column('goodbye', sa.String(16)))
     op.add_column('hosts', sa.Column('goodbye_at', sa.Double))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts in maintenance."""
+"""Maintenance of hosts."""
 
 from alembic import op
 import sqlalchemy as sa
@@ -9,5 +9,5 @@ down_revision = '0002'
 
 
 def upgrade() -> None:
-    """Add its reason, which is null on the others."""
+    """Add the reason, which is null outside of maintenance."""
     op.add_column('hosts', sa.Column('maintenance', sa.Text))

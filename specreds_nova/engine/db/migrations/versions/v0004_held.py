@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts about which nothing is done."""
+"""Hosts that gates hold back."""
 
 from alembic import op
 import sqlalchemy as sa

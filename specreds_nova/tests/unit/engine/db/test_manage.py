@@ -62,8 +62,8 @@ class ManageTest(testtools.TestCase):
         old_store.create([recovery])
         old_store.change(old_store.take_over(recovery.id, 'engine1'), state=model.ENDED,
                          outcome=model.PRIMARY)
-        self.assertIn('0 forgotten', self.run_db('purge', '--older-than', '100000000'))
-        self.assertIn('1 forgotten', self.run_db('purge'))
+        self.assertIn('0 removed', self.run_db('purge', '--older-than', '100000000'))
+        self.assertIn('1 removed', self.run_db('purge'))
         self.assertIsNone(old_store.get(recovery.id))
 
     def test_unreachable_database_is_named(self) -> None:
