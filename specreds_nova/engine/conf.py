@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All options of ``specreds-engine.conf``: those of the process and those of its parts."""
+"""The options of group ``[engine]``: those of the process and those of its parts."""
 
 import socket
 
 from oslo_config import cfg
 
-from specreds_nova.engine.api import conf as api_conf
 from specreds_nova.engine.clients import conf as clients_conf
 from specreds_nova.engine.detection import conf as detection_conf
 from specreds_nova.engine.detection import masakari
@@ -47,9 +46,8 @@ OPTIONS: list[cfg.Opt] = [*_PROCESS, *detection_conf.OPTIONS, *masakari.OPTIONS,
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Register all options. May be repeated."""
+    """Register the options of ``[engine]`` and ``[service_auth]``. May be repeated."""
     # A new group for each configuration: configurations would share values otherwise.
     conf.register_group(cfg.OptGroup(GROUP, title='The engine'))
     conf.register_opts(OPTIONS, GROUP)
-    api_conf.register(conf)
     clients_conf.register(conf)

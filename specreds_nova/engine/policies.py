@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may do what with the engine's API: defaults that a policy file may change."""
+"""The default rules of access to the engine's API, which a policy file can override."""
 
 from oslo_policy import policy
 

@@ -36,8 +36,8 @@ class Application:
         """Answer a request."""
         try:
             version = _version(request)
-        except errors.Problem as problem:
-            return errors.response(problem)
+        except errors.Problem as exc:
+            return errors.response(exc)
         try:
             answer = self._answer(request)
         except Exception as exc:

@@ -146,4 +146,5 @@ class ListTest(base.APITest):
                       self.refused('GET', f'/v1/recoveries?{query}', 400))
 
     def test_unknown_marker_returns_400(self) -> None:
-        self.assertIn('begin with the first page', self.refused('GET', f'/v1/recoveries?marker={base.ID}', 400))
+        self.assertIn('begin with the first page',
+                      self.refused('GET', f'/v1/recoveries?marker={base.ID}', 400))
