@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The benchmark of Cinder: what it asks of the API, and makes of its answers."""
+"""The benchmark of Cinder: its requests to the API, and what it computes from the answers."""
 
 import types
 from typing import Any
@@ -39,7 +39,7 @@ class ApiTest(testtools.TestCase):
         self.assertAlmostEqual(took.total, took.http + took.rpc + took.storage)
         self.assertEqual((0.05, 0.15), (took.storage, round(took.rpc, 6)))
 
-    def test_a_promoted_one_is_merged_before_the_next_round(self) -> None:
+    def test_promoted_superposition_is_merged_before_the_next_round(self) -> None:
         self._collapsed('promoted')
         self.cloud.answer('POST', f'{_OWN}/merge', None, status=202)
         self.cloud.answer('GET', _OWN, {'superposition': cloud.SUPERPOSITION})
@@ -48,12 +48,12 @@ class ApiTest(testtools.TestCase):
         self.assertEqual(['POST', 'POST', 'GET', 'GET'],
                          [request.method for request in self.cloud.requests[1:]])
 
-    def test_another_outcome_is_no_measurement(self) -> None:
+    def test_unexpected_outcome_is_an_error(self) -> None:
         self._collapsed('dirty')
         error = self.assertRaises(RuntimeError, self.api.promote, cloud.ID)
         self.assertIn('ended dirty', str(error))
 
-    def test_a_volume_that_cannot_be_made(self) -> None:
+    def test_volume_that_cannot_be_created_is_an_error(self) -> None:
         self.cloud.answer('POST', '/volumes', {'volume': {'id': cloud.VOLUME}}, status=202)
         for status in ('creating', 'error'):
             self.cloud.answer('GET', f'/volumes/{cloud.VOLUME}', {'volume': {'status': status}})

@@ -22,5 +22,5 @@ class SimulatedTest(testtools.TestCase):
         found = detector.time_to_suspicion(detector.EVEN, 50)
         self.assertTrue(all(0.0 < seconds <= 1.0 for seconds in found), str(max(found)))
 
-    def test_hosts_that_live_are_hardly_ever_suspected(self) -> None:
+    def test_live_hosts_are_hardly_ever_suspected(self) -> None:
         self.assertLess(detector.wrong_suspicions(detector.EVEN, 1).adaptive, 5)

@@ -12,7 +12,7 @@ _SMALL = {'short': (1.0, 0.9), 'long': (50.0, 0.1)}
 class DispatchTest(testtools.TestCase):
     """Recoveries on a simulated clock."""
 
-    def test_waits_in_one_slot(self) -> None:
+    def test_recoveries_in_one_slot_wait(self) -> None:
         wanted = [dispatch.Recovery('long', 0.0, 10.0, 'h'),
                   dispatch.Recovery('long', 1.0, 10.0, 'h'),
                   dispatch.Recovery('short', 2.0, 1.0, 'h')]
@@ -23,7 +23,7 @@ class DispatchTest(testtools.TestCase):
         slowdowns = [one.slowdown for one in dispatch.play('sjf', wanted, 1)]
         self.assertEqual([1.0, 2.0, 9.0], slowdowns)
 
-    def test_all_are_served_and_again_in_the_same_way(self) -> None:
+    def test_all_recoveries_are_served_reproducibly(self) -> None:
         wanted = dispatch.arrivals(_SMALL, 200)
         for policy in ('fifo', 'cfcfs', 'sjf', 'darc'):
             served = dispatch.play(policy, wanted, 4)
@@ -34,7 +34,7 @@ class DispatchTest(testtools.TestCase):
         rack = dispatch.rack()
         self.assertEqual((4000, 800), (len(rack), sum(one.kind == 'long' for one in rack)))
 
-    def test_bars_are_of_figures_that_exist(self) -> None:
+    def test_bars_belong_to_figures(self) -> None:
         names = {bar.key for bar in report.BARS if bar.key.startswith('dispatch.')}
         found = {f'dispatch.{mix}.{policy}.short.slowdown_p99_9': 1.0
                  for mix in dispatch.MIXES for policy in ('fifo', 'cfcfs', 'sjf', 'darc')}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The benchmark of failovers: what it makes of what came of accidents."""
+"""The benchmark of failovers: its figures of the outcomes of accidents."""
 
 import testtools
 
@@ -29,13 +29,13 @@ class FiguresTest(testtools.TestCase):
         self.assertEqual(2.0, found['failover.short.detect_s'])
         self.assertEqual(0, found['failover.lost'])
 
-    def test_what_anybody_has_lost_counts(self) -> None:
+    def test_lost_transactions_of_every_client_count(self) -> None:
         found = failover.figures([_death(1.0, lost=1)], [_death(1.0, lost=2)], [_death(1.0)],
                                  _death(2.0))
         self.assertEqual(['failover.reds60_over_spec', 'failover.lost'], report.missed(found))
         self.assertEqual(3, found['failover.lost'])
 
-    def test_throughput(self) -> None:
+    def test_throughput_during_and_before_a_backup(self) -> None:
         steps = (recoveries.Step('super', 101.0, 102.0, 'e1'),)
         one = outcome.Outcome(
             'x', 'x', 100.0, outcome.Gap(99.0, 101.0), steps=steps, settled=103.0,
@@ -43,7 +43,7 @@ class FiguresTest(testtools.TestCase):
         # Two in two seconds, after four in ten.
         self.assertAlmostEqual(2.5, failover.throughput(one, 10.0))
 
-    def test_no_backup_no_throughput(self) -> None:
+    def test_round_without_a_backup_has_no_throughput(self) -> None:
         self.assertRaises(RuntimeError, failover.throughput, _death(1.0), 10.0)
 
     def test_every_figure_of_the_table_is_shown(self) -> None:

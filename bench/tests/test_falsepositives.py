@@ -38,17 +38,17 @@ def _recovery(plain: float = 30.0, speculative: float | None = None, detect: flo
 
 class TimeoutTest(testtools.TestCase):
 
-    def test_by_hand(self) -> None:
+    def test_small_trace_is_counted(self) -> None:
         found = analysis.timeout(_trace([2.0, 10.0, 20.0, math.inf]), 10.0, _recovery(30.0))
         self.assertEqual((2, 1, 0.5), (found.acted, found.false, found.false_rate))
         self.assertEqual(2.0 + 10.0 + 2 * 40.0, found.unavailable)
 
-    def test_nothing_is_recovered(self) -> None:
+    def test_rate_without_recoveries_is_none(self) -> None:
         self.assertIsNone(analysis.timeout(_trace([2.0]), 10.0, _recovery()).false_rate)
 
     @_quickly
     @given(_LENGTHS, _SECONDS, _SECONDS)
-    def test_as_each_silence_by_itself(self, lengths: list[float], seconds: float,
+    def test_sum_over_single_silences(self, lengths: list[float], seconds: float,
                                        plain: float) -> None:
         found = analysis.timeout(_trace(lengths), seconds, _recovery(plain))
         self.assertAlmostEqual(
@@ -58,7 +58,7 @@ class TimeoutTest(testtools.TestCase):
 
     @_quickly
     @given(_LENGTHS, _SECONDS, _SECONDS)
-    def test_whoever_waits_longer_is_wrong_less_often(self, lengths: list[float], one: float,
+    def test_longer_timeout_is_wrong_less_often(self, lengths: list[float], one: float,
                                                       other: float) -> None:
         short, long = (analysis.timeout(_trace(lengths), seconds, _recovery())
                        for seconds in sorted((one, other)))
@@ -68,7 +68,8 @@ class TimeoutTest(testtools.TestCase):
 
     @_quickly
     @given(st.integers(1, 30), _SECONDS, _SECONDS)
-    def test_of_the_dead_each_second_counts(self, dead: int, seconds: float, more: float) -> None:
+    def test_each_second_of_a_dead_host_counts(
+            self, dead: int, seconds: float, more: float) -> None:
         trace = _trace([math.inf] * dead)
         before = analysis.timeout(trace, seconds, _recovery()).unavailable
         after = analysis.timeout(trace, seconds + more, _recovery()).unavailable
@@ -76,7 +77,7 @@ class TimeoutTest(testtools.TestCase):
 
     @_quickly
     @given(_LENGTHS, _SECONDS, _SECONDS)
-    def test_no_timeout_is_better_than_the_best(self, lengths: list[float], seconds: float,
+    def test_no_timeout_beats_the_best_one(self, lengths: list[float], seconds: float,
                                                 plain: float) -> None:
         trace, recovery = _trace(lengths), _recovery(plain)
         best = analysis.best_timeout(trace, recovery)
@@ -86,7 +87,7 @@ class TimeoutTest(testtools.TestCase):
 
 class SpeculationTest(testtools.TestCase):
 
-    def test_by_hand(self) -> None:
+    def test_small_trace_is_counted(self) -> None:
         # Not noticed, in vain, promoted though it lives, promoted.
         trace = _trace([0.5, 10.0, 50.0, math.inf])
         found = analysis.speculation(trace, _recovery(30.0, 20.0, 1.0, disturbance=0.25))
@@ -96,7 +97,7 @@ class SpeculationTest(testtools.TestCase):
 
     @_quickly
     @given(_LENGTHS, _SECONDS, _SECONDS, _SECONDS, st.floats(0, 5))
-    def test_as_each_silence_by_itself(self, lengths: list[float], detect: float,
+    def test_sum_over_single_silences(self, lengths: list[float], detect: float,
                                        speculative: float, plain: float,
                                        disturbance: float) -> None:
         found = analysis.speculation(_trace(lengths),
@@ -108,7 +109,7 @@ class SpeculationTest(testtools.TestCase):
 
     @_quickly
     @given(_LENGTHS, _SECONDS, _SECONDS, _SECONDS, st.floats(0, 5))
-    def test_never_worse_than_a_timeout_but_for_the_disturbance(
+    def test_speculation_loses_at_most_the_disturbance(
             self, lengths: list[float], detect: float, more: float, plain: float,
             disturbance: float) -> None:
         trace, recovery = _trace(lengths), _recovery(plain, None, detect, disturbance)
@@ -119,7 +120,7 @@ class SpeculationTest(testtools.TestCase):
 
     @_quickly
     @given(_LENGTHS, _SECONDS, _SECONDS, _SECONDS, _SECONDS)
-    def test_nobody_is_better_than_the_oracle(self, lengths: list[float], detect: float,
+    def test_no_policy_beats_the_oracle(self, lengths: list[float], detect: float,
                                               seconds: float, plain: float,
                                               slower: float) -> None:
         trace, recovery = _trace(lengths), _recovery(plain, plain + slower, detect)
@@ -130,7 +131,7 @@ class SpeculationTest(testtools.TestCase):
 
     @_quickly
     @given(_LENGTHS, _SECONDS)
-    def test_wrong_no_more_often_than_a_timeout_as_long_as_the_race(
+    def test_speculation_is_as_often_wrong_as_a_timeout_of_the_same_length(
             self, lengths: list[float], speculative: float) -> None:
         trace, recovery = _trace(lengths), _recovery(30.0, speculative, 1.0)
         self.assertEqual(analysis.timeout(trace, 1.0 + speculative, recovery).false,
@@ -141,17 +142,17 @@ class TraceTest(testtools.TestCase):
 
     @_quickly
     @given(_LENGTHS)
-    def test_written_and_read(self, lengths: list[float]) -> None:
+    def test_dumped_trace_is_parsed_unchanged(self, lengths: list[float]) -> None:
         trace = traces.Trace('t', _trace(lengths).silences, 10.0, 36.5)
         self.assertEqual(trace, traces.parse(traces.dump(trace), 't'))
 
-    def test_comments_tell_what_was_observed(self) -> None:
+    def test_comments_have_hosts_and_days(self) -> None:
         found = traces.parse('# by hand\n# hosts: 10\n# days: 36.525\nhost,began,seconds,outcome\n'
                              '\nh1, 5, 2.5, returned\nh2,6,,dead\n', 't')
         self.assertAlmostEqual(1.0, found.host_years or 0.0)
         self.assertEqual((1, [2.5]), (found.dead, found.returned))
 
-    def test_what_cannot_be_understood_is_named(self) -> None:
+    def test_malformed_line_is_named(self) -> None:
         head = 'host,began,seconds,outcome\n'
         for text, words in (
                 ('', 'first line'), ('h1,5,2,returned\n', 'first line'),
@@ -167,12 +168,12 @@ class TraceTest(testtools.TestCase):
 
 class ModelTest(testtools.TestCase):
 
-    def test_the_same_for_the_same_seed(self) -> None:
+    def test_same_seed_gives_the_same_trace(self) -> None:
         one, again = (model.sample('even', 5, 30.0, 7) for _ in range(2))
         self.assertEqual(one, again)
         self.assertNotEqual(one.silences, model.sample('even', 5, 30.0, 8).silences)
 
-    def test_as_often_wrong_as_the_paper_says(self) -> None:
+    def test_sample_of_the_paper_has_its_false_rate(self) -> None:
         trace = model.sample('paper', 150)
         rate = analysis.timeout(trace, 10.0, _recovery()).false_rate
         assert rate is not None
@@ -193,7 +194,7 @@ class CommandTest(testtools.TestCase):
             status = cli.run(parser.parse_args(words))
         return status, shown.getvalue()
 
-    def test_a_sample_and_again_from_its_file(self) -> None:
+    def test_sample_is_analysed_from_its_file(self) -> None:
         file, one, other = (self.scratch / name for name in ('t.csv', 'one', 'other'))
         status, shown = self.run_it('--sample', 'even', '--hosts', '20', '--write', str(file),
                                     '--json', str(one), '--timeouts', '5,60')
@@ -206,7 +207,7 @@ class CommandTest(testtools.TestCase):
         self.assertGreater(found['falsepositives.timeout_5.false_rate'],
                            found['falsepositives.timeout_60.false_rate'])
 
-    def test_a_file_that_is_none(self) -> None:
+    def test_missing_file_is_an_error(self) -> None:
         status, shown = self.run_it(str(self.scratch / 'none.csv'))
         self.assertEqual(1, status)
         self.assertIn('error:', shown)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fio is driven and read."""
+"""The jobs and the output of fio."""
 
 import json
 import pathlib

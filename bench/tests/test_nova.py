@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a benchmark of compute hosts leaves behind when it fails: nobody who goes on asking."""
+"""A failed benchmark of compute hosts leaves no client behind."""
 
 import pathlib
 import subprocess
@@ -17,7 +17,7 @@ _SLEEP = [sys.executable, '-c', 'import time; time.sleep(600)']
 
 
 class UsersTest(testtools.TestCase):
-    """Those who use a server are processes of their own."""
+    """The clients of a server, which are processes of their own."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -42,7 +42,7 @@ class UsersTest(testtools.TestCase):
             self.assertIsNone(self.processes[0].poll())
             raise ZeroDivisionError(server)
 
-    def test_end_with_the_server(self) -> None:
+    def test_clients_end_with_the_server(self) -> None:
         self.assertRaises(ZeroDivisionError, self._fail)
         self.assertEqual(1, len(self.processes))
         self.assertIsNotNone(self.processes[0].poll())

@@ -82,7 +82,7 @@ class FormulaTest(testtools.TestCase):
 
     @settings(max_examples=40)
     @given(_SECONDS, _SECONDS, _SECONDS)
-    def test_as_fast_a_disk_as_the_plain_one_makes_an_oracle(self, long: float, short: float,
+    def test_disk_as_fast_as_the_plain_one_equals_the_oracle(self, long: float, short: float,
                                                              clone: float) -> None:
         found = formula.bars(formula.Recovery(long, long, clone),
                              formula.Recovery(short, short, None))
@@ -99,13 +99,13 @@ class FormulaTest(testtools.TestCase):
             formula.SPEC: [28.0, 14.0, 28.0, 9.0, 14.0],
             formula.ORACLE: [30.0, 15.0, 30.0, 9.0, 15.0]}, found)
 
-    def test_what_was_not_measured_is_left_open(self) -> None:
+    def test_missing_measurement_is_left_open(self) -> None:
         found = formula.measured({'paper.accident.reds5.database_s': 36.0})
         self.assertEqual({formula.REDS: [None, None, 36.0, 36.0, None]}, found)
         self.assertIsNone(formula.recoveries({}))
         self.assertIsNone(formula.replayed({}))
 
-    def test_recoveries_are_without_what_the_engine_took(self) -> None:
+    def test_recovery_excludes_the_time_of_the_engine(self) -> None:
         found = formula.recoveries(_measured())
         assert found is not None
         self.assertEqual((30.0, 40.0), (found[0].rbd, found[0].clone))
@@ -131,7 +131,7 @@ class PeersTest(testtools.TestCase):
             self.assertTrue(0 <= wait.least <= wait.mean <= wait.most, wait.what)
             self.assertTrue(wait.source, wait.what)
 
-    def test_ours_is_what_was_measured(self) -> None:
+    def test_speculative_recovery_is_the_measured_one(self) -> None:
         self.assertIsNone(peers.ours({}))
         found = peers.ours({'paper.accident.spec.detect_s': 0.7,
                             'paper.accident.spec.super_s': 0.25})
@@ -141,11 +141,11 @@ class PeersTest(testtools.TestCase):
 
 class FactsTest(testtools.TestCase):
 
-    def test_what_went_wrong_is_no_measurement(self) -> None:
+    def test_failed_round_is_no_measurement(self) -> None:
         found = accidents.facts('spec', _outcome('spec', 1.0, 1.0, ('two guests', 'lost')))
         self.assertEqual({'paper.failed.spec': 'two guests; lost'}, found)
 
-    def test_throughput_and_the_merge_are_since_the_load_began(self) -> None:
+    def test_times_count_from_the_beginning_of_the_load(self) -> None:
         found = _measured()
         self.assertEqual([10, 10, 10, 10, 10], found['paper.accident.spec.per_second'])
         self.assertEqual(10.0, found['paper.accident.spec.throughput'])
@@ -176,10 +176,10 @@ class ReportTest(testtools.TestCase):
                              (commands.CloudError,))
         return status, json.loads((self.scratch / 'paper' / 'paper.json').read_text())
 
-    def test_nothing_is_drawn_of_nothing(self) -> None:
+    def test_missing_figures_are_not_drawn(self) -> None:
         self.assertEqual({}, drawings.draw({}, self.scratch))
 
-    def test_a_page_says_what_is_missing(self) -> None:
+    def test_page_names_what_is_missing(self) -> None:
         path = self.scratch / 'paper.html'
         page.write(path, {'paper.failed.clone': 'no <clone>'}, {}, 'the table')
         text = path.read_text()
@@ -188,7 +188,7 @@ class ReportTest(testtools.TestCase):
         self.assertIn('the table', text)
         self.assertEqual(7, text.count('>Not measured.<'))
 
-    def test_what_is_known_is_not_measured_again(self) -> None:
+    def test_known_figure_is_not_measured_again(self) -> None:
         known = self.file('known.json', _measured())
         with mock.patch('bench.environment.cluster') as cluster, \
                 mock.patch('bench.environment.cloud') as cloud:
@@ -207,7 +207,7 @@ class ReportTest(testtools.TestCase):
             self.run_it('--quick', '--from', str(self.file('known.json', known)))
         self.assertEqual(['reds5', 'reds60'], run.call_args.args[2])
 
-    def test_a_part_that_fails_does_not_lose_the_others(self) -> None:
+    def test_failed_part_keeps_the_others(self) -> None:
         with mock.patch('bench.environment.cluster', side_effect=commands.CloudError('no OSD')), \
                 mock.patch('bench.environment.cloud'), mock.patch('bench.paper.cli.write'), \
                 mock.patch('bench.paper.accidents.run') as run:
@@ -217,7 +217,7 @@ class ReportTest(testtools.TestCase):
         self.assertEqual('no OSD', found['paper.failed.disk'])
         self.assertEqual(1.0, found['paper.accident.oracle.database_s'])
 
-    def test_the_demo_has_measured_most_of_it(self) -> None:
+    def test_results_of_the_demo_are_used(self) -> None:
         demo = self.file('failover.json', [one.facts() for one in _OUTCOMES])
         found = results.load([demo])
         self.assertEqual(formula.measured(_measured()), formula.measured(found))
@@ -225,11 +225,11 @@ class ReportTest(testtools.TestCase):
         # It has not watched the throughput afterwards.
         self.assertEqual(['spec', 'oracle', 'clone'], accidents.missing(found))
 
-    def test_what_the_demo_found_wrong(self) -> None:
+    def test_errors_of_the_demo_are_named(self) -> None:
         demo = self.file('failover.json', [_outcome('spec', 1.0, 1.0, ('x',)).facts()])
         self.assertEqual({'paper.failed.spec': 'x'}, results.load([demo]))
 
-    def test_files_that_are_something_else(self) -> None:
+    def test_other_files_are_refused(self) -> None:
         for name, content in (('a', 'text'), ('b', {'nodots': 1}), ('c', [{'key': 'spec'}]),
                               ('d', [1])):
             self.assertRaises(results.BadResults, results.load, [self.file(name, content)])

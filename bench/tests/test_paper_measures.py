@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the paper's figures are measured with: disks and accidents that are not real."""
+"""The measurements for the paper's figures, with fake disks and accidents."""
 
 import collections
 from collections.abc import Iterator, Sequence
@@ -85,7 +85,7 @@ class DiskTest(testtools.TestCase):
         self.assertEqual([], disk.missing(found, recorded))
         return found
 
-    def test_all_of_it_can_be_drawn(self) -> None:
+    def test_all_figures_can_be_drawn(self) -> None:
         figures = self.measure()
         # Only what is drawn matters here; to write it as an image takes long.
         with mock.patch('bench.plots.drawing') as drawing:
@@ -117,18 +117,18 @@ class DiskTest(testtools.TestCase):
         self.assertEqual(len(set(touched['all'])), len(touched['all']))
         self.assertGreater(len(touched['all']), 1000)
 
-    def test_as_many_steps_as_it_says(self) -> None:
+    def test_number_of_steps_is_announced(self) -> None:
         self.measure()
         recorded: Any = {'p100m': None}
         self.assertEqual(disk.steps(self.env, disk.missing({}, recorded)), self.steps.call_count)
 
-    def test_what_bench_disk_has_measured_is_not_measured_again(self) -> None:
+    def test_results_of_bench_disk_are_used(self) -> None:
         recorded: Any = {'p100m': None, 's100m': None}
         known = {'disk.first_touch_4k_qd1.rbd_ms': 1.0, 'disk.replay_p100m.rbd_s': 4.0,
                  'paper.fig5.p100m.rbd_s': 4.0}
         self.assertEqual([disk.FIRST_TOUCH, 's100m'], disk.missing(known, recorded))
 
-    def test_recordings_that_are_there(self) -> None:
+    def test_existing_recordings_are_used(self) -> None:
         log = trace.iolog([trace.Operation(trace.WRITE, 0, 4096)])
         for name, blocks in (('pg-sf2-cwal100m-stop', '10'),
                              ('mysql-sf32-cwal300m-panic', '1' * 40_000)):
@@ -270,7 +270,7 @@ class AccidentsTest(testtools.TestCase):
         # The engines are stopped once.
         self.assertEqual([mock.call(False)], stage.engines.call_args_list)
 
-    def test_one_that_fails_does_not_keep_the_others(self) -> None:
+    def test_failed_accident_keeps_the_others(self) -> None:
         found, _ = self.run_them(['reds5', 'reds60'], commands.CloudError('too slow'), 65.0)
         self.assertEqual('too slow', found['paper.failed.reds5'])
         self.assertEqual(65.0, found['paper.accident.reds60.database_s'])
@@ -303,7 +303,7 @@ class LoadTest(testtools.TestCase):
             status = load.main(['192.0.2.7', '--account', str(self.account), *words])
         return status, said.call_args.args[0] if said.called else ''
 
-    def test_accounts_are_made(self) -> None:
+    def test_accounts_are_created(self) -> None:
         self.assertEqual((0, ''), self.run_it('--rows', '12000'))
         self.assertEqual(['branches', 'tellers', 'accounts', 'accounts', 'accounts'],
                          [one.split("'")[1] for one in self.statements])
@@ -324,7 +324,7 @@ class LoadTest(testtools.TestCase):
              for number in range(42, 52)],
             sorted(re.findall(r"'history (\d+)', (\d+),", made)))
 
-    def test_what_fails_is_told(self) -> None:
+    def test_failed_transaction_is_reported(self) -> None:
         self.cursor.execute.side_effect = psycopg2.OperationalError('gone')
         status, said = self.run_it('--rows', '100', '--seconds', '0.02')
         self.assertEqual((1, ['gone'] * load.TERMINALS),

@@ -17,7 +17,7 @@ _STARTER = ("import os, subprocess, sys\n"
 
 
 class ConfinedTest(testtools.TestCase):
-    """Processes that stand for a control plane."""
+    """Processes in the place of a control plane."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -27,20 +27,20 @@ class ConfinedTest(testtools.TestCase):
         self.addCleanup(self.process.communicate)
         self.addCleanup(self.process.kill)
 
-    def test_one_processor_for_a_while(self) -> None:
+    def test_control_plane_is_limited_to_one_processor_for_a_while(self) -> None:
         with shares.confined(lambda: [self.process.pid]):
             self.assertEqual({max(self.there)}, os.sched_getaffinity(self.process.pid))
             self.assertEqual(self.there, os.sched_getaffinity(0))
         self.assertEqual(self.there, os.sched_getaffinity(self.process.pid))
 
-    def test_what_it_starts(self) -> None:
+    def test_child_processes_are_limited(self) -> None:
         assert self.process.stdin is not None and self.process.stdout is not None
         with shares.confined(lambda: [self.process.pid]):
             self.process.stdin.write('go on\n')
             self.process.stdin.flush()
             self.assertEqual(f'[{max(self.there)}]\n', self.process.stdout.readline())
 
-    def test_one_that_ends(self) -> None:
+    def test_ended_process_is_tolerated(self) -> None:
         with shares.confined(lambda: [self.process.pid]):
             self.process.kill()
             self.process.wait()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is read out of a client's log and an engine's steps."""
+"""Outages and phases, computed from a client's log and an engine's steps."""
 
 import dataclasses
 import itertools
@@ -21,30 +21,30 @@ def _step(name: str, began: float, ended: float | None) -> recoveries.Step:
 
 class GapTest(testtools.TestCase):
 
-    def test_begins_with_the_last_answer_before(self) -> None:
+    def test_outage_begins_with_the_last_answer_before_the_accident(self) -> None:
         gap = outcome.longest([98.0, 99.9, 108.0, 108.1], _EVENT)
         self.assertEqual((99.9, 108.0), (gap.began, gap.ended))
 
-    def test_answers_that_were_under_way_do_not_count(self) -> None:
+    def test_answers_under_way_do_not_count(self) -> None:
         gap = outcome.longest([99.9, 100.1, 100.2, 108.0], _EVENT)
         self.assertEqual((100.2, 108.0), (gap.began, gap.ended))
 
-    def test_a_gap_before_does_not_matter(self) -> None:
+    def test_gap_before_the_accident_is_ignored(self) -> None:
         gap = outcome.longest([10.0, 99.0, 101.0, 101.5], _EVENT)
         self.assertEqual(2.0, gap.seconds)
 
-    def test_nothing_after_the_end_matters(self) -> None:
+    def test_answers_after_the_end_are_ignored(self) -> None:
         gap = outcome.longest([99.0, 101.0, 200.0], _EVENT, until=150.0)
         self.assertEqual(2.0, gap.seconds)
 
-    def test_nobody_answers(self) -> None:
+    def test_outage_without_an_answer_lasts(self) -> None:
         for done, word in (([], 'before'), ([99.0], 'after'), ([101.0], 'before')):
             error = self.assertRaises(commands.CloudError, outcome.longest, done, _EVENT)
             self.assertIn(word, str(error))
 
     @given(st.lists(st.floats(0, _EVENT), unique=True, min_size=1),
            st.lists(st.floats(_EVENT, 200, exclude_min=True), unique=True, min_size=1))
-    def test_nobody_was_answered_within(self, before: list[float], after: list[float]) -> None:
+    def test_outage_contains_no_answer(self, before: list[float], after: list[float]) -> None:
         done = sorted(before + after)
         gap = outcome.longest(done, _EVENT)
         self.assertFalse([moment for moment in done if gap.began < moment < gap.ended])
@@ -63,7 +63,7 @@ class PhasesTest(testtools.TestCase):
         return [(phase.name, phase.began, phase.ended) for phase in outcome.phases(
             _EVENT, _EVENT + 1.0, steps, _EVENT + served)]
 
-    def test_one_after_the_other(self) -> None:
+    def test_phases_follow_each_other(self) -> None:
         steps = [_step('destination', 1.125, 1.25), _step('super', 1.125, 1.5),
                  _step('start', 1.75, 2.0), _step('race', 2.0, 8.0), _step('harden', 8.0, 8.25),
                  _step('collapse', 8.375, 8.5), _step('promote', 8.5, 8.75),
@@ -74,16 +74,16 @@ class PhasesTest(testtools.TestCase):
              ('race', 2.0, 8.0), ('collapse', 8.0, 8.5), ('promote', 8.5, 8.75),
              ('answer', 8.75, 9.0)], self.phases(steps, 9.0))
 
-    def test_a_step_that_was_taken_over_counts_from_its_first_attempt(self) -> None:
+    def test_repeated_step_counts_from_its_first_attempt(self) -> None:
         steps = [_step('super', 1.0, None), _step('super', 3.0, 3.5), _step('super', 1.5, 2.0)]
         self.assertIn(('super', 1.5, 3.5), self.phases(steps, 9.0))
 
-    def test_the_backup_is_out_when_its_box_is_open(self) -> None:
+    def test_promotion_ends_when_the_box_is_open(self) -> None:
         step = dataclasses.replace(_step('promote', 2.0, 4.0), opened=_EVENT + 2.25)
         self.assertEqual([('promote', 2.0, 2.25), ('answer', 2.25, 3.0)],
                          self.phases([step], 3.0)[2:])
 
-    def test_nothing_after_the_first_answer(self) -> None:
+    def test_phases_end_with_the_first_answer(self) -> None:
         steps = [_step('promote', 2.0, 4.0)]
         self.assertEqual([('detect', 0.0, 1.0), ('dispatch', 1.0, 2.0), ('promote', 2.0, 3.0),
                           ('answer', 3.0, 3.0)],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is made of the answers of the engine's API."""
+"""Recoveries and hosts, parsed from the answers of the engine's API."""
 
 from typing import Any
 from unittest import mock
@@ -28,11 +28,11 @@ class EngineTest(testtools.TestCase):
         self.engine = recoveries.Engine(session)
 
     def answer(self, url: str, _method: str, **more: Any) -> mock.Mock:
-        """What the API would say."""
+        """Return an answer of the API."""
         self.asked.append((url, more.get('params')))
         return mock.Mock(json=lambda: self.answers[url])
 
-    def test_a_recovery_as_the_api_shows_it(self) -> None:
+    def test_recovery_is_parsed(self) -> None:
         shown = {**views.recovery(_RECOVERY, details=True),
                  'steps': views.timeline(_RECOVERY, details=True)}
         self.answers = {'/v1/recoveries': {'recoveries': [{'id': 'r1'}, {'id': 'r0'}]},
@@ -48,12 +48,12 @@ class EngineTest(testtools.TestCase):
         self.assertTrue(found.begun('race'))
         self.assertFalse(found.begun('promote'))
 
-    def test_none(self) -> None:
+    def test_server_without_a_recovery_has_none(self) -> None:
         self.answers = {'/v1/recoveries': {'recoveries': []}}
         self.assertIsNone(self.engine.latest('s1'))
         self.assertEqual([], self.engine.ids())
 
-    def test_hosts(self) -> None:
+    def test_hosts_have_their_states(self) -> None:
         hosts = [model.Host('cn1', model.FENCED, 1, 5.0), model.Host('cn2')]
         self.answers = {'/v1/hosts': {'hosts': [views.host(host) for host in hosts]}}
         self.assertEqual({'cn1': 'fenced', 'cn2': 'trusted'}, self.engine.hosts())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What somebody who watches the demo gets to see."""
+"""The output of the demo: table, picture and progress."""
 
 import io
 import pathlib
@@ -66,7 +66,7 @@ class PictureTest(testtools.TestCase):
 
 
 class _Terminal(io.StringIO):
-    """Somebody watches."""
+    """The progress on a terminal and in a log."""
 
     def isatty(self) -> bool:
         return True
@@ -98,7 +98,7 @@ class ScreenTest(testtools.TestCase):
         self.assertTrue(lines[-1].endswith('done'))
         self.assertNotIn('\r', ''.join(lines))
 
-    def test_a_terminal_has_one_line_that_changes(self) -> None:
+    def test_terminal_has_one_changing_line(self) -> None:
         text = self.watch(_Terminal())
         self.assertEqual(2, text.count('\n'))
         self.assertIn('\r\x1b[K        ', text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tenant's client: what it writes down, and what follows from that."""
+"""The tenant's client: its journal, its outages and its checks."""
 
 import pathlib
 import threading
@@ -22,19 +22,19 @@ class LedgerTestCase(testtools.TestCase):
         super().setUp()
         self.path = pathlib.Path(self.useFixture(fixtures.TempDir()).path, 'ledger')
 
-    def test_goes_on_where_it_ended(self) -> None:
+    def test_journal_continues_after_its_last_line(self) -> None:
         for number in (1, 2):
             with ledger.Ledger(self.path) as log:
                 log.acknowledged(number, 10.5 + number)
         self.assertEqual({1: 11.5, 2: 12.5}, ledger.read(self.path))
 
-    def test_half_a_line_is_dropped(self) -> None:
+    def test_incomplete_line_is_dropped(self) -> None:
         self.path.write_text('1 1.5\n2 2.')
         with ledger.Ledger(self.path) as log:
             log.acknowledged(2, 3)
         self.assertEqual({1: 1.5, 2: 3.0}, ledger.read(self.path))
 
-    def test_not_there(self) -> None:
+    def test_missing_journal_is_empty(self) -> None:
         self.assertEqual({}, ledger.read(self.path))
 
 
@@ -86,7 +86,7 @@ class RecordTestCase(testtools.TestCase):
 
 
 class _Server:
-    """Plays a database that loses its connections now and then."""
+    """A fake database that loses its connections now and then."""
 
     def __init__(self, *fails: int) -> None:
         self.rows: dict[int, str] = {}
@@ -127,19 +127,19 @@ class WorkloadTestCase(testtools.TestCase):
                 mock.patch.object(ledger.Ledger, 'acknowledged', noting):
             work.run(stop)
 
-    def test_a_transaction_of_unknown_outcome_is_tried_again(self) -> None:
+    def test_transaction_of_unknown_outcome_is_repeated(self) -> None:
         server = _Server(3, 4)
         self._run(server, 3)
         self.assertEqual([1, 2, 3], sorted(ledger.read(self.options.log)))
         self.assertEqual([1, 2, 3], sorted(server.rows))
         self.assertEqual(['connected', 'failed', 'connected', 'connected'], self.events)
 
-    def test_goes_on_with_the_next_number(self) -> None:
+    def test_restarted_client_continues_with_the_next_number(self) -> None:
         self.options.log.write_text('7 1.0\n')
         self._run(_Server(), 2)
         self.assertEqual([7, 8], sorted(ledger.read(self.options.log)))
 
-    def test_what_was_lost_is_noticed(self) -> None:
+    def test_lost_transaction_is_found(self) -> None:
         server = _Server()
         server.rows[1] = 'something else'
         self.assertRaises(workload.Corrupt, self._run, server, 1)

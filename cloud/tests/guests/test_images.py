@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How guests' images are made and kept, without a distribution's archive."""
+"""The creation and the cache of guests' images, without a distribution's archive."""
 
 import pathlib
 import stat
@@ -47,33 +47,33 @@ class ImageTestCase(_Scratch):
     def _image(self) -> pathlib.Path:
         return images.image('g1', cache=self.root)
 
-    def test_is_made_once(self) -> None:
+    def test_image_is_created_once(self) -> None:
         self.assertEqual(self._image(), self._image())
         self.assertEqual(1, self.made)
         self.assertEqual('yes', images.describe('g1', cache=self.root)['ready'])
 
-    def test_another_package_makes_another_image(self) -> None:
+    def test_other_package_creates_another_image(self) -> None:
         old = self._image()
         self.versions.append('2')
         self.assertEqual('2', self._image().read_text())
         self.assertFalse(old.exists())
 
-    def test_without_an_archive_what_there_is_will_do(self) -> None:
+    def test_existing_image_is_used_without_an_archive(self) -> None:
         old = self._image()
         with mock.patch.object(images, '_wanted', side_effect=commands.CloudError('no network')):
             self.assertEqual(old, self._image())
 
-    def test_without_an_archive_and_without_an_image(self) -> None:
+    def test_missing_archive_and_image_is_an_error(self) -> None:
         with mock.patch.object(images, '_wanted', side_effect=commands.CloudError('no network')):
             self.assertRaisesRegex(commands.CloudError, 'no network', self._image)
 
-    def test_one_that_failed_leaves_nothing(self) -> None:
+    def test_failed_creation_leaves_no_file(self) -> None:
         failing = mock.Mock(side_effect=commands.CloudError('disk full'))
         with mock.patch.object(images, 'GUESTS', {'g1': build.Guest((), bool, failing)}):
             self.assertRaisesRegex(commands.CloudError, 'disk full', self._image)
         self.assertEqual([], list(self.root.glob('g1-*')))
 
-    def test_what_is_secret_is_for_the_owner(self) -> None:
+    def test_secret_files_are_readable_by_the_owner_only(self) -> None:
         mode = stat.S_IMODE(self._image().with_name('image.json').stat().st_mode)
         self.assertEqual(0o600, mode)
 
