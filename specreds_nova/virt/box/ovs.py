@@ -138,6 +138,12 @@ class Ovs(base.Mechanism):
         if not pathlib.Path('/sys/class/net', plan.tap).exists():
             with self._switch.ovsdb.transaction(check_error=True) as txn:
                 txn.add(self._switch.ovsdb.del_port(plan.tap, plan.bridge, if_exists=True))
+            if cfg.CONF.os_vif_ovs.isolate_vif:
+                # os-vif puts a port that it makes on the dead VLAN until the network service's
+                # agent has wired it, which never looks into a box. It leaves one that is there.
+                with self._switch.ovsdb.transaction(check_error=True) as txn:
+                    txn.add(self._switch.ovsdb.add_port(
+                        plan.bridge, plan.tap, ofport_request=flows.GUEST))
 
     def announce(self, plan: box_plan.Plan) -> None:
         self._send(plan, '\n'.join([*flows.packets_out(announce.frames(plan)), '']))

@@ -68,6 +68,7 @@ class _TestCase(testtools.TestCase):
             ovsdb_lib, 'BaseOVS', return_value=mock.Mock(ovsdb=self.database)))
         self.useFixture(fixtures.MockPatch('os_vif.initialize'))
         self.useFixture(fixtures.MockPatchObject(cfg, 'CONF'))
+        cfg.CONF.os_vif_ovs.isolate_vif = False
         self.sent = self.useFixture(fixtures.MockPatchObject(privileged, 'send_flows')).mock
         self.up = self.useFixture(fixtures.MockPatchObject(privileged, 'bring_up')).mock
         self.flows = self.useFixture(fixtures.MockPatchObject(
@@ -205,6 +206,14 @@ class TestOpen(_TestCase):
         # A running guest keeps its device.
         self.ovs.release(dataclasses.replace(self.plan, tap='lo'))
         self.assertEqual(1, len(self.database.transactions))
+
+    def test_device_is_there_before_os_vif_would_isolate_it(self) -> None:
+        cfg.CONF.os_vif_ovs.isolate_vif = True
+        self.ovs.release(self.plan)
+        # Two transactions, or else a switch in user space would keep the removed device.
+        self.assertEqual([('del_port', self.plan.tap, self.plan.bridge),
+                          ('add_port', self.plan.bridge, self.plan.tap)],
+                         [commands[0][:3] for commands in self.database.transactions])
 
 
 class TestFound(_TestCase):
