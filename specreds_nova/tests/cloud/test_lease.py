@@ -2,6 +2,7 @@
 """A host that has lost all but the tenants' network hides its servers until it hears again."""
 
 from cloud import drill as drills
+from cloud.hosts import services
 from specreds_nova.tests.cloud import base
 
 
@@ -24,6 +25,9 @@ class TestLease(base.NovaTestCase):
         self.wait('the interface to be set up', lambda: self.shown(self.server))
         self.wait_answer(self.server)
         self.assertEqual(name, self.guest_name(self.server))
+        # It takes a minute or more to notice by itself that its broker is reachable again.
+        self.primary.restart(services.COMPUTE)
+        self.drill.bring_up(base.PRIMARY)
 
     def shown(self, server: drills.Server) -> bool:
         """Return whether the interface of a server is administratively up."""
