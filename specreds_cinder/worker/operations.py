@@ -15,7 +15,6 @@ from oslo_context import context
 
 from specreds_cinder import superposition as sp
 from specreds_cinder.superposition import address
-from specreds_cinder.superposition import overlay
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import states
 from specreds_cinder.superposition import volume as volumes
@@ -122,8 +121,8 @@ class Operations:
 
     def provisioned(self) -> int:
         """Return the sum of the virtual sizes of all overlays of the pool, in bytes."""
-        return sum(overlay.presized(volume.size_bytes)
-                   for record in self._protocol.list(self._home) for volume in record.volumes)
+        return sum(self._protocol.overlay_capacity(record)
+                   for record in self._protocol.list(self._home))
 
     def monitors(self) -> builtins.list[tuple[str, str]]:
         """Return the addresses and ports of the cluster's monitors."""

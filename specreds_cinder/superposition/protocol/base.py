@@ -73,6 +73,11 @@ class Base:
         return sum(self._each(lambda volume: overlay.used_bytes(self.cluster, volume),
                               record.volumes))
 
+    @staticmethod
+    def overlay_capacity(record: records.Record) -> int:
+        """Return the sum of the virtual sizes of a superposition's overlays, in bytes."""
+        return sum(overlay.presized(volume.size_bytes) for volume in record.volumes)
+
     def fence_left(self, record: records.Record) -> float | None:
         """Return the seconds until the fence of a superposition expires; None without a fence."""
         left = self.fence.remaining()
