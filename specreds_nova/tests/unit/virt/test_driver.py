@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the driver adds to Nova's own, which test_upstream tests."""
+"""The driver's additions to Nova's own driver, whose tests are the suite upstream."""
 
 import inspect
 import pathlib

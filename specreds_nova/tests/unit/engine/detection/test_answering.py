@@ -80,7 +80,7 @@ class AnswersTest(testtools.TestCase):
 
 
 class LeasesTest(testtools.TestCase):
-    """How long an engine waits for a host's lease."""
+    """The time for which an engine waits for a host's lease."""
 
     def setUp(self) -> None:
         super().setUp()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users ask for between the suspicion and the decision."""
+"""Requests of users between the suspicion and the decision."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ class TenantTest(base.RecoveryTest):
         self.run_ = runs.Run(self.context, recovery)
 
     def shows(self, **values: Any) -> None:
-        """Have Nova show the server so."""
+        """Set the server as Nova shows it."""
         self.compute.server.side_effect = lambda name: base.make_server(name, **values)
 
     def verdict(self) -> verdict.StepVerdict | None:

@@ -46,7 +46,7 @@ class GroupTest(base.RecoveryTest):
         return runs.Run(self.context, self.make_recovery(name, **values))
 
     def note(self, run: runs.Run, host: str) -> None:
-        """Have a destination chosen and noted."""
+        """Choose a destination and record it."""
         with run.step(timeline.DESTINATION) as detail:
             detail['host'] = host
         run.change(destination=host, state=model.RACING, superposition='sp')
