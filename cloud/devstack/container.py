@@ -109,18 +109,23 @@ class Container:
         return subprocess.run(
             self.as_stack(f'cd devstack && exec {shlex.join(argv)}')).returncode
 
-    def stop(self) -> None:
-        """Stop it in good order if it runs; kill it if that takes too long."""
+    def stop(self, kill: bool = False) -> None:
+        """Stop it if it runs.
+
+        :param kill: at once; by default in good order, and killed only if that takes too long
+        """
         if (leader := self.leader) is None:
             return
-        # What systemd understands as: halt.
-        os.kill(leader, signal.SIGRTMIN + 3)
+        # The second is what systemd understands as: halt.
+        os.kill(leader, signal.SIGKILL if kill else signal.SIGRTMIN + 3)
         deadline = time.monotonic() + _STOP_SECONDS
         while self.leader is not None:
             if time.monotonic() > deadline:
                 os.kill(leader, signal.SIGKILL)
             time.sleep(_PERIOD_SECONDS)
-
+        # Its other processes die with it, and some take a moment.
+        while self.root.exists() and jail.inhabitants(self.root):
+            time.sleep(_PERIOD_SECONDS)
 
 
 def nspawn(root: pathlib.Path, bridge: str) -> list[str]:

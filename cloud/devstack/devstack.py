@@ -105,14 +105,17 @@ class Devstack:
         """Run a command as DevStack's user on this terminal, and return its exit status."""
         return self._container.shell(argv)
 
-    def down(self, progress: commands.Progress) -> None:
-        """Stop the container, and take the changes to this machine's network back."""
+    def down(self, progress: commands.Progress, kill: bool = False) -> None:
+        """Stop the container, and take the changes to this machine's network back.
+
+        :param kill: whether to kill the container, with all that runs in it
+        """
         if not self._files.data.exists():
             return
         with directory.locked(self._files.data / 'lock'):
             if self._container.leader is not None:
                 progress('stopping the container')
-                self._container.stop()
+                self._container.stop(kill)
             self._network.down()
 
     def wipe(self, cache: bool, progress: commands.Progress) -> None:
@@ -120,7 +123,7 @@ class Devstack:
 
         :param cache: the fresh root, too
         """
-        self.down(progress)
+        self.down(progress, kill=True)
         if os.path.exists(self._files.data):
             self._files.root.wipe(cache)
             shutil.rmtree(self._files.data)

@@ -4,6 +4,7 @@
 import io
 import os
 import pathlib
+import signal
 import subprocess
 from unittest import mock
 
@@ -168,6 +169,15 @@ class ContainerTest(_Base):
 
     def test_network_of_its_own(self) -> None:
         self.assertIn('--network-bridge=br', container.nspawn(self.data, 'br'))
+
+    def test_stop(self) -> None:
+        running = container.Container(self.data / 'root', self.data / 'log')
+        for kill, number in ((False, signal.SIGRTMIN + 3), (True, signal.SIGKILL)):
+            leaders = mock.PropertyMock(side_effect=[7, None])
+            with mock.patch.object(container.Container, 'leader', leaders), \
+                    mock.patch.object(os, 'kill') as send:
+                running.stop(kill)
+            send.assert_called_once_with(7, number)
 
     def test_failed_start_names_the_log(self) -> None:
         failed = container.Container(self.data / 'root', self.data / 'log')
@@ -370,6 +380,15 @@ class DevstackTest(_Base):
         self.stack.down(commands.silent)
         self.stack.wipe(False, commands.silent)
         self.assertEqual([], calls)
+
+    def test_wipe_does_not_wait_for_services(self) -> None:
+        self.files.data.mkdir()
+        with mock.patch.object(container.Container, 'leader', 7), \
+                mock.patch.object(container.Container, 'stop') as stop:
+            self.stack.down(commands.silent)
+            stop.assert_called_once_with(False)
+            self.stack.wipe(False, commands.silent)
+            stop.assert_called_with(True)
 
     def test_wipe_keeps_the_cache_unless_told(self) -> None:
         tarball = self.files.root.tarball
