@@ -56,9 +56,14 @@ class SuperAPI:
             expires_at=time.time() + _SIGN_OF_LIFE)
         return created
 
-    def get(self, ctxt: Any, host: str, superposition_id: str) -> dict[str, Any]:
-        """Return the part of a superposition that is on one back end."""
-        result: dict[str, Any] = self._call(ctxt, host, 'get', superposition_id=superposition_id)
+    def get(self, ctxt: Any, host: str, superposition_id: str, *,
+            brief: bool = False) -> dict[str, Any]:
+        """Return the part of a superposition that is on one back end.
+
+        :param brief: leave out the sizes of overlays
+        """
+        result: dict[str, Any] = self._call(ctxt, host, 'get', superposition_id=superposition_id,
+                                            brief=brief)
         return result
 
     def list(self, ctxt: Any, host: str) -> list[dict[str, Any]]:

@@ -151,7 +151,9 @@ class SuperpositionsController(wsgi.Controller):
         :raises PolicyNotAuthorized: the other rule forbids the request
         :raises SuperpositionUnavailable: there is another rule, and the state is unknown
         """
-        superposition = self._superpositions.get(ctxt, superposition_id)
+        # A request that is not a look waits for no sizes.
+        superposition = self._superpositions.get(ctxt, superposition_id,
+                                                 brief=rule is not None)
         if not policies.allows(ctxt, policies.GET, superposition.project_id):
             raise exception.SuperpositionNotFound(
                 f'there is no superposition {superposition_id}')
@@ -166,7 +168,7 @@ class SuperpositionsController(wsgi.Controller):
     def _state(self, ctxt: Any, superposition: joined.Superposition) -> str:
         """Return the current state of a superposition, or that of the argument if that fails."""
         try:
-            return self._superpositions.get(ctxt, superposition.id).state
+            return self._superpositions.get(ctxt, superposition.id, brief=True).state
         except exception.SuperpositionError:
             return superposition.state
 

@@ -47,14 +47,16 @@ class Superpositions:
             superposition,
             durations={**view.get('durations', {}), 'rpc': time.monotonic() - began})
 
-    def get(self, ctxt: Any, superposition_id: str) -> joined.Superposition:
+    def get(self, ctxt: Any, superposition_id: str, *,
+            brief: bool = False) -> joined.Superposition:
         """Return a superposition.
 
+        :param brief: leave out the sizes of second versions, each of which takes a sweep
         :raises SuperpositionNotFound: the superposition does not exist
         """
         volumes = (hints.volumes(superposition_id) if uuidutils.is_uuid_like(superposition_id)
                    else [])
-        superposition = self._joined(ctxt, superposition_id, volumes)
+        superposition = self._joined(ctxt, superposition_id, volumes, brief=brief)
         if superposition is None:
             raise exception.SuperpositionNotFound(
                 f'there is no superposition {superposition_id}')
@@ -130,13 +132,13 @@ class Superpositions:
             answers_by_id |= {answer['volume_id']: answer for answer in answers}
         return [answers_by_id[volume.id] for volume in volumes]
 
-    def _joined(self, ctxt: Any, superposition_id: str,
-                volumes: Sequence[objects.Volume]) -> joined.Superposition | None:
+    def _joined(self, ctxt: Any, superposition_id: str, volumes: Sequence[objects.Volume], *,
+                brief: bool) -> joined.Superposition | None:
         views: list[Mapping[str, Any]] = []
         silent: dict[str, Sequence[str]] = {}
         for host, ids in _by_host(volumes).items():
             try:
-                views.append(self._rpc.get(ctxt, host, superposition_id))
+                views.append(self._rpc.get(ctxt, host, superposition_id, brief=brief))
             except exception.SuperpositionNotFound:
                 LOG.debug('superposition %s does not exist: the notes on volumes %s are stale',
                           superposition_id, ', '.join(ids))

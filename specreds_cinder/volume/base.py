@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every part of a volume service's superpositions needs: the worker, views, events."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 import contextlib
 import threading
 from typing import Any
@@ -46,9 +46,12 @@ class Base:
         """Call a method of the back end's worker."""
         return self._driver.worker.call(ctxt, method, **arguments)
 
-    def _show(self, ctxt: Any, superposition_id: str) -> View:
-        """Return the worker's description of a superposition, with the sizes of its overlays."""
-        shown: View = self._worker(ctxt, 'show', superposition=superposition_id)
+    def _show(self, ctxt: Any, superposition_id: str, *, brief: bool = True) -> View:
+        """Return the worker's description of a superposition.
+
+        :param brief: leave out the sizes of its overlays, each of which takes a sweep
+        """
+        shown: View = self._worker(ctxt, 'show', superposition=superposition_id, brief=brief)
         return shown
 
     def _view(self, shown: Mapping[str, Any]) -> View:
@@ -64,7 +67,7 @@ class Base:
             **{label: labels.get(label) for label in _LABELS},
             'members': members, 'lead': members[0], 'host': self._host,
             'volumes': volumes,
-            'overlay_bytes': sum(volume['overlay_bytes'] or 0 for volume in volumes),
+            'overlay_bytes': _sum(volume['overlay_bytes'] for volume in volumes),
         }
 
     @contextlib.contextmanager
@@ -100,3 +103,9 @@ def conflict(shown: Mapping[str, Any], reason: str) -> exception.SuperpositionCo
     """Return the error of a request that the state of a superposition does not permit."""
     return exception.SuperpositionConflict(
         f'superposition {shown["id"]} is {shown["state"]}: {reason}', state=shown['state'])
+
+
+def _sum(sizes: Iterable[int | None]) -> int | None:
+    """Return the sum of sizes, None if none of them is known."""
+    known = [size for size in sizes if size is not None]
+    return sum(known) if known else None

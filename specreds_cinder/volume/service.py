@@ -21,19 +21,20 @@ LOG = logging.getLogger(__name__)
 class BackendSuperpositions(housekeeping.Housekeeping):
     """The superpositions of one back end; serves every method that ``endpoint.METHODS`` names."""
 
-    def get(self, ctxt: Any, superposition_id: str) -> base.View:
+    def get(self, ctxt: Any, superposition_id: str, brief: bool = False) -> base.View:
         """Return the part of a superposition that is on this back end.
 
+        :param brief: leave out the sizes of overlays, each of which takes a sweep
         :raises SuperpositionNotFound: no part of it is
         """
-        return self._view(self._show(ctxt, superposition_id))
+        return self._view(self._show(ctxt, superposition_id, brief=brief))
 
     def list(self, ctxt: Any, brief: bool) -> builtins.list[base.View]:
         """Return all superpositions that have a part on this back end.
 
         :param brief: leave out the sizes of overlays, each of which takes a sweep
         """
-        return [self._view(shown) if brief else self.get(ctxt, shown['id'])
+        return [self._view(shown) if brief else self.get(ctxt, shown['id'], brief=False)
                 for shown in self._worker(ctxt, 'list')]
 
     def eligibility(self, ctxt: Any, volume_ids: Sequence[str]) -> builtins.list[dict[str, Any]]:

@@ -82,12 +82,15 @@ class Operations:
         """
         self._protocol.list(self._home)
 
-    def show(self, superposition: str) -> dict[str, Any]:
-        """Return a superposition, with the sizes of its overlays.
+    def show(self, superposition: str, brief: bool = False) -> dict[str, Any]:
+        """Return a superposition.
 
+        :param brief: leave out the sizes of its overlays, each of which takes a sweep
         :raises NotSuperposed: no superposition has that id
         """
         record = self._get(superposition)
+        if brief:
+            return self._view(record)
         sizes = [self._protocol.overlay_bytes(dataclasses.replace(record, volumes=(volume,)))
                  for volume in record.volumes]
         return self._view(record, sizes)

@@ -66,7 +66,8 @@ def _refuse_superposed(ctxt: Any, volume_id: str, done: str) -> None:
     except cinder_exception.VolumeNotFound:
         return
     try:
-        state = rpcapi.SuperAPI().get(ctxt, rpcapi.backend(volume), noted)['state']
+        state = rpcapi.SuperAPI().get(
+            ctxt, rpcapi.backend(volume), noted, brief=True)['state']
     except exception.SuperpositionNotFound:
         LOG.debug('superposition %s does not exist: the note on volume %s is stale', noted,
                   volume_id)

@@ -90,8 +90,11 @@ class Worker:
     def _list(self) -> list[dict[str, Any]]:
         return [dict(found) for found in self.records.values()]
 
-    def _show(self, found: dict[str, Any]) -> dict[str, Any]:
-        return dict(found)
+    def _show(self, found: dict[str, Any], brief: bool) -> dict[str, Any]:
+        if not brief:
+            return dict(found)
+        return {**found, 'volumes': [{**volume, 'overlay_bytes': None}
+                                     for volume in found['volumes']]}
 
     def _find(self, image: str) -> dict[str, Any] | None:
         return next((found for found in self.records.values()

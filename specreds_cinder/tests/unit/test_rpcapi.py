@@ -99,7 +99,7 @@ class CallTest(RpcTestCase):
         self.backs[SECOND].create.assert_not_called()
 
     @ddt.data(
-        ('get', (f'{HOST}#pool', 's1'), {'superposition_id': 's1'}),
+        ('get', (f'{HOST}#pool', 's1'), {'superposition_id': 's1', 'brief': False}),
         ('list', (HOST,), {'brief': True}),
         ('collapse', (HOST, 's1', True), {'superposition_id': 's1', 'durable': True}),
         ('connection', (HOST, 's1', {'host': 'h'}),
@@ -206,8 +206,8 @@ class UnansweredTest(RpcTestCase):
         self.hang('get')
         asking = rpcapi.SuperAPI()
         # As in the leader of a set, whose error is returned to its caller.
-        self.backs[SECOND].get.side_effect = lambda _ctxt, superposition_id: asking.get(
-            self.context, HOST, superposition_id)
+        self.backs[SECOND].get.side_effect = lambda _ctxt, superposition_id, brief: asking.get(
+            self.context, HOST, superposition_id, brief=brief)
         self.assertRaises(exception.SuperpositionUnavailable, self.api.get, self.context, SECOND,
                           's1')
 

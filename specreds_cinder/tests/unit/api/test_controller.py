@@ -63,6 +63,13 @@ class TestRead(base.APITestCase):
                           found['unreachable_hosts']))
         messages.prepare.assert_not_called()
 
+    def test_only_a_look_measures_overlays(self) -> None:
+        self.superposed()
+        self.done(200, 'GET', _MEMBER)
+        self.done(200, 'POST', f'{_MEMBER}/check')
+        self.assertEqual([False, True], [call.kwargs['brief']
+                                         for call in self.rpc.get.call_args_list])
+
     def test_unknown_state_cannot_be_decided(self) -> None:
         self.superposed()
         self.rpc.get.side_effect = exception.SuperpositionUnavailable('no answer')
@@ -79,7 +86,7 @@ class TestRead(base.APITestCase):
                  base.OTHER_HOST: base.view(volume_ids=(base.SECOND,), members=members,
                                             host=base.OTHER_HOST, dirty=True,
                                             dirty_object='rbd_data.1')}
-        self.rpc.get.side_effect = lambda _ctxt, host, _id: views[host]
+        self.rpc.get.side_effect = lambda _ctxt, host, _id, brief: views[host]
         found = self.done(200, 'GET', _MEMBER)['superposition']
         self.assertEqual(({base.VOLUME, base.SECOND}, 2 << 20, True, 'rbd_data.1', members),
                          (set(found['volume_ids']), found['overlay_bytes'], found['dirty'],
@@ -102,7 +109,7 @@ class TestList(base.APITestCase):
                 members=[base.OTHER_HOST], created_at='2026-01-02T03:04:04Z', server_id=None,
                 state='promoted')]}
         self.rpc.list.side_effect = lambda _ctxt, host: self.views[host]
-        self.rpc.get.side_effect = lambda _ctxt, host, _id: self.views[host][0]
+        self.rpc.get.side_effect = lambda _ctxt, host, _id, brief: self.views[host][0]
 
     def ids(self, query: str = '', **how: Any) -> list[str]:
         return [each['id'] for each in

@@ -156,6 +156,14 @@ class DecideTest(ServiceTestCase):
         self.create()
         self.back.emitted.clear()
 
+    def test_decision_measures_no_overlay(self) -> None:
+        self.worker.calls.clear()
+        self.service.collapse(self.context, 's1', True)
+        self.service.merge(self.context, 's1', 'begin')
+        briefs = [arguments['brief'] for method, arguments in self.worker.calls
+                  if method == 'show']
+        self.assertEqual([True, True], briefs)
+
     @ddt.data(True, False)
     def test_collapse_promotes(self, durable: bool) -> None:
         report = self.service.collapse(self.context, 's1', durable)
