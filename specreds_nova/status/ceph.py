@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether Ceph lets Cinder's user do what a superposition needs. Changes nothing in Ceph."""
+"""Check the Ceph capabilities of Cinder's user, without changing anything in Ceph."""
 
 from collections.abc import Iterator
 
@@ -11,8 +11,8 @@ from specreds_nova.status import files
 from specreds_nova.status import findings
 
 _TIMEOUT_S = 5.0
-# Of a network that is kept for documentation: nobody has it, so taking it off the blocklist
-# changes nothing, but is only done for whoever may.
+# An address of the documentation network, which no client has: removing it from the blocklist
+# changes nothing, but needs the capability.
 _NOBODY = '192.0.2.1:0/1'
 
 
@@ -31,8 +31,8 @@ def capabilities(config: files.Files) -> Iterator[findings.Finding]:
                 guard = fence.Fence(cluster, 600)
                 guard.remaining()
                 guard.open([_NOBODY])
-        except errors.SuperError as error:
-            yield findings.failure(f'back end {name}: {error}')
+        except errors.SuperError as exc:
+            yield findings.failure(f'back end {name}: {exc}')
 
 
 def _pool(cluster: ceph.Cluster, backend: str, wanted: str) -> Iterator[findings.Finding]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether nova-compute and specreds-sentinel on this host can do their part."""
+"""Check the configuration of nova-compute and specreds-sentinel on this host."""
 
 from collections.abc import Iterator
 import importlib
@@ -25,12 +25,12 @@ _LOCK_OPTION = 'rbd_blocklist_on_break_lock'
 
 
 def in_use(config: files.Files) -> bool:
-    """Tell whether the plug-in's driver is chosen."""
+    """Return whether the plug-in's driver is configured."""
     return config.get('DEFAULT', 'compute_driver') == DRIVER
 
 
 def settings(config: files.Files, engine: files.Files | None) -> Iterator[findings.Finding]:
-    """Check what backups need, and that the engine of this host, if any, means the same."""
+    """Check the options that backups need, and that an engine on this host agrees."""
     if not in_use(config):
         return
     if not _hooked():
@@ -71,15 +71,15 @@ def settings(config: files.Files, engine: files.Files | None) -> Iterator[findin
 
 
 def ceph_conf(path: str) -> Iterator[findings.Finding]:
-    """Check that an ordinary evacuation still fences whoever held a volume before."""
+    """Check that an ordinary evacuation still fences the previous clients of a volume."""
     if not pathlib.Path(path).exists():
         yield findings.failure(f'{path} is not there: specreds-sentinel needs it')
         return
     import rados
     try:
         set_to = rados.Rados(conffile=path, rados_id='none').conf_get(_LOCK_OPTION)
-    except rados.Error as error:
-        yield findings.failure(f'{path} cannot be read: {error}')
+    except rados.Error as exc:
+        yield findings.failure(f'{path} cannot be read: {exc}')
         return
     if set_to == 'false':
         yield findings.warning(f'{path}: remove {_LOCK_OPTION} = false: a server that is '
@@ -88,7 +88,7 @@ def ceph_conf(path: str) -> Iterator[findings.Finding]:
 
 
 def _hooked() -> bool:
-    """Tell whether Python, when it starts, makes the driver's name known."""
+    """Return whether a starting Python registers the driver's name."""
     return any(pathlib.Path(place, _HOOK).exists() for place in
                [*site.getsitepackages(), site.getusersitepackages(), *sys.path])
 

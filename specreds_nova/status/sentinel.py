@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the specreds-sentinel that runs on this host may do what it is there for."""
+"""Check the capabilities of the specreds-sentinel that runs on this host."""
 
 from collections.abc import Iterator
 import json

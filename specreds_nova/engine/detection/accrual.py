@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How suspicious the silence of one host is: an adaptive phi-accrual detector.
 
-phi is -log10 of the probability that a beat comes later still, if the gaps between beats are
-normally distributed as those seen lately. phi grows with the silence without bound; what is
-compared with a threshold on each look is not phi but the moment at which it gets there, which is
-known since the last beat.
+phi is -log10 of the probability that a beat comes even later, if the gaps between beats are
+normally distributed as those seen lately. phi grows with the silence without bound. The deadline,
+at which phi reaches the threshold, is computed at each beat, so that a look compares two times.
 """
 
 import dataclasses
@@ -12,9 +11,9 @@ import functools
 import math
 import statistics
 
-# Beyond it the tail has no floating-point number of its own.
+# Beyond it, the tail of the distribution is not a distinct floating-point number.
 _FAR = 30.0
-# Seconds of patience that make no difference.
+# Seconds of patience that are negligible.
 _NEGLIGIBLE = 1e-3
 _LN10 = math.log(10.0)
 _NORMAL = statistics.NormalDist()
@@ -22,16 +21,16 @@ _NORMAL = statistics.NormalDist()
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """How patient to be.
+    """Settings of the detector's patience.
 
     :ivar threshold: phi from which on a host is suspected
-    :ivar window: about how many of the latest gaps count
+    :ivar window: number of latest gaps that count, approximately
     :ivar floor: least deviation of the gaps, as a share of the interval
     :ivar clip: gaps count as this many intervals at most, so that a single pause changes little
     :ivar longest: seconds of silence after which any host is suspected
-    :ivar reserve: how much longer than its longest pause a host may be silent that was suspected
-        and yet lived, as a factor
-    :ivar forgive: seconds after which half of that is forgotten
+    :ivar reserve: factor by which a host that was wrongly suspected may be silent longer than its
+        longest pause
+    :ivar forgive: seconds after which half of that margin is forgotten
     """
 
     threshold: float = 8.0
@@ -44,12 +43,12 @@ class Settings:
 
     @functools.cached_property
     def sigmas(self) -> float:
-        """How many deviations after the mean phi is at the threshold."""
+        """Standard deviations after the mean at which phi reaches the threshold."""
         return -_NORMAL.inv_cdf(10.0 ** -self.threshold)
 
     @functools.cached_property
     def gain(self) -> float:
-        """How much a single gap counts."""
+        """Weight of a single gap."""
         return 2.0 / (self.window + 1)
 
 
@@ -59,10 +58,10 @@ class Accrual:
     Times are seconds of a clock of the caller's choice, which never goes backwards.
 
     :param now: when the first beat was heard
-    :param interval: seconds that the host says are between its beats
+    :param interval: seconds between beats, as the host reports them
     :ivar last: when the latest beat was heard
     :ivar deadline: when the host is suspected, if no beat comes
-    :ivar margin: seconds that it is given beyond what its gaps say, as it was wrongly suspected
+    :ivar margin: extra seconds of patience after a wrong suspicion
     """
 
     __slots__ = ('_interval', '_mean', '_settings', '_variance', 'deadline', 'last', 'margin')
@@ -73,7 +72,7 @@ class Accrual:
         self.begin(now, interval)
 
     def begin(self, now: float, interval: float) -> None:
-        """Begin anew, as the host did; only its margin is kept."""
+        """Forget the gaps of a host that restarted, and keep its margin."""
         self._interval = interval
         self._mean = interval
         self._variance = 0.0
@@ -81,7 +80,7 @@ class Accrual:
         self._plan()
 
     def heard(self, now: float, interval: float) -> None:
-        """A beat was heard."""
+        """Take a beat."""
         if interval != self._interval:
             self.begin(now, interval)
             return
@@ -104,17 +103,17 @@ class Accrual:
         self._plan()
 
     def phi(self, now: float) -> float:
-        """How suspicious the silence is now: 0 or more, and more the longer it lasts."""
+        """Return how suspicious the silence is: 0 or more, growing with the silence."""
         silence = now - self.last
         if silence <= 0.0:
             return 0.0
         found = _improbability((silence - self.margin - self._mean) / self._deviation())
-        # So that a very uneven host is suspected in the end, too.
+        # A host with very uneven beats must be suspected in the end, too.
         return max(found, self._settings.threshold * silence / self._longest())
 
     def _lived(self, gap: float) -> None:
-        """It was suspected and lives: remember how late it was."""
-        # More patience than there is would not have helped.
+        """Extend the margin by the lateness of a host that was wrongly suspected."""
+        # Patience has an upper bound, so a longer pause adds nothing.
         if gap <= self._longest():
             self.margin = max(self.margin, gap * self._settings.reserve - self._tolerance())
 
@@ -133,15 +132,15 @@ class Accrual:
         return max(math.sqrt(self._variance), self._settings.floor * self._interval)
 
     def _longest(self) -> float:
-        # A host that speaks rarely cannot be expected to have spoken.
+        # A host with a long interval cannot have sent a beat yet.
         return max(self._settings.longest, self._settings.clip * self._interval)
 
 
 def _improbability(sigmas: float) -> float:
-    """Give -log10 of the upper tail of the normal distribution."""
+    """Return -log10 of the upper tail of the normal distribution."""
     if sigmas <= _FAR:
         return max(0.0, -math.log10(0.5 * math.erfc(sigmas / math.sqrt(2.0))))
-    # From below, so that it does not fall where the two meet.
+    # Approximate from below, so that phi does not fall where the two formulas meet.
     square = sigmas * sigmas
     tail = math.log(1.0 - 1.0 / square) - math.log(sigmas * math.sqrt(2.0 * math.pi))
     return (0.5 * square - tail) / _LN10

@@ -2,10 +2,10 @@
 """Answers to the heartbeats of trusted hosts: each renews a host's lease on the network.
 
 An answer names the latest beat that was heard, and the host counts its lease from when it sent
-that beat. So neither clocks nor what is under way matter. No engine answers a host that the
-database does not show as trusted, nor one that it suspects itself. What was read of the database
-is good for ``FRESH`` seconds only. So no answer is sent to a host later than ``FRESH`` seconds
-after any engine has written down that it suspects the host.
+that beat, so neither clocks nor messages under way matter. No engine answers a host that it
+suspects itself, or that is not trusted in the database. A reading of the database is used for
+``FRESH`` seconds only, so no answer is sent to a host later than ``FRESH`` seconds after any
+engine has recorded its suspicion.
 """
 
 from collections.abc import Iterable
@@ -22,31 +22,31 @@ from specreds_nova.heartbeat import rabbit
 
 LOG = logging.getLogger(__name__)
 
-# Answers in the time of one lease: three may be lost.
+# Answers in the time of one lease, of which three may be lost.
 _KEPT = 4
 
 
 class Bus(Protocol):
-    """What answers are sent by."""
+    """The transport of answers."""
 
     def send(self, host: str, arguments: dict[str, Any]) -> None:
-        """Send an answer to a host, or raise whatever is in the way of that."""
+        """Send an answer to a host, or raise the transport's error."""
 
     def close(self) -> None:
         """Disconnect."""
 
 
 class Heard(Protocol):
-    """The part of the monitor that answers need."""
+    """The part of the monitor that the answers need."""
 
     def answerable(self) -> Iterable[tuple[str, str, int]]:
         """Return host, boot and number of the latest beat of each host that is not suspected."""
 
 
 class Answers(pulse.Pulse):
-    """The thread that answers.
+    """The thread that answers heartbeats.
 
-    :param bus: None for none: then hosts rely on Ceph alone
+    :param bus: the transport; without one, hosts rely on Ceph alone
     :param length: of the lease, in seconds; 0 for none
     """
 
@@ -62,7 +62,7 @@ class Answers(pulse.Pulse):
         self._failing = False
 
     def start(self) -> None:
-        """Begin, if there is a lease."""
+        """Start the thread if there is a lease."""
         if self._interval:
             super().start()
 
@@ -71,7 +71,7 @@ class Answers(pulse.Pulse):
         try:
             self._answer_all()
         except Exception as exc:
-            # Whatever an outage brings up in the libraries beneath: the next answers are newer.
+            # An outage raises any error of the libraries; the next answers are newer.
             if not self._failing:
                 LOG.warning('heartbeats are not answered: %r', exc)
             self._failing = True
@@ -103,7 +103,7 @@ class Answers(pulse.Pulse):
 
 def of(conf: Any, heard: Heard, store: interfaces.Store, clock: interfaces.Clock,
        leases: all_leases.Leases) -> Answers:
-    """Return the thread that answers, for the broker that is configured.
+    """Return the thread that answers heartbeats, for the configured broker.
 
     :param conf: the global configuration
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator may set of detection, in group ``[engine]``; the defaults need no tuning."""
+"""The options of detection, in group ``[engine]``; the defaults need no tuning."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +17,7 @@ from specreds_nova.heartbeat import message
 _WEIGHTS = types.Dict(types.Float(min=0.0))
 
 OPTIONS: list[cfg.Opt] = [
-    # How patient.
+    # Patience.
     cfg.FloatOpt('suspicion_threshold', default=8.0, min=1.0, max=100.0,
                  help='phi from which on a silent host is suspected: -log10 of the probability '
                       'that its next beat comes even later. With the default a host that beats '
@@ -36,7 +36,7 @@ OPTIONS: list[cfg.Opt] = [
     cfg.IntOpt('clear_beats', default=3, min=1,
                help='Beats in a row, at about the right distance, after which a host is not '
                     'suspected any more.'),
-    # Whether the engine hears.
+    # The engine's own link.
     cfg.FloatOpt('echo_interval', default=0.1, min=0.0, max=10.0,
                  help='Seconds between two beats that the engine sends to itself through the '
                       'broker. While they do not come back, silence means nothing. 0 for none: '
@@ -121,7 +121,7 @@ OPTIONS: list[cfg.Opt] = [
 
 
 def accrual_settings(group: Any) -> accrual.Settings:
-    """Give the detector's settings.
+    """Return the detector's settings.
 
     :param group: the options of ``[engine]``, registered and read
     """
@@ -132,7 +132,7 @@ def accrual_settings(group: Any) -> accrual.Settings:
 
 
 def monitor_settings(group: Any) -> monitor.Settings:
-    """Give the monitor's settings, and with them those of the detector and of the link.
+    """Return the settings of the monitor, the detector and the link.
 
     :param group: the options of ``[engine]``, registered and read
     """
@@ -149,7 +149,7 @@ def monitor_settings(group: Any) -> monitor.Settings:
 
 
 def host_gates(group: Any) -> gates.Gates:
-    """Give the gates of hosts.
+    """Return the gates of hosts.
 
     :param group: the options of ``[engine]``, registered and read
     """
@@ -162,9 +162,9 @@ def host_gates(group: Any) -> gates.Gates:
 
 
 def crash_gates(group: Any) -> gates.Gates:
-    """Give those gates of hosts that also hold for a single server that has crashed on one.
+    """Return the gates of hosts that also hold back a single crashed server.
 
-    The others are about silence, and whoever tells of a crash is not silent.
+    The others concern silence, and a host that reports a crash is not silent.
 
     :param group: the options of ``[engine]``, registered and read
     """
@@ -174,7 +174,7 @@ def crash_gates(group: Any) -> gates.Gates:
 
 
 def server_gates(group: Any) -> servers.Gates:
-    """Give the gates of servers.
+    """Return the gates of servers.
 
     :param group: the options of ``[engine]``, registered and read
     """
@@ -187,7 +187,7 @@ def server_gates(group: Any) -> servers.Gates:
 
 
 def limits(group: Any) -> servers.Limits:
-    """Give the limits of backups that are there at once.
+    """Return the limits of concurrent backups.
 
     :param group: the options of ``[engine]``, registered and read
     """

@@ -12,14 +12,14 @@ from specreds_nova.engine.detection import watched
 
 LOG = logging.getLogger(__name__)
 
-# Looks in a row at which Nova does not list a host. One answer may lack those of a whole cell.
+# Consecutive answers of Nova without a host. One answer may lack the hosts of a whole cell.
 _LOOKS = 6
-# Seconds of silence of a host that has gone.
+# Seconds of silence of a deleted host.
 _SILENT = 60.0
 
 
 class Hosts(Protocol):
-    """The part of the store that this needs."""
+    """The part of the store that this module needs."""
 
     def hosts(self) -> list[model.Host]:
         """Return all hosts."""
@@ -29,16 +29,16 @@ class Hosts(Protocol):
 
 
 class Heard(Protocol):
-    """The part of the monitor that this needs."""
+    """The part of the monitor that this module needs."""
 
     def names(self) -> list[str]:
         """Return all hosts that are watched."""
 
     def look(self, host: str) -> watched.View | None:
-        """Return what is known of a host."""
+        """Return a host as this engine sees it."""
 
     def forget(self, host: str) -> None:
-        """Do not watch a host any more, until it is heard."""
+        """Stop watching a host until it is heard again."""
 
 
 class Decommissioned:
@@ -51,13 +51,13 @@ class Decommissioned:
         self._absent: dict[str, int] = {}
 
     def look(self, listed: Collection[str]) -> None:
-        """Compare what is known with what Nova lists, about every 10 s.
+        """Forget the hosts that Nova does not list; called about every 10 s.
 
         :param listed: the hosts with a nova-compute
         :raises exception.EngineError: the database does not answer
         """
         if not listed:
-            # Nova without any host is one whose database is being restored.
+            # A Nova without hosts is probably being restored.
             return
         known = {host.name for host in self._store.hosts()} | {*self._heard.names()}
         self._absent = {name: self._absent.get(name, 0) + 1 for name in sorted(known)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine's own beats, which it hears itself: see :mod:`.listening`."""
+"""Send the engine's own beats, which it receives itself: see :mod:`.listening`."""
 
 from typing import Any
 
@@ -13,10 +13,10 @@ LOG = logging.getLogger(__name__)
 
 
 class Echo(pulse.Pulse):
-    """The thread that sends them.
+    """The thread that sends the engine's own beats.
 
     :param conf: the global configuration
-    :param engine: the name of this engine, another one than that of all others
+    :param engine: unique name of this engine
     """
 
     def __init__(self, conf: Any, engine: str, clock: interfaces.Clock) -> None:
@@ -27,7 +27,7 @@ class Echo(pulse.Pulse):
         self._failing = False
 
     def start(self) -> None:
-        """Begin, unless there are none."""
+        """Start the thread, unless echoes are disabled."""
         if self._interval:
             super().start()
 

@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What speaks for it that a host has failed, and how much.
+"""Evidence that a host has failed, and its weight.
 
-Each kind has a weight; a host is suspected if the weights of what is known of it add up to 1.
+Each kind has a weight; a host is suspected if the weights of its evidence add up to 1.
 """
 
 from collections.abc import Iterable, Mapping
 import dataclasses
 from typing import Any
 
-# Of hosts.
+# Evidence about hosts.
 SILENCE = 'silence'
 LIBVIRT = 'libvirt'
 STORAGE = 'storage'
 NOVA = 'nova'
 MASAKARI = 'masakari'
 OPERATOR = 'operator'
-# Of one server, never of its host.
+# Evidence about one server, never about its host.
 CRASH = 'crash'
 
-# What adds up to it is a suspicion.
+# Sum of weights that makes a suspicion.
 ENOUGH = 1.0
 # Weights are sums of decimal fractions.
 _ROUNDING = 1e-9
@@ -28,8 +28,8 @@ _ROUNDING = 1e-9
 class Kind:
     """One kind of evidence.
 
-    :ivar weight: how much it counts; 1 decides alone, 0 does not count
-    :ivar words: what it says; ``{0}`` is what was measured or told
+    :ivar weight: weight from 0, which does not count, to 1, which decides alone
+    :ivar words: its text; ``{0}`` stands for the measured value
     """
 
     name: str
@@ -39,10 +39,10 @@ class Kind:
 
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (
     Kind(SILENCE, 1.0, 'no beat for {0:.2f} s'),
-    # Its servers go on without it.
+    # Servers run on without nova-compute.
     Kind(LIBVIRT, 0.5, 'libvirt has not answered for {0:.0f} s'),
     Kind(STORAGE, 1.0, 'its storage has not answered for {0:.0f} s'),
-    # A minute late, and also so if only the service has ended.
+    # Nova is a minute late, and a stopped service looks the same.
     Kind(NOVA, 0.3, 'Nova takes its service for down: {0}'),
     Kind(MASAKARI, 0.8, 'Masakari was notified: {0}'),
     Kind(OPERATOR, 1.0, 'an operator says so: {0}'),
@@ -52,9 +52,9 @@ KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (
 
 @dataclasses.dataclass(frozen=True)
 class Evidence:
-    """Something that speaks for a failure.
+    """A piece of evidence for a failure.
 
-    :ivar share: how much of its kind's weight it has, from 0 to 1
+    :ivar share: its share of its kind's weight, from 0 to 1
     :ivar at: seconds since the epoch
     """
 
@@ -64,14 +64,14 @@ class Evidence:
     share: float = 1.0
 
     def told(self) -> Mapping[str, Any]:
-        """Give it as :class:`model.Host` keeps it: ``kind``, ``words``, ``at``."""
+        """Return it as :class:`model.Host` keeps it: ``kind``, ``words``, ``at``."""
         return {'kind': self.kind, 'words': self.words, 'at': self.at}
 
 
 def of(kind: str, measured: object, at: float, share: float = 1.0) -> Evidence:
     """Make evidence of a kind.
 
-    :param measured: what the words of the kind are about
+    :param measured: value for the words of the kind
     :raises KeyError: there is no such kind
     """
     return Evidence(kind, KINDS[kind].words.format(measured), at, share)
@@ -80,7 +80,7 @@ def of(kind: str, measured: object, at: float, share: float = 1.0) -> Evidence:
 class Scales:
     """The weights.
 
-    :param weights: those that are other than :data:`KINDS` has them
+    :param weights: weights that differ from those in :data:`KINDS`
     :raises ValueError: there is no such kind, or a weight is negative
     """
 
@@ -95,9 +95,9 @@ class Scales:
             self._weights[name] = weight
 
     def sum(self, found: Iterable[Evidence]) -> float:
-        """Give how much all of it weighs."""
+        """Return the sum of the weights of evidence."""
         return sum(self._weights[one.kind] * one.share for one in found)
 
     def enough(self, found: Iterable[Evidence]) -> bool:
-        """Tell whether it is enough for a suspicion."""
+        """Return whether evidence is enough for a suspicion."""
         return self.sum(found) >= ENOUGH - _ROUNDING

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a broker delivers, taken out of the bytes of an AMQP 0-9-1 connection.
+"""Extract message bodies from the bytes of an AMQP 0-9-1 connection.
 
 A client library takes 50 µs for each message; an engine of 1,000 hosts gets 5,000 per second. On
-a connection that only receives, without acknowledging, all that is needed are the bodies.
+a connection that only receives, without acknowledging, only the bodies are needed.
 """
 
 from collections.abc import Iterator
@@ -11,30 +11,30 @@ import struct
 _METHOD, _HEADER, _BODY, _HEARTBEAT = 1, 2, 3, 8
 _END = 0xCE
 _DELIVER = (60, 60)
-# Type, channel, length of what follows; after which comes the end.
+# Type, channel, length of the payload; an end byte follows the payload.
 _FRAME = struct.Struct('>BHI')
 _METHOD_ID = struct.Struct('>HH')
 _OVERHEAD = _FRAME.size + 1
-# Longer than any that was negotiated.
+# Longer than any negotiated frame.
 _LONGEST = 1 << 20
 
 
 class Closed(Exception):
-    """The broker says that there will be no more, or what it says cannot be understood."""
+    """The broker closed the connection, or sent bytes that are not AMQP."""
 
 
 class Frames:
-    """Splits what is received; a frame may come in pieces."""
+    """Splits received bytes into frames; a frame may arrive in pieces."""
 
     def __init__(self) -> None:
         self._rest = b''
 
     def bodies(self, received: bytes) -> Iterator[bytes]:
-        """Give the bodies that are complete, in order.
+        """Return the complete bodies, in order.
 
-        A body longer than a frame comes as several.
+        A body longer than a frame is returned in parts.
 
-        :raises Closed: see there
+        :raises Closed: the connection is closed, or not AMQP
         """
         data = self._rest + received if self._rest else received
         position, end = 0, len(data)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why nothing is to be done about a host, although it is suspected.
+"""Gates: reasons not to act on a suspected host.
 
-Each gate gives its reason as text, or None if it is open. A host that a gate has held up is to be
-asked about again for as long as it is suspected: gates open by themselves::
+Each gate returns its reason as text, or None if it is open. Gates open by themselves, so a host
+that is held back has to be checked again for as long as it is suspected::
 
     gates = conf.host_gates(CONF.engine)
     reasons = gates.reasons(monitor.facts(host, nova.service(host)))
@@ -18,15 +18,15 @@ class Facts:
     """What gates look at.
 
     :ivar host: its name
-    :ivar trouble: why the engine may not hear at all; None if it does
-    :ivar known: how many hosts there are: heard of, and not gone in good order
-    :ivar silent: which of them are suspected, or about to be
+    :ivar trouble: reason why the engine may be deaf; None if it hears
+    :ivar known: number of hosts that were heard and did not say goodbye
+    :ivar silent: those hosts that are suspected, or about to be
     :ivar word: an operator said that the host has failed
-    :ivar flaps: how often it was wrongly suspected lately
+    :ivar flaps: number of recent wrong suspicions
     :ivar service: of nova-compute, as :meth:`.interfaces.Compute.service` returns it; empty if
         Nova does not answer
-    :ivar maintenance: why an operator works on the host; None if nobody does
-    :ivar silence: seconds for which the engine has listened and not heard the host
+    :ivar maintenance: reason of a maintenance; None if there is none
+    :ivar silence: seconds of listening without a beat of the host
     """
 
     host: str
@@ -41,26 +41,26 @@ class Facts:
 
 
 class Gate(Protocol):
-    """One reason to do nothing."""
+    """One reason not to act."""
 
     def reason(self, facts: Facts) -> str | None:
-        """Give it; None if the gate is open."""
+        """Return the reason; None if the gate is open."""
 
 
 class Link:
-    """The engine itself does not hear. An operator's word does not depend on that."""
+    """The engine itself is deaf. An operator's word does not depend on that."""
 
     def reason(self, facts: Facts) -> str | None:
-        """Give the engine's trouble."""
+        """Return the engine's trouble."""
         return None if facts.word else facts.trouble
 
 
 class TooMany:
-    """So many hosts at once that it is rather the network or the broker, or worse.
+    """So many hosts are silent at once that the network or the broker is a likelier cause.
 
     :param share: of all hosts; more are too many
-    :param count: from how many silent hosts on that applies
-    :param absolute: this many are too many in any case; 0 for no such number
+    :param count: number of silent hosts from which the share applies
+    :param absolute: number of silent hosts that is always too many; 0 for no such number
     """
 
     def __init__(self, share: float, count: int, absolute: int = 0) -> None:
@@ -69,7 +69,7 @@ class TooMany:
         self._absolute = absolute
 
     def reason(self, facts: Facts) -> str | None:
-        """Give how many hosts are silent."""
+        """Return how many hosts are silent."""
         silent, known = len(facts.silent), max(facts.known, 1)
         if self._absolute and silent >= self._absolute:
             return f'{silent} of {known} hosts are silent: {self._absolute} are too many to ' \
@@ -81,20 +81,20 @@ class TooMany:
 
 
 class Maintenance:
-    """An operator said that somebody works on the host. A word about its failure goes first."""
+    """A maintenance of the host. An operator's word about its failure takes precedence."""
 
     def reason(self, facts: Facts) -> str | None:
-        """Return why it is being worked on."""
+        """Return the reason of the maintenance."""
         if facts.word or facts.maintenance is None:
             return None
         return f'{facts.host} is in maintenance: {facts.maintenance}'
 
 
 class Disabled:
-    """Somebody is at work on the host, or has declared it down. An operator's word goes first.
+    """The host is disabled or forced down in Nova. An operator's word takes precedence.
 
-    :param disabled: whether hosts whose service is disabled are looked after nevertheless
-    :param forced_down: the same of hosts that were forced down
+    :param disabled: whether to act on hosts whose service is disabled
+    :param forced_down: whether to act on hosts that were forced down
     """
 
     def __init__(self, disabled: bool, forced_down: bool) -> None:
@@ -102,7 +102,7 @@ class Disabled:
         self._forced_down = forced_down
 
     def reason(self, facts: Facts) -> str | None:
-        """Give what Nova says of the service."""
+        """Return the state of the service in Nova."""
         if facts.word:
             return None
         if not self._disabled and not facts.service.get('enabled', True):
@@ -113,10 +113,10 @@ class Disabled:
 
 
 class Flapping:
-    """The host was suspected too often and lived. An operator's word goes first.
+    """The host was wrongly suspected too often. An operator's word takes precedence.
 
-    :param count: how often is too often; 0 for never
-    :param patience: seconds of silence after which the host has failed, however often it lived
+    :param count: number of wrong suspicions that is too many; 0 for no limit
+    :param patience: seconds of silence after which the gate opens
     """
 
     def __init__(self, count: int, patience: float = float('inf')) -> None:
@@ -124,7 +124,7 @@ class Flapping:
         self._patience = patience
 
     def reason(self, facts: Facts) -> str | None:
-        """Give how often."""
+        """Return the number of wrong suspicions."""
         if facts.word or not self._count or facts.flaps < self._count:
             return None
         if facts.silence >= self._patience:
@@ -143,6 +143,6 @@ class Gates:
         self._gates = tuple(gates)
 
     def reasons(self, facts: Facts) -> list[str]:
-        """Give the reasons of the gates that are shut; none if something may be done."""
+        """Return the reasons of the shut gates; none if the engine may act."""
         found = (gate.reason(facts) for gate in self._gates)
         return [reason for reason in found if reason is not None]

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hears the beats of all hosts, and the engine's own::
+"""Receive the beats of all hosts, and the engine's own::
 
     listener = listener.of(CONF, engine, monitor)
     listener.start()
     ...
     listener.stop()
 
-From RabbitMQ it reads by itself, as oslo.messaging's server takes half a millisecond for a
-message; from any other broker by that server.
+It reads RabbitMQ's connection itself, as oslo.messaging's server takes half a millisecond for each
+message, and uses that server for any other broker.
 """
 
 from collections.abc import Mapping
@@ -27,12 +27,12 @@ from specreds_nova.heartbeat import rabbit
 
 LOG = logging.getLogger(__name__)
 
-# What may wait for an engine that does not read; the oldest are dropped.
+# Messages that wait for an engine that does not read; the oldest are dropped.
 _WAITING = 50_000
-# Seconds for which messages are collected: to read many at once is cheaper.
+# Seconds for which messages are collected, as reading many at once is cheaper.
 _COLLECT = 0.02
 _CHUNK = 1 << 20
-# Seconds without any message, not even an own one, after which the connection is made anew.
+# Seconds without any message, its own included, after which the engine reconnects.
 _SILENCE = 3.0
 _SILENCE_WITHOUT_ECHO = 60.0
 # Seconds until another attempt to connect.
@@ -40,17 +40,17 @@ _AGAIN = 0.5
 
 
 class Listener(Protocol):
-    """Hears until it is stopped."""
+    """Receives beats until it is stopped."""
 
     def start(self) -> None:
-        """Begin; a broker that is away is not waited for."""
+        """Start; does not wait for an unreachable broker."""
 
     def stop(self) -> None:
         """End."""
 
 
 class Ears:
-    """Takes what the bus delivers to the monitor. Never raises.
+    """Passes the messages of the bus to the monitor. Never raises.
 
     :param engine: the name of this engine
     """
@@ -63,23 +63,23 @@ class Ears:
         self._complained = False
 
     def beat(self, ctxt: Any, beat: Mapping[str, Any]) -> None:
-        """A host's beat."""
+        """Take a host's beat."""
         del ctxt
         try:
             found = message.decode(beat)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            self.complain(error)
+        except (ValueError, TypeError, KeyError, AttributeError) as exc:
+            self.complain(exc)
         else:
             self._monitor.heard(found)
 
     def echo(self, ctxt: Any, engine: str, sent: float) -> None:
-        """An engine's own beat."""
+        """Take an engine's own beat."""
         del ctxt
         if engine == self._engine:
             self._monitor.echo(float(sent))
 
     def hear(self, body: bytes) -> None:
-        """A message as oslo.messaging puts it on the bus."""
+        """Take a message in oslo.messaging's envelope."""
         beat = fast_decode.read(body)
         if beat is not None:
             self._monitor.heard(beat)
@@ -93,20 +93,20 @@ class Ears:
                 return
             else:
                 return
-        except (ValueError, TypeError, KeyError) as error:
-            self.complain(error)
+        except (ValueError, TypeError, KeyError) as exc:
+            self.complain(exc)
         else:
             self.beat(None, told)
 
     def complain(self, error: Exception) -> None:
-        """Something was heard that is none of it: said once, as there may be much of it."""
+        """Log an unknown message, once, as many may follow."""
         if not self._complained:
             LOG.warning('something on the bus is no beat: %r', error)
         self._complained = True
 
 
 class _Rpc:
-    """By oslo.messaging's server."""
+    """Receives through oslo.messaging's server."""
 
     def __init__(self, conf: Any, engine: str, ears: Ears) -> None:
         self._transport = message.transport(conf)
@@ -126,7 +126,7 @@ class _Rpc:
 
 
 class _Rabbit:
-    """By a thread of its own that reads from RabbitMQ.
+    """Receives through a thread that reads from RabbitMQ.
 
     :param url: of oslo.messaging's transport, whose options apply
     """
@@ -156,20 +156,20 @@ class _Rabbit:
                     LOG.info('the heartbeats of all hosts are heard')
                     failing = False
                     self._read(connection.connection.sock)
-            except Exception as error:
-                # Whatever the libraries beneath make of a broker that is away.
+            except Exception as exc:
+                # The libraries raise any error for an unreachable broker.
                 if not failing:
-                    LOG.warning('the heartbeats are not heard, as the broker fails: %r', error)
+                    LOG.warning('the heartbeats are not heard, as the broker fails: %r', exc)
                 failing = True
                 self._stopped.wait(_AGAIN)
 
     def _consume(self, channel: Any) -> None:
         queue = f'{rabbit.EXCHANGE}_{uuidutils.generate_uuid(dashed=False)}'
-        # Gone with the connection, so that nothing is collected for an engine that died.
+        # The queue ends with the connection, so that a dead engine leaves no messages.
         channel.queue_declare(queue, exclusive=True, auto_delete=True,
                               arguments={'x-max-length': _WAITING})
         channel.queue_bind(queue, rabbit.EXCHANGE)
-        # An echo may come before the answer to this.
+        # An echo may arrive before the answer to this request.
         channel.basic_consume(queue, no_ack=True,
                               callback=lambda received: self._ears.hear(received.body))
 
@@ -191,10 +191,10 @@ class _Rabbit:
 
 
 def of(conf: Any, engine: str, monitor: monitors.Monitor) -> Listener:
-    """Give the listener for the broker that is configured.
+    """Return the listener for the configured broker.
 
-    :param conf: the global configuration, as oslo.messaging knows all of its options only there
-    :param engine: the name of this engine, another one than that of all others
+    :param conf: the global configuration, the only one with all options of oslo.messaging
+    :param engine: unique name of this engine
     """
     ears = Ears(engine, monitor)
     url = message.rabbit_url(conf)

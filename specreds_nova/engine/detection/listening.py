@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether silence means anything: the engine's own link to the broker, and its own pauses.
+"""Whether silence means anything: the engine's link to the broker, and its own pauses.
 
 The engine sends beats of its own, *echoes*, through the broker to itself. A queue keeps its order:
-once an echo is back, all is heard that was with the broker before it. So the silence of hosts is
-measured at the moment at which the newest echo was sent, however late the engine is in reading.
-While no echo comes back, no time passes for the hosts.
+once an echo is back, every message that reached the broker before it has been read. So the silence
+of hosts is measured up to the time at which the newest echo was sent, however late the engine
+reads. While no echo comes back, no time passes for the hosts.
 """
 
 import dataclasses
@@ -13,12 +13,12 @@ import threading
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """When the engine knows that it hears.
+    """Settings of the engine's own link.
 
-    :ivar echo: seconds between two echoes; 0 for none: then the clock itself is trusted
-    :ivar pause: seconds between two echoes, or looks, from which on nothing may have been heard
-    :ivar outage: seconds of it from which on others may have lost the broker, too
-    :ivar settle: seconds that those are given to come back after that, and after the start
+    :ivar echo: seconds between two echoes; 0 disables them and trusts the clock
+    :ivar pause: seconds between two echoes or looks from which the engine may have been deaf
+    :ivar outage: seconds of deafness from which hosts may have lost the broker, too
+    :ivar settle: seconds for hosts to reconnect after an outage, and after the engine's start
     """
 
     echo: float = 0.1
@@ -28,7 +28,7 @@ class Settings:
 
 
 class Listening:
-    """A clock that runs only while the engine hears. It may be asked from any thread.
+    """A clock that runs only while the engine hears. Every method may be called by any thread.
 
     :param now: when the engine starts, in seconds
     """
@@ -42,7 +42,7 @@ class Listening:
         self._heard = not settings.echo
 
     def echo(self, sent: float) -> float | None:
-        """An own beat is back. See :meth:`advance` for what it gives.
+        """Take an echo. Returns as :meth:`advance` does.
 
         :param sent: when it was sent
         """
@@ -50,28 +50,28 @@ class Listening:
         return self._move(sent)
 
     def advance(self, now: float) -> float | None:
-        """Let time pass, if there are no echoes.
+        """Advance the clock if echoes are disabled.
 
-        :return: None, or, after a time in which nothing may have been heard, the moment of this
-            clock up to which all hosts have to be taken as heard at the latest
+        :return: None, or, after a time in which the engine may have been deaf, the time of this
+            clock at which all hosts count as heard
         """
         return None if self._settings.echo else self._move(now)
 
     def at(self, now: float) -> float:
-        """Give the moment of this clock at which something is that is heard now."""
-        # Of what is further ahead it is not known yet whether it counts.
+        """Return the time of this clock for a message that arrives now."""
+        # Whether later time counts is not known yet.
         return min(now, self._horizon + self._settings.pause) - self._skipped
 
     def runs(self, now: float) -> bool:
-        """Tell whether this clock runs, so that gaps between what is heard mean something."""
+        """Return whether the clock runs, so that gaps between beats are meaningful."""
         return now - self._horizon <= self._settings.pause and self._horizon >= self._settled
 
     def horizon(self) -> float:
-        """Give the moment of this clock up to which all was heard."""
+        """Return the time of this clock up to which every message was read."""
         return self._horizon - self._skipped
 
     def trouble(self, now: float) -> str | None:
-        """Say why silence means nothing now; None if it does."""
+        """Return why silence is meaningless now; None if it is meaningful."""
         settings = self._settings
         if not self._heard:
             return 'the engine has not heard its own beats yet'
@@ -96,6 +96,6 @@ class Listening:
                 self._settled = to + settings.settle
             if not settling and passed <= settings.pause:
                 return None
-            # Also what is heard meanwhile is later than that.
+            # Messages that arrive meanwhile are later than that, too.
             self._skipped += passed
             return self._horizon - self._skipped

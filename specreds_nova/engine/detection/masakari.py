@@ -44,7 +44,7 @@ class Monitor(Protocol):
     """What is told of hosts."""
 
     def look(self, host: str) -> object | None:
-        """Give what is known of a host."""
+        """Return a host as this engine sees it."""
 
     def note(self, host: str, kind: str, measured: object, share: float = 1.0) -> None:
         """Take evidence."""
@@ -67,7 +67,7 @@ class Names:
         self._read = float('-inf')
 
     def name(self, uuid: str) -> str | None:
-        """Give one; None if Masakari knows none.
+        """Return one; None if Masakari knows none.
 
         :raises exception.EngineError: Masakari does not answer
         """
@@ -119,7 +119,7 @@ class Endpoint:
             LOG.warning('a notification of Masakari says nothing: %s', exc)
 
     def _old(self, timestamp: str) -> bool:
-        """Tell whether one is from before, such as of a time when the engine was not running."""
+        """Return whether one is from before, such as of a time when the engine was not running."""
         sent = datetime.datetime.fromisoformat(timestamp).replace(tzinfo=datetime.UTC)
         return self._clock.now() - sent.timestamp() > self._lifetime
 

@@ -33,36 +33,36 @@ Why = tuple[Mapping[str, Any], ...]
 
 
 class Watcher(Protocol):
-    """Who is told of what changes, by the thread that ticks. It may ask the monitor."""
+    """Receiver of changes, called by the thread that ticks. It may call the monitor."""
 
     def appeared(self, host: str) -> None:
-        """A host was heard of for the first time since the engine's start."""
+        """Handle a host that appeared for the first time since the engine's start."""
 
     def doubted(self, host: str) -> None:
-        """A beat of a host is late: it may be suspected soon. To be returned from at once."""
+        """Handle a late beat, after which the host may be suspected soon. Must return at once."""
 
     def suspected(self, host: str, why: Why) -> None:
-        """A host is suspected from now on; the gates are still to be asked."""
+        """Handle a new suspicion, before the gates are checked."""
 
     def cleared(self, host: str) -> None:
-        """A host is not suspected any more."""
+        """Handle the end of a suspicion."""
 
     def left(self, host: str, goodbye: str | None, at: float | None) -> None:
-        """A host said goodbye, of which kind and when; None if it is heard again."""
+        """Handle a goodbye, with its kind and time; None if the host is heard again."""
 
     def crashed(self, host: str, server: str, why: Why) -> None:
-        """The domain of one server has crashed; its host is well."""
+        """Handle the crash of one server's domain on a host that is well."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """How to judge.
+    """Settings of the monitor.
 
-    :ivar interval: seconds between the beats of a host that has not been heard yet
-    :ivar weights: of evidence that weighs other than by default
-    :ivar clear_beats: after so many beats in a row a host is not suspected any more
-    :ivar doubt: intervals of silence from which on a host counts as silent when too many are
-    :ivar together: seconds within which hosts fell silent that did so at once
+    :ivar interval: seconds between beats of a host before its first beat
+    :ivar weights: weights of evidence that differ from the defaults
+    :ivar clear_beats: number of consecutive beats that clear a suspicion
+    :ivar doubt: intervals of silence from which a host counts for the gate of too many
+    :ivar together: seconds within which hosts count as having fallen silent at once
     :ivar graces: seconds for which silence means nothing after a goodbye, by its kind
     """
 
@@ -84,9 +84,9 @@ class Settings:
 class Monitor:
     """Implements :class:`interfaces.Suspects`. Every method may be called by any thread.
 
-    :param clock: time; all of it
-    :param watcher: who is told of what changes
-    :raises ValueError: of the settings' weights, one is of no kind there is
+    :param clock: the source of time
+    :param watcher: receiver of changes
+    :raises ValueError: a weight in the settings is of an unknown kind
     """
 
     def __init__(self, clock: interfaces.Clock, watcher: Watcher,
@@ -98,12 +98,12 @@ class Monitor:
         self._listening = listening.Listening(self._settings.link, clock.now())
         self._lock = threading.Lock()
         self._hosts: dict[str, watched.Watched] = {}
-        # Beats that were taken since somebody asked how many.
+        # Beats since the last call of `counted`.
         self._count = 0
-        # What the watcher is to be told, in order.
+        # Calls of the watcher that are due, in order.
         self._news: list[tuple[str, tuple[Any, ...]]] = []
 
-    # What is heard
+    # Input
 
     def heard(self, beat: message.Beat) -> None:
         """Take a host's beat."""
@@ -123,13 +123,13 @@ class Monitor:
                 self._news.append(('left', (host.name, host.goodbye, host.goodbye_at)))
             if beat.ended or host.crashed:
                 self._ended(host, beat, now)
-            # Whatever is not the rule is weighed on the next tick.
+            # Everything unusual is weighed on the next tick.
             if ((beat.libvirt_age or 0.0) > self._settings.libvirt_patience
                     or (beat.storage_age or 0.0) > self._settings.storage_patience):
                 host.notable = True
 
     def echo(self, sent: float) -> None:
-        """Take an own beat that came back through the broker.
+        """Take an echo.
 
         :param sent: when it was sent
         """
@@ -137,7 +137,7 @@ class Monitor:
             self._resume(self._listening.echo(sent))
 
     def expect(self, hosts: Iterable[str]) -> None:
-        """Watch hosts that have not been heard yet: such as have been by an engine before."""
+        """Watch hosts that an engine has heard before, but this one has not."""
         at = self._listening.at(self._clock.now())
         with self._lock:
             for name in hosts:
@@ -145,7 +145,7 @@ class Monitor:
                     self._add(name, at, self._settings.interval)
 
     def left(self, host: str, goodbye: str, at: float) -> None:
-        """Take a goodbye that an engine has written down of a host not heard since.
+        """Take a recorded goodbye of a host that was not heard since.
 
         :param at: when it was said, in seconds since the epoch
         """
@@ -160,17 +160,17 @@ class Monitor:
             return list(self._hosts)
 
     def forget(self, host: str) -> None:
-        """Do not watch a host any more, until it is heard."""
+        """Stop watching a host until it is heard again."""
         with self._lock:
             self._hosts.pop(host, None)
 
     def note(self, host: str, kind: str, measured: object, share: float = 1.0,
              seen: float | None = None) -> None:
-        """Take evidence that others have of a host. It is forgotten unless it is repeated.
+        """Take evidence about a host. It is forgotten unless it is repeated.
 
-        :param measured: what the words of the kind are about
-        :param seen: when the others heard the host last, in seconds since the epoch: what they
-            say of a nova-compute that has ended since is left out
+        :param measured: value for the words of the kind
+        :param seen: time at which its source heard the host last, in seconds since the epoch;
+            evidence about an earlier nova-compute is left out
         :raises KeyError: there is no such kind
         """
         found = evidence.of(kind, measured, self._clock.now(), share)
@@ -190,9 +190,9 @@ class Monitor:
                 self._hosts[host].noted.pop(kind, None)
 
     def word(self, host: str, word: str | None, reason: str = '') -> None:
-        """Take an operator's word, which decides alone. May be repeated.
+        """Take an operator's word, which overrides all evidence. May be repeated.
 
-        :param word: ``suspect``, ``clear``, or None when it is taken back
+        :param word: ``suspect``, ``clear``, or None to withdraw it
         """
         at = self._listening.at(self._clock.now())
         with self._lock:
@@ -205,7 +205,7 @@ class Monitor:
                 known.word, known.word_reason, known.notable = word, reason, True
 
     def tick(self) -> None:
-        """Judge all hosts, and tell the watcher of what has changed."""
+        """Judge all hosts, and report changes to the watcher."""
         now = self._clock.now()
         with self._lock:
             self._resume(self._listening.advance(now))
@@ -222,13 +222,13 @@ class Monitor:
             try:
                 getattr(self._watcher, name)(*arguments)
             except Exception:
-                # The other hosts are not to suffer from it.
+                # An error of one host must not affect the others.
                 LOG.exception('%s: %s', name, arguments)
 
-    # What is asked
+    # Output
 
     def suspected(self, host: str) -> bool:
-        """Tell whether a host is suspected, or was never heard: then it is not back."""
+        """Return whether a host is suspected, or was never heard."""
         with self._lock:
             found = self._hosts.get(host)
             return found is None or found.suspected or (
@@ -240,7 +240,7 @@ class Monitor:
             return [host.name for host in self._hosts.values() if host.suspected]
 
     def healthy(self) -> list[str]:
-        """Give the hosts that are heard and say that all is well with them."""
+        """Return the hosts that are heard and report that all is well."""
         horizon = self._listening.horizon()
         with self._lock:
             return [host.name for host in self._hosts.values()
@@ -255,42 +255,42 @@ class Monitor:
                     and not host.suspected]
 
     def counted(self) -> int:
-        """Return how many beats were heard since this was asked last."""
+        """Return how many beats were heard since the last call."""
         with self._lock:
             count, self._count = self._count, 0
             return count
 
     def trouble(self) -> str | None:
-        """Say why silence means nothing at the moment; None if it does."""
+        """Return why silence is meaningless now; None if it is meaningful."""
         return self._listening.trouble(self._clock.now())
 
     def look(self, host: str) -> watched.View | None:
-        """Give what is known of a host, if anything is."""
+        """Return a host as this engine sees it, None if it was never heard."""
         with self._lock:
             found = self._hosts.get(host)
             return None if found is None else self._view(found)
 
     def ready(self, host: str, backup_id: str) -> bool:
-        """Tell whether a host said lately that a backup on it has become ready."""
+        """Return whether a host has lately reported that a backup on it is ready."""
         with self._lock:
             found = self._hosts.get(host)
             return (found is not None and found.beat is not None
                     and backup_id in found.beat.ready)
 
     def runs(self, host: str, server: str) -> bool | None:
-        """Return whether a server's domain runs on a host, as it says; None if it does not yet."""
+        """Return whether a server's domain runs on a host by its report; None before a report."""
         with self._lock:
             found = self._hosts.get(host)
             return None if found is None else found.runs(server)
 
     def number(self, host: str) -> int | None:
-        """Give the number of the latest beat of a host; None if there was none."""
+        """Return the number of the latest beat of a host; None if there was none."""
         with self._lock:
             found = self._hosts.get(host)
             return None if found is None or found.beat is None else found.number
 
     def facts(self, host: str, service: Mapping[str, Any] | None = None) -> gates.Facts:
-        """Give what the gates look at.
+        """Return the facts that the gates check.
 
         :param service: as :meth:`.interfaces.Compute.service` returns it; None without an answer
         """
@@ -307,7 +307,7 @@ class Monitor:
                 service=service or {},
                 silence=max(0.0, horizon - found.accrual.last) if found else 0.0)
 
-    # The rest holds the lock
+    # Methods that hold the lock
 
     def _add(self, name: str, at: float, interval: float) -> watched.Watched:
         host = watched.Watched(name, self._settings.detector, at, interval)
@@ -315,7 +315,7 @@ class Monitor:
         return host
 
     def _resume(self, latest: float | None) -> None:
-        """After a time in which nothing may have been heard, nobody was heard later than that."""
+        """Count all hosts as heard after a time in which the engine may have been deaf."""
         if latest is not None:
             for host in self._hosts.values():
                 if host.accrual.last > latest:
@@ -368,9 +368,9 @@ class Monitor:
         return found
 
     def _ages(self, host: watched.Watched, share: float = 1.0) -> list[tuple[str, float]]:
-        """Give what the host said does not answer it, and for how long it had not.
+        """Return the services that do not answer the host, and for how long each has not.
 
-        :param share: of the patience that there is with it
+        :param share: share of the patience with it
         """
         beat = host.beat
         if beat is None or beat.leaving:
@@ -381,22 +381,22 @@ class Monitor:
                 if age is not None and age > share * patience]
 
     def _grace(self, host: watched.Watched) -> float:
-        """Return for how long the silence of a host means nothing that said goodbye."""
+        """Return the seconds for which silence is meaningless after the host's goodbye."""
         return self._settings.graces.get(host.goodbye or '', 0.0)
 
     def _silence(self, host: watched.Watched, horizon: float) -> float:
-        """Give for how many intervals it has been silent."""
+        """Return the silence of a host in intervals."""
         return (horizon - host.accrual.last) / host.interval
 
     def _doubtful(self, host: watched.Watched, horizon: float) -> bool:
-        """Tell whether it may be about to be suspected."""
+        """Return whether a host may be suspected soon."""
         return (self._silence(host, horizon) > self._settings.doubt
                 or bool(self._ages(host, 0.5)))
 
     def _silent(self, since: float, horizon: float) -> tuple[frozenset[str], int]:
-        """Give those that fell silent at about a moment, and how many hosts there are with them.
+        """Return the hosts that fell silent at about a time, and the number of hosts then.
 
-        One that has been silent since long before is not part of what happens now.
+        A host that fell silent long before is left out of both.
         """
         silent, known = set(), 0
         for host in self._hosts.values():

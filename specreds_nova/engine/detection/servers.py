@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why there is to be no backup of a server, and how many backups there may be at once.
+"""Gates of servers, which prevent a backup, and limits of concurrent backups.
 
 ::
 
@@ -14,27 +14,27 @@ from typing import Protocol
 from specreds_nova import protected
 from specreds_nova.engine import model
 
-# A recovery in one of them has a backup, or is about to have one.
+# States of recoveries that have a backup, or are about to have one.
 
 
 class Gate(Protocol):
-    """One reason to have no backup of a server."""
+    """One reason not to start a backup of a server."""
 
     def reason(self, server: model.Server) -> str | None:
-        """Give it; None if the gate is open."""
+        """Return the reason; None if the gate is open."""
 
 
 class Protection:
-    """The server's owner says so.
+    """The server is not protected.
 
-    :param default: whether servers are protected whose metadata say nothing
+    :param default: whether servers without metadata about it are protected
     """
 
     def __init__(self, default: bool) -> None:
         self._default = default
 
     def reason(self, server: model.Server) -> str | None:
-        """Give where it is said."""
+        """Return the metadata that says so."""
         if protected.by_metadata(server.metadata, self._default):
             return None
         told = next((key for key in protected.METADATA_KEYS if key in server.metadata), None)
@@ -46,30 +46,30 @@ class Protection:
 class State:
     """The server does not run: it is paused, suspended, stopped, being built, in error...
 
-    :param states: in which there may be a backup, in small letters
+    :param states: states in which a backup may be started, in lower case
     """
 
     def __init__(self, states: Iterable[str]) -> None:
         self._states = frozenset(state.lower() for state in states)
 
     def reason(self, server: model.Server) -> str | None:
-        """Give its state."""
+        """Return the state of the server."""
         if server.status.lower() in self._states:
             return None
         return f'it is {server.status}'
 
 
 class Busy:
-    """Nova is about to do something with the server: to migrate it, to reboot it...
+    """Nova is working on the server, such as migrating or rebooting it.
 
-    :param allowed: whether there is a backup nevertheless
+    :param allowed: whether a backup is started nevertheless
     """
 
     def __init__(self, allowed: bool) -> None:
         self._allowed = allowed
 
     def reason(self, server: model.Server) -> str | None:
-        """Give what is being done."""
+        """Return the task of the server."""
         if self._allowed or server.task is None:
             return None
         return f'Nova is at work on it: {server.task}'
@@ -78,7 +78,7 @@ class Busy:
 class Locked:
     """The server is locked.
 
-    :param allowed: whether there is a backup nevertheless
+    :param allowed: whether a backup is started nevertheless
     """
 
     def __init__(self, allowed: bool) -> None:
@@ -90,7 +90,7 @@ class Locked:
 
 
 class Volumes:
-    """The server is not only of volumes."""
+    """The server has disks that are not volumes."""
 
     def reason(self, server: model.Server) -> str | None:
         """Say so."""
@@ -109,13 +109,13 @@ class Gates:
         self._gates = tuple(gates)
 
     def reasons(self, server: model.Server) -> list[str]:
-        """Give the reasons of the gates that are shut; none if there may be a backup."""
+        """Return the reasons of the shut gates; none if a backup may be started."""
         found = (gate.reason(server) for gate in self._gates)
         return [reason for reason in found if reason is not None]
 
 
 class Limits:
-    """How many backups there may be at once.
+    """The limits of concurrent backups.
 
     :param total: on all hosts; 0 for no limit
     :param per_host: on one host; 0 for no limit
@@ -126,7 +126,7 @@ class Limits:
         self._per_host = per_host
 
     def full(self, active: Iterable[model.Recovery]) -> str | None:
-        """Say why another backup has to wait; None if it need not.
+        """Return why another backup has to wait; None if it need not wait.
 
         :param active: the recoveries that have not ended
         """
@@ -136,7 +136,7 @@ class Limits:
         return f'there are {count} backups already, of {self._total} at once'
 
     def host_full(self, host: str, active: Iterable[model.Recovery]) -> str | None:
-        """Say why a host cannot take another backup; None if it can.
+        """Return why a host cannot take another backup; None if it can.
 
         :param active: the recoveries that have not ended
         """

@@ -1,33 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this engine hears of the hosts: :class:`specreds_nova.engine.interfaces.Suspects`."""
+"""The hosts as this engine hears them: :class:`specreds_nova.engine.interfaces.Suspects`."""
 
 from specreds_nova.engine.clients import clock as clocks
 from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.detection import monitor as monitors
 
-# Seconds for which libvirt or the storage of a host that is well may not answer.
+# Seconds for which libvirt or storage may not answer on a host that is well.
 _STALL = 3.0
-# Seconds between two looks at what a host has said.
+# Seconds between two looks at a host's reports.
 _LOOK = 0.05
 
 
 class Suspects:
-    """The monitor, and whether a host would be well if no operator had said anything."""
+    """The monitor, with the state of a host regardless of an operator's word."""
 
     def __init__(self, monitor: monitors.Monitor, clock: clocks.Clock) -> None:
         self._monitor = monitor
         self._clock = clock
 
     def suspected(self, host: str) -> bool:
-        """Tell whether a host is suspected, or was never heard."""
+        """Return whether a host is suspected, or was never heard."""
         return self._monitor.suspected(host)
 
     def healthy(self) -> list[str]:
-        """Give the hosts that say that all is well with them."""
+        """Return the hosts that report that all is well."""
         return self._monitor.healthy()
 
     def is_well(self, host: str) -> bool:
-        """Tell whether a host is heard and says that all is well, whatever an operator says."""
+        """Return whether a host reports that all is well, whatever an operator says."""
         found = self._monitor.look(host)
         if found is None or found.heard is None or found.leaving:
             return False
@@ -37,16 +37,16 @@ class Suspects:
         return found.silence < found.patience and max(stalls) < _STALL
 
     def flaps(self, host: str) -> int:
-        """Return how often a host was wrongly suspected lately."""
+        """Return the number of recent wrong suspicions of a host."""
         found = self._monitor.look(host)
         return 0 if found is None else found.flaps
 
     def running(self, host: str, server: str) -> bool | None:
-        """Return whether a server's domain runs on a host; None if it has not said yet."""
+        """Return whether a server's domain runs on a host; None before its report."""
         return self._monitor.runs(host, server)
 
     def await_ready(self, host: str, backup_id: str, seconds: float) -> bool:
-        """Wait until a host says that a backup on it is ready, and tell whether it did."""
+        """Wait until a host reports that a backup on it is ready; return whether it did."""
         until = self._clock.now() + seconds
         while not self._monitor.ready(host, backup_id):
             left = until - self._clock.now()

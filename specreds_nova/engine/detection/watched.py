@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of one host: what it said, and what others say of it."""
+"""The state of one watched host: its own beats, and evidence of others."""
 
 import collections
 from collections.abc import Mapping
@@ -10,25 +10,25 @@ from specreds_nova.engine.detection import accrual
 from specreds_nova.engine.detection import evidence
 from specreds_nova.heartbeat import message
 
-# Beats that come closer together than this share of the interval were held up on their way, and
-# may be of a host that has died since.
+# Beats closer together than this share of the interval were delayed, and may be those of a host
+# that has died since.
 _HELD_UP = 0.25
 
 
 @dataclasses.dataclass(frozen=True)
 class View:
-    """A host as this engine sees it at a moment.
+    """A snapshot of a host as this engine sees it.
 
     :ivar heard: when its latest beat was heard, in seconds since the epoch; None for never
-    :ivar well: the same of the latest one while it was not suspected
+    :ivar well: the same for the latest beat before a suspicion
     :ivar silence: seconds of listening since then
-    :ivar phi: how suspicious that is
+    :ivar phi: how suspicious that silence is
     :ivar patience: seconds of silence after which it is suspected
-    :ivar suspected: whether it is, and ``since`` when, in seconds since the epoch
+    :ivar suspected: whether it is suspected, ``since`` when in seconds since the epoch
     :ivar why: the evidence: kind, words, at
-    :ivar leaving: it said goodbye, and its silence means nothing yet
-    :ivar word: what an operator said: ``suspect``, ``clear`` or None
-    :ivar flaps: how often it was wrongly suspected lately
+    :ivar leaving: it said goodbye, and its silence is still expected
+    :ivar word: an operator's word: ``suspect``, ``clear`` or None
+    :ivar flaps: number of recent wrong suspicions
     """
 
     host: str
@@ -48,11 +48,11 @@ class View:
 
 
 class Watched:
-    """A host. Not for use by several threads at once.
+    """A watched host. Not thread-safe.
 
-    Moments ``at`` are those of the listening clock, ``now`` those of the world.
+    Times ``at`` are those of the listening clock, times ``now`` those of the world.
 
-    :param interval: seconds between its beats, unless it says otherwise
+    :param interval: seconds between its beats, unless it reports another value
     """
 
     __slots__ = ('accrual', 'beat', 'boot', 'calm', 'crashed', 'domains', 'doubted', 'flaps',
@@ -69,11 +69,11 @@ class Watched:
         self.number = -1
         self.heard: float | None = None
         self.well: float | None = None
-        # How many beats in a row came about when they should.
+        # Number of consecutive beats that were about on time.
         self.calm = 0
-        # Whether it was told that it is silent.
+        # Whether the watcher knows of its silence.
         self.doubted = False
-        # Whether there is something to be weighed beside silence.
+        # Whether there is evidence beside silence.
         self.notable = False
         self.noted: dict[str, evidence.Evidence] = {}
         self.word: str | None = None
@@ -86,20 +86,20 @@ class Watched:
         self.crashed: frozenset[str] = frozenset()
         # The latest list of the domains that run: its digest, and their UUIDs.
         self.domains: tuple[str, frozenset[str]] = ('', frozenset())
-        # The kind of its goodbye and when it was said, if it was not heard since; and whether its
-        # silence means nothing yet.
+        # Kind and time of its goodbye if it was not heard since, and whether its silence is still
+        # expected.
         self.goodbye: str | None = None
         self.goodbye_at: float | None = None
         self.leaving = False
-        # When this nova-compute was heard for the first time, in seconds since the epoch.
+        # Time of the first beat of this nova-compute, in seconds since the epoch.
         self.started = 0.0
         # The kernel that ran when the host was suspected last.
         self.suspected_kernel = ''
 
     def hear(self, beat: message.Beat, at: float, now: float, learn: bool) -> bool:
-        """Take a beat; False if it is an old one.
+        """Take a beat, and return False if it is an old one.
 
-        :param learn: whether the time since the one before means anything
+        :param learn: whether the gap before this beat is meaningful
         """
         if beat.boot != self.boot:
             self.boot = beat.boot
@@ -107,7 +107,7 @@ class Watched:
             self.crashed = frozenset()
             self.calm = 0
             self.started = now
-            # What was said of the nova-compute that has ended says nothing of this one.
+            # Evidence about the previous nova-compute does not concern this one.
             self.noted.pop(evidence.NOVA, None)
         elif beat.number <= self.number:
             return False
@@ -135,16 +135,16 @@ class Watched:
         return True
 
     def ended(self, beat: message.Beat) -> list[str]:
-        """Give the servers of a beat of which nobody has heard yet that they crashed."""
+        """Return the servers that a beat reports as crashed for the first time."""
         new = [server for server in beat.ended if server not in self.crashed]
-        # What is not told any more is over: the next crash of the server is another one.
+        # A crash that is no longer reported is over: the next crash of the server is a new one.
         self.crashed = frozenset(beat.ended)
         return new
 
     def runs(self, server: str) -> bool | None:
-        """Return whether a server's domain runs here, by the latest beat; None if it is not known.
+        """Return whether a server's domain runs here by the latest beat; None if unknown.
 
-        A host that does not say what runs on it is believed to run everything.
+        A host that does not report its domains counts as running all of them.
         """
         beat = self.beat
         if beat is None or not beat.kernel:
@@ -152,17 +152,17 @@ class Watched:
         digest, domains = self.domains
         if beat.running and beat.running == digest:
             return server in domains
-        # The kernel under which it ran is gone, and its domain with it, unless a list says more.
+        # The host has rebooted, so the domain is gone unless a list names it.
         return False if self.suspected_kernel not in ('', beat.kernel) else None
 
     def troubled_since(self) -> float:
-        """Give the moment since which it is silent."""
+        """Return the time since which the host is silent."""
         return self.accrual.last
 
     def view(self, at: float, recent: float) -> View:
-        """Give it as it is at a moment.
+        """Return a snapshot of the host.
 
-        :param recent: wrong suspicions of before that do not count, in seconds since the epoch
+        :param recent: time in seconds since the epoch from which wrong suspicions count
         """
         beat = self.beat
         return View(
@@ -175,5 +175,5 @@ class Watched:
             storage_age=beat.storage_age if beat else None, well=self.well)
 
     def flapped(self, since: float) -> int:
-        """Give how often it was wrongly suspected since a moment."""
+        """Return the number of wrong suspicions since a time."""
         return sum(moment >= since for moment in self.flaps)

@@ -246,8 +246,8 @@ def _limit(client: Any, port: Mapping[str, Any]) -> str | None:
         return None
     try:
         rules = client.show_qos_policy(policy)['policy']['rules']
-    except client_exceptions.NeutronClientException as error:
-        if error.status_code == _NOT_FOUND:
+    except client_exceptions.NeutronClientException as exc:
+        if exc.status_code == _NOT_FOUND:
             return None
         raise
     if any(rule.get('type') == 'bandwidth_limit' for rule in rules):
