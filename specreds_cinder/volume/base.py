@@ -67,7 +67,7 @@ class Base:
             **{label: labels.get(label) for label in _LABELS},
             'members': members, 'lead': members[0], 'host': self._host,
             'volumes': volumes,
-            'overlay_bytes': _sum(volume['overlay_bytes'] for volume in volumes),
+            'overlay_bytes': total(volume['overlay_bytes'] for volume in volumes),
         }
 
     @contextlib.contextmanager
@@ -105,7 +105,7 @@ def conflict(shown: Mapping[str, Any], reason: str) -> exception.SuperpositionCo
         f'superposition {shown["id"]} is {shown["state"]}: {reason}', state=shown['state'])
 
 
-def _sum(sizes: Iterable[int | None]) -> int | None:
+def total(sizes: Iterable[int | None]) -> int | None:
     """Return the sum of sizes, None if none of them is known."""
     known = [size for size in sizes if size is not None]
     return sum(known) if known else None

@@ -36,4 +36,4 @@ def collapse_of_set(outcome: str, checks: Mapping[str, Any],
 def join(views: Sequence[base.View]) -> base.View:
     """Return one view of a set from the views of its back ends, the leader's first."""
     return {**views[0], 'volumes': [volume for view in views for volume in view['volumes']],
-            'overlay_bytes': sum(view['overlay_bytes'] for view in views)}
+            'overlay_bytes': base.total(view['overlay_bytes'] for view in views)}

@@ -103,7 +103,7 @@ class Worker:
     def _super(self, superposition: str, images: list[str], joint: bool,
                labels: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         del images, more
-        return dict(self.add(superposition, 'superposed', labels, joint=joint))
+        return self._show(self.add(superposition, 'superposed', labels, joint=joint), brief=True)
 
     def _check(self, found: dict[str, Any]) -> Mapping[str, Any]:
         del found

@@ -62,8 +62,8 @@ class CreateTest(ServiceTestCase):
         self.assertEqual(
             {'id': 's1', 'state': 'superposed', 'outcome': None, 'reason': 'why',
              'server_id': 'server', 'project_id': 'p1', 'user_id': 'u1', 'request_id': 'req-1',
-             'members': [HOST], 'lead': HOST, 'host': HOST, 'overlay_bytes': 7,
-             'volumes': [{'id': 'vol-1', 'size_bytes': 100, 'overlay_bytes': 7}]},
+             'members': [HOST], 'lead': HOST, 'host': HOST, 'overlay_bytes': None,
+             'volumes': [{'id': 'vol-1', 'size_bytes': 100, 'overlay_bytes': None}]},
             {key: view[key] for key in (
                 'id', 'state', 'outcome', 'reason', 'server_id', 'project_id', 'user_id',
                 'request_id', 'members', 'lead', 'host', 'overlay_bytes', 'volumes')})

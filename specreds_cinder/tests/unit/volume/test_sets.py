@@ -47,7 +47,7 @@ class CreateSetTest(SetTestCase):
         view = self.create()
         self.assertEqual(['superposed'] * 3, self.states())
         self.assertEqual(['vol-1', 'vol-2', 'vol-3'], [each['id'] for each in view['volumes']])
-        self.assertEqual(([LEAD, FIRST, SECOND], LEAD, 21),
+        self.assertEqual(([LEAD, FIRST, SECOND], LEAD, None),
                          (view['members'], view['lead'], view['overlay_bytes']))
         self.assertEqual({'vol-1': 's1', 'vol-2': 's1', 'vol-3': 's1'}, self.back.notes)
         for worker in self.back.workers.values():
