@@ -15,7 +15,7 @@ from oslo_log import log as logging
 
 from specreds_nova.engine import interfaces
 from specreds_nova.engine import model
-from specreds_nova.engine.recovery import leases as all_leases
+from specreds_nova.engine.detection import leases as all_leases
 from specreds_nova.heartbeat import message
 from specreds_nova.heartbeat import pulse
 from specreds_nova.heartbeat import rabbit

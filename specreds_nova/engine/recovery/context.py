@@ -6,8 +6,8 @@ import dataclasses
 from typing import Any
 
 from specreds_nova.engine import interfaces
+from specreds_nova.engine.detection import leases as all_leases
 from specreds_nova.engine.recovery import destination_limits
-from specreds_nova.engine.recovery import leases as all_leases
 from specreds_nova.engine.recovery import observer as observers
 from specreds_nova.engine.recovery import preparation_limit
 

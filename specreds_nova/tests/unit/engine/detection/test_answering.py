@@ -9,7 +9,7 @@ import testtools
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.detection import answering
-from specreds_nova.engine.recovery import leases as all_leases
+from specreds_nova.engine.detection import leases as all_leases
 
 
 class AnswersTest(testtools.TestCase):

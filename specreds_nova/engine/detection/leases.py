@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Since when engines have ceased to renew the leases on the network of hosts."""
+"""The time since which engines have stopped renewing the network leases of hosts."""
 
 from collections.abc import Iterable
 import threading
@@ -7,22 +7,22 @@ from typing import Any
 
 from specreds_nova.engine import model
 
-# Seconds after it was read for which an engine relies on what the database says of hosts.
+# Seconds for which an engine relies on a reading of the hosts in the database.
 FRESH = 0.5
 
 
 class Leases:
-    """What this engine has seen of it, by its own clock. For use by several threads."""
+    """The suspicions that this engine has read, by its own clock. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # By host: since when it is suspected, as the database has it, and when that was read.
+        # By host: time of the suspicion in the database, and time at which it was read.
         self._refused: dict[str, tuple[float, float]] = {}
 
     def note(self, hosts: Iterable[model.Host], at: float) -> None:
-        """Take what was read of hosts.
+        """Take hosts as they were read from the database.
 
-        :param at: a moment after that, in seconds since the epoch
+        :param at: a time after the reading, in seconds since the epoch
         """
         with self._lock:
             for host in hosts:
