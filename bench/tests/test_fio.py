@@ -31,13 +31,13 @@ class FioTest(testtools.TestCase):
         self.assertEqual({1000: 3, 2000: 2}, result.bins())
         self.assertEqual({}, result.bins('read'))
 
-    def test_no_result(self) -> None:
+    def test_missing_result_is_an_error(self) -> None:
         self.assertRaises(fio.FioFailed, fio.parse, 'fio: cannot connect\n')
 
-    def test_damaged_result(self) -> None:
+    def test_damaged_result_is_an_error(self) -> None:
         self.assertRaises(fio.FioFailed, fio.parse, output()[:-1])
 
-    def test_error_of_a_job(self) -> None:
+    def test_error_of_a_job_is_raised(self) -> None:
         error = self.assertRaises(fio.FioFailed, fio.parse, output(error=5))
         self.assertIn('job j failed with error 5', str(error))
 

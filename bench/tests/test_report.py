@@ -19,10 +19,10 @@ class ReportTest(testtools.TestCase):
         keys = [bar.key for bar in report.BARS]
         self.assertEqual(sorted(set(keys)), sorted(keys))
 
-    def test_bar_itself_is_good(self) -> None:
+    def test_value_at_the_bar_is_good(self) -> None:
         self.assertEqual([], report.missed({_LOW: 1.2, _HIGH: 50_000}))
 
-    def test_missed_either_way(self) -> None:
+    def test_bar_is_missed_above_or_below(self) -> None:
         self.assertEqual([_LOW, _HIGH], report.missed({_LOW: 1.21, _HIGH: 49_999}))
 
     def test_table_says_whether_a_bar_is_met(self) -> None:

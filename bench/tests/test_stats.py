@@ -16,13 +16,13 @@ _HISTOGRAM = strategies.dictionaries(strategies.integers(1, 10**9), strategies.i
 class SummaryTest(testtools.TestCase):
     """Medians and their spread."""
 
-    def test_of_five(self) -> None:
+    def test_summary_of_five(self) -> None:
         self.assertEqual(stats.Summary(3, 2, 4, 5), stats.summary([5, 1, 4, 2, 3]))
 
-    def test_of_one(self) -> None:
+    def test_summary_of_one(self) -> None:
         self.assertEqual(stats.Summary(7, 7, 7, 1), stats.summary([7]))
 
-    def test_of_none(self) -> None:
+    def test_summary_of_none(self) -> None:
         self.assertRaises(ValueError, stats.summary, [])
 
     @hypothesis.given(strategies.lists(_POSITIVE, min_size=1))
@@ -42,7 +42,7 @@ class RatiosTest(testtools.TestCase):
     def test_noise_common_to_a_pair_cancels_out(self) -> None:
         self.assertEqual(stats.Summary(2, 2, 2, 3), stats.ratios([2, 20, 200], [1, 10, 100]))
 
-    def test_each_needs_its_partner(self) -> None:
+    def test_ratio_needs_pairs(self) -> None:
         self.assertRaises(ValueError, stats.ratios, [1, 2], [1])
 
 

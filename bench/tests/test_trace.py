@@ -68,7 +68,7 @@ class BlktraceTest(testtools.TestCase):
         self.assertEqual([trace.READ], self.kinds(event(_READ | _SYNC, 8)))
 
     @given(strategies.integers(1, 48 + 3 - 1) | strategies.integers(48 + 3 + 1, 48 + 3 + 48 - 1))
-    def test_cut_off(self, length: int) -> None:
+    def test_truncated_trace_is_an_error(self, length: int) -> None:
         whole = event(_READ, 8, payload=b'abc') + event(_READ, 8)
         error = self.assertRaises(trace.BadTrace, trace.parse_blktrace, whole[:length], 'some')
         self.assertIn('some is cut off', str(error))
@@ -98,7 +98,7 @@ class IologTest(testtools.TestCase):
         strategies.just(trace.Operation(trace.SYNC))))
 
     @given(operations)
-    def test_what_is_written_can_be_read(self, operations: list[trace.Operation]) -> None:
+    def test_parsed_log_equals_the_written_one(self, operations: list[trace.Operation]) -> None:
         self.assertEqual(operations, trace.parse_iolog(trace.iolog(operations)))
 
     def test_version_3_has_times(self) -> None:
@@ -107,7 +107,7 @@ class IologTest(testtools.TestCase):
         self.assertEqual([trace.Operation(trace.READ, 0, 4096), trace.Operation(trace.SYNC)],
                          trace.parse_iolog(text))
 
-    def test_unknown_version(self) -> None:
+    def test_unknown_version_is_an_error(self) -> None:
         self.assertRaises(trace.BadTrace, trace.parse_iolog, 'fio version 9 iolog\n')
 
     def test_bad_line_is_named(self) -> None:
@@ -127,7 +127,7 @@ class LoadTest(testtools.TestCase):
         self.assertEqual([trace.Operation(trace.WRITE, 0, 512)],
                          self.load(b'fio version 2 iolog\ndisk write 0 512\n'))
 
-    def test_neither(self) -> None:
+    def test_other_file_is_an_error(self) -> None:
         self.assertRaises(trace.BadTrace, self.load, b'\xff\xfe')
 
     def load(self, data: bytes) -> list[trace.Operation]:
@@ -142,7 +142,7 @@ class OmapTest(testtools.TestCase):
     """Which blocks of 64 KiB hold data."""
 
     @given(strategies.text('01'))
-    def test_extents_are_the_ones(self, omap: str) -> None:
+    def test_extents_are_the_set_bits(self, omap: str) -> None:
         covered = set()
         for offset, length in trace.extents(omap):
             covered |= set(range(offset // 65536, (offset + length) // 65536))
@@ -154,5 +154,5 @@ class OmapTest(testtools.TestCase):
     def test_size(self) -> None:
         self.assertEqual(5 * 65536, trace.size('01101\n'))
 
-    def test_something_else(self) -> None:
+    def test_other_text_is_an_error(self) -> None:
         self.assertRaises(trace.BadTrace, trace.extents, '01x')

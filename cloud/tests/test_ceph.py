@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the one-machine Ceph refuses before it starts anything."""
+"""The one-machine Ceph: what it refuses before it starts, and its configuration."""
 
 import pathlib
 from unittest import mock
@@ -29,31 +29,31 @@ class RefusalTest(testtools.TestCase):
     @ddt.data(({'osds': 0}, '0 OSDs'), ({'osds': 6}, '6 OSDs'), ({'port': 80}, 'port 80'),
               ({'port': 65500}, 'port 65500'))
     @ddt.unpack
-    def test_out_of_range(self, options: dict[str, int], words: str) -> None:
+    def test_setting_out_of_range_is_refused(self, options: dict[str, int], words: str) -> None:
         self.assert_refused(words, **options)
 
-    def test_path_too_long_for_sockets(self) -> None:
+    def test_path_too_long_for_sockets_is_refused(self) -> None:
         error = self.assertRaises(commands.CloudError, ceph.Ceph, self.data / ('x' * 80))
         self.assertIn('shorter data directory', str(error))
 
-    def test_other_choices_than_those_of_the_cluster(self) -> None:
+    def test_settings_of_a_cluster_cannot_change(self) -> None:
         layout.Layout(self.data).save(layout.Settings(port=20000, osds=1))
         self.assertEqual(20000, ceph.Ceph(self.data, osds=1).settings.port)
         self.assert_refused('port 20000', port=20100)
 
-    def test_unreadable_choices(self) -> None:
+    def test_unreadable_settings_are_an_error(self) -> None:
         layout.Layout(self.data).settings.write_text('{')
         self.assert_refused('cannot be read')
 
     @ddt.data('up', 'wipe')
-    def test_directory_of_somebody_else(self, action: str) -> None:
+    def test_directory_without_a_cluster_is_left_alone(self, action: str) -> None:
         kept = self.data / 'thesis.tex'
         kept.touch()
         error = self.assertRaises(commands.CloudError, getattr(ceph.Ceph(self.data), action))
         self.assertIn('left alone', str(error))
         self.assertTrue(kept.exists())
 
-    def test_nothing_to_stop(self) -> None:
+    def test_down_and_wipe_of_nothing_succeed(self) -> None:
         cluster = ceph.Ceph(self.data / 'none')
         cluster.down()
         cluster.wipe()
@@ -65,12 +65,12 @@ class ConfTest(testtools.TestCase):
 
     @ddt.data((1, 1, 1), (2, 2, 1), (3, 3, 2), (5, 3, 2))
     @ddt.unpack
-    def test_size(self, osds: int, size: int, min_size: int) -> None:
+    def test_replicas_follow_the_number_of_osds(self, osds: int, size: int, min_size: int) -> None:
         text = ceph_conf.daemon(layout.Layout(pathlib.Path('/d')), layout.Settings(osds=osds))
         self.assertIn(f'osd pool default size = {size}\n', text)
         self.assertIn(f'osd pool default min size = {min_size}\n', text)
 
-    def test_client_sees_its_own_keyring_only(self) -> None:
+    def test_client_has_its_own_keyring_only(self) -> None:
         text = ceph_conf.client(layout.Layout(pathlib.Path('/d')),
                                 layout.Settings(port=3300, ipv6=True), 'client.cinder')
         self.assertIn('keyring = /d/client.cinder.keyring\n', text)
@@ -87,7 +87,7 @@ class ConfTest(testtools.TestCase):
         (directory_of_classes / 'libcls_rbd.so').touch()
         self.assertEqual(f'osd class dir = {directory_of_classes}', ceph_conf.classes(prefix))
 
-    def test_osds_read_where_their_classes_are(self) -> None:
+    def test_osds_have_the_directory_of_their_classes(self) -> None:
         with mock.patch.object(ceph_conf, 'classes', return_value='osd class dir = /c'):
             text = ceph_conf.daemon(layout.Layout(pathlib.Path('/d')), layout.Settings())
         self.assertIn('\nosd class dir = /c\n', text.partition('[osd]')[2])

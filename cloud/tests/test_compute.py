@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a cloud with compute hosts has beside block storage: configurations, seeds, words."""
+"""The parts of a cloud with compute hosts beside block storage: configurations and seeds."""
 
 from collections.abc import Mapping
 import pathlib
@@ -45,13 +45,13 @@ class _Base(testtools.TestCase):
 class ConfTest(_Base):
 
     def parse(self, path: pathlib.Path, section: str, *names: str) -> dict[str, Any]:
-        """Options as oslo.config reads them."""
+        """Return options as oslo.config reads them."""
         conf = cfg.ConfigOpts()
         conf.register_opts([cfg.StrOpt(name) for name in names], section)
         conf(args=[], default_config_files=[str(path)])
         return dict(conf[section])
 
-    def test_only_what_has_changed_is_restarted(self) -> None:
+    def test_only_changed_services_are_restarted(self) -> None:
         everything = [name for _, names in compute.TABLES.values() for name in names]
         written = compute.write(self.files, self.settings, self.passwords)
         self.assertEqual(sorted(everything), sorted(written))
@@ -59,7 +59,7 @@ class ConfTest(_Base):
         self.passwords['mariadb-glance'] = 'another'
         self.assertEqual(['glance'], compute.write(self.files, self.settings, self.passwords))
 
-    def test_databases(self) -> None:
+    def test_each_service_has_its_databases(self) -> None:
         compute.write(self.files, self.settings, self.passwords)
         names = database.services(self.settings)
         self.assertEqual(names.keys() - database.services(layout.Settings()).keys(),
@@ -70,7 +70,7 @@ class ConfTest(_Base):
             self.assertIn(f'/{name}?', url)
             self.assertIn(name, names['nova'])
 
-    def test_hosts_know_neither_database_nor_who_they_are(self) -> None:
+    def test_common_configuration_has_no_database_and_no_host(self) -> None:
         for conf in (nova.common(self.settings, self.passwords),
                      neutron.common(self.settings, self.passwords)):
             self.assertEqual(set(), {'database', 'api_database'} & set(conf))
@@ -78,7 +78,7 @@ class ConfTest(_Base):
                              & set(conf['DEFAULT']))
             self.assertNotIn('mariadb', private.ini(conf))
 
-    def test_services_prove_to_be_services(self) -> None:
+    def test_services_send_and_require_service_tokens(self) -> None:
         sections = accounts.sections(self.settings, self.passwords, 'nova', ('cinder',))
         self.assertEqual('true', sections['service_user']['send_service_user_token'])
         self.assertEqual('true', sections['keystone_authtoken']['service_token_roles_required'])
@@ -90,7 +90,7 @@ class ConfTest(_Base):
         known = [self.passwords[name] for name in (*accounts.COMPUTE, *database.ACCOUNTS)]
         self.assertEqual(len(known), len(set(known)))
 
-    def test_cinder_asks_nova_only_where_it_is(self) -> None:
+    def test_cinder_has_a_section_for_nova_only_with_hosts(self) -> None:
         backends = self.files.own_backends(1)
         for settings in (self.settings, layout.Settings()):
             conf = cinder.conf(self.files, settings, self.passwords, backends)
@@ -105,7 +105,7 @@ class ConfTest(_Base):
         self.assertEqual(secrets, [conf[backend.name]['rbd_secret_uuid']
                                    for backend in backends])
 
-    def test_plug_in_is_one_driver(self) -> None:
+    def test_plug_in_sets_the_compute_driver(self) -> None:
         self.assertEqual('specreds.SpeculativeLibvirtDriver',
                          deployment.compute()['DEFAULT']['compute_driver'])
 
@@ -121,23 +121,23 @@ class ConfTest(_Base):
 class CellsTest(_Base):
 
     def prepared(self) -> list[list[str]]:
-        """The words of each run of `nova-manage`."""
+        """Return the arguments of each run of `nova-manage`."""
         with mock.patch.object(commands, 'run') as run:
             nova.prepare(self.files)
         return [call.args[0][3:] for call in run.call_args_list]
 
-    def test_new(self) -> None:
+    def test_first_start_creates_a_cell(self) -> None:
         self.assertEqual([['api_db', 'sync'], ['cell_v2', 'map_cell0'],
                           ['cell_v2', 'create_cell', '--name', 'cell1'], ['db', 'sync']],
                          self.prepared())
 
-    def test_another_release_of_nova_finds_its_cell(self) -> None:
+    def test_other_release_of_nova_creates_no_second_cell(self) -> None:
         private.write(self.files.done('nova'), '1.0')
         self.assertNotIn(['cell_v2', 'create_cell', '--name', 'cell1'], self.prepared())
 
 
 class _Catalogue(keystone.Seed):
-    """Remembers what it is told, without a Keystone."""
+    """Keeps what is published and granted, without a Keystone."""
 
     def __init__(self, settings: layout.Settings) -> None:
         self._settings = settings
@@ -153,7 +153,7 @@ class _Catalogue(keystone.Seed):
 
 class SeedTest(_Base):
 
-    def test_catalogue(self) -> None:
+    def test_catalogue_has_the_services_of_compute_only_with_hosts(self) -> None:
         alone, full = _Catalogue(layout.Settings()), _Catalogue(self.settings)
         for seed in (alone, full):
             seed.run()
@@ -167,7 +167,7 @@ class SeedTest(_Base):
         for url in full.published.values():
             self.assertTrue(url.startswith(f'http://{self.settings.host}:'))
 
-    def test_refused(self) -> None:
+    def test_refused_request_is_an_error(self) -> None:
         with mock.patch.object(neutron.Api, 'make_network',
                                side_effect=keystone_exceptions.BadRequest('no')):
             error = self.assertRaises(commands.CloudError, compute.seed, mock.Mock(), print)
@@ -185,7 +185,7 @@ class ReadinessTest(_Base):
     def agent(self, host: str, up: bool = True) -> reported.Service:
         return reported.Service(neutron.AGENT, host, up, True)
 
-    def test_hosts(self) -> None:
+    def test_missing_hosts_are_named(self) -> None:
         agents = [self.agent('cn1'), self.agent('cn2', up=False)]
         self.assertIn('Nova has not heard of cn2', self.missing(['cn1', 'cn2'], ['cn1'], agents))
         self.assertIn('Neutron has not heard of cn2',
@@ -193,7 +193,7 @@ class ReadinessTest(_Base):
         self.assertEqual('', self.missing(['cn1'], ['cn1', 'cn2'], agents))
         self.assertEqual('', self.missing([], [], []))
 
-    def test_waits_until_nothing_is_missing(self) -> None:
+    def test_wait_ends_when_nothing_is_missing(self) -> None:
         answers = iter(['much', 'little', ''])
         readiness.wait(lambda: next(answers), 60)
         self.assertRaises(StopIteration, next, answers)
@@ -213,7 +213,7 @@ class ContentsTest(testtools.TestCase):
                 mock.patch.object(cinder.Api, 'superpositions', return_value=superpositions):
             return contents.lines(mock.Mock())
 
-    def test_lines(self) -> None:
+    def test_servers_and_superpositions_are_listed(self) -> None:
         superposition = {'id': 'x1', 'state': 'superposed', 'server_id': 's1',
                          'volume_ids': ['v1', 'v2']}
         gone = superposition | {'id': 'x2', 'server_id': None, 'volume_ids': ['v3']}
@@ -223,7 +223,7 @@ class ContentsTest(testtools.TestCase):
                           'superposition x2: superposed, 1 volumes'],
                          self.lines([superposition, gone]))
 
-    def test_nobody_answers(self) -> None:
+    def test_missing_answer_is_an_error(self) -> None:
         with mock.patch.object(nova.Api, 'servers',
                                side_effect=keystone_exceptions.ConnectFailure('gone')):
             error = self.assertRaises(commands.CloudError, contents.lines, mock.Mock())
@@ -232,12 +232,12 @@ class ContentsTest(testtools.TestCase):
 
 class CloudTest(_Base):
 
-    def test_ceph_listens_where_the_hosts_reach_it(self) -> None:
+    def test_ceph_listens_on_the_storage_network(self) -> None:
         made = cloud.Cloud(self.data / 'c', hosts=2)
         self.assertEqual(made.settings.storage_host, made.ceph.settings.address)
         self.assertEqual('127.0.0.1', cloud.Cloud(self.data / 'd').ceph.settings.address)
 
-    def test_broke_off_at_once(self) -> None:
+    def test_interrupted_cloud_can_be_wiped(self) -> None:
         self.files.passwords.unlink()
         self.files.save(self.settings)
         cloud.Cloud(self.data).wipe()
@@ -247,7 +247,7 @@ class CloudTest(_Base):
 class ImagesTest(_Base):
 
     def provide(self, known: list[dict[str, str]], **answers: object) -> mock.Mock:
-        """:return: the API that Glance was asked through"""
+        """:returns: the API that was used"""
         made = self.data / 'g1-new' / 'disk.raw'
         made.parent.mkdir()
         made.write_bytes(b'raw')
@@ -262,16 +262,16 @@ class ImagesTest(_Base):
     def image(self, version: str, status: str = 'active') -> dict[str, str]:
         return {'id': 'old', 'name': 'g1', 'status': status, 'specreds_version': version}
 
-    def test_there(self) -> None:
+    def test_existing_image_is_not_uploaded(self) -> None:
         api = self.provide([self.image('g1-new')])
         api.post.assert_not_called()
 
-    def test_upload_broke_off(self) -> None:
+    def test_interrupted_upload_is_repeated(self) -> None:
         api = self.provide([self.image('g1-new', 'queued')])
         self.assertEqual('/v2/images/old', api.delete.call_args.args[0])
         self.assertEqual('/v2/images/fresh/file', api.put.call_args.args[0])
 
-    def test_old_version_in_use(self) -> None:
+    def test_old_version_in_use_is_renamed(self) -> None:
         api = self.provide([self.image('g1-old')],
                            **{'delete.side_effect': keystone_exceptions.Conflict('clones')})
         self.assertEqual('g1-old', api.patch.call_args.kwargs['json'][0]['value'])

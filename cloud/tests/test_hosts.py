@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is decided about compute hosts before one is started, and how one is stopped."""
+"""Compute hosts: layout, configuration, networks, and how a host is stopped."""
 
 import argparse
 import configparser
@@ -43,7 +43,7 @@ class _Base(testtools.TestCase):
         self.files = hosts_layout.Layout(self.cloud, self.settings, 2)
 
     def make_ceph(self) -> None:
-        """A cluster's files, and those of the users of the back ends."""
+        """Create a cluster's files, and those of the users of the back ends."""
         self.cloud.ceph.mkdir()
         ceph_layout.Layout(self.cloud.ceph).save(ceph_layout.Settings(
             port=self.settings.ceph_port, host=self.settings.storage_host))
@@ -74,7 +74,7 @@ class LayoutTest(_Base):
             seen |= {str(address.ip) for address in found.values()}
         self.assertEqual(2 + 2 * layout.MAX_HOSTS, len(seen))
 
-    def test_a_host_is_the_same_machine_each_time(self) -> None:
+    def test_host_keeps_its_identity(self) -> None:
         again = hosts_layout.Layout(self.cloud, self.settings, 2)
         other = hosts_layout.Layout(self.cloud, self.settings, 3)
         self.assertEqual(self.files.uuid, again.uuid)
@@ -91,7 +91,7 @@ class ConfTest(_Base):
         parser.read_string(path.read_text())
         return parser
 
-    def test_nova(self) -> None:
+    def test_nova_uses_the_plug_in_and_the_control_network(self) -> None:
         self.write()
         nova = self.read(self.files.nova_conf)
         control = str(self.files.addresses['control'].ip)
@@ -106,12 +106,12 @@ class ConfTest(_Base):
         self.assertNotIn('database', nova)
         self.assertNotIn('api_database', nova)
 
-    def test_nova_without_the_plug_in(self) -> None:
+    def test_plain_cloud_uses_novas_own_driver(self) -> None:
         self.write(layout.Settings(hosts=3, plain=True))
         self.assertEqual('libvirt.LibvirtDriver',
                          self.read(self.files.nova_conf)['DEFAULT']['compute_driver'])
 
-    def test_neutron(self) -> None:
+    def test_agent_uses_user_space_bridges(self) -> None:
         self.write()
         agent = self.read(self.files.neutron_conf)
         self.assertEqual('netdev', agent['ovs']['datapath_type'])
@@ -137,7 +137,7 @@ class ConfTest(_Base):
             self.assertIn(f'<uuid>{uuid}</uuid>', (secrets / f'{uuid}.xml').read_text())
             self.assertEqual(_KEY, (secrets / f'{uuid}.base64').read_text())
 
-    def test_clients_of_ceph_know_where_it_is(self) -> None:
+    def test_clients_of_ceph_have_its_address(self) -> None:
         self.write()
         ceph_client = self.read(self.files.etc / 'ceph' / 'ceph.conf')
         self.assertIn(self.settings.storage_host, ceph_client['global']['mon host'])
@@ -149,7 +149,7 @@ class ConfTest(_Base):
         self.assertIn(f'listen_addr = "{self.files.addresses["control"].ip}"', text)
         self.assertIn(f'host_uuid = "{self.files.uuid}"', text)
 
-    def test_nothing_is_started_again_by_itself(self) -> None:
+    def test_programs_are_not_restarted(self) -> None:
         self.write()
         supervisor = self.read(self.files.supervisor_conf)
         programs = [name for name in supervisor.sections() if name.startswith('program:')]
@@ -158,7 +158,7 @@ class ConfTest(_Base):
             self.assertEqual(('false', '0'), (supervisor[name]['autorestart'],
                                               supervisor[name]['startretries']))
 
-    def test_a_host_sees_its_own_directories(self) -> None:
+    def test_host_has_its_own_directories(self) -> None:
         writer = self.write()
         init = writer.init()
         mounts = {target: source for source, target in init['mounts']}  # type: ignore
@@ -168,7 +168,7 @@ class ConfTest(_Base):
         self.assertEqual({'tenant', 'control', 'storage'}, set(init['addresses']))  # type: ignore
         self.assertIn('cn3', self.files.known_hosts.read_text())
 
-    def test_key_of_a_user_with_a_section_of_its_own(self) -> None:
+    def test_key_is_read_from_the_section_of_the_user(self) -> None:
         keyring = self.data / 'ceph.client.u.keyring'
         keyring.write_text(f'[client.u]\nkey={_KEY}\n')
         config = self.data / 'c'
@@ -176,7 +176,7 @@ class ConfTest(_Base):
                           f'keyring = {self.data}/ceph.$name.keyring\n')
         self.assertEqual(_KEY, conf.key_of(layout.Backend('b', 'p', 'u', str(config))))
 
-    def test_key_that_is_not_there(self) -> None:
+    def test_missing_key_is_an_error(self) -> None:
         config = self.data / 'c'
         for text in ('[global]\n', '[client]\nkeyring = /nowhere\n', 'no section'):
             config.write_text(text)
@@ -184,7 +184,7 @@ class ConfTest(_Base):
                                       layout.Backend('b', 'p', 'u', str(config)))
             self.assertIn('back end b: the key of client.u', str(error))
 
-    def test_without_a_cluster(self) -> None:
+    def test_missing_cluster_is_an_error(self) -> None:
         self.make_ceph()
         ceph_layout.Layout(self.cloud.ceph).settings.unlink()
         credentials.create(self.cloud)
@@ -194,18 +194,18 @@ class ConfTest(_Base):
 
 class CephAddressTest(testtools.TestCase):
 
-    def test_it_is_what_daemons_bind_to_and_clients_are_told(self) -> None:
+    def test_daemons_and_clients_have_the_address(self) -> None:
         data = self.useFixture(fixtures.TempDir()).path
         cluster = ceph.Ceph(data, address='198.18.5.129')
         daemon = ceph_conf.daemon(cluster.files, cluster.settings)
         self.assertIn('public addr = 198.18.5.129\n', daemon)
         self.assertIn('[v2:198.18.5.129:', ceph_conf.client(cluster.files, cluster.settings, 'c'))
 
-    def test_loopback_otherwise(self) -> None:
+    def test_default_is_the_loopback_address(self) -> None:
         cluster = ceph.Ceph(self.useFixture(fixtures.TempDir()).path)
         self.assertEqual('127.0.0.1', cluster.settings.address)
 
-    def test_not_with_ipv6(self) -> None:
+    def test_address_and_ipv6_exclude_each_other(self) -> None:
         self.assertRaisesRegex(commands.CloudError, 'choose one', ceph.Ceph, 'x',
                                address='198.18.5.129', ipv6=True)
 
@@ -239,30 +239,30 @@ class FabricTest(_Base):
         self.assertIn('sr65000-c', names)
         self.assertEqual([], [name for name in names if len(name) > 15])
 
-    def test_others_are_kept_out(self) -> None:
+    def test_packets_from_other_interfaces_are_dropped(self) -> None:
         self.fabric.up()
         [rules] = [words[-1] for words in self.calls if words[:3] == ['nft', '-f', '-']]
         for network in (self.settings.control, self.settings.storage):
             self.assertIn(str(network), rules)
         self.assertRegex(rules, r'iifname != \{ "lo", "sr65000-c", "sr65000-s" \} drop')
 
-    def test_addresses_come_last(self) -> None:
+    def test_addresses_are_added_last(self) -> None:
         self.fabric.up()
         words = self.calls[-1]
         self.assertEqual(['address', 'add', f'{self.settings.storage_host}/25', 'dev',
                           'sr65000-s'], words[1:])
 
-    def test_only_root_can_make_them(self) -> None:
+    def test_only_root_creates_networks(self) -> None:
         self.root.return_value = 1000
         self.assertRaisesRegex(commands.CloudError, 'only root', self.fabric.up)
 
-    def test_cut_and_heal(self) -> None:
+    def test_cut_and_heal_set_links_down_and_up(self) -> None:
         self.fabric.cut('cn1', ['storage'])
         self.fabric.heal('cn1', ['storage', 'tenant'])
         self.assertEqual([['cn1-storage', 'down'], ['cn1-storage', 'up'], ['cn1-tenant', 'up']],
                          [words[-2:] for words in self.calls])
 
-    def test_cuts(self) -> None:
+    def test_cuts_are_the_links_that_are_down(self) -> None:
         self.links = json.dumps([{'ifname': 'cn1-storage', 'flags': ['BROADCAST']},
                                  {'ifname': 'cn1-tenant', 'flags': ['UP', 'LOWER_UP']},
                                  {'ifname': 'cn2-control', 'flags': []}])
@@ -285,7 +285,7 @@ class MachineTest(testtools.TestCase):
                                            return_value=[self.pid]))
         self.machine = namespaces.Machine('x')
 
-    def test_freeze_and_thaw(self) -> None:
+    def test_frozen_machine_can_be_thawed(self) -> None:
         self.assertFalse(self.machine.frozen(self.pid))
         self.machine.freeze(self.pid)
         self.assertTrue(self.machine.frozen(self.pid))
@@ -295,7 +295,7 @@ class MachineTest(testtools.TestCase):
             time.sleep(0.01)
         self.assertFalse(self.machine.frozen(self.pid))
 
-    def test_kill(self) -> None:
+    def test_frozen_machine_can_be_killed(self) -> None:
         began = namespaces.started(self.pid)
         self.assertTrue(began)
         self.machine.freeze(self.pid)
@@ -303,7 +303,7 @@ class MachineTest(testtools.TestCase):
         self.assertEqual('', namespaces.started(self.pid))
         self.assertEqual(-9, self.process.wait())
 
-    def test_what_does_not_stop_is_told(self) -> None:
+    def test_process_that_does_not_stop_is_an_error(self) -> None:
         self.useFixture(fixtures.MockPatch('cloud.hosts.namespaces._TIMEOUT', 0.05))
         with mock.patch('cloud.hosts.namespaces._state', return_value='D'):
             self.assertRaisesRegex(commands.CloudError, 'do not stop', self.machine.freeze,
@@ -316,28 +316,28 @@ class HostTest(_Base):
         super().setUp()
         self.hosts = hosts.Hosts(self.cloud, self.settings, {}, self.backends)
 
-    def test_there_is_none_of_that_name(self) -> None:
+    def test_unknown_host_is_an_error(self) -> None:
         self.assertRaisesRegex(commands.CloudError, 'there are: cn1, cn2, cn3', self.hosts.host,
                                'cn4')
 
-    def test_nothing_can_be_done_in_one_that_is_off(self) -> None:
+    def test_host_that_is_off_refuses_operations(self) -> None:
         host = self.hosts.host('cn1')
         self.assertEqual('off', host.state)
         for action in (host.hang, host.resume, host.cut, host.domains):
             self.assertRaisesRegex(commands.CloudError, 'cn1 is off', action)
 
-    def test_a_number_that_another_process_has_got_since(self) -> None:
+    def test_reused_process_id_is_not_the_host(self) -> None:
         host = self.hosts.host('cn1')
         host.files.root.mkdir(parents=True)
         host.files.record.write_text(json.dumps({'pid': 1, 'started': 'long ago'}))
         self.assertEqual(0, host.pid)
 
-    def test_logs(self) -> None:
+    def test_each_program_of_a_host_has_a_log(self) -> None:
         log = self.hosts.logs['cn3/nova-compute']
         self.assertEqual(self.hosts.host('cn3').files.log, log.parent)
         self.assertEqual(3 * len(services.programs(self.files)), len(self.hosts.logs))
 
-    def test_status_of_those_that_are_off(self) -> None:
+    def test_hosts_that_are_off_are_not_good(self) -> None:
         self.assertEqual([('cn1', False, 'off'), ('cn2', False, 'off'), ('cn3', False, 'off')],
                          [(check.name, check.good, check.words)
                           for check in self.hosts.status()])
@@ -352,12 +352,12 @@ class CliTest(testtools.TestCase):
         shared = argparse.ArgumentParser(add_help=False)
         cli.add(self.parser.add_subparsers(dest='action'), shared)
         self.hosts = mock.Mock()
-        self.said: list[str] = []
+        self.printed: list[str] = []
 
     def run_command(self, *words: str) -> int:
-        return cli.run(self.hosts, self.parser.parse_args(['host', *words]), self.said.append)
+        return cli.run(self.hosts, self.parser.parse_args(['host', *words]), self.printed.append)
 
-    def test_kill_several(self) -> None:
+    def test_several_hosts_are_killed(self) -> None:
         hosts_by_name = {name: mock.Mock(state='off') for name in ('cn1', 'cn2')}
         for name, host in hosts_by_name.items():
             host.name = name
@@ -365,31 +365,31 @@ class CliTest(testtools.TestCase):
         self.assertEqual(0, self.run_command('kill', 'cn1', 'cn2'))
         for host in hosts_by_name.values():
             host.kill.assert_called_once_with()
-        self.assertEqual(['cn1 is off', 'cn2 is off'], self.said)
+        self.assertEqual(['cn1 is off', 'cn2 is off'], self.printed)
 
-    def test_cut(self) -> None:
+    def test_cut_names_the_network(self) -> None:
         self.hosts.host.return_value.cuts = ['storage']
         self.run_command('cut', 'cn1', '--storage')
         self.hosts.host.return_value.cut.assert_called_once_with(
             control=False, storage=True, tenant=False)
-        self.assertRegex(self.said[0], 'cut off from storage')
+        self.assertRegex(self.printed[0], 'cut off from storage')
 
-    def test_cut_of_nothing(self) -> None:
+    def test_cut_needs_a_network(self) -> None:
         self.assertRaisesRegex(commands.CloudError, 'say what to cut', self.run_command, 'cut',
                                'cn1')
 
-    def test_heal_all(self) -> None:
+    def test_heal_without_a_network_heals_all(self) -> None:
         self.hosts.host.return_value.cuts = []
         self.run_command('heal', 'cn1')
         self.hosts.host.return_value.heal.assert_called_once_with(
             control=False, storage=False, tenant=False)
-        self.assertRegex(self.said[0], re.compile('cut off from nothing'))
+        self.assertRegex(self.printed[0], re.compile('cut off from nothing'))
 
-    def test_client_of_nothing(self) -> None:
+    def test_client_needs_a_program(self) -> None:
         self.assertRaisesRegex(commands.CloudError, 'say what to run', self.run_command,
                                'client')
 
-    def test_words_of_a_program(self) -> None:
+    def test_arguments_of_a_program_are_passed_on(self) -> None:
         self.hosts.tenant.argv.return_value = ['ip', 'netns']
         with mock.patch('os.execvp', side_effect=SystemExit) as execute:
             self.assertRaises(SystemExit, self.run_command, 'client', '--', 'ping', '-c', '1')

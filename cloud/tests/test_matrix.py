@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ./run matrix decides: archives, commands and their results, and what may be removed."""
+"""``./run matrix``: archives, commands, results, and what may be removed."""
 
 import argparse
 import io

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the one-machine OpenStack writes and refuses before it starts anything."""
+"""The one-machine OpenStack: what it writes and refuses before it starts."""
 
 import base64
 import hashlib
@@ -59,11 +59,11 @@ class SettingsTest(_Base):
               ({'backends': 0}, '0 back ends'), ({'backends': 6}, '6 back ends'),
               ({'hosts': -1}, '-1 hosts'), ({'hosts': 9}, '9 hosts'))
     @ddt.unpack
-    def test_out_of_range(self, options: dict[str, int], words: str) -> None:
+    def test_setting_out_of_range_is_refused(self, options: dict[str, int], words: str) -> None:
         self.assert_refused(words, **options)
 
     @ddt.data('rbd', 'a b', '', '../x')
-    def test_bad_name_of_an_extra_back_end(self, name: str) -> None:
+    def test_invalid_name_of_a_back_end_is_refused(self, name: str) -> None:
         self.assert_refused('name rbd' if name == 'rbd' else f'back end {name!r}',
                             extra_backends=[layout.Backend(name, 'p', 'u', '/c')])
 
@@ -75,11 +75,11 @@ class SettingsTest(_Base):
         self.files.save(layout.Settings())
         self.assert_refused('hosts 0', hosts=3)
 
-    def test_without_hosts_everything_is_on_the_loopback_interface(self) -> None:
+    def test_cloud_without_hosts_uses_the_loopback_interface(self) -> None:
         self.assertEqual({'127.0.0.1'}, {self.settings.host, self.settings.storage_host})
 
     @ddt.data(1024, 17600, 65336)
-    def test_networks_of_a_cloud(self, port: int) -> None:
+    def test_networks_of_two_clouds_do_not_overlap(self, port: int) -> None:
         settings = layout.Settings(port=port, hosts=layout.MAX_HOSTS)
         networks = [settings.control, settings.storage]
         beside = layout.Settings(port=port - 200, hosts=1)
@@ -100,27 +100,27 @@ class SettingsTest(_Base):
         self.files.save(changed.settings)
         self.assertEqual(changed.settings, cloud.Cloud(self.data).settings)
 
-    def test_path_too_long_for_sockets(self) -> None:
+    def test_path_too_long_for_sockets_is_refused(self) -> None:
         self.assertRaises(commands.CloudError, cloud.Cloud, self.data / ('x' * 80))
 
-    def test_directory_of_somebody_else_is_left_alone(self) -> None:
+    def test_directory_without_a_cloud_is_left_alone(self) -> None:
         (self.data / 'precious').write_text('data')
         for action in (cloud.Cloud(self.data).up, cloud.Cloud(self.data).wipe):
             error = self.assertRaises(commands.CloudError, action)
             self.assertIn('left alone', str(error))
         self.assertEqual(['precious'], [path.name for path in self.data.iterdir()])
 
-    def test_no_cloud_no_session(self) -> None:
+    def test_session_needs_a_cloud(self) -> None:
         error = self.assertRaises(commands.CloudError, cloud.Cloud(self.data).session)
         self.assertIn('./run cloud up', str(error))
         self.assertEqual([], list(self.data.iterdir()))
 
-    def test_back_end_from_the_command_line(self) -> None:
+    def test_back_end_is_parsed(self) -> None:
         self.assertEqual(layout.Backend('far', 'pool', 'user', '/etc/ceph/far.conf'),
                          layout.Backend.parse('far=pool,user,/etc/ceph/far.conf'))
 
     @ddt.data('far', 'far=pool', 'far=pool,user', 'far=pool,,/conf')
-    def test_incomplete_back_end(self, text: str) -> None:
+    def test_incomplete_back_end_is_refused(self, text: str) -> None:
         self.assertRaises(commands.CloudError, layout.Backend.parse, text)
 
     def test_clouds_side_by_side_share_no_port(self) -> None:
@@ -133,7 +133,7 @@ class SettingsTest(_Base):
 class CinderConfTest(_Base):
 
     def parse(self, settings: layout.Settings, backend: str = '') -> cfg.ConfigOpts:
-        """The configuration as oslo.config reads it."""
+        """Return the configuration as oslo.config reads it."""
         private.write(self.files.cinder_conf, private.ini(
             cinder.conf(self.files, settings, self.make_passwords(), self.backends)))
         paths = [self.files.cinder_conf]
@@ -153,14 +153,14 @@ class CinderConfTest(_Base):
         conf(args=[], default_config_files=list(map(str, paths)))
         return conf
 
-    def test_plug_in(self) -> None:
+    def test_plug_in_sets_extension_and_driver(self) -> None:
         conf = self.parse(self.settings)
         self.assertEqual(deployment.cinder()['DEFAULT']['osapi_volume_extension'],
                          conf.osapi_volume_extension)
         self.assertEqual({deployment.VOLUME_DRIVER}, {conf.rbd.volume_driver,
                                                       conf.rbd2.volume_driver})
 
-    def test_plain(self) -> None:
+    def test_plain_cloud_has_cinders_own_driver(self) -> None:
         conf = self.parse(layout.Settings(plain=True))
         self.assertIsNone(conf.volume_manager)
         self.assertIsNone(conf.osapi_volume_extension)
@@ -180,7 +180,7 @@ class CinderConfTest(_Base):
 
 class SecretsTest(_Base):
 
-    def test_random_private_and_kept(self) -> None:
+    def test_passwords_are_random_private_and_kept(self) -> None:
         first = self.make_passwords()
         self.assert_private(self.files.passwords)
         self.assertEqual(first, self.make_passwords())
@@ -189,7 +189,7 @@ class SecretsTest(_Base):
         credentials.create(other)
         self.assertEqual(set(), set(first.values()) & set(credentials.load(other).values()))
 
-    def test_none_in_what_supervisord_runs(self) -> None:
+    def test_command_lines_have_no_password(self) -> None:
         passwords = self.make_passwords()
         programs = services.programs(self.files, self.settings, self.backends)
         shown = json.dumps([[*program.argv, *program.environment.values()]
@@ -238,7 +238,7 @@ class SecretsTest(_Base):
 
 class FilesTest(_Base):
 
-    def test_says_whether_it_changed(self) -> None:
+    def test_write_returns_whether_the_file_changed(self) -> None:
         path = self.data / 'new' / 'file'
         self.assertTrue(private.write(path, 'one'))
         self.assertFalse(private.write(path, 'one'))
@@ -246,11 +246,11 @@ class FilesTest(_Base):
         self.assertEqual('two', path.read_text())
         self.assertEqual([path], list(path.parent.iterdir()))
 
-    def test_ini(self) -> None:
+    def test_ini_has_repeated_options(self) -> None:
         self.assertEqual('[a]\nx = 1\ny = p\ny = q$$r\n',
                          private.ini({'a': {'x': 1, 'y': ['p', 'q$r']}}))
 
-    def test_merged(self) -> None:
+    def test_later_options_win(self) -> None:
         self.assertEqual({'a': {'x': 2, 'y': 1}, 'b': {'z': 3}},
                          private.merged({'a': {'x': 1, 'y': 1}}, {'a': {'x': 2}, 'b': {'z': 3}}))
 
@@ -265,7 +265,7 @@ class ServicesTest(_Base):
             reported.Worker('cinder-volume-rbd2', 'cinder-volume.controller@rbd2',
                             'cinder-volume', 'controller@rbd2', 'Cinder'), workers[-1])
 
-    def test_without_hosts_there_is_only_block_storage(self) -> None:
+    def test_cloud_without_hosts_has_only_block_storage(self) -> None:
         alone = services.programs(self.files, self.settings, self.backends)
         full = services.programs(self.files, layout.Settings(hosts=1), self.backends)
         self.assertEqual(list(alone), list(full)[:len(alone)])
@@ -280,7 +280,7 @@ class ServicesTest(_Base):
         self.assertLessEqual(set(ports.values()), set(settings.ports))
         self.assertLessEqual(set(ports), set(services.programs(self.files, settings, [])))
 
-    def test_two_services_of_one_back_end(self) -> None:
+    def test_clustered_back_end_has_two_services(self) -> None:
         *_, shared = self.files.own_backends(1, clustered=True)
         programs = services.programs(self.files, self.settings, [shared])
         self.assertEqual(['cinder-volume-rbd-shared', 'cinder-volume-rbd-shared-2'],
@@ -293,12 +293,12 @@ class ServicesTest(_Base):
         self.assertEqual('controllers', first['cluster'])
         self.assertEqual('controllers@rbd-shared#rbd-shared', cinder.pool(shared))
 
-    def test_alone_there_is_no_cluster(self) -> None:
+    def test_single_service_has_no_cluster(self) -> None:
         (conf,) = cinder.process_confs(self.backends[0]).values()
         self.assertNotIn('cluster', conf['DEFAULT'])
         self.assertEqual('controller@rbd#rbd', cinder.pool(self.backends[0]))
 
-    def test_confs_of_a_back_end(self) -> None:
+    def test_service_reads_the_common_and_its_own_configuration(self) -> None:
         program = services.programs(self.files, self.settings, self.backends)[
             'cinder-volume-rbd2']
         self.assertEqual([str(self.files.cinder_conf), str(self.files.instance_conf('rbd2'))],
@@ -313,23 +313,23 @@ class ProbesTest(_Base):
                               (), {'Cinder': cinder.Api(keystone_session.Session())})
         return found.check(name)
 
-    def test_stopped_on_purpose(self) -> None:
+    def test_stopped_service_shows_no_error(self) -> None:
         (self.data / 'keystone.out').write_text('2026 ERROR old\n')
         self.assertEqual('stopped', self.check('keystone').words)
 
-    def test_died_and_why(self) -> None:
+    def test_dead_service_shows_its_last_error(self) -> None:
         (self.data / 'keystone.out').write_text('1 INFO a\n2 ERROR no database\n3 INFO b\n')
         found = self.check('keystone', processes.Process('keystone', 'BACKOFF', 0))
         self.assertFalse(found.good)
         self.assertEqual('backoff (2 ERROR no database)', found.words)
         self.assertEqual(self.data / 'keystone.out', found.log)
 
-    def test_runs_and_does_not_answer(self) -> None:
+    def test_service_that_does_not_answer_is_not_good(self) -> None:
         found = self.check('mariadb', processes.Process('mariadb', 'RUNNING', 1))
         self.assertFalse(found.good)
         self.assertIn('running, but', found.words)
 
-    def test_last_error(self) -> None:
+    def test_last_error_is_found_in_a_log(self) -> None:
         log = self.data / 'x.out'
         self.assertEqual('', probes.last_error(log))
         log.write_text('fine\n')

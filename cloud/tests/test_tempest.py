@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is made of Tempest's results, and what Tempest is told of a cloud."""
+"""Results of Tempest, and Tempest's configuration for a cloud."""
 
 import argparse
 import io
@@ -40,13 +40,13 @@ class ReadTest(testtools.TestCase):
         self.stream.status(test_id=name, test_status=status)
 
     def read(self) -> list[results.Result]:
-        told: list[results.Result] = []
+        reported: list[results.Result] = []
         self.written.seek(0)
-        found = results.read(self.written, self.data / 'copy', told.append)
-        self.assertEqual(told, found)
+        found = results.read(self.written, self.data / 'copy', reported.append)
+        self.assertEqual(reported, found)
         return found
 
-    def test_statuses(self) -> None:
+    def test_each_status_is_read(self) -> None:
         self.stream.status(test_id='a', test_status='exists')
         self.ran('a', 'success')
         self.ran('b', 'fail', traceback='Traceback:\n  line\nValueError: no')
@@ -59,7 +59,7 @@ class ReadTest(testtools.TestCase):
              ('e', results.FAILED, '')],
             [(result.name, result.status, result.reason) for result in self.read()])
 
-    def test_copy_says_the_same(self) -> None:
+    def test_copy_has_the_same_results(self) -> None:
         self.ran('a', 'success')
         self.ran('b', 'fail', traceback='why')
         found = self.read()
@@ -67,12 +67,12 @@ class ReadTest(testtools.TestCase):
         (self.data / 'copy').rename(self.data / 'first')
         self.assertEqual(found, self.read())
 
-    def test_one_that_never_ends_has_failed(self) -> None:
+    def test_unfinished_test_has_failed(self) -> None:
         self.stream.status(test_id='a', test_status='inprogress')
         self.assertEqual([('a', results.FAILED)],
                          [(result.name, result.status) for result in self.read()])
 
-    def test_lines_of_no_test(self) -> None:
+    def test_other_output_is_ignored(self) -> None:
         self.written.write(b'a warning\n')
         self.ran('a', 'success')
         self.assertEqual(['a'], [result.name for result in self.read()])
@@ -86,30 +86,30 @@ class CompareTest(testtools.TestCase):
         self.on = results.Run('on', [*same, results.Result('c', results.FAILED, 'x\ny')], 10.4)
         self.off = results.Run('off', [*same, results.Result('c', results.PASSED)], 9.6)
 
-    def test_same(self) -> None:
+    def test_equal_runs_have_no_differences(self) -> None:
         self.assertEqual([], results.differences(self.on, self.on))
 
-    def test_other_status(self) -> None:
+    def test_other_status_is_a_difference(self) -> None:
         self.assertEqual(['c: failed on, passed off'], results.differences(self.on, self.off))
 
-    def test_not_run(self) -> None:
+    def test_missing_test_is_a_difference(self) -> None:
         less = results.Run('off', self.off.results[1:], 1)
         self.assertEqual(['a: passed on, not run off', 'c: failed on, passed off'],
                          results.differences(self.on, less))
         self.assertEqual(['c: passed off, failed on', 'a: not run off, passed on'],
                          results.differences(less, self.on))
 
-    def test_table(self) -> None:
+    def test_table_counts_results(self) -> None:
         self.assertEqual([['passed', 'failed', 'skipped', 'seconds'],
                           ['on', '1', '1', '1', '10'], ['off', '2', '0', '1', '10']],
                          [line.split() for line in results.table([self.on, self.off])])
 
-    def test_report(self) -> None:
+    def test_report_has_failures_and_skips(self) -> None:
         lines = [line.strip() for line in results.report([self.on, self.off]).splitlines()]
         for line in ('on:', 'failed   c', 'x', 'y', 'skipped  b', 'why', 'off:', 'passed   c'):
             self.assertIn(line, lines)
 
-    def test_page(self) -> None:
+    def test_page_escapes_texts(self) -> None:
         wrong = results.Run('<hosts>', [results.Result('d', results.FAILED, 'a\n1 < 2')], 7)
         page = tempest_page.page('all & more', [self.off, wrong])
         for text in ('<title>all &amp; more</title>', '<h2>off</h2>', '<h2>&lt;hosts&gt;</h2>',
@@ -120,7 +120,7 @@ class CompareTest(testtools.TestCase):
 
 class ConfTest(testtools.TestCase):
 
-    def test_what_tempest_reads(self) -> None:
+    def test_configuration_of_block_storage(self) -> None:
         data = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         made = cloud.Cloud(data / 'cloud', port=20000)
         credentials.create(made.files)
@@ -139,7 +139,7 @@ class ConfTest(testtools.TestCase):
         self.assertEqual(0o600, path.stat().st_mode & 0o777)
 
 
-    def test_what_it_reads_of_a_cloud_with_hosts(self) -> None:
+    def test_configuration_of_a_cloud_with_hosts(self) -> None:
         data = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         made = cloud.Cloud(data / 'a cloud', port=20000, hosts=3, engines=1)
         credentials.create(made.files)
@@ -173,13 +173,13 @@ class SelectionTest(testtools.TestCase):
         regex = tempest.selection(parser.parse_args(['tempest', *words]))
         return [name for name in (self.get, self.extend, self.compute) if re.search(regex, name)]
 
-    def test_smoke(self) -> None:
+    def test_default_selects_smoke_tests(self) -> None:
         self.assertEqual([self.get], self.selected())
 
-    def test_all(self) -> None:
+    def test_all_selects_all_tests(self) -> None:
         self.assertEqual([self.get, self.extend], self.selected('--all'))
 
-    def test_regex(self) -> None:
+    def test_regex_selects_matching_tests(self) -> None:
         self.assertEqual([self.extend], self.selected('VolumesExtend'))
 
     def sets(self, *words: str) -> dict[str, list[str]]:

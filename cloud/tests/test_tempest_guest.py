@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Tempest's tests do with guest G1 over HTTP."""
+"""Guest G1 as Tempest's tests use it over HTTP."""
 
 from collections.abc import Sequence
 import json
@@ -38,16 +38,16 @@ class GuestTest(testtools.TestCase):
         self.g1 = _G1()
         self.guest = tempest_guest.Guest(self.g1, '10.0.0.7')
 
-    def test_identity(self) -> None:
+    def test_identity_is_that_of_the_boot(self) -> None:
         self.assertEqual('a-boot', self.guest.identity())
 
-    def test_what_is_written_can_be_read(self) -> None:
+    def test_written_value_can_be_read(self) -> None:
         before = self.guest.read()
         written = self.guest.write()
         self.assertNotEqual(before, written)
         self.assertEqual((written, '0'), (self.guest.read(), self.g1.interval))
 
-    def test_busy_until_told_otherwise(self) -> None:
+    def test_guest_is_busy_until_it_is_quieted(self) -> None:
         self.guest.busy()
         self.assertNotEqual('0', self.g1.interval)
         self.assertNotEqual(self.guest.read(), self.guest.read())

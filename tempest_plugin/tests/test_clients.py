@@ -100,8 +100,9 @@ class ClientsTest(testtools.TestCase):
          (_ID, {'host': 'h'}), {}),
         ('delete_superposition', 204, 'DELETE', f'/{_ID}', None, (_ID,), {}))
     @ddt.unpack
-    def test_superpositions(self, method: str, status: int, verb: str, path: str, body: Any,
-                            words: tuple[Any, ...], more: dict[str, Any]) -> None:
+    def test_client_of_superpositions_sends_requests(self, method: str, status: int, verb: str,
+                                                     path: str, body: Any, words: tuple[Any, ...],
+                                                     more: dict[str, Any]) -> None:
         self.handler.answer = (status, None if status == 204 else {'told': 1})
         answer = getattr(self.client(services.SuperpositionsClient), method)(*words, **more)
         self.assertEqual([(verb, f'/os-superpositions{path}', 'superposition 1.0', body)],
@@ -126,8 +127,10 @@ class ClientsTest(testtools.TestCase):
         (services.ProtectionClient, 'show_protection', 200, 'GET',
          f'/v1/servers/{_ID}/protection', None, (_ID,), {}))
     @ddt.unpack
-    def test_engine(self, kind: Any, method: str, status: int, verb: str, path: str, body: Any,
-                    words: tuple[Any, ...], more: dict[str, Any]) -> None:
+    def test_clients_of_the_engine_send_requests(self, kind: Any, method: str, status: int,
+                                                 verb: str, path: str, body: Any,
+                                                 words: tuple[Any, ...],
+                                                 more: dict[str, Any]) -> None:
         self.handler.answer = (status, {'told': 1})
         self.assertEqual({'told': 1}, dict(getattr(self.client(kind), method)(*words, **more)))
         self.assertEqual([(verb, path, 'speculative 1.0', body)], self.handler.asked)
@@ -136,17 +139,17 @@ class ClientsTest(testtools.TestCase):
               (404, exceptions.NotFound), (406, exceptions.NotAcceptable),
               (409, exceptions.Conflict))
     @ddt.unpack
-    def test_refused(self, status: int, error: type[Exception]) -> None:
+    def test_refusal_is_raised(self, status: int, error: type[Exception]) -> None:
         self.handler.answer = (status, {'error': {'message': 'because'}})
         raised = self.assertRaises(error, self.client(services.HostsClient).list_hosts)
         self.assertIn('because', str(raised))
 
-    def test_another_success(self) -> None:
+    def test_unexpected_success_is_an_error(self) -> None:
         self.handler.answer = (202, {})
         self.assertRaises(exceptions.InvalidHttpSuccessCode,
                           self.client(services.HostsClient).list_hosts)
 
-    def test_another_version(self) -> None:
+    def test_version_is_sent(self) -> None:
         client = self.client(services.HostsClient)
         client.version = 'speculative 7.0'
         client.list_hosts()

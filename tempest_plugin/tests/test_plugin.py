@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Tempest gets from the plug-in, and what the plug-in does with the configuration."""
+"""The plug-in's tests, options and commands."""
 
 import pathlib
 import sys
@@ -27,7 +27,7 @@ class PluginTest(testtools.TestCase):
         modules = {test.id().split('.')[1] for test in testtools.iterate_tests(suite)}
         self.assertEqual(there - {'tests'}, modules)
 
-    def test_options(self) -> None:
+    def test_options_are_registered_and_listed(self) -> None:
         conf = cfg.ConfigOpts()
         conf.register_group(cfg.OptGroup('service_available'))
         self.plugin.register_opts(conf)
