@@ -70,7 +70,8 @@ MUTATIONS = (
              f'{_FUNCTIONAL}.test_fence.FenceTest.test_second_sweep_reaches_every_osd'),
     Mutation('map-moved-after-the-cut', f'{_SUPERPOSITION}/protocol/create.py',
              'if sweep.moved(self.cluster, volume, cut):', 'if False:',
-             f'{_FUNCTIONAL}.test_superposition.DirtyTest.test_object_discarded_between_cut_and_map_is_dirty'),
+             f'{_FUNCTIONAL}.test_superposition.DirtyTest.'
+             'test_object_discarded_between_cut_and_map_is_dirty'),
     Mutation('swap-without-version', f'{_SUPERPOSITION}/store.py',
              'op.assert_version(old.version)', 'pass',
              f'{_UNIT}.test_store.StoreTest.test_swap_asserts_the_version_that_was_read'),
@@ -92,7 +93,8 @@ MUTATIONS = (
              f'{_FUNCTIONAL}.test_fence.FenceTest.test_write_before_the_fence_is_late_dirty'),
     Mutation('newcomer-unfenced', f'{_SUPERPOSITION}/protocol/collapse.py',
              'if clients <= known:', 'if True:',
-             f'{_FUNCTIONAL}.test_fence.FenceTest.test_client_that_opens_during_the_fence_is_fenced'),
+             f'{_FUNCTIONAL}.test_fence.FenceTest.'
+             'test_client_that_opens_during_the_fence_is_fenced'),
     Mutation('overtaken-fence-stays', f'{_SUPERPOSITION}/protocol/collapse.py',
              'self._unfence_lost(dataclasses.replace(record, fenced=tuple(known)))', 'pass',
              f'{_FUNCTIONAL}.test_fence.FenceTest.test_fence_after_a_dirty_decision_is_lifted'),
