@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the engine needs of other services, of the database and of time; tests have their own."""
+"""The interfaces of services, database and time that the engine uses; tests have fakes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
@@ -36,11 +36,11 @@ class Compute(Protocol):
         They follow from Placement's allocation candidates, traits, availability zone, aggregates,
         server group, and services that are up and enabled.
 
-        :param placed: where other servers are about to be, that Nova knows elsewhere yet
+        :param placed: by server, the host of a backup that Nova does not know of yet
         """
 
     def immovable(self, server: model.Server) -> str | None:
-        """Why Nova's own evacuation would move a server nowhere; None if it may."""
+        """Return why Nova would evacuate a server to no host; None if it may."""
 
     def force_down(self, host: str, down: bool) -> bool:
         """Force a host down in Nova, or take that back; return False if Nova refuses."""
@@ -102,7 +102,7 @@ class Backups(Protocol):
         """Make what a backup has written durable."""
 
     def promote(self, host: str, backup_id: str) -> Mapping[str, Any]:
-        """Let a backup out; its claim in Placement is kept until :meth:`release`."""
+        """Open the box of a backup; its claim in Placement is kept until :meth:`release`."""
 
     def release(self, host: str, backup_id: str) -> None:
         """Release the claim of a promoted backup: Nova's evacuation claims for the server."""

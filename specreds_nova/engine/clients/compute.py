@@ -68,7 +68,7 @@ class Compute:
         return self._candidates.hosts(server, placed or {})
 
     def immovable(self, server: model.Server) -> str | None:
-        """Return why Nova's own evacuation would move a server nowhere; None if it may."""
+        """Return why Nova would evacuate a server to no host; None if it may."""
         return self._candidates.immovable(server)
 
     def force_down(self, host: str, down: bool) -> bool:

@@ -53,7 +53,7 @@ class Candidates:
         return self._by_group(server, allowed, placed)
 
     def immovable(self, server: model.Server) -> str | None:
-        """Return why Nova's own evacuation would move a server nowhere; None if it may.
+        """Return why Nova would evacuate a server to no host; None if it may.
 
         The first of several members of an affinity group that leaves their host is refused where
         it arrives, as the others are not there.

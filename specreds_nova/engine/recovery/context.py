@@ -19,7 +19,7 @@ class Context:
     :ivar options: group ``[engine]``
     :ivar destinations: limits how many backups run at once, and where
     :ivar preparations: limits how many backups are prepared at once
-    :ivar leases: since when hosts have no lease on the network
+    :ivar leases: times since which hosts have no network lease
     :ivar in_background: calls a function, on another thread if there is one
     :ivar stopping: returns whether the engine is being stopped
     :ivar observer: receives what recoveries do

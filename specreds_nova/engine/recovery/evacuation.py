@@ -15,12 +15,12 @@ from specreds_nova.engine.recovery.steps import destination
 
 LOG = logging.getLogger(__name__)
 
-# Seconds between two looks: each costs Nova and Neutron some, while other servers may race.
+# Seconds between two looks, each of which costs Nova and Neutron while other servers race.
 _PAUSE = 1.0
-# Seconds until Nova is asked once more for what came to nothing: at first, and at last.
+# Seconds until a failed evacuation is requested again: at first, and at most.
 _ASK_AGAIN = 2.0
 _ASK_AT_LAST = 60.0
-# After so many times that came to nothing Nova is told not to doubt the host.
+# Number of failed evacuations after which Nova's checks of the host are skipped.
 _BEFORE_FORCE = 2
 
 LetOut = Callable[[str], bool]
@@ -30,7 +30,8 @@ def evacuate(run: runs.Run, source: str, detail: dict[str, Any],
          let_out: LetOut | None = None) -> verdicts.StepVerdict | None:
     """Have Nova move a server; None when it has, or the server is deleted.
 
-    :param let_out: lets the backup out on a host, and tells whether it is; None if there is none
+    :param let_out: opens the backup's box on a host and returns whether it is open; None without a
+        backup
     """
     return _Evacuation(run, source, detail, let_out).wait()
 
@@ -47,7 +48,7 @@ class _Evacuation:
         self._asked: float | None = None
         self._times = 0
         self._looked = run.now
-        # Since when hosts are silent.
+        # Times since which hosts are silent.
         self._silent: dict[str, float] = {}
 
     def wait(self) -> verdicts.StepVerdict | None:
@@ -139,7 +140,7 @@ class _Evacuation:
         return target is not None and self._times > _BEFORE_FORCE
 
     def _release(self, host: str) -> None:
-        """Have the room of the backup free for Nova's claim, and for nothing else until then."""
+        """Release the claim of the backup right before Nova claims the same room."""
         run = self._run
         try:
             run.context.backups.release(host, run.backup_id)
@@ -159,12 +160,12 @@ class _Evacuation:
             and not self._run.context.compute.stopped_by_itself(server.id))
 
     def _force_down(self) -> bool:
-        """Have Nova take the host for down; False if Nova does not, or the host is trusted again.
+        """Force the host down in Nova; return False if Nova refuses or the host is trusted.
 
-        Whoever trusts it lifts that only if it was done before: so the host is looked at before
-        and after, and an engine that was superseded meanwhile takes back what it did.
+        An engine that trusts the host again lifts only what was forced before. So the host is read
+        before and after, and an engine that was superseded meanwhile takes back what it did.
 
-        :raises exception.Superseded: the recovery is another engine's
+        :raises exception.Superseded: another engine has the recovery
         """
         run, compute = self._run, self._run.context.compute
         run.fresh()
@@ -178,7 +179,7 @@ class _Evacuation:
         return False
 
     def _trusted(self) -> bool:
-        """Return whether the host is trusted of which this recovery is: then it is over."""
+        """Return whether the recovery's host is trusted again, which ends the recovery."""
         run = self._run
         return (self._source == run.recovery.host
                 and run.insist(run.context.store.host, self._source).state == model.TRUSTED)

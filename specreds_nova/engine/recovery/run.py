@@ -10,9 +10,9 @@ from specreds_nova.engine.recovery import recorded
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
 
-# Seconds that a host that is back has for saying what runs on it, and Nova for what it is doing.
+# Seconds for a returned host to report its domains, and for Nova to end what it is doing.
 _UNKNOWN = 20.0
-# Seconds between two looks at whether a host that is back says what runs on it.
+# Seconds between two looks for that report.
 _SOON = 0.1
 _UNDECIDED = frozenset({states.CREATING, states.SUPERPOSED})
 _NOTED = {'promoted': verdicts.PROMOTED, 'late-dirty': verdicts.LATE,
@@ -35,7 +35,7 @@ class Run(recorded.RecordedRun):
             # No engine has worked on it before.
             self._looked = True
 
-    # Where it is
+    # Progress
 
     def resumed(self) -> verdicts.StepVerdict | None:
         """Return the decision that this engine found when it took over; None without one."""
@@ -79,9 +79,9 @@ class Run(recorded.RecordedRun):
 
     @property
     def backup_id(self) -> str:
-        """The id of the backup on its host: the recovery's for the first, another for each next.
+        """The id of the backup on its host: that of the recovery for the first one, else another.
 
-        A host takes an id once, and the first backup may still have a claim in that name.
+        A host accepts an id once, and the first backup may still have a claim with it.
         """
         number = len(self.chosen())
         return self.id if number <= 1 else str(uuid.uuid5(uuid.UUID(self.id), str(number)))
@@ -105,7 +105,7 @@ class Run(recorded.RecordedRun):
         return None
 
     def superposed(self) -> frozenset[str] | None:
-        """Return the volumes that were put into superposition last; None if that is not noted."""
+        """Return the volumes that were superposed last; None if they are not recorded."""
         for step in reversed(self.recovery.steps):
             if step.name == timeline.SUPER and step.detail.get('superposition'):
                 volumes = step.detail.get('volumes')
@@ -113,7 +113,7 @@ class Run(recorded.RecordedRun):
         return None
 
     def server(self, *, anew: bool = False) -> model.Server | None:
-        """Return the server as it was read first; None if it is deleted.
+        """Return the server as it was first read; None if it is deleted.
 
         :param anew: read the server again
         """
@@ -121,7 +121,7 @@ class Run(recorded.RecordedRun):
             self._server = self.insist(self.context.compute.server, self._recovery.server)
         return self._server
 
-    # When to stop
+    # Reasons to stop
 
     def over(self) -> verdicts.StepVerdict | None:
         """Return a verdict if the recovery need not continue before the commit point."""
@@ -136,25 +136,25 @@ class Run(recorded.RecordedRun):
         return None
 
     def back(self) -> bool:
-        """Return whether the host is not suspected, and says that the server runs on it.
+        """Return whether the host is not suspected, and reports that the server runs on it.
 
-        A host that has booted again, or has lost the server's domain otherwise, is no living
-        primary. Its recovery goes on: the storage decides as ever, so that nothing is lost if
-        Nova starts the server there meanwhile, and nothing depends on a host that has just failed.
+        A host that has rebooted, or has lost the server's domain otherwise, has no living
+        primary. Its recovery continues: storage decides, so that nothing is lost if Nova starts
+        the server there meanwhile, and nothing depends on a host that has just failed.
         """
         host, suspects = self._recovery.host, self.context.suspects
         return (not suspects.suspected(host)
                 and bool(suspects.running(host, self._recovery.server)))
 
     def wrote(self) -> None:
-        """Note that the primary has written since the cut, which is final."""
+        """Record that the primary has written since the cut, which is final."""
         self._written = True
 
     def spared(self) -> verdicts.StepVerdict | None:
-        """The same right before the decision: it is never against a host that beats and is well.
+        """Return a verdict right before the decision if the host beats and is well.
 
         An operator's word begins a race, but does not decide it. A host that is well without the
-        server does not speak for it, unless somebody has stopped the server or is at work on it.
+        server spares the server only if a user has stopped it or Nova is working on it.
         """
         host, suspects = self._recovery.host, self.context.suspects
         until = self.now + _UNKNOWN
@@ -170,10 +170,10 @@ class Run(recorded.RecordedRun):
         return self.over()
 
     def _handled(self, until: float) -> verdicts.StepVerdict | None:
-        """Say what Nova or its users do with a server that does not run on its host, if anything.
+        """Return a verdict if Nova or a user handles a server that does not run on its host.
 
-        :param until: seconds since the epoch until which what Nova is doing may end
-        :returns: ``AGAIN`` for: ask again
+        :param until: time in seconds since the epoch until which Nova's task may end
+        :returns: ``AGAIN`` to ask again
         """
         host, compute = self._recovery.host, self.context.compute
         server = self.server(anew=True)
@@ -190,7 +190,7 @@ class Run(recorded.RecordedRun):
     def insisting(self) -> bool:
         """Return whether the primary may be fenced although its host is well.
 
-        So it is after a decision of which nobody knows how it ended: only another one tells.
+        That is so after a decision with an unknown outcome: only another decision shows it.
         """
         return any(step.name == timeline.COLLAPSE and step.detail.get('outcome') == 'gone'
                    for step in self.recovery.steps)

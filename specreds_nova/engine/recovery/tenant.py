@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a server's users have asked Nova for since its recovery began: it is not overridden.
+"""Requests of a server's users since its recovery began, which the engine never overrides.
 
 Nova takes requests while a host is only suspected, and notes a request to stop a server even if
 the host is dead. So the server is read once more between the readiness of its backup and the
@@ -18,37 +18,37 @@ from specreds_nova.engine.recovery import verdict as verdicts
 
 LOG = logging.getLogger(__name__)
 
-# Seconds for which an answer of Nova is good.
+# Seconds for which an answer of Nova is valid.
 _GOOD = 1.0
-# Seconds for which Nova may not answer before the decision is taken without it. Who cannot reach
-# Nova cannot ask for anything either, and the server does not serve meanwhile.
+# Seconds without an answer of Nova after which the engine decides without it. Users cannot reach
+# Nova either then, and the server does not serve meanwhile.
 _PATIENCE = 10.0
-# Seconds between two looks whether the thread that reads has an answer.
+# Seconds between two looks at the reading thread.
 _LOOK = 0.01
-# What Nova may be doing with a server that is to run: its backup serves this as well.
+# Tasks of Nova after which the server runs: its backup serves as well.
 _HARMLESS = ('reboot', 'powering-on', 'image_', 'updating_password')
 _STOPPING = 'powering-off'
-# States that a server has although nobody has asked for them.
+# States of a server that no user has requested.
 _UNASKED = ('ACTIVE', 'ERROR', 'REBOOT', 'HARD_REBOOT', 'UNKNOWN')
 _STOPPED = 'SHUTOFF'
 
 
 class Reading:
-    """Reads a server once, beside whatever is done meanwhile."""
+    """Reads a server once, in the background."""
 
     def __init__(self, run: runs.Run) -> None:
         self._run = run
         self._taken = threading.Lock()
         self._read = threading.Event()
-        # When it was read, and as what; None until Nova has answered.
+        # Time and result of the reading; None until Nova has answered.
         self._answer: tuple[float, model.Server | None] | None = None
 
     def begin(self) -> None:
-        """Begin to read, if a thread is free for that."""
+        """Begin to read if a thread is free."""
         self._run.context.in_background(self._take)
 
     def verdict(self) -> verdicts.StepVerdict | None:
-        """Return why the backup is not to be promoted; None if nothing is against it."""
+        """Return why the backup must not be promoted; None if it may be."""
         run = self._run
         self._take()
         while not self._read.is_set():
@@ -58,7 +58,7 @@ class Reading:
         return _judged(run, self._answer[1])
 
     def _take(self) -> None:
-        # Whoever is the first reads; nobody waits for a thread that is busy elsewhere.
+        # The first caller reads; no caller waits for a busy thread.
         if not self._taken.acquire(blocking=False):
             return
         try:
@@ -71,7 +71,7 @@ class Reading:
 
 
 def verdict(run: runs.Run) -> verdicts.StepVerdict | None:
-    """Read a server, and return why it is not to run elsewhere; None if nothing is against it."""
+    """Read a server, and return why it must not run elsewhere; None if it may."""
     try:
         server = run.insist(run.context.compute.server, run.recovery.server,
                             until=run.now + _PATIENCE)
@@ -100,7 +100,7 @@ def _judge(run: runs.Run, server: model.Server | None) -> verdicts.StepVerdict |
     if server.host != run.recovery.host:
         return verdicts.StepVerdict(verdicts.ABORTED, f'the server is on {server.host} now')
     if run.insisting():
-        # The primary may be fenced already.
+        # The primary may have been fenced already.
         return None
     if why := _asked(run, server):
         return verdicts.StepVerdict(verdicts.ABORTED, f'{why} since the recovery began')
@@ -110,7 +110,7 @@ def _judge(run: runs.Run, server: model.Server | None) -> verdicts.StepVerdict |
 
 
 def _asked(run: runs.Run, server: model.Server) -> str | None:
-    """Return what a user has asked for that a promoted backup would undo."""
+    """Return the request of a user that a promoted backup would override."""
     if server.task == _STOPPING or (server.task is None and server.status == _STOPPED):
         by_itself = run.insist(run.context.compute.stopped_by_itself, server.id,
                                until=run.now + _PATIENCE)
@@ -124,7 +124,7 @@ def _asked(run: runs.Run, server: model.Server) -> str | None:
 
 
 def _other_volumes(run: runs.Run, server: model.Server) -> str | None:
-    """Return how the volumes differ from those that are in superposition."""
+    """Return how the volumes differ from the superposed ones."""
     superposed = run.superposed()
     if superposed is None:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Step ``destination``: a host is chosen for the backup."""
+"""Step ``destination``: the engine chooses a host for the backup."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
 
-# Seconds until candidates that are all at their limits are asked for again.
+# Seconds until the next search after all candidates were at their limits.
 _PAUSE = 0.5
 # Seconds that an older recovery has for giving way.
 _YIELD = 0.5
@@ -50,14 +50,15 @@ def choose(run: runs.Run) -> verdicts.StepVerdict:
 
 
 def settle(run: runs.Run) -> bool:
-    """Return whether a destination that is noted suits the destinations that others have noted.
+    """Return whether a recorded destination suits those that others have recorded.
 
-    Two engines may choose at once. Each notes its choice before it looks, so that at least one of
-    them sees the other's. The older recovery gives way at once, the younger one if that does not.
+    Two engines may choose at once. Each records its choice before it reads, so at least one of
+    them sees the other's. The older recovery gives way at once, the younger one if the older
+    does not.
     """
     host, server = _unused(run.recovery), run.server()
     if host is None or server is None or suits(run, host):
-        # Where a backup may run it stays: another one would have the same disks open.
+        # A backup that may run keeps its host: a second one would have the same disks open.
         return True
     members = (server.group or {}).get('members', ())
     older = [one for one in run.insist(run.context.store.active)

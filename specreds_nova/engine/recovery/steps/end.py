@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Step ``end``: the outcome of the recovery is recorded."""
+"""Step ``end``: the engine records the outcome of the recovery."""
 
 from oslo_log import log as logging
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where there can be no backup: the primary is fenced, so that Nova can evacuate it as ever."""
+"""Step ``fence``: without a backup, the primary is fenced, so that Nova can evacuate it."""
 
 from specreds_nova.engine import exception
 from specreds_nova.engine.detection import evidence
@@ -17,7 +17,7 @@ _PAUSE = 1.0
 def fence(run: runs.Run, decided: verdicts.StepVerdict) -> verdicts.StepVerdict:
     """Fence the primary, once its host has been suspected for long enough.
 
-    :raises Again: somebody decided meanwhile, and nobody knows how
+    :raises exception.RetryAttempt: another controller has decided, with an unknown outcome
     """
     if decided.kind not in (verdicts.EVACUATE, verdicts.MERGING):
         return decided
@@ -33,12 +33,12 @@ def fence(run: runs.Run, decided: verdicts.StepVerdict) -> verdicts.StepVerdict:
 
 
 def _wait(run: runs.Run) -> verdicts.StepVerdict | None:
-    """Wait until nobody can say that it was too early."""
+    """Wait until the host has been suspected for long enough."""
     while True:
         run.fresh()
         if found := run.spared():
             return found
-        # A host that has failed once more meanwhile is waited for anew.
+        # The wait begins anew for a host that has failed again meanwhile.
         host = run.insist(run.context.store.host, run.recovery.host)
         until = max(run.recovery.suspected, host.since) + run.options.evacuate_after
         if run.now >= until:
@@ -47,7 +47,7 @@ def _wait(run: runs.Run) -> verdicts.StepVerdict | None:
 
 
 def _room(run: runs.Run) -> verdicts.StepVerdict | None:
-    """Wait until there is a host to evacuate to: nobody is fenced for nothing."""
+    """Wait until there is a host to evacuate to, so that no primary is fenced in vain."""
     until = run.now + run.options.evacuate_timeout
     while True:
         server = run.insist(run.context.compute.server, run.recovery.server)
@@ -70,7 +70,7 @@ def _fence(run: runs.Run) -> verdicts.StepVerdict:
     while True:
         superposed = super_step.superpose(run)
         if superposed.kind == verdicts.MERGING:
-            # Cinder fences whoever has the disks open before it merges them, and Nova waits.
+            # Cinder fences all clients of the disks before it merges them, and Nova waits.
             decide.commit(run)
             return verdicts.StepVerdict(verdicts.PROMOTED, superposed.why)
         if superposed.kind == verdicts.EVACUATE:
@@ -88,7 +88,7 @@ def _fence(run: runs.Run) -> verdicts.StepVerdict:
 
 
 def _unfenced(run: runs.Run, why: str) -> verdicts.StepVerdict:
-    """It cannot be fenced: whether that is somebody else's affair is for the operator to say."""
+    """Handle a primary that cannot be fenced: an option says whether to evacuate it."""
     if not run.options.evacuate_unfenced:
         return verdicts.StepVerdict(verdicts.FAILED, f'it could not be fenced: {why}')
     run.fresh()
@@ -101,11 +101,11 @@ def _unfenced(run: runs.Run, why: str) -> verdicts.StepVerdict:
 
 
 def _restart_there(run: runs.Run) -> None:
-    """Have the server started where it was, as after its crash: its host is back without it.
+    """Start the server where it was, as after a crash: its host is back without it.
 
     Without a fence Nova might start it there while it is evacuated, and it would run twice.
 
-    :raises Again: always; the next attempt is that of a crashed server
+    :raises exception.RetryAttempt: always; the next attempt is that of a crashed server
     """
     crash = evidence.of(evidence.CRASH, run.recovery.server, run.now)
     run.change(why=(*run.recovery.why, crash.told()))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wait until tenants cannot see a primary that may live on a host that hears nobody.
+"""Wait until tenants cannot see a primary that may live on a host that is cut off.
 
 A host that is cut off from engines and Ceph hides its servers when its lease on the network is
 over (``specreds_nova/sentinel/lease.py``). Engines renew the lease of trusted hosts only
@@ -19,7 +19,7 @@ _PAUSE = 0.5
 
 
 def wait(run: runs.Run) -> verdicts.StepVerdict | None:
-    """Wait until nobody can see the primary; return why to spare it, if there is a reason."""
+    """Wait until the primary cannot be seen; return the reason to spare it, if there is one."""
     if not _left(run):
         return None
     with run.step(timeline.UNSEEN) as detail:
@@ -35,7 +35,7 @@ def wait(run: runs.Run) -> verdicts.StepVerdict | None:
 def _left(run: runs.Run) -> float:
     host, suspects = run.recovery.host, run.context.suspects
     if suspects.is_well(host) and suspects.running(host, run.recovery.server) is False:
-        # The host says that it does not run.
+        # The host reports that the server does not run.
         return 0.0
     found = run.insist(run.context.store.host, host)
     return run.context.leases.left(found, run.now, run.options)
