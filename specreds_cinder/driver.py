@@ -134,7 +134,8 @@ class SuperRBDDriver(rbd.RBDDriver):
         :param superposition: the worker's description of the superposition
         """
         info = self.parent_connection(volume, connector)
-        overlay = next(one for one in superposition['volumes'] if one['image'] == volume.name)
+        overlay = next(entry for entry in superposition['volumes']
+                       if entry['image'] == volume.name)
         info['driver_volume_type'] = CONNECTION_TYPE
         info['data']['superposition'] = {
             'id': superposition['id'],

@@ -70,9 +70,9 @@ class SuperpositionsController(wsgi.Controller):
     def create(self, req: wsgi.Request, body: Any) -> _Answer:
         """Put volumes into superposition."""
         ctxt = req.environ['cinder.context']
-        asked = body['superposition']
-        server_id = asked.get('server_id')
-        volume_ids = _wanted(asked.get('volume_ids'), server_id)
+        attributes = body['superposition']
+        server_id = attributes.get('server_id')
+        volume_ids = _wanted(attributes.get('volume_ids'), server_id)
         volumes = _volumes(ctxt, volume_ids, policies.CREATE)
         projects = {volume.project_id for volume in volumes}
         for project_id in projects:
@@ -82,7 +82,7 @@ class SuperpositionsController(wsgi.Controller):
                 f'volumes {", ".join(volume_ids)} belong to several projects: superpose those '
                 f'of each project separately')
         superposition = self._superpositions.create(ctxt, volumes, server_id,
-                                                    asked.get('reason', ''))
+                                                    attributes.get('reason', ''))
         return {'superposition': views.detail(superposition, admin=ctxt.is_admin)}
 
     @versions.negotiated
@@ -98,12 +98,12 @@ class SuperpositionsController(wsgi.Controller):
     def collapse(self, req: wsgi.Request, id: str, body: Any) -> _Answer | wsgi.ResponseObject:
         """Decide which version is the real one."""
         ctxt = req.environ['cinder.context']
-        asked = body['collapse']
+        decision = body['collapse']
         superposition = self._visible(ctxt, id, policies.COLLAPSE)
         try:
-            if asked['decision'] == 'promote':
+            if decision['decision'] == 'promote':
                 report = self._superpositions.promote(ctxt, superposition,
-                                                      asked.get('backup_durable', False))
+                                                      decision.get('backup_durable', False))
             else:
                 report = self._superpositions.abort(ctxt, superposition)
         except exception.SuperpositionPending:

@@ -46,12 +46,12 @@ class List(base.SuperCommand, command.Lister):
             filters['state'] = parsed_args.state
         if parsed_args.server:
             filters['server_id'] = superpositions.server_id(parsed_args.server)
-        found = list(superpositions.list(filters, limit=parsed_args.limit,
-                                         marker=parsed_args.marker, detail=parsed_args.long))
+        page = list(superpositions.list(filters, limit=parsed_args.limit,
+                                        marker=parsed_args.marker, detail=parsed_args.long))
         if superpositions.unreachable:
             self.log.warning('no answer from %s: their superpositions are listed as unknown',
                              ', '.join(sorted(superpositions.unreachable)))
-        return shown.many(found, long=parsed_args.long)
+        return shown.many(page, long=parsed_args.long)
 
 
 class Show(base.SuperCommand, command.ShowOne):
