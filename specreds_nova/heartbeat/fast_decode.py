@@ -19,10 +19,10 @@ def _pattern() -> re.Pattern[bytes]:
     beat = message.Beat('HOST', 'BOOT', 1111, 22.25, 33.25, 44.25, kernel='KERNEL',
                         running='DIGEST')
     text = re.escape(message.wrap('beat', {'beat': message.encode(beat)}))
-    for value, found in ((b'HOST', _WORD), (b'BOOT', _WORD), (b'1111', _COUNT),
-                         (b'22.25', _SECONDS), (b'33.25', _SECONDS), (b'44.25', _SECONDS),
-                         (b'KERNEL', _WORD), (b'DIGEST', _WORD)):
-        text = text.replace(re.escape(value), found)
+    for value, pattern in ((b'HOST', _WORD), (b'BOOT', _WORD), (b'1111', _COUNT),
+                           (b'22.25', _SECONDS), (b'33.25', _SECONDS), (b'44.25', _SECONDS),
+                           (b'KERNEL', _WORD), (b'DIGEST', _WORD)):
+        text = text.replace(re.escape(value), pattern)
     return re.compile(text)
 
 
@@ -31,10 +31,10 @@ _match = _pattern().fullmatch
 
 def read(body: bytes) -> message.Beat | None:
     """Return the beat in a message, None if it is not a usual one."""
-    found = _match(body)
-    if found is None:
+    match = _match(body)
+    if match is None:
         return None
-    host, boot, number, interval, libvirt_age, storage_age, kernel, running = found.groups()
+    host, boot, number, interval, libvirt_age, storage_age, kernel, running = match.groups()
     seconds = float(interval)
     if not 0 < seconds < message.LONGEST:
         return None

@@ -75,11 +75,12 @@ def digest(domains: Iterable[str]) -> str:
 
 def encode(beat: Beat) -> dict[str, Any]:
     """Return a beat as it is sent: short, as engines read many of them."""
-    told = {name: value for name, value in vars(beat).items() if value != _DEFAULTS.get(name, _NO)}
+    fields = {name: value for name, value in vars(beat).items()
+              if value != _DEFAULTS.get(name, _NO)}
     for name in _LISTS:
-        if name in told:
-            told[name] = list(told[name])
-    return told
+        if name in fields:
+            fields[name] = list(fields[name])
+    return fields
 
 
 def decode(told: Mapping[str, Any]) -> Beat:

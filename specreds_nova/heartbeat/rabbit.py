@@ -71,10 +71,10 @@ class Brokers:
             return False
         wanted = {'keyfile': options.ssl_key_file, 'certfile': options.ssl_cert_file,
                   'ca_certs': options.ssl_ca_file}
-        found = {name: value for name, value in wanted.items() if value}
-        if 'ca_certs' in found:
-            found['cert_reqs'] = 'required'
-        return found or True
+        ssl_options = {name: value for name, value in wanted.items() if value}
+        if 'ca_certs' in ssl_options:
+            ssl_options['cert_reqs'] = 'required'
+        return ssl_options or True
 
 
 @dataclasses.dataclass(frozen=True)

@@ -31,7 +31,7 @@ class List(base.SpeculativeCommand, command.Lister):
         """List the hosts."""
         filters = {'state': parsed_args.state} if parsed_args.state else {}
         return (tuple(shown.HOSTS.values()),
-                [shown.row(one, shown.HOSTS) for one in self.client.hosts(filters)])
+                [shown.row(host, shown.HOSTS) for host in self.client.hosts(filters)])
 
 
 class _OneHost(base.SpeculativeCommand, command.ShowOne):

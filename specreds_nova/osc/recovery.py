@@ -55,7 +55,7 @@ class List(base.SpeculativeCommand, command.Lister):
             filters['server'] = servers.find(self.app.client_manager, parsed_args.server)
         recoveries = self.client.recoveries(filters, parsed_args.limit, parsed_args.marker)
         fields = shown.RECOVERIES_LONG if parsed_args.long else shown.RECOVERIES
-        return tuple(fields.values()), [shown.row(one, fields) for one in recoveries]
+        return tuple(fields.values()), [shown.row(recovery, fields) for recovery in recoveries]
 
 
 class Show(base.SpeculativeCommand, command.ShowOne):

@@ -53,7 +53,7 @@ class Evidence(columns.FormattableColumn[list[dict[str, Any]]]):
 
     def human_readable(self) -> str:
         """Return one line per piece of evidence."""
-        return '\n'.join(str(one.get('words', one.get('kind'))) for one in self._value)
+        return '\n'.join(str(piece.get('words', piece.get('kind'))) for piece in self._value)
 
 
 class Timeline(columns.FormattableColumn[list[dict[str, Any]]]):
@@ -69,8 +69,8 @@ class Recoveries(columns.FormattableColumn[list[dict[str, Any]]]):
 
     def human_readable(self) -> str:
         """Return one line per recovery."""
-        return '\n'.join(f'{one["id"]} ({one["server_name"]}, {one["state"]})'
-                         for one in self._value)
+        return '\n'.join(f'{entry["id"]} ({entry["server_name"]}, {entry["state"]})'
+                         for entry in self._value)
 
 
 class Volumes(columns.FormattableColumn[dict[str, list[str]]]):

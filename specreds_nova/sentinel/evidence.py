@@ -72,13 +72,13 @@ class Storage:
 
     def noted(self, ref: records.VolumeRef) -> frozenset[str]:
         """Return every address that a record with this volume names as fenced."""
-        found: set[str] = set()
+        addresses: set[str] = set()
         for superposition, entry in self._store.index(ref.home).items():
             with contextlib.suppress(errors.NotSuperposed):
                 record = self._store.read(superposition, entry.home)
                 if ref in {volume.ref for volume in record.volumes}:
-                    found.update(record.fenced)
-        return frozenset(found)
+                    addresses.update(record.fenced)
+        return frozenset(addresses)
 
     def blocklisted(self, at_least_s: float) -> frozenset[str]:
         """List the clients that stay blocklisted for some time.

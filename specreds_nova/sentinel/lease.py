@@ -95,16 +95,16 @@ class Lease:
         return guest.judged is not None and guest.judged >= since
 
     def _hide(self, guest: Guest, now: float) -> None:
-        found = {tap: index for tap in guest.taps if tap not in self._down
-                 and (index := self._links.up(tap)) is not None}
-        if not found:
+        taps_up = {tap: index for tap in guest.taps if tap not in self._down
+                   and (index := self._links.up(tap)) is not None}
+        if not taps_up:
             return
         LOG.warning('%s: neither Ceph nor an engine was heard for %g s: setting its network down '
-                    '(%s)', guest.name, self._length, ', '.join(found))
-        self._down.update((tap, (index, now)) for tap, index in found.items())
+                    '(%s)', guest.name, self._length, ', '.join(taps_up))
+        self._down.update((tap, (index, now)) for tap, index in taps_up.items())
         # Whatever is set down and not written down would stay down.
         self._save()
-        for tap, index in found.items():
+        for tap, index in taps_up.items():
             self._links.set(tap, index, 'down')
 
     def _show(self, taps: list[str]) -> None:
@@ -125,9 +125,9 @@ class Lease:
 
     def _load(self) -> dict[str, int]:
         try:
-            found = json.loads(self._path.read_text())
+            contents = json.loads(self._path.read_text())
             # After a boot of the host there are other taps.
-            return dict(found['taps']) if found['boot'] == self._boot else {}
+            return dict(contents['taps']) if contents['boot'] == self._boot else {}
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, KeyError, TypeError) as exc:

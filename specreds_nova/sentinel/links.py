@@ -17,13 +17,13 @@ class Links:
 
     def up(self, name: str) -> int | None:
         """Return the index of an interface that is administratively up; None otherwise."""
-        found = _find(name)
-        return found['index'] if found is not None and found['flags'] & _IFF_UP else None
+        link = _find(name)
+        return link['index'] if link is not None and link['flags'] & _IFF_UP else None
 
     def there(self, name: str, index: int) -> bool:
         """Return whether an interface is still there, and not another one of its name."""
-        found = _find(name)
-        return found is not None and found['index'] == index
+        link = _find(name)
+        return link is not None and link['index'] == index
 
     def set(self, name: str, index: int, state: str) -> bool:
         """Set an interface ``up`` or ``down``, and return whether it is."""

@@ -66,9 +66,9 @@ class Memory:
 
     def _load(self) -> dict[str, dict[str, list[str]]]:
         try:
-            found = json.loads(self._path.read_text())
+            contents = json.loads(self._path.read_text())
             # Processes are told apart within one boot only.
-            return dict(found['seen']) if found['boot'] == self._boot else {}
+            return dict(contents['seen']) if contents['boot'] == self._boot else {}
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, KeyError, TypeError) as exc:

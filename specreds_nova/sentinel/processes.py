@@ -67,7 +67,7 @@ def qemu(uuid: str, proc: pathlib.Path = pathlib.Path('/proc')) -> Process | Non
     :param uuid: the domain's
     :returns: None if there is none, or more than one
     """
-    found = []
+    matches = []
     for path in proc.iterdir():
         if not path.name.isdigit():
             continue
@@ -76,9 +76,9 @@ def qemu(uuid: str, proc: pathlib.Path = pathlib.Path('/proc')) -> Process | Non
             if b'-uuid' in words and uuid.encode() in words and b'-blockdev' in words:
                 started = _started(path)
                 if started is not None:
-                    found.append(Process(int(path.name), started,
-                                         b' '.join(words).decode(errors='replace')))
-    return found[0] if len(found) == 1 else None
+                    matches.append(Process(int(path.name), started,
+                                           b' '.join(words).decode(errors='replace')))
+    return matches[0] if len(matches) == 1 else None
 
 
 def _started(path: pathlib.Path) -> int | None:

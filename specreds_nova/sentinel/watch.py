@@ -161,9 +161,9 @@ class Watch:
     @contextlib.contextmanager
     def _hearing(self, user: str) -> Iterator[None]:
         """Note that storage answers what is asked within, as it was when that began."""
-        asked = renewals.now()
+        start = renewals.now()
         yield
-        self._heard[user] = asked
+        self._heard[user] = start
 
     def _trouble(self, user: str, error: errors.SuperError) -> None:
         self._ceph.failed(user, error)
@@ -197,7 +197,7 @@ class Watch:
                 self._fenced[user] = storage.blocklisted(self._settings.fenced_for_good_s)
             self._asked[user] = now
         failed: list[errors.SuperError] = []
-        asked = 0
+        attempts = 0
         for known in list(self._known.values()):
             images = [image for image in known.domain.images if image.user == user]
             if not images or known.process is None:
@@ -209,9 +209,9 @@ class Watch:
             except errors.SuperError as exc:
                 self._say(known, f'nothing is done about it: {exc}')
                 failed.append(exc)
-            asked += 1
+            attempts += 1
         # One unreadable image must not keep us from the others; all of them are another matter.
-        if failed and len(failed) == asked:
+        if failed and len(failed) == attempts:
             raise failed[0]
 
     def _consider(self, known: _Known, process: processes.Process, images: list[domains.Image],
@@ -228,7 +228,7 @@ class Watch:
         now = time.monotonic()
         if now - known.learnt < self._settings.learn_s:
             return
-        found = {}
+        clients = {}
         for image in images:
             with self._hearing(image.user):
                 opened = storage.opened(image.ref)
@@ -237,8 +237,8 @@ class Watch:
                 continue
             known.ids[image.ref] = opened.image_id
             if self._only_user(known, image):
-                found[str(image.ref)] = opened.local - self._fenced[image.user]
-        self._seen.learn(process.key, found)
+                clients[str(image.ref)] = opened.local - self._fenced[image.user]
+        self._seen.learn(process.key, clients)
         known.learnt = now
 
     def _only_user(self, known: _Known, image: domains.Image) -> bool:

@@ -36,9 +36,10 @@ def capabilities(config: files.Files) -> Iterator[findings.Finding]:
 
 
 def _pool(cluster: ceph.Cluster, backend: str, wanted: str) -> Iterator[findings.Finding]:
-    found = next((pool for pool in cluster.pools().values() if pool.name == wanted), None)
-    if found is None:
+    pool = next((candidate for candidate in cluster.pools().values()
+                 if candidate.name == wanted), None)
+    if pool is None:
         yield findings.failure(f'back end {backend}: Ceph has no pool {wanted}')
-    elif found.cache_tier:
+    elif pool.cache_tier:
         yield findings.failure(f'back end {backend}: pool {wanted} has a cache tier: its volumes '
                                'cannot be superposed')

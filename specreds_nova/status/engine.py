@@ -43,21 +43,21 @@ def settings(config: files.Files) -> Iterator[findings.Finding]:
 def database(conf: cfg.ConfigOpts) -> Iterator[findings.Finding]:
     """Check that the database answers, and has the version of this release."""
     try:
-        found = migration.version(connection.connect(conf))
+        version = migration.version(connection.connect(conf))
     except exception.EngineError as exc:
         yield findings.failure(str(exc))
         return
     newest = migration.newest()
-    if found is None:
+    if version is None:
         yield findings.failure('the database has no tables: run specreds-engine-manage db sync')
-    elif found == newest:
+    elif version == newest:
         return
-    elif _known(found):
-        yield findings.failure(f'the database has version {found}, and this release needs '
+    elif _known(version):
+        yield findings.failure(f'the database has version {version}, and this release needs '
                                f'{newest}: run specreds-engine-manage db sync before you start '
                                'an engine of this release')
     else:
-        yield findings.failure(f'the database has version {found} of a newer release, and this '
+        yield findings.failure(f'the database has version {version} of a newer release, and this '
                                f'release needs {newest}: start no engine of this release')
 
 
