@@ -49,15 +49,15 @@ class RecoveriesTest(engine.EngineTest):
     @decorators.idempotent_id('c65a2385-deaa-4078-b33f-ba50cacb7b3e')
     def test_recoveries(self) -> None:
         """Each listed recovery can be shown, and found by its server, host and project."""
-        for one in self.recoveries.list_recoveries(limit=5)['recoveries']:
-            shown = self.recoveries.show_recovery(one['id'])['recovery']
-            self.assertEqual(one['server_id'], shown['server_id'])
-            found = self.recoveries.list_recoveries(
-                server=one['server_id'], host=one['host'],
-                project=one['project_id'])['recoveries']
-            self.assertIn(one['id'], [other['id'] for other in found])
-        found = self.recoveries.list_recoveries(server=data_utils.rand_uuid())['recoveries']
-        self.assertEqual([], found)
+        for recovery in self.recoveries.list_recoveries(limit=5)['recoveries']:
+            shown = self.recoveries.show_recovery(recovery['id'])['recovery']
+            self.assertEqual(recovery['server_id'], shown['server_id'])
+            listed = self.recoveries.list_recoveries(
+                server=recovery['server_id'], host=recovery['host'],
+                project=recovery['project_id'])['recoveries']
+            self.assertIn(recovery['id'], [other['id'] for other in listed])
+        listed = self.recoveries.list_recoveries(server=data_utils.rand_uuid())['recoveries']
+        self.assertEqual([], listed)
 
     @decorators.attr(type='negative')
     @decorators.idempotent_id('f2b6b058-52bc-4294-b8bd-263f4863344a')

@@ -17,8 +17,8 @@ class SuperpositionsTest(base.BaseTest):
         made = self.superpose(volume_id, reason='tempest')
         self.assertEqual(('superposed', 'tempest', [volume_id], None), (
             made['state'], made['reason'], made['volume_ids'], made['outcome']))
-        found = self.superpositions.check_superposition(made['id'])['check']
-        self.assertFalse(found['dirty'])
+        check = self.superpositions.check_superposition(made['id'])['check']
+        self.assertFalse(check['dirty'])
         decided = self.superpositions.collapse_superposition(made['id'], 'promote')['collapse']
         self.assertEqual('promoted', decided['outcome'])
         self.wait_merged(made['id'])
@@ -50,7 +50,7 @@ class SuperpositionsTest(base.BaseTest):
         volume_ids = {self.make_volume(), self.make_volume()}
         made = self.superpose(*volume_ids)
         self.assertEqual(volume_ids, set(made['volume_ids']))
-        self.assertEqual(volume_ids, {one['id'] for one in made['volumes']})
+        self.assertEqual(volume_ids, {volume['id'] for volume in made['volumes']})
         decided = self.superpositions.collapse_superposition(made['id'], 'promote')['collapse']
         self.assertEqual('promoted', decided['outcome'])
         self.wait_merged(made['id'])
@@ -67,17 +67,17 @@ class SuperpositionsTest(base.BaseTest):
                          shown['superposition']['project_id'])
         for detail in (False, True):
             for query in ({'volume_id': volume_id}, {'state': 'superposed'}):
-                found = self.superpositions.list_superpositions(
+                listed = self.superpositions.list_superpositions(
                     detail=detail, all_tenants=1, **query)['superpositions']
-                self.assertIn(made['id'], [one['id'] for one in found])
-        found = self.superpositions.list_superpositions(
+                self.assertIn(made['id'], [superposition['id'] for superposition in listed])
+        listed = self.superpositions.list_superpositions(
             all_tenants=1, volume_id=volume_id, state='promoted')['superpositions']
-        self.assertEqual([], found)
+        self.assertEqual([], listed)
 
     @decorators.idempotent_id('f2214bd2-b0c1-4d9c-b9e8-a2e23535e0a6')
     def test_eligibility(self) -> None:
         """A new volume is eligible."""
         volume_id = self.make_volume()
-        [told] = self.superpositions.show_eligibility(volume_id)['eligibility']
-        self.assertEqual((volume_id, True, []),
-                         (told['volume_id'], told['eligible'], told['reasons']))
+        [eligibility] = self.superpositions.show_eligibility(volume_id)['eligibility']
+        self.assertEqual((volume_id, True, []), (
+            eligibility['volume_id'], eligibility['eligible'], eligibility['reasons']))

@@ -114,9 +114,9 @@ class BaseTest(tempest.test.BaseTestCase):
 
     def remove_volume(self, volume_id: str) -> None:
         """End the superpositions of a volume, and delete the volume."""
-        for one in self.superpositions.list_superpositions(
+        for superposition in self.superpositions.list_superpositions(
                 all_tenants=1, volume_id=volume_id)['superpositions']:
-            self.end(one['id'])
+            self.end(superposition['id'])
         self.wait(f'volume {volume_id} to be gone', functools.partial(self._removed, volume_id))
 
     def _removed(self, volume_id: str) -> bool:
@@ -138,9 +138,9 @@ class BaseTest(tempest.test.BaseTestCase):
 
     def superpose(self, *volume_ids: str, **more: Any) -> dict[str, Any]:
         """Put volumes into superposition."""
-        asked = {'volume_ids': list(volume_ids)} if volume_ids else {}
+        arguments = {'volume_ids': list(volume_ids)} if volume_ids else {}
         made: dict[str, Any] = self.superpositions.create_superposition(
-            **asked, **more)['superposition']
+            **arguments, **more)['superposition']
         self.addCleanup(self.end, made['id'])
         return made
 

@@ -40,32 +40,34 @@ class ConsistencyTest(hosts.DisturbingTest):
         self.assert_consistent(server, recovery['destination'], *gone)
         # The server has taken over the allocations of the backup.
         self.assert_allocations(recovery['id'], [], *gone)
-        migrations = [one for one in self.os_admin.migrations_client.list_migrations()[
-            'migrations'] if one['instance_uuid'] == server.id]
+        migrations = [migration for migration in self.os_admin.migrations_client.list_migrations()[
+            'migrations'] if migration['instance_uuid'] == server.id]
         self.assertEqual(sorted(evacuations), sorted(
-            (one['source_compute'], one['dest_compute']) for one in migrations))
-        for one in migrations:
-            self.assertEqual('evacuation', one['migration_type'])
-            self.assertIn(one['status'], _EVACUATED)
+            (migration['source_compute'], migration['dest_compute']) for migration in migrations))
+        for migration in migrations:
+            self.assertEqual('evacuation', migration['migration_type'])
+            self.assertIn(migration['status'], _EVACUATED)
 
     def assert_cleaned(self, server: servers.Server) -> None:
         """Wait until the hosts that a server was evacuated from have cleaned up."""
         def found() -> bool:
-            return all(one['status'] == 'completed' for one in
+            return all(migration['status'] == 'completed' for migration in
                        self.os_admin.migrations_client.list_migrations()['migrations']
-                       if one['instance_uuid'] == server.id)
+                       if migration['instance_uuid'] == server.id)
         self.wait(f'the evacuations of server {server.id} to be completed', found,
                   CONF.specreds.recovery_timeout)
 
     def _assert_attachments(self, server: servers.Server, host: str) -> None:
         attached = self.servers.list_volume_attachments(server.id)['volumeAttachments']
-        self.assertEqual(sorted(server.volumes), sorted(one['volumeId'] for one in attached))
+        self.assertEqual(sorted(server.volumes), sorted(
+            attachment['volumeId'] for attachment in attached))
         volumes = self.os_admin.volumes_client_latest
         for volume_id in server.volumes:
             volume = volumes.show_volume(volume_id)['volume']
             self.assertEqual('in-use', volume['status'])
             self.assertEqual([(server.id, host)], [
-                (one['server_id'], one['host_name']) for one in volume['attachments']])
+                (attachment['server_id'], attachment['host_name'])
+                for attachment in volume['attachments']])
 
     def _assert_ports(self, server: servers.Server, host: str) -> None:
         def found() -> bool:
@@ -83,6 +85,7 @@ class ConsistencyTest(hosts.DisturbingTest):
         :param gone: hosts to ignore
         """
         providers = self.os_admin.resource_providers_client
-        found = self.os_admin.placement_client.list_allocations(consumer)['allocations']
-        names = [providers.show_resource_provider(one)['name'] for one in found]
+        allocations = self.os_admin.placement_client.list_allocations(consumer)['allocations']
+        names = [providers.show_resource_provider(provider_id)['name']
+                 for provider_id in allocations]
         self.assertEqual(expected, [name for name in names if name not in gone])

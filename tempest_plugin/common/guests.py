@@ -138,11 +138,11 @@ class ConsoleGuest:
 
     def identity(self) -> str:
         """Return a text that differs after each boot."""
-        found = re.findall(CONF.specreds.console_identity, self._console())
-        if not found:
+        identities = re.findall(CONF.specreds.console_identity, self._console())
+        if not identities:
             raise Unanswered('the console of the guest does not match [specreds] '
                              'console_identity')
-        return str(found[-1])
+        return str(identities[-1])
 
     def write(self) -> str:
         """Raise: a console accepts no commands."""

@@ -31,8 +31,8 @@ class DisturbingTest(servers.ServersTest):
     def skip_checks(cls) -> None:
         """Skip all tests of the class if the configuration does not permit the disturbances."""
         super().skip_checks()
-        wanted = [f'host_{action}_command' for one in cls.disturbs
-                  for action in (one, _BACK[one])]
+        wanted = [f'host_{action}_command' for disturbance in cls.disturbs
+                  for action in (disturbance, _BACK[disturbance])]
         missing = [option for option in wanted if not CONF.specreds[option]]
         if not CONF.specreds.destructive:
             missing.insert(0, 'destructive = true')
@@ -112,10 +112,10 @@ class DisturbingTest(servers.ServersTest):
                 and service['updated_at'] != heard)
 
     def _service(self, host: str) -> dict[str, Any]:
-        [service] = self.os_admin.services_client.list_services(
+        [entry] = self.os_admin.services_client.list_services(
             host=host, binary='nova-compute')['services']
-        found: dict[str, Any] = service
-        return found
+        service: dict[str, Any] = entry
+        return service
 
     def _networked(self, host: str) -> bool:
         return all(agent['alive'] and agent['started_at'] != self._agents.get(agent['id'])
@@ -132,7 +132,7 @@ class DisturbingTest(servers.ServersTest):
         """Wait until a step of a server's recovery has begun, and return the recovery."""
         def found() -> dict[str, Any] | None:
             shown = self.recovery(server)
-            return shown if shown and step in {one['name'] for one in shown['steps']} else None
+            return shown if shown and step in {entry['name'] for entry in shown['steps']} else None
         shown: dict[str, Any] = self.wait(f'{step} of server {server.id}', found,
                                           CONF.specreds.recovery_timeout)
         return shown

@@ -106,9 +106,9 @@ class ServersTest(engine.EngineTest):
             flavorRef=CONF.compute.flavor_ref, imageRef='', metadata=metadata or {},
             networks=[{'uuid': network['id']}] if network else 'auto',
             block_device_mapping_v2=[
-                {'source_type': 'volume', 'destination_type': 'volume', 'uuid': one,
-                 'boot_index': 0 if one == ids[0] else -1, 'delete_on_termination': False}
-                for one in ids], **more)['server']['id']
+                {'source_type': 'volume', 'destination_type': 'volume', 'uuid': volume_id,
+                 'boot_index': 0 if volume_id == ids[0] else -1, 'delete_on_termination': False}
+                for volume_id in ids], **more)['server']['id']
         self.addCleanup(self.remove_server, server_id)
         shown = self.wait_active(server_id)
         guest = self._guest(shown, network, access)
@@ -162,8 +162,8 @@ class ServersTest(engine.EngineTest):
     def _guest(self, shown: dict[str, Any], network: Any, access: Any) -> guests.Guest | None:
         kind = guests.kind()
         if kind == 'command':
-            [address, *_] = [one['addr'] for group in shown['addresses'].values()
-                             for one in group]
+            [address, *_] = [entry['addr'] for group in shown['addresses'].values()
+                             for entry in group]
             return guests.CommandGuest(address)
         if kind == 'ssh':
             key = access['keypair']['private_key'] if access.get('keypair') else None
@@ -182,9 +182,9 @@ class ServersTest(engine.EngineTest):
                 access['floating_ip']['id'], port_id=port['id'])
             return str(access['floating_ip']['ip'])
         try:
-            return next(str(one['addr'])
-                        for one in shown['addresses'][CONF.validation.network_for_ssh]
-                        if one['version'] == CONF.validation.ip_version_for_ssh)
+            return next(str(entry['addr'])
+                        for entry in shown['addresses'][CONF.validation.network_for_ssh]
+                        if entry['version'] == CONF.validation.ip_version_for_ssh)
         except (KeyError, StopIteration):
             raise exceptions.InvalidConfiguration(
                 'the server has no address in [validation] network_for_ssh') from None

@@ -45,9 +45,9 @@ class SuperpositionsRbacTest(base.BaseTest):
             self.assertEqual(self.made['id'], shown['id'])
             self.assertNotIn('hosts', shown)
             listed = client.list_superpositions()['superpositions']
-            self.assertEqual([self.made['id']], [one['id'] for one in listed])
-            [told] = client.show_eligibility(self.volume_id)['eligibility']
-            self.assertEqual(self.volume_id, told['volume_id'])
+            self.assertEqual([self.made['id']], [superposition['id'] for superposition in listed])
+            [eligibility] = client.show_eligibility(self.volume_id)['eligibility']
+            self.assertEqual(self.volume_id, eligibility['volume_id'])
 
     @decorators.attr(type='negative')
     @decorators.idempotent_id('58d7718e-1b79-4ddf-941f-46a9aba4d728')
@@ -90,7 +90,7 @@ class SuperpositionsRbacTest(base.BaseTest):
         self.assertIn('hosts', shown)
         listed = self.service.list_superpositions(
             all_tenants=1, volume_id=self.volume_id)['superpositions']
-        self.assertEqual([self.made['id']], [one['id'] for one in listed])
+        self.assertEqual([self.made['id']], [superposition['id'] for superposition in listed])
         self.service.check_superposition(self.made['id'])
         self.service.delete_superposition(self.made['id'])
         self.wait_ended(self.made['id'])

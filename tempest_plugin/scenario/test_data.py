@@ -27,8 +27,8 @@ class DataTest(servers.ServersTest):
         self.assertEqual(before, guest.read())
         self.assertFalse(self.superpositions.check_superposition(made['id'])['check']['dirty'])
         written = guest.write()
-        found = self.superpositions.check_superposition(made['id'])['check']
-        self.assertTrue(found['dirty'])
+        check = self.superpositions.check_superposition(made['id'])['check']
+        self.assertTrue(check['dirty'])
         decided = self.superpositions.collapse_superposition(made['id'], 'promote')['collapse']
         self.assertEqual('dirty', decided['outcome'])
         self.wait_ended(made['id'])

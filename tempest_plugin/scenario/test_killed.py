@@ -31,7 +31,7 @@ class KilledTest(consistency.ConsistencyTest):
         self.assertEqual((server.id, 'recovered'), (shown['server_id'], shown['outcome']))
         for hidden in ('host', 'destination', 'engine', 'why'):
             self.assertNotIn(hidden, shown)
-        self.assertEqual([recovery['id']], [one['id'] for one in own.list_recoveries(
+        self.assertEqual([recovery['id']], [entry['id'] for entry in own.list_recoveries(
             server=server.id)['recoveries']])
         other = self.os_alt.speculative.RecoveriesClient()
         self.assertRaises(exceptions.NotFound, other.show_recovery, recovery['id'])

@@ -19,18 +19,19 @@ class ProtectionTest(servers.ServersTest):
     def test_protection(self) -> None:
         """A server is protected unless its owner opts out; only administrators see hosts."""
         server = self.make_server()
-        told = self.protection.show_protection(server.id)['protection']
-        self.assertEqual((True, server.host, list(server.volumes)),
-                         (told['protected'], told['host'], list(told['volumes'])),
-                         told['reasons'])
-        self.assertNotIn(server.host, told['destinations'])
+        protection = self.protection.show_protection(server.id)['protection']
+        self.assertEqual(
+            (True, server.host, list(server.volumes)),
+            (protection['protected'], protection['host'], list(protection['volumes'])),
+            protection['reasons'])
+        self.assertNotIn(server.host, protection['destinations'])
         own = self.os_primary.speculative.ProtectionClient()
-        told = own.show_protection(server.id)['protection']
-        self.assertTrue(told['protected'])
-        self.assertNotIn('destinations', told)
+        protection = own.show_protection(server.id)['protection']
+        self.assertTrue(protection['protected'])
+        self.assertNotIn('destinations', protection)
         other = self.os_alt.speculative.ProtectionClient()
         self.assertRaises(exceptions.NotFound, other.show_protection, server.id)
         self.servers.update_server_metadata(server.id, {'specreds:protect': 'false'})
-        told = own.show_protection(server.id)['protection']
-        self.assertFalse(told['protected'])
-        self.assertNotEqual([], told['reasons'])
+        protection = own.show_protection(server.id)['protection']
+        self.assertFalse(protection['protected'])
+        self.assertNotEqual([], protection['reasons'])

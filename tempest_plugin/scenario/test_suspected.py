@@ -37,9 +37,9 @@ class _SuspectedTest(consistency.ConsistencyTest):
         self.assertEqual(written, self.guest.read())
         self.assert_consistent(server, server.host)
         self.assertNotIn('evacuation', [
-            one['migration_type'] for one in
+            migration['migration_type'] for migration in
             self.os_admin.migrations_client.list_migrations()['migrations']
-            if one['instance_uuid'] == server.id])
+            if migration['instance_uuid'] == server.id])
         self.assert_allocations(recovery['id'], [])
 
 
