@@ -140,12 +140,12 @@ def read(path: pathlib.Path) -> Sections:
 
 def added(before: Sections, after: Sections) -> Sections:
     """What a configuration has that another one does not have, or has otherwise."""
-    found: dict[str, dict[str, Sequence[str]]] = {}
+    sections: dict[str, dict[str, Sequence[str]]] = {}
     for section, options in after.items():
         for name, values in options.items():
             if before.get(section, {}).get(name) != values:
-                found.setdefault(section, {})[name] = values
-    return found
+                sections.setdefault(section, {})[name] = values
+    return sections
 
 
 def values(conf: Mapping[str, Mapping[str, object]]) -> Sections:

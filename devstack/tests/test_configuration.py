@@ -47,9 +47,9 @@ def _stacked() -> stack.Stack:
     """A node with everything, once for all tests of this process."""
     place = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, place)
-    found = stack.Stack(pathlib.Path(place))
-    found.run(*stack.STACK)
-    return found
+    node = stack.Stack(pathlib.Path(place))
+    node.run(*stack.STACK)
+    return node
 
 
 class _Base(testtools.TestCase):
@@ -87,30 +87,30 @@ class ConfigurationTest(_Base):
         without, has = (stack.values(hosts_conf.Writer(
             hosts_layout.Layout(self.files, self.settings(plain), 1), self.passwords,
             self.backends, 'qemu').nova()) for plain in (True, False))
-        found = dict(self.stack.added(self.stack.nova_conf))
+        sections = dict(self.stack.added(self.stack.nova_conf))
         # Where nova-compute is not root, and Ceph's file not where it is by default.
-        helper = found.pop('specreds_privileged')['helper_command'][0]
+        helper = sections.pop('specreds_privileged')['helper_command'][0]
         self.assertEqual({'sentinel_ceph_conf': [str(self.stack.ceph_conf)]},
-                         found.pop('specreds'))
-        self.assertEqual(stack.added(without, has), found)
+                         sections.pop('specreds'))
+        self.assertEqual(stack.added(without, has), sections)
         self.assertEqual(['sudo', '/opt/stack/data/venv/bin/privsep-helper', '--config-file',
                           str(self.stack.nova_conf.with_name('nova-cpu.conf'))],
                          shlex.split(helper))
 
     def test_engine(self) -> None:
-        has, found = ({section: {name: value for name, value in options.items()
-                                 if (section, name) not in _SITE and name not in _DOMAINS
-                                 and not name.startswith(('logging_', 'log_'))}
-                       for section, options in conf.items()}
-                      for conf in (stack.values(engine.conf(self.files, self.settings(False),
-                                                            self.passwords)),
-                                   stack.read(self.stack.engine_conf)))
+        has, sections = ({section: {name: value for name, value in options.items()
+                                    if (section, name) not in _SITE and name not in _DOMAINS
+                                    and not name.startswith(('logging_', 'log_'))}
+                          for section, options in conf.items()}
+                         for conf in (stack.values(engine.conf(self.files, self.settings(False),
+                                                               self.passwords)),
+                                      stack.read(self.stack.engine_conf)))
         # Of DevStack's own functions.
         for section, names in {'keystone_authtoken': ('cafile', 'interface', 'memcached_servers'),
                                'service_auth': ('interface',)}.items():
             for name in names:
-                found[section].pop(name)
-        self.assertEqual(has, found)
+                sections[section].pop(name)
+        self.assertEqual(has, sections)
         self.assertIn('service_token_roles_required', has['keystone_authtoken'])
 
     def test_engine_reads_it(self) -> None:
@@ -160,10 +160,10 @@ class ConfigurationTest(_Base):
             self.assertEqual([], list(directory.parent.glob('policy*')))
 
     def test_tempest(self) -> None:
-        found = stack.read(self.stack.tempest_conf)
-        self.assertEqual(['True'], found['service_available']['specreds'])
-        self.assertEqual(['ceph'], found['specreds']['volume_type'])
-        self.assertEqual(['False'], found['specreds']['destructive'])
+        tempest = stack.read(self.stack.tempest_conf)
+        self.assertEqual(['True'], tempest['service_available']['specreds'])
+        self.assertEqual(['ceph'], tempest['specreds']['volume_type'])
+        self.assertEqual(['False'], tempest['specreds']['destructive'])
 
 
 class PolicyTest(testtools.TestCase):

@@ -23,14 +23,14 @@ class _Base(testtools.TestCase):
 
     def between(self, node: stack.Stack, phase: str) -> list[list[str]]:
         """What was called in a phase."""
-        found: list[list[str]] = []
+        calls: list[list[str]] = []
         current = ''
         for call in node.calls:
             if call[0] == 'phase:':
                 current = call[1]
             elif current == phase:
-                found.append(call)
-        return found
+                calls.append(call)
+        return calls
 
 
 class AllInOneTest(_Base):

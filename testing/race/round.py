@@ -298,16 +298,16 @@ class Round:
             self.primary.quit()
 
     def _promoted(self) -> list[str]:
-        found = []
+        readings = []
         backup_party = history.Party([])
         if self._racer is not None and self._racer.running:
             self._racer.rest()
-            found.append(self._racer.read())
+            readings.append(self._racer.read())
         self.merge(online=False)
-        found.append(self._read())
+        readings.append(self._read())
         if self._racer is not None:
             backup_party = self._racer.party(self._barrier)
-        return [line for contents in found for line in history.promoted(
+        return [line for contents in readings for line in history.promoted(
             self._start, self._party(self.primary), self._cut, backup_party, contents)]
 
     def _untouched(self) -> list[str]:
