@@ -88,12 +88,12 @@ class Compute:
 
     def service(self, host: str) -> Mapping[str, Any]:
         """Return Nova's description of a host's nova-compute; empty if there is none."""
-        found = self._nova.get('/os-services', host=host, binary='nova-compute')['services']
-        if not found:
+        services = self._nova.get('/os-services', host=host, binary='nova-compute')['services']
+        if not services:
             return {}
-        [one] = found
-        return {'up': one['state'] == 'up', 'enabled': enabled(one),
-                'forced_down': bool(one.get('forced_down')), 'updated': updated(one)}
+        [service] = services
+        return {'up': service['state'] == 'up', 'enabled': enabled(service),
+                'forced_down': bool(service.get('forced_down')), 'updated': updated(service)}
 
     def services(self) -> Mapping[str, Mapping[str, Any]]:
         """Return all services nova-compute by host, as in Nova's API."""
@@ -112,9 +112,9 @@ class Compute:
 
     def evacuating_to(self, server_id: str) -> str | None:
         """Return the host to which Nova is evacuating a server; None if it is not."""
-        found = self._nova.get('/os-migrations', instance_uuid=server_id,
-                               migration_type='evacuation')['migrations']
-        under_way = [one for one in found if one['status'] in _UNDER_WAY]
+        migrations = self._nova.get('/os-migrations', instance_uuid=server_id,
+                                    migration_type='evacuation')['migrations']
+        under_way = [one for one in migrations if one['status'] in _UNDER_WAY]
         newest = max(under_way, key=lambda one: str(one['created_at']), default=None)
         return None if newest is None else newest['dest_compute']
 
@@ -144,7 +144,7 @@ class Compute:
         """
         actions = self._nova.get(f'/servers/{server_id}/os-instance-actions',
                                  limit=_ACTIONS)['instanceActions']
-        newest = next((one for one in actions if one['action'] in _POWER), None)
+        newest = next((action for action in actions if action['action'] in _POWER), None)
         return newest is not None and newest['action'] == 'stop' and not newest['user_id']
 
     def _act(self, server_id: str, action: Mapping[str, Any],
@@ -156,8 +156,8 @@ class Compute:
             raise exception.Refused(str(exc)) from exc
 
     def _where(self, server_id: str) -> str | None:
-        found = self.server(server_id)
-        return None if found is None else found.host
+        server = self.server(server_id)
+        return None if server is None else server.host
 
 
 def enabled(service: Mapping[str, Any]) -> bool:
@@ -181,6 +181,6 @@ def _server(shown: Mapping[str, Any], groups: Mapping[str, Mapping[str, Any]]) -
         host=shown['OS-EXT-SRV-ATTR:host'] or '', status=shown['status'],
         task=shown['OS-EXT-STS:task_state'], locked=bool(shown.get('locked')),
         zone=shown.get('OS-EXT-AZ:availability_zone') or None, flavor=shown['flavor'],
-        volumes=tuple(one['id'] for one in shown['os-extended-volumes:volumes_attached']),
+        volumes=tuple(volume['id'] for volume in shown['os-extended-volumes:volumes_attached']),
         metadata=shown.get('metadata') or {}, group=groups.get(shown['id']),
         boots_from_volume=not shown['image'])

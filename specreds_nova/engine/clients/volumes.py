@@ -37,10 +37,10 @@ class Volumes:
         """Put all volumes of a server into superposition, and return its id."""
         if not server.volumes:
             raise exception.Refused(f'server {server.id} has no volumes')
-        asked = {'server_id': server.id, 'volume_ids': list(server.volumes),
-                 'reason': f'recovery {recovery_id}: {reason}'[:_LONGEST_REASON]}
+        request = {'server_id': server.id, 'volume_ids': list(server.volumes),
+                   'reason': f'recovery {recovery_id}: {reason}'[:_LONGEST_REASON]}
         try:
-            made = self._cinder.post(_BASE, {'superposition': asked}, timeout=self._patience)
+            made = self._cinder.post(_BASE, {'superposition': request}, timeout=self._patience)
         except (exception.Refused, exception.Unreachable) as exc:
             # The superposition may exist already, or may have been created all the same.
             return self._found(server, recovery_id, exc)
@@ -53,23 +53,25 @@ class Volumes:
 
         :raises Exception: the failure, if there is no superposition
         """
-        found = self._cinder.get(_BASE + '/detail', all_tenants='1', server_id=server.id)
-        for one in found['superpositions']:
-            mine = _recovery(one) == recovery_id
-            if one['state'] in states.DECIDED:
+        answer = self._cinder.get(_BASE + '/detail', all_tenants='1', server_id=server.id)
+        for superposition in answer['superpositions']:
+            mine = _recovery(superposition) == recovery_id
+            if superposition['state'] in states.DECIDED:
                 raise exception.Merging(
-                    f'superposition {one["id"]} of server {server.id} is {one["state"]}: it has '
-                    f'to be merged before there can be another one') from failure
-            if mine and one['state'] == states.SUPERPOSED:
-                return str(one['id'])
-            if mine or one['state'] == states.ABORTING:
+                    f'superposition {superposition["id"]} of server {server.id} is '
+                    f'{superposition["state"]}: it has to be merged before there can be '
+                    f'another one') from failure
+            if mine and superposition['state'] == states.SUPERPOSED:
+                return str(superposition['id'])
+            if mine or superposition['state'] == states.ABORTING:
                 raise exception.Unreachable(
-                    f'superposition {one["id"]} is {one["state"]}') from failure
-            if _recovery(one) is not None:
+                    f'superposition {superposition["id"]} is {superposition["state"]}'
+                ) from failure
+            if _recovery(superposition) is not None:
                 # Its recovery has ended: a server has one active recovery.
-                self.drop(str(one['id']))
+                self.drop(str(superposition['id']))
                 raise exception.Unreachable(
-                    f'superposition {one["id"]} is being dropped') from failure
+                    f'superposition {superposition["id"]} is being dropped') from failure
         raise failure
 
     def state(self, superposition_id: str) -> str | None:
@@ -91,14 +93,14 @@ class Volumes:
 
     def collapse(self, superposition_id: str) -> str:
         """Have Cinder decide, with a durable backup; return the outcome."""
-        asked = {'collapse': {'decision': 'promote', 'backup_durable': True}}
+        request = {'collapse': {'decision': 'promote', 'backup_durable': True}}
         try:
-            told = self._cinder.post(f'{_BASE}/{superposition_id}/collapse', asked,
-                                     timeout=self._patience)['collapse']
+            answer = self._cinder.post(f'{_BASE}/{superposition_id}/collapse', request,
+                                       timeout=self._patience)['collapse']
         except exception.NotFound:
             return 'gone'
-        if told['outcome'] is not None:
-            return str(told['outcome'])
+        if answer['outcome'] is not None:
+            return str(answer['outcome'])
         shown = self._show(superposition_id)
         if shown is None:
             return 'gone'
@@ -123,21 +125,22 @@ class Volumes:
 
     def ours(self) -> Mapping[str, str]:
         """Return the undecided superpositions of recoveries, as recovery by superposition."""
-        found = self._cinder.get(_BASE + '/detail', all_tenants='1', state=states.SUPERPOSED)
-        return {str(one['id']): recovery for one in found['superpositions']
-                if (recovery := _recovery(one)) is not None}
+        answer = self._cinder.get(_BASE + '/detail', all_tenants='1', state=states.SUPERPOSED)
+        return {str(superposition['id']): recovery for superposition in answer['superpositions']
+                if (recovery := _recovery(superposition)) is not None}
 
     def eligibility(self, volumes: Sequence[str]) -> dict[str, list[str]]:
         """Return why volumes cannot be superposed, by id; empty lists for those that can."""
-        found: dict[str, list[str]] = {}
+        reasons: dict[str, list[str]] = {}
         for first in range(0, len(volumes), _VOLUMES_PER_QUERY):
             some = volumes[first:first + _VOLUMES_PER_QUERY]
             try:
                 answer = self._cinder.get(f'{_BASE}/eligibility', volume_id=list(some))
             except exception.NotFound as exc:
                 raise exception.Refused(str(exc)) from exc
-            found |= {one['volume_id']: list(one['reasons']) for one in answer['eligibility']}
-        return found
+            reasons |= {entry['volume_id']: list(entry['reasons'])
+                        for entry in answer['eligibility']}
+        return reasons
 
     def _show(self, superposition_id: str) -> dict[str, Any] | None:
         try:
@@ -149,5 +152,5 @@ class Volumes:
 
 
 def _recovery(shown: Mapping[str, Any]) -> str | None:
-    found = _REASON.match(shown.get('reason') or '')
-    return found and found[1]
+    match = _REASON.match(shown.get('reason') or '')
+    return match and match[1]

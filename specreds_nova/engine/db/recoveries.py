@@ -58,8 +58,8 @@ def _insert(connection: sa.Connection, rows: list[dict[str, Any]]) -> bool:
 
 
 def _is_active(connection: sa.Connection, recovery_id: str) -> bool:
-    found = get(connection, recovery_id)
-    return found is not None and found.state != model.ENDED
+    recovery = get(connection, recovery_id)
+    return recovery is not None and recovery.state != model.ENDED
 
 
 def get(connection: sa.Connection, recovery_id: str) -> model.Recovery | None:
@@ -108,10 +108,10 @@ def take_over(connection: sa.Connection, recovery_id: str, engine: str, now: flo
     connection.execute(
         sa.update(_T).where(_T.c.id == recovery_id, _T.c.active == _ACTIVE)
         .values(epoch=_T.c.epoch + 1, engine=engine, updated=now))
-    found = get(connection, recovery_id)
-    if found is None:
+    recovery = get(connection, recovery_id)
+    if recovery is None:
         raise exception.NotFound(f'there is no recovery {recovery_id}')
-    return found
+    return recovery
 
 
 def change(connection: sa.Connection, recovery: model.Recovery, values: dict[str, Any],
@@ -129,18 +129,18 @@ def change(connection: sa.Connection, recovery: model.Recovery, values: dict[str
     ending = {'active': None, 'ended': now} if values.get('state') == model.ENDED else {}
     changed = connection.execute(
         sa.update(_T).where(*conditions).values(updated=now, **values, **ending)).rowcount
-    found = get(connection, recovery.id)
-    if changed == 1 and found is not None:
-        return found
-    if found is not None and found.epoch == recovery.epoch:
-        if found.state != model.ENDED:
+    current = get(connection, recovery.id)
+    if changed == 1 and current is not None:
+        return current
+    if current is not None and current.epoch == recovery.epoch:
+        if current.state != model.ENDED:
             raise exception.Invalid(
-                f'recovery {recovery.id} is {found.state}, past the commit point: it cannot '
+                f'recovery {recovery.id} is {current.state}, past the commit point: it cannot '
                 f'become {values["state"]} {values.get("outcome") or ""}'.rstrip())
-        if values.get('state') == model.ENDED == found.state and all(
-                _row(found)[name] == value for name, value in values.items()):
-            return found
-    raise _lost(recovery, found)
+        if values.get('state') == model.ENDED == current.state and all(
+                _row(current)[name] == value for name, value in values.items()):
+            return current
+    raise _lost(recovery, current)
 
 
 def hold(connection: sa.Connection, recovery: model.Recovery, *, ended: bool, now: float) -> None:

@@ -43,8 +43,8 @@ class Store:
 
     def host(self, name: str) -> model.Host:
         """Return a host; a host that is not recorded is trusted, and of generation 0."""
-        found = self._transactions.run(lambda connection: hosts.get(connection, name))
-        return found or model.Host(name)
+        host = self._transactions.run(lambda connection: hosts.get(connection, name))
+        return host or model.Host(name)
 
     def hosts(self) -> list[model.Host]:
         """Return all recorded hosts, by name."""
@@ -64,10 +64,10 @@ class Store:
 
     def see(self, name: str) -> model.Host:
         """Record a host, unless it is recorded, and return it."""
-        found = self.host(name)
-        while found.generation == 0:
-            found = self.change_host(found, since=self._now()) or self.host(name)
-        return found
+        host = self.host(name)
+        while host.generation == 0:
+            host = self.change_host(host, since=self._now()) or self.host(name)
+        return host
 
     def leave(self, name: str, goodbye: str | None, at: float | None) -> model.Host:
         """Record the goodbye of a host, or that the host is heard again.
@@ -76,10 +76,10 @@ class Store:
         :param at: time of the goodbye in seconds since the epoch, as this engine heard it
         """
         while True:
-            found = self.host(name)
-            if found.goodbye == goodbye:
-                return found
-            changed = self.change_host(found, goodbye=goodbye, goodbye_at=at)
+            host = self.host(name)
+            if host.goodbye == goodbye:
+                return host
+            changed = self.change_host(host, goodbye=goodbye, goodbye_at=at)
             if changed is not None:
                 return changed
 
@@ -113,9 +113,9 @@ class Store:
     def get(self, recovery_id: str) -> model.Recovery | None:
         """Return a recovery with its steps."""
         def read(connection: sa.Connection) -> model.Recovery | None:
-            found = recoveries.get(connection, recovery_id)
-            return found and dataclasses.replace(
-                found, steps=steps.get(connection, recovery_id))
+            recovery = recoveries.get(connection, recovery_id)
+            return recovery and dataclasses.replace(
+                recovery, steps=steps.get(connection, recovery_id))
         return self._transactions.run(read)
 
     def active(self, host: str | None = None) -> list[model.Recovery]:

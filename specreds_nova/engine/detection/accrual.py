@@ -107,9 +107,9 @@ class Accrual:
         silence = now - self.last
         if silence <= 0.0:
             return 0.0
-        found = _improbability((silence - self.margin - self._mean) / self._deviation())
+        phi = _improbability((silence - self.margin - self._mean) / self._deviation())
         # A host with very uneven beats must be suspected in the end, too.
-        return max(found, self._settings.threshold * silence / self._longest())
+        return max(phi, self._settings.threshold * silence / self._longest())
 
     def _lived(self, gap: float) -> None:
         """Extend the margin by the lateness of a host that was wrongly suspected."""

@@ -96,7 +96,7 @@ class Scales:
 
     def sum(self, found: Iterable[Evidence]) -> float:
         """Return the sum of the weights of evidence."""
-        return sum(self._weights[one.kind] * one.share for one in found)
+        return sum(self._weights[piece.kind] * piece.share for piece in found)
 
     def enough(self, found: Iterable[Evidence]) -> bool:
         """Return whether evidence is enough for a suspicion."""

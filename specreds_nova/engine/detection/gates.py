@@ -144,5 +144,5 @@ class Gates:
 
     def reasons(self, facts: Facts) -> list[str]:
         """Return the reasons of the shut gates; none if the engine may act."""
-        found = (gate.reason(facts) for gate in self._gates)
-        return [reason for reason in found if reason is not None]
+        reasons = (gate.reason(facts) for gate in self._gates)
+        return [reason for reason in reasons if reason is not None]

@@ -66,11 +66,11 @@ class Ears:
         """Take a host's beat."""
         del ctxt
         try:
-            found = message.decode(beat)
+            decoded_beat = message.decode(beat)
         except (ValueError, TypeError, KeyError, AttributeError) as exc:
             self.complain(exc)
         else:
-            self._monitor.heard(found)
+            self._monitor.heard(decoded_beat)
 
     def echo(self, ctxt: Any, engine: str, sent: float) -> None:
         """Take an engine's own beat."""
@@ -87,7 +87,7 @@ class Ears:
         try:
             method, arguments = message.unwrap(body)
             if method == 'beat':
-                told = arguments['beat']
+                encoded_beat = arguments['beat']
             elif method == 'echo':
                 self.echo(None, arguments['engine'], arguments['sent'])
                 return
@@ -96,7 +96,7 @@ class Ears:
         except (ValueError, TypeError, KeyError) as exc:
             self.complain(exc)
         else:
-            self.beat(None, told)
+            self.beat(None, encoded_beat)
 
     def complain(self, error: Exception) -> None:
         """Log an unknown message, once, as many may follow."""

@@ -80,12 +80,12 @@ class Names:
             return self._names.get(uuid)
 
     def _segments(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self._masakari.get('/segments')['segments']
-        return found
+        segments: list[dict[str, Any]] = self._masakari.get('/segments')['segments']
+        return segments
 
     def _hosts(self, segment: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self._masakari.get(f'/segments/{segment}/hosts')['hosts']
-        return found
+        hosts: list[dict[str, Any]] = self._masakari.get(f'/segments/{segment}/hosts')['hosts']
+        return hosts
 
 
 class Endpoint:
@@ -109,10 +109,10 @@ class Endpoint:
         """Somebody has notified Masakari."""
         del ctxt, publisher_id, event_type
         try:
-            told: Mapping[str, Any] = payload['masakari_object.data']
-            if told['type'] != _TYPE or self._old(str(metadata['timestamp'])):
+            notification: Mapping[str, Any] = payload['masakari_object.data']
+            if notification['type'] != _TYPE or self._old(str(metadata['timestamp'])):
                 return
-            self._host(str(told['source_host_uuid']), told['payload'])
+            self._host(str(notification['source_host_uuid']), notification['payload'])
         except (KeyError, TypeError, ValueError, AttributeError) as exc:
             LOG.warning('a notification of Masakari is not understood: %r', exc)
         except exception.EngineError as exc:
@@ -126,8 +126,8 @@ class Endpoint:
     def _host(self, uuid: str, told: Mapping[str, Any]) -> None:
         name = self._name(uuid)
         # Masakari has it as the hypervisor is called, which may be with its domain.
-        known = [one for one in (name or '', (name or '').split('.')[0])
-                 if self._monitor.look(one) is not None]
+        known = [host for host in (name or '', (name or '').split('.')[0])
+                 if self._monitor.look(host) is not None]
         if not known:
             LOG.info('Masakari was notified of host %s, which is not heard here', name or uuid)
         elif str(told.get('event')).upper() == _BACK:

@@ -150,9 +150,10 @@ class Monitor:
         :param at: when it was said, in seconds since the epoch
         """
         with self._lock:
-            found = self._hosts.get(host)
-            if found is not None and found.beat is None:
-                found.goodbye, found.goodbye_at, found.leaving = goodbye, at, True
+            watched_host = self._hosts.get(host)
+            if watched_host is not None and watched_host.beat is None:
+                watched_host.goodbye, watched_host.goodbye_at, watched_host.leaving = (
+                    goodbye, at, True)
 
     def names(self) -> list[str]:
         """Return all hosts that are watched."""
@@ -173,14 +174,14 @@ class Monitor:
             evidence about an earlier nova-compute is left out
         :raises KeyError: there is no such kind
         """
-        found = evidence.of(kind, measured, self._clock.now(), share)
-        at = self._listening.at(found.at)
+        piece = evidence.of(kind, measured, self._clock.now(), share)
+        at = self._listening.at(piece.at)
         with self._lock:
             watched_host = self._hosts.get(host) or self._add(host, at, self._settings.interval)
             if seen is not None and seen < watched_host.started:
                 watched_host.noted.pop(kind, None)
                 return
-            watched_host.noted[kind] = found
+            watched_host.noted[kind] = piece
             watched_host.notable = True
 
     def withdraw(self, host: str, kind: str) -> None:
@@ -230,9 +231,9 @@ class Monitor:
     def suspected(self, host: str) -> bool:
         """Return whether a host is suspected, or was never heard."""
         with self._lock:
-            found = self._hosts.get(host)
-            return found is None or found.suspected or (
-                found.beat is None and found.word != model.CLEAR)
+            watched_host = self._hosts.get(host)
+            return watched_host is None or watched_host.suspected or (
+                watched_host.beat is None and watched_host.word != model.CLEAR)
 
     def all_suspected(self) -> list[str]:
         """Return the hosts that are suspected."""
@@ -267,27 +268,28 @@ class Monitor:
     def look(self, host: str) -> watched.View | None:
         """Return a host as this engine sees it, None if it was never heard."""
         with self._lock:
-            found = self._hosts.get(host)
-            return None if found is None else self._view(found)
+            watched_host = self._hosts.get(host)
+            return None if watched_host is None else self._view(watched_host)
 
     def ready(self, host: str, backup_id: str) -> bool:
         """Return whether a host has lately reported that a backup on it is ready."""
         with self._lock:
-            found = self._hosts.get(host)
-            return (found is not None and found.beat is not None
-                    and backup_id in found.beat.ready)
+            watched_host = self._hosts.get(host)
+            return (watched_host is not None and watched_host.beat is not None
+                    and backup_id in watched_host.beat.ready)
 
     def runs(self, host: str, server: str) -> bool | None:
         """Return whether a server's domain runs on a host by its report; None before a report."""
         with self._lock:
-            found = self._hosts.get(host)
-            return None if found is None else found.runs(server)
+            watched_host = self._hosts.get(host)
+            return None if watched_host is None else watched_host.runs(server)
 
     def number(self, host: str) -> int | None:
         """Return the number of the latest beat of a host; None if there was none."""
         with self._lock:
-            found = self._hosts.get(host)
-            return None if found is None or found.beat is None else found.number
+            watched_host = self._hosts.get(host)
+            return (None if watched_host is None or watched_host.beat is None
+                    else watched_host.number)
 
     def facts(self, host: str, service: Mapping[str, Any] | None = None) -> gates.Facts:
         """Return the facts that the gates check.
@@ -297,15 +299,17 @@ class Monitor:
         now = self._clock.now()
         horizon = self._listening.horizon()
         with self._lock:
-            found = self._hosts.get(host)
-            since = horizon if found is None else found.troubled_since()
+            watched_host = self._hosts.get(host)
+            since = horizon if watched_host is None else watched_host.troubled_since()
             silent, known = self._silent(since, horizon)
             return gates.Facts(
                 host=host, trouble=self._listening.trouble(now), known=known,
-                silent=silent | {host}, word=found is not None and found.word == model.SUSPECT,
-                flaps=found.flapped(now - self._settings.flap_period) if found else 0,
+                silent=silent | {host},
+                word=watched_host is not None and watched_host.word == model.SUSPECT,
+                flaps=(watched_host.flapped(now - self._settings.flap_period)
+                       if watched_host else 0),
                 service=service or {},
-                silence=max(0.0, horizon - found.accrual.last) if found else 0.0)
+                silence=max(0.0, horizon - watched_host.accrual.last) if watched_host else 0.0)
 
     # Methods that hold the lock
 
@@ -330,18 +334,18 @@ class Monitor:
     def _judge(self, host: watched.Watched, horizon: float, now: float) -> None:
         if host.leaving and now - (host.goodbye_at or 0.0) >= self._grace(host):
             host.leaving = False
-        found = self._evidence(host, horizon, now)
-        host.notable = bool(found) or host.word is not None
-        if host.word != model.CLEAR and self._scales.enough(found):
+        pieces = self._evidence(host, horizon, now)
+        host.notable = bool(pieces) or host.word is not None
+        if host.word != model.CLEAR and self._scales.enough(pieces):
             if not host.suspected:
                 host.suspected, host.since = True, now
                 host.suspected_boot = host.boot
                 host.suspected_kernel = host.beat.kernel if host.beat else ''
-                host.why = tuple(one.told() for one in found)
+                host.why = tuple(piece.told() for piece in pieces)
                 self._news.append(('suspected', (host.name, host.why)))
         elif host.suspected and (host.word == model.CLEAR or (
                 host.calm >= self._settings.clear_beats and host.goodbye is None)):
-            silent = any(one['kind'] == evidence.SILENCE for one in host.why)
+            silent = any(piece['kind'] == evidence.SILENCE for piece in host.why)
             if silent and host.boot == host.suspected_boot:
                 host.flaps.append(now)
             host.suspected, host.since, host.why = False, None, ()
@@ -349,23 +353,23 @@ class Monitor:
 
     def _evidence(self, host: watched.Watched, horizon: float,
                   now: float) -> list[evidence.Evidence]:
-        found = []
+        pieces = []
         if host.word == model.SUSPECT:
-            found.append(evidence.of(evidence.OPERATOR, host.word_reason, now))
-        for kind, one in list(host.noted.items()):
-            if now - one.at > self._settings.evidence_lifetime:
+            pieces.append(evidence.of(evidence.OPERATOR, host.word_reason, now))
+        for kind, piece in list(host.noted.items()):
+            if now - piece.at > self._settings.evidence_lifetime:
                 del host.noted[kind]
             else:
-                found.append(one)
-        found += [evidence.of(kind, age, now) for kind, age in self._ages(host)]
+                pieces.append(piece)
+        pieces += [evidence.of(kind, age, now) for kind, age in self._ages(host)]
         if not host.leaving:
             silence = horizon - host.accrual.last
             if horizon >= host.accrual.deadline:
-                found.insert(0, evidence.of(evidence.SILENCE, silence, now))
-            elif found and self._silence(host, horizon) > self._settings.doubt:
+                pieces.insert(0, evidence.of(evidence.SILENCE, silence, now))
+            elif pieces and self._silence(host, horizon) > self._settings.doubt:
                 share = host.accrual.phi(horizon) / self._settings.detector.threshold
-                found.append(evidence.of(evidence.SILENCE, silence, now, min(share, 1.0)))
-        return found
+                pieces.append(evidence.of(evidence.SILENCE, silence, now, min(share, 1.0)))
+        return pieces
 
     def _ages(self, host: watched.Watched, share: float = 1.0) -> list[tuple[str, float]]:
         """Return the services that do not answer the host, and for how long each has not.
@@ -375,9 +379,9 @@ class Monitor:
         beat = host.beat
         if beat is None or beat.leaving:
             return []
-        told = ((evidence.LIBVIRT, beat.libvirt_age, self._settings.libvirt_patience),
-                (evidence.STORAGE, beat.storage_age, self._settings.storage_patience))
-        return [(kind, age) for kind, age, patience in told
+        services = ((evidence.LIBVIRT, beat.libvirt_age, self._settings.libvirt_patience),
+                    (evidence.STORAGE, beat.storage_age, self._settings.storage_patience))
+        return [(kind, age) for kind, age, patience in services
                 if age is not None and age > share * patience]
 
     def _grace(self, host: watched.Watched) -> float:

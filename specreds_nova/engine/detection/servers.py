@@ -37,10 +37,10 @@ class Protection:
         """Return the metadata that says so."""
         if protected.by_metadata(server.metadata, self._default):
             return None
-        told = next((key for key in protected.METADATA_KEYS if key in server.metadata), None)
-        if told is None:
+        setting = next((key for key in protected.METADATA_KEYS if key in server.metadata), None)
+        if setting is None:
             return 'it is not protected: its metadata do not say that it is to be'
-        return f'it is not protected: {told}={server.metadata[told]}'
+        return f'it is not protected: {setting}={server.metadata[setting]}'
 
 
 class State:
@@ -110,8 +110,8 @@ class Gates:
 
     def reasons(self, server: model.Server) -> list[str]:
         """Return the reasons of the shut gates; none if a backup may be started."""
-        found = (gate.reason(server) for gate in self._gates)
-        return [reason for reason in found if reason is not None]
+        reasons = (gate.reason(server) for gate in self._gates)
+        return [reason for reason in reasons if reason is not None]
 
 
 class Limits:

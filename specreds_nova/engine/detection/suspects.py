@@ -28,18 +28,18 @@ class Suspects:
 
     def is_well(self, host: str) -> bool:
         """Return whether a host reports that all is well, whatever an operator says."""
-        found = self._monitor.look(host)
-        if found is None or found.heard is None or found.leaving:
+        view = self._monitor.look(host)
+        if view is None or view.heard is None or view.leaving:
             return False
-        if found.suspected and {one['kind'] for one in found.why} != {evidence.OPERATOR}:
+        if view.suspected and {piece['kind'] for piece in view.why} != {evidence.OPERATOR}:
             return False
-        stalls = (found.libvirt_age or 0.0, found.storage_age or 0.0)
-        return found.silence < found.patience and max(stalls) < _STALL
+        stalls = (view.libvirt_age or 0.0, view.storage_age or 0.0)
+        return view.silence < view.patience and max(stalls) < _STALL
 
     def flaps(self, host: str) -> int:
         """Return the number of recent wrong suspicions of a host."""
-        found = self._monitor.look(host)
-        return 0 if found is None else found.flaps
+        view = self._monitor.look(host)
+        return 0 if view is None else view.flaps
 
     def running(self, host: str, server: str) -> bool | None:
         """Return whether a server's domain runs on a host; None before its report."""
