@@ -235,12 +235,12 @@ class Engine:
             held.release(name)
 
     def _look_after(self) -> None:
-        asked = float('-inf')
+        last_query = float('-inf')
         while not self._stopping.wait(self._options.janitor_interval):
             self._janitor.look()
             self._count()
-            if self._clock.now() - asked >= timing.ASK_NOVA:
-                asked = self._clock.now()
+            if self._clock.now() - last_query >= timing.ASK_NOVA:
+                last_query = self._clock.now()
                 self._ask_nova()
 
     def _ask_nova(self) -> None:

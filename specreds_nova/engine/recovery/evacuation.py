@@ -186,5 +186,5 @@ class _Evacuation:
 
     def _other(self, server: model.Server) -> str | None:
         """Return a host that may run the server and is heard; None to let Nova choose."""
-        found = destination.heard(self._run, self._run.context.compute.candidates(server))
-        return next(iter(found), None)
+        hosts = destination.heard(self._run, self._run.context.compute.candidates(server))
+        return next(iter(hosts), None)

@@ -127,7 +127,7 @@ class FirstComeByHost(CentralFirstCome):
                   ) -> Allowance:
         """Return an allowance of equally many slots for each host, rounded up."""
         del came
-        hosts = len({one.host for one in there})
+        hosts = len({recovery.host for recovery in there})
         return _ByHost(math.ceil(slots / max(1, hosts)))
 
 

@@ -42,10 +42,10 @@ class Run(recorded.RecordedRun):
         with self._lock:
             if self._looked:
                 return self._resumed
-        found = self.standing()
+        verdict = self.standing()
         with self._lock:
-            self._resumed, self._looked = found, True
-        return found
+            self._resumed, self._looked = verdict, True
+        return verdict
 
     def standing(self) -> verdicts.StepVerdict | None:
         """Return the decision that was made or is being made by any engine; None without one."""
@@ -163,9 +163,9 @@ class Run(recorded.RecordedRun):
             if runs:
                 return verdicts.StepVerdict(verdicts.PRIMARY, f'{host} is well')
             if runs is not None or self.now >= until:
-                found = self._handled(until)
-                if found is None or found.kind != verdicts.AGAIN:
-                    return found or self.over()
+                verdict = self._handled(until)
+                if verdict is None or verdict.kind != verdicts.AGAIN:
+                    return verdict or self.over()
             self.pause(_SOON)
         return self.over()
 

@@ -36,32 +36,32 @@ def decide(run: runs.Run, raced: verdicts.StepVerdict) -> verdicts.StepVerdict:
     :raises exception.RetryAttempt: no decision was made: another attempt is needed
     """
     # Another engine may have had it decided, and died before it recorded the outcome.
-    found = run.standing() or raced
-    if found.kind == verdicts.READY:
+    verdict = run.standing() or raced
+    if verdict.kind == verdicts.READY:
         reading = tenant.Reading(run)
         reading.begin()
-        found = _harden(run) or unseen.wait(run) or reading.verdict() or collapse(run)
-    elif found.kind == verdicts.DECIDING:
-        found = collapse(run)
-    elif found.kind == verdicts.GONE:
+        verdict = _harden(run) or unseen.wait(run) or reading.verdict() or collapse(run)
+    elif verdict.kind == verdicts.DECIDING:
+        verdict = collapse(run)
+    elif verdict.kind == verdicts.GONE:
         _note_gone(run)
-    while found.kind in _LOST:
+    while verdict.kind in _LOST:
         # A version is not dropped if it was promoted meanwhile.
         decided = withdraw(run)
         if decided is None:
             break
-        found = decided
-    if found.kind == verdicts.GONE:
-        found = _moved(run) or found
-    if found.kind in (verdicts.PROMOTED, verdicts.LATE, verdicts.ADOPTED):
+        verdict = decided
+    if verdict.kind == verdicts.GONE:
+        verdict = _moved(run) or verdict
+    if verdict.kind in (verdicts.PROMOTED, verdicts.LATE, verdicts.ADOPTED):
         commit(run)
-    if found.kind in (verdicts.LATE, verdicts.GONE):
+    if verdict.kind in (verdicts.LATE, verdicts.GONE):
         remove(run)
         run.change(destination=None)
-    if found.kind in (verdicts.AGAIN, verdicts.GONE):
+    if verdict.kind in (verdicts.AGAIN, verdicts.GONE):
         run.change(superposition=None)
-        raise exception.RetryAttempt(found.why or found.kind)
-    return found
+        raise exception.RetryAttempt(verdict.why or verdict.kind)
+    return verdict
 
 
 def commit(run: runs.Run) -> None:
@@ -105,12 +105,12 @@ def collapse(run: runs.Run) -> verdicts.StepVerdict:
             if state == states.SUPERPOSED:
                 # The decision has not begun, so the primary may still win.
                 run.fresh()
-                found = run.spared()
-                if found is None and refused >= _REFUSALS:
-                    found = verdicts.StepVerdict(verdicts.AGAIN, why)
-                if found is not None:
-                    detail.update(outcome='none', why=found.why)
-                    return found
+                verdict = run.spared()
+                if verdict is None and refused >= _REFUSALS:
+                    verdict = verdicts.StepVerdict(verdicts.AGAIN, why)
+                if verdict is not None:
+                    detail.update(outcome='none', why=verdict.why)
+                    return verdict
             run.pause(_PAUSE)
         detail['outcome'] = outcome
     return verdicts.StepVerdict(_KINDS[outcome])
@@ -217,17 +217,17 @@ def _harden(run: runs.Run) -> verdicts.StepVerdict | None:
     with run.step(timeline.HARDEN) as detail:
         while True:
             run.fresh()
-            found = run.spared()
-            if found is None:
+            verdict = run.spared()
+            if verdict is None:
                 try:
                     run.context.backups.harden(host, backup)
                     return run.spared()
                 except backup_errors.BackupError as exc:
-                    found = verdicts.StepVerdict(verdicts.AGAIN, exc.format_message())
+                    verdict = verdicts.StepVerdict(verdicts.AGAIN, exc.format_message())
                 except exception.Unreachable as exc:
                     if silence.lasts():
-                        found = verdicts.StepVerdict(verdicts.AGAIN, str(exc))
-            if found is not None:
-                detail['why'] = found.why
-                return found
+                        verdict = verdicts.StepVerdict(verdicts.AGAIN, str(exc))
+            if verdict is not None:
+                detail['why'] = verdict.why
+                return verdict
             run.pause(_PAUSE)

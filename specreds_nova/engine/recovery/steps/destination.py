@@ -61,9 +61,9 @@ def settle(run: runs.Run) -> bool:
         # A backup that may run keeps its host: a second one would have the same disks open.
         return True
     members = (server.group or {}).get('members', ())
-    older = [one for one in run.insist(run.context.store.active)
-             if one.server in members and one.destination is not None
-             and (one.created, one.id) < (run.recovery.created, run.id)]
+    older = [recovery for recovery in run.insist(run.context.store.active)
+             if recovery.server in members and recovery.destination is not None
+             and (recovery.created, recovery.id) < (run.recovery.created, run.id)]
     if not older:
         return False
     run.pause(_YIELD)

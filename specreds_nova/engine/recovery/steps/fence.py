@@ -21,23 +21,23 @@ def fence(run: runs.Run, decided: verdicts.StepVerdict) -> verdicts.StepVerdict:
     """
     if decided.kind not in (verdicts.EVACUATE, verdicts.MERGING):
         return decided
-    if found := run.standing():
-        return decide.decide(run, found)
+    if verdict := run.standing():
+        return decide.decide(run, verdict)
     with run.step(timeline.FENCE) as detail:
         detail['why'] = decided.why
-        found = _wait(run) or _room(run) or unseen.wait(run) or _fence(run)
-        detail['outcome'] = found.kind
-        if found.why:
-            detail['reason'] = found.why
-    return found
+        verdict = _wait(run) or _room(run) or unseen.wait(run) or _fence(run)
+        detail['outcome'] = verdict.kind
+        if verdict.why:
+            detail['reason'] = verdict.why
+    return verdict
 
 
 def _wait(run: runs.Run) -> verdicts.StepVerdict | None:
     """Wait until the host has been suspected for long enough."""
     while True:
         run.fresh()
-        if found := run.spared():
-            return found
+        if verdict := run.spared():
+            return verdict
         # The wait begins anew for a host that has failed again meanwhile.
         host = run.insist(run.context.store.host, run.recovery.host)
         until = max(run.recovery.suspected, host.since) + run.options.evacuate_after
@@ -59,8 +59,8 @@ def _room(run: runs.Run) -> verdicts.StepVerdict | None:
                 return None
             why = f'no host had room for it in {run.options.evacuate_timeout:g} s'
         run.fresh()
-        if found := run.spared():
-            return found
+        if verdict := run.spared():
+            return verdict
         if run.now >= until:
             return verdicts.StepVerdict(verdicts.FAILED, why)
         run.pause(_PAUSE)
@@ -81,9 +81,9 @@ def _fence(run: runs.Run) -> verdicts.StepVerdict:
             run.change(superposition=superposed.why)
         run.fresh()
         spared = run.spared() or tenant.verdict(run)
-        found = decide.decide(run, spared or verdicts.StepVerdict(verdicts.DECIDING))
-        if found.kind != verdicts.EVACUATE:
-            return found
+        verdict = decide.decide(run, spared or verdicts.StepVerdict(verdicts.DECIDING))
+        if verdict.kind != verdicts.EVACUATE:
+            return verdict
         run.pause(_PAUSE)
 
 
@@ -92,8 +92,8 @@ def _unfenced(run: runs.Run, why: str) -> verdicts.StepVerdict:
     if not run.options.evacuate_unfenced:
         return verdicts.StepVerdict(verdicts.FAILED, f'it could not be fenced: {why}')
     run.fresh()
-    if found := run.spared() or tenant.verdict(run):
-        return found
+    if verdict := run.spared() or tenant.verdict(run):
+        return verdict
     if run.context.suspects.is_well(run.recovery.host):
         _restart_there(run)
     decide.commit(run)

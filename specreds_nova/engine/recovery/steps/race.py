@@ -92,8 +92,8 @@ class _Race:
         if run.now - self._read >= _READ_INTERVAL:
             self._read = run.now
             run.fresh()
-        if found := run.over():
-            return found
+        if verdict := run.over():
+            return verdict
         began = run.now
         if began < self._sweep:
             return None

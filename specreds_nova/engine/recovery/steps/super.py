@@ -12,8 +12,8 @@ _PAUSE = 0.5
 
 def superpose(run: runs.Run) -> verdicts.StepVerdict:
     """Put the server's volumes into superposition, unless they are; its id is the why."""
-    if found := run.resumed() or run.over():
-        return found
+    if verdict := run.resumed() or run.over():
+        return verdict
     if known := run.superposition():
         return verdicts.StepVerdict(verdicts.STARTED, known)
     server = run.server()
@@ -34,8 +34,8 @@ def superpose(run: runs.Run) -> verdicts.StepVerdict:
             except exception.Unreachable as exc:
                 detail['waited'] = str(exc)
                 # A superposition that exists nevertheless is dropped by the decision.
-                if found := run.over():
-                    return found
+                if verdict := run.over():
+                    return verdict
             run.pause(_PAUSE)
         detail.update(superposition=superposition, volumes=list(server.volumes))
     return verdicts.StepVerdict(verdicts.STARTED, superposition)

@@ -26,9 +26,9 @@ def wait(run: runs.Run) -> verdicts.StepVerdict | None:
         while left := _left(run):
             run.pause(min(_PAUSE, left))
             run.fresh()
-            if found := run.spared():
-                detail['why'] = found.why
-                return found
+            if verdict := run.spared():
+                detail['why'] = verdict.why
+                return verdict
     return None
 
 
@@ -37,5 +37,5 @@ def _left(run: runs.Run) -> float:
     if suspects.is_well(host) and suspects.running(host, run.recovery.server) is False:
         # The host reports that the server does not run.
         return 0.0
-    found = run.insist(run.context.store.host, host)
-    return run.context.leases.left(found, run.now, run.options)
+    recorded_host = run.insist(run.context.store.host, host)
+    return run.context.leases.left(recorded_host, run.now, run.options)
