@@ -109,10 +109,10 @@ class RolesTest(base.CloudTestCase):
 
     def test_reader_sees_superpositions_of_the_project(self) -> None:
         for persona in ('demo', 'reader'):
-            found = self.request('GET', self.path, persona=persona)['superposition']
-            self.assertEqual(self.made['id'], found['id'])
+            superposition = self.request('GET', self.path, persona=persona)['superposition']
+            self.assertEqual(self.made['id'], superposition['id'])
             # Hosts are for the administrator only.
-            self.assertNotIn('hosts', found)
+            self.assertNotIn('hosts', superposition)
             self.assertIn(self.made['id'], [each['id'] for each in self.request(
                 'GET', '/os-superpositions', persona=persona)['superpositions']])
 

@@ -197,10 +197,10 @@ class SecretTest(base.FunctionalTestCase):
     """A key is in its keyring, which only its owner can read, and nowhere else."""
 
     def keyrings(self) -> list[pathlib.Path]:
-        found = [path for path in self.ceph.files.root.glob('**/*')
+        paths = [path for path in self.ceph.files.root.glob('**/*')
                  if path.name.endswith('keyring')]
-        self.assertIn(self.ceph.files.keyring('client.cinder'), found)
-        return found
+        self.assertIn(self.ceph.files.keyring('client.cinder'), paths)
+        return paths
 
     def test_keyring_is_readable_by_its_owner_only(self) -> None:
         for path in self.keyrings():

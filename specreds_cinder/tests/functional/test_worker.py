@@ -302,17 +302,17 @@ class ProcessTest(WorkerTestCase):
     def test_concurrent_calls_have_their_own_answers(self) -> None:
         images = [self.make_volume(objects=1).image for _ in range(4)]
         made = [self.super(image) for image in images]
-        found: dict[str, Any] = {}
+        answers: dict[str, Any] = {}
 
         def look(image: str) -> None:
             for _ in range(5):
-                found[image] = self.ask('find', image=image)['id']
+                answers[image] = self.ask('find', image=image)['id']
         threads = [threading.Thread(target=look, args=(image,)) for image in images]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join(_SECONDS)
-        self.assertEqual(dict(zip(images, made, strict=True)), found)
+        self.assertEqual(dict(zip(images, made, strict=True)), answers)
 
     def test_stopped_worker_leaves_nothing(self) -> None:
         pid = self.process()

@@ -88,7 +88,7 @@ class Worker:
         return self.records[superposition]
 
     def _list(self) -> list[dict[str, Any]]:
-        return [dict(found) for found in self.records.values()]
+        return [dict(record) for record in self.records.values()]
 
     def _show(self, found: dict[str, Any], brief: bool) -> dict[str, Any]:
         if not brief:
@@ -97,8 +97,8 @@ class Worker:
                                      for volume in found['volumes']]}
 
     def _find(self, image: str) -> dict[str, Any] | None:
-        return next((found for found in self.records.values()
-                     if image in [each['image'] for each in found['volumes']]), None)
+        return next((record for record in self.records.values()
+                     if image in [each['image'] for each in record['volumes']]), None)
 
     def _super(self, superposition: str, images: list[str], joint: bool,
                labels: Mapping[str, Any], **more: Any) -> dict[str, Any]:
@@ -132,9 +132,9 @@ class Worker:
         self._tell('commit')
 
     def _drop(self, superposition: str, fenced: bool) -> None:
-        found = self.records.get(superposition)
-        if found is not None and found['state'] in ('promoted', 'merging', 'merged'):
-            raise exception.SuperpositionConflict('it is promoted', state=found['state'])
+        record = self.records.get(superposition)
+        if record is not None and record['state'] in ('promoted', 'merging', 'merged'):
+            raise exception.SuperpositionConflict('it is promoted', state=record['state'])
         self.records.pop(superposition, None)
         self._tell(f'drop {fenced}')
 

@@ -33,23 +33,23 @@ class RolesTest(testtools.TestCase):
             frozenset(on_image), frozenset(on_overlay), entries), attended=attended)
 
     def test_backup_is_each_client_on_the_host_of_the_overlay(self) -> None:
-        found = self.classify({PRIMARY, BASE, NEWCOMER}, {OVERLAY})
-        self.assertEqual({OVERLAY, BASE}, found.backup)
-        self.assertEqual({NEWCOMER}, found.newcomers)
-        self.assertEqual({PRIMARY, NEWCOMER}, found.fenced)
+        clients = self.classify({PRIMARY, BASE, NEWCOMER}, {OVERLAY})
+        self.assertEqual({OVERLAY, BASE}, clients.backup)
+        self.assertEqual({NEWCOMER}, clients.newcomers)
+        self.assertEqual({PRIMARY, NEWCOMER}, clients.fenced)
 
     def test_primary_is_fenced_also_when_it_has_nothing_open(self) -> None:
         self.assertEqual({PRIMARY}, self.classify(set(), set()).fenced)
 
     def test_client_of_an_earlier_superposition_is_fenced_also_when_silent(self) -> None:
-        found = self.classify({PRIMARY, BASE}, {OVERLAY}, old=ledger.PRIMARY)
-        self.assertEqual({OLD}, found.silent)
-        self.assertIn(OLD, found.fenced)
+        clients = self.classify({PRIMARY, BASE}, {OVERLAY}, old=ledger.PRIMARY)
+        self.assertEqual({OLD}, clients.silent)
+        self.assertIn(OLD, clients.fenced)
 
     def test_host_does_not_make_an_earlier_client_a_backup(self) -> None:
-        found = self.classify({PRIMARY, BASE, OLD}, {OVERLAY}, old=ledger.PRIMARY)
-        self.assertNotIn(OLD, found.backup)
-        self.assertIn(OLD, found.fenced)
+        clients = self.classify({PRIMARY, BASE, OLD}, {OVERLAY}, old=ledger.PRIMARY)
+        self.assertNotIn(OLD, clients.backup)
+        self.assertIn(OLD, clients.fenced)
 
     def test_silent_backup_is_spared_while_the_caller_runs_it(self) -> None:
         known: dict[str, Any] = {'overlay': ledger.BACKUP, 'base': ledger.BACKUP}
@@ -73,7 +73,7 @@ class RolesTest(testtools.TestCase):
 
     def test_clients_of_several_volumes_are_joined(self) -> None:
         entry = ledger.Entry(ledger.PRIMARY, 'first')
-        one = roles.Seen(frozenset({PRIMARY}), frozenset(), {OLD: entry})
-        two = roles.Seen(frozenset({BASE}), frozenset({OVERLAY}), {})
+        first = roles.Seen(frozenset({PRIMARY}), frozenset(), {OLD: entry})
+        second = roles.Seen(frozenset({BASE}), frozenset({OVERLAY}), {})
         self.assertEqual(roles.Seen(frozenset({PRIMARY, BASE}), frozenset({OVERLAY}),
-                                    {OLD: entry}), one | two)
+                                    {OLD: entry}), first | second)

@@ -84,7 +84,7 @@ class ComplianceTest(testtools.TestCase):
 
     def test_driver_is_registered(self) -> None:
         self.assertIn(driver.SuperRBDDriver,
-                      {found.cls for found in util.get_volume_drivers()})
+                      {registered.cls for registered in util.get_volume_drivers()})
 
     def test_driver_is_a_volume_driver(self) -> None:
         # Cinder's own test of compliance checks this alone.
@@ -92,8 +92,8 @@ class ComplianceTest(testtools.TestCase):
 
     def test_overridden_methods_keep_their_signatures(self) -> None:
         ours, theirs = driver.SuperRBDDriver, test_rbd.driver.RBDDriver
-        overridden = [name for name, found in vars(ours).items()
-                      if inspect.isfunction(found) and hasattr(theirs, name)
+        overridden = [name for name, member in vars(ours).items()
+                      if inspect.isfunction(member) and hasattr(theirs, name)
                       and name != '__init__']
         self.assertIn('initialize_connection', overridden)
         for name in overridden:

@@ -21,18 +21,19 @@ class TestRead(base.APITestCase):
 
     def test_show_returns_all_fields(self) -> None:
         self.superposed()
-        found = self.done(200, 'GET', _MEMBER)['superposition']
+        superposition = self.done(200, 'GET', _MEMBER)['superposition']
         self.assertEqual(('superposed', [base.VOLUME], 1 << 20, 61.5, [base.HOST], []),
-                         (found['state'], found['volume_ids'], found['overlay_bytes'],
-                          found['age_seconds'], found['hosts'], found['unreachable_hosts']))
+                         (superposition['state'], superposition['volume_ids'],
+                          superposition['overlay_bytes'], superposition['age_seconds'],
+                          superposition['hosts'], superposition['unreachable_hosts']))
         self.assertEqual([{'id': base.VOLUME, 'size_bytes': base.GIB, 'overlay_bytes': 1 << 20}],
-                         found['volumes'])
+                         superposition['volumes'])
 
     def test_reader_sees_no_hosts(self) -> None:
         self.superposed()
-        found = self.done(200, 'GET', _MEMBER, ctxt=base.caller('reader'))['superposition']
-        self.assertNotIn('hosts', found)
-        self.assertNotIn('unreachable_hosts', found)
+        superposition = self.done(200, 'GET', _MEMBER, ctxt=base.caller('reader'))['superposition']
+        self.assertNotIn('hosts', superposition)
+        self.assertNotIn('unreachable_hosts', superposition)
 
     def test_other_project_gets_404_on_each_request(self) -> None:
         self.superposed()
@@ -57,10 +58,10 @@ class TestRead(base.APITestCase):
         self.service(created_at=_DOWN, updated_at=_DOWN)
         self.volume(superposition=base.ID)
         messages = self.messages('get')
-        found = self.done(200, 'GET', _MEMBER)['superposition']
+        superposition = self.done(200, 'GET', _MEMBER)['superposition']
         self.assertEqual(('unknown', [base.VOLUME], None, [base.HOST]),
-                         (found['state'], found['volume_ids'], found['overlay_bytes'],
-                          found['unreachable_hosts']))
+                         (superposition['state'], superposition['volume_ids'],
+                          superposition['overlay_bytes'], superposition['unreachable_hosts']))
         messages.prepare.assert_not_called()
 
     def test_only_a_look_measures_overlays(self) -> None:
@@ -87,10 +88,11 @@ class TestRead(base.APITestCase):
                                             host=base.OTHER_HOST, dirty=True,
                                             dirty_object='rbd_data.1')}
         self.rpc.get.side_effect = lambda _ctxt, host, _id, brief: views[host]
-        found = self.done(200, 'GET', _MEMBER)['superposition']
+        superposition = self.done(200, 'GET', _MEMBER)['superposition']
         self.assertEqual(({base.VOLUME, base.SECOND}, 2 << 20, True, 'rbd_data.1', members),
-                         (set(found['volume_ids']), found['overlay_bytes'], found['dirty'],
-                          found['dirty_object'], found['hosts']))
+                         (set(superposition['volume_ids']), superposition['overlay_bytes'],
+                          superposition['dirty'], superposition['dirty_object'],
+                          superposition['hosts']))
 
 
 @ddt.ddt
@@ -158,13 +160,13 @@ class TestList(base.APITestCase):
         self.assertEqual([base.OTHER_ID, base.ID], seen)
 
     def test_detail_has_sizes_of_overlays(self) -> None:
-        found = self.done(200, 'GET', f'{base.BASE}/detail')['superpositions']
-        self.assertEqual([1 << 20, 1 << 20], [each['overlay_bytes'] for each in found])
+        superpositions = self.done(200, 'GET', f'{base.BASE}/detail')['superpositions']
+        self.assertEqual([1 << 20, 1 << 20], [each['overlay_bytes'] for each in superpositions])
 
     def test_detail_keeps_a_superposition_that_ends_meanwhile(self) -> None:
         self.rpc.get.side_effect = exception.SuperpositionNotFound('gone')
-        found = self.done(200, 'GET', f'{base.BASE}/detail')['superpositions']
-        self.assertEqual([base.OTHER_ID, base.ID], [each['id'] for each in found])
+        superpositions = self.done(200, 'GET', f'{base.BASE}/detail')['superpositions']
+        self.assertEqual([base.OTHER_ID, base.ID], [each['id'] for each in superpositions])
 
     def test_list_is_limited_to_the_project(self) -> None:
         self.views[base.HOST][0]['project_id'] = base.OTHER_PROJECT
@@ -203,11 +205,11 @@ class TestCreate(base.APITestCase):
         return self.done(201, 'POST', base.BASE, {'superposition': asked})['superposition']
 
     def test_named_volumes_are_superposed(self) -> None:
-        found = self.created(volume_ids=[base.VOLUME], server_id=None, reason='why')
-        self.assertEqual([base.VOLUME], found['volume_ids'])
-        self.assertEqual({'rpc', 'storage'}, set(found['durations']))
+        superposition = self.created(volume_ids=[base.VOLUME], server_id=None, reason='why')
+        self.assertEqual([base.VOLUME], superposition['volume_ids'])
+        self.assertEqual({'rpc', 'storage'}, set(superposition['durations']))
         _ctxt, superposition_id, volumes, server_id, reason = self.rpc.create.call_args.args
-        self.assertEqual((found['id'], [base.VOLUME], None, 'why'),
+        self.assertEqual((superposition['id'], [base.VOLUME], None, 'why'),
                          (superposition_id, [volume.id for volume in volumes], server_id, reason))
 
     def test_service_role_may_create_for_another_project(self) -> None:
@@ -318,10 +320,10 @@ class TestDecide(base.APITestCase):
         self.assertEqual(((base.HOST,), base.ID, step), self.rpc.merge.call_args.args[1:])
 
     def test_connection_is_returned(self) -> None:
-        given = [{'volume_id': base.VOLUME, 'driver_volume_type': 'rbd_super', 'data': {}}]
-        self.rpc.connection.return_value = given
+        connections = [{'volume_id': base.VOLUME, 'driver_volume_type': 'rbd_super', 'data': {}}]
+        self.rpc.connection.return_value = connections
         connector = {'host': 'node3', 'ip': '10.0.0.3'}
-        self.assertEqual({'connections': given}, self.done(
+        self.assertEqual({'connections': connections}, self.done(
             200, 'POST', f'{_MEMBER}/connection', {'connector': connector}))
         self.assertEqual((base.HOST, base.ID, connector), self.rpc.connection.call_args.args[1:])
 

@@ -127,5 +127,6 @@ class TestPolicies(base.APITestCase):
         self.done(204, 'DELETE', f'{base.BASE}/{base.ID}', ctxt=base.caller('member'))
 
     def test_extension_is_listed(self) -> None:
-        found = {each['alias']: each for each in self.ask('GET', '/extensions').body['extensions']}
-        self.assertIn('os-superpositions', found)
+        by_alias = {each['alias']: each
+                    for each in self.ask('GET', '/extensions').body['extensions']}
+        self.assertIn('os-superpositions', by_alias)

@@ -38,26 +38,26 @@ class TestJoin(testtools.TestCase):
             self.assertEqual(expected, self.join(*views).state)
 
     def test_state_of_the_others_counts_after_the_leader_ended(self) -> None:
-        found = self.join(_other('merging'))
+        view = self.join(_other('merging'))
         self.assertEqual(('merging', base.HOST, (base.OTHER_HOST,)),
-                         (found.state, found.lead, found.present))
+                         (view.state, view.lead, view.present))
 
     def test_state_is_unknown_while_the_leader_is_silent(self) -> None:
-        found = self.join(_other('collapsing'), lead=[base.VOLUME])
+        view = self.join(_other('collapsing'), lead=[base.VOLUME])
         self.assertEqual(('unknown', base.HOST, (base.HOST,), None, base.PROJECT),
-                         (found.state, found.lead, found.unreachable, found.overlay_bytes,
-                          found.project_id))
-        self.assertEqual({base.VOLUME, base.SECOND}, {volume.id for volume in found.volumes})
+                         (view.state, view.lead, view.unreachable, view.overlay_bytes,
+                          view.project_id))
+        self.assertEqual({base.VOLUME, base.SECOND}, {volume.id for volume in view.volumes})
 
     def test_dirty_is_unknown_while_another_back_end_is_silent(self) -> None:
-        found = self.join(_lead(dirty=False), other=[base.SECOND])
+        view = self.join(_lead(dirty=False), other=[base.SECOND])
         self.assertEqual(('superposed', None, (base.OTHER_HOST,)),
-                         (found.state, found.dirty, found.unreachable))
+                         (view.state, view.dirty, view.unreachable))
 
     def test_all_back_ends_are_silent(self) -> None:
-        found = self.join(lead=[base.VOLUME], other=[base.SECOND])
+        view = self.join(lead=[base.VOLUME], other=[base.SECOND])
         self.assertEqual(('unknown', base.OTHER_PROJECT, None, None),
-                         (found.state, found.project_id, found.created_at, found.dirty))
+                         (view.state, view.project_id, view.created_at, view.dirty))
 
     @ddt.data((False, False, False), (False, True, True), (None, True, True), (False, None, None))
     @ddt.unpack
@@ -66,12 +66,12 @@ class TestJoin(testtools.TestCase):
         self.assertEqual(expected, self.join(_lead(dirty=lead), _other(dirty=other)).dirty)
 
     def test_sizes_are_added_and_times_are_extremes(self) -> None:
-        found = self.join(_lead(age_seconds=1.0, created_at='2026-01-02T03:04:05Z'),
-                          _other(age_seconds=2.0, created_at='2026-01-02T03:04:04Z',
-                                 updated_at='2026-01-02T03:04:09Z'))
+        view = self.join(_lead(age_seconds=1.0, created_at='2026-01-02T03:04:05Z'),
+                         _other(age_seconds=2.0, created_at='2026-01-02T03:04:04Z',
+                                updated_at='2026-01-02T03:04:09Z'))
         self.assertEqual((2 << 20, 2.0, '2026-01-02T03:04:04Z', '2026-01-02T03:04:09Z'),
-                         (found.overlay_bytes, found.age_seconds, found.created_at,
-                          found.updated_at))
+                         (view.overlay_bytes, view.age_seconds, view.created_at,
+                          view.updated_at))
 
     def test_unknown_size_makes_the_sum_unknown(self) -> None:
         volumes = [{'id': base.VOLUME, 'size_bytes': 1, 'overlay_bytes': None}]

@@ -368,7 +368,7 @@ class HelpTest(cloud.CommandTest):
     def test_commands_and_options_are_completed(self) -> None:
         shell = self.shell()
         self.assertEqual(0, shell.run(['complete']))
-        words = {name: set(found.split()) for name, found in
+        words = {name: set(names.split()) for name, names in
                  re.findall(r"cmds_volume_super(\w*)='([^']*)'", self.stdout.getvalue())}
         self.assertLessEqual({'create', 'collapse', 'eligibility', 'show'}, words[''])
         self.assertLessEqual({'--promote', '--abort', '--wait'}, words['_collapse'])
