@@ -183,9 +183,9 @@ class StatusTest(_Base):
     def test_runs_and_is_not_well(self) -> None:
         with self.answer(503):
             for name in (services.ETCD, *services.engines(self.settings)):
-                found = self.check(name)
-                self.assertFalse(found.good, name)
-                self.assertIn('running, but', found.words)
+                check = self.check(name)
+                self.assertFalse(check.good, name)
+                self.assertIn('running, but', check.words)
             self.assertIn('specreds-engine-1 does not answer', engine.missing(self.settings))
 
     def test_does_not_answer(self) -> None:

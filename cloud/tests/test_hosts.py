@@ -67,11 +67,11 @@ class LayoutTest(_Base):
     def test_each_host_has_addresses_of_its_own(self) -> None:
         seen = {self.settings.host, self.settings.storage_host}
         for number in range(1, layout.MAX_HOSTS + 1):
-            found = hosts_layout.Layout(self.cloud, self.settings, number).addresses
-            self.assertEqual({'control', 'storage'}, set(found))
-            self.assertEqual(self.settings.control, found['control'].network)
-            self.assertEqual(self.settings.storage, found['storage'].network)
-            seen |= {str(address.ip) for address in found.values()}
+            addresses = hosts_layout.Layout(self.cloud, self.settings, number).addresses
+            self.assertEqual({'control', 'storage'}, set(addresses))
+            self.assertEqual(self.settings.control, addresses['control'].network)
+            self.assertEqual(self.settings.storage, addresses['storage'].network)
+            seen |= {str(address.ip) for address in addresses.values()}
         self.assertEqual(2 + 2 * layout.MAX_HOSTS, len(seen))
 
     def test_host_keeps_its_identity(self) -> None:

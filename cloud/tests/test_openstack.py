@@ -203,11 +203,11 @@ class SecretsTest(_Base):
         broker.prepare(self.files, self.settings, passwords)
         private.write(self.files.keystone_conf, private.ini(
             keystone.conf(self.files, self.settings, passwords)))
-        found = [path for path in self.data.rglob('*') if path.is_file() and any(
+        paths = [path for path in self.data.rglob('*') if path.is_file() and any(
             password in path.read_text() for password in passwords.values())]
         self.assertLessEqual({self.files.passwords, self.files.openrc('demo'),
-                              self.files.clouds_yaml, self.files.keystone_conf}, set(found))
-        for path in found:
+                              self.files.clouds_yaml, self.files.keystone_conf}, set(paths))
+        for path in paths:
             self.assert_private(path)
 
     def test_broker_gets_a_salted_hash_only(self) -> None:
@@ -228,10 +228,10 @@ class SecretsTest(_Base):
         shown = subprocess.run(['sh', '-c', f'. {self.files.openrc("demo")} && env'],
                                env=foreign, capture_output=True, text=True, check=True,
                                timeout=30).stdout
-        found = dict(line.split('=', 1) for line in shown.splitlines())
+        variables = dict(line.split('=', 1) for line in shown.splitlines())
         self.assertEqual(credentials.variables(self.settings, 'demo', passwords['demo']),
-                         {name: value for name, value in found.items() if name[:3] == 'OS_'})
-        self.assertTrue(found['PATH'].startswith(f'{layout.BIN}:'))
+                         {name: value for name, value in variables.items() if name[:3] == 'OS_'})
+        self.assertTrue(variables['PATH'].startswith(f'{layout.BIN}:'))
         self.assertEqual(self.settings.auth_url, json.loads(self.files.clouds_yaml.read_text())[
             'clouds']['reader']['auth']['auth_url'])
 
@@ -308,10 +308,10 @@ class ServicesTest(_Base):
 class ProbesTest(_Base):
 
     def check(self, name: str, *running: processes.Process) -> probes.Check:
-        found = probes.Probes(self.files, self.settings, {}, list(running),
-                              lambda service: self.data / f'{service}.out',
-                              (), {'Cinder': cinder.Api(keystone_session.Session())})
-        return found.check(name)
+        checks = probes.Probes(self.files, self.settings, {}, list(running),
+                               lambda service: self.data / f'{service}.out',
+                               (), {'Cinder': cinder.Api(keystone_session.Session())})
+        return checks.check(name)
 
     def test_stopped_service_shows_no_error(self) -> None:
         (self.data / 'keystone.out').write_text('2026 ERROR old\n')
@@ -319,15 +319,15 @@ class ProbesTest(_Base):
 
     def test_dead_service_shows_its_last_error(self) -> None:
         (self.data / 'keystone.out').write_text('1 INFO a\n2 ERROR no database\n3 INFO b\n')
-        found = self.check('keystone', processes.Process('keystone', 'BACKOFF', 0))
-        self.assertFalse(found.good)
-        self.assertEqual('backoff (2 ERROR no database)', found.words)
-        self.assertEqual(self.data / 'keystone.out', found.log)
+        check = self.check('keystone', processes.Process('keystone', 'BACKOFF', 0))
+        self.assertFalse(check.good)
+        self.assertEqual('backoff (2 ERROR no database)', check.words)
+        self.assertEqual(self.data / 'keystone.out', check.log)
 
     def test_service_that_does_not_answer_is_not_good(self) -> None:
-        found = self.check('mariadb', processes.Process('mariadb', 'RUNNING', 1))
-        self.assertFalse(found.good)
-        self.assertIn('running, but', found.words)
+        check = self.check('mariadb', processes.Process('mariadb', 'RUNNING', 1))
+        self.assertFalse(check.good)
+        self.assertIn('running, but', check.words)
 
     def test_last_error_is_found_in_a_log(self) -> None:
         log = self.data / 'x.out'

@@ -42,9 +42,9 @@ class ReadTest(testtools.TestCase):
     def read(self) -> list[results.Result]:
         reported: list[results.Result] = []
         self.written.seek(0)
-        found = results.read(self.written, self.data / 'copy', reported.append)
-        self.assertEqual(reported, found)
-        return found
+        read = results.read(self.written, self.data / 'copy', reported.append)
+        self.assertEqual(reported, read)
+        return read
 
     def test_each_status_is_read(self) -> None:
         self.stream.status(test_id='a', test_status='exists')
@@ -62,10 +62,10 @@ class ReadTest(testtools.TestCase):
     def test_copy_has_the_same_results(self) -> None:
         self.ran('a', 'success')
         self.ran('b', 'fail', traceback='why')
-        found = self.read()
+        first = self.read()
         self.written = io.BytesIO((self.data / 'copy').read_bytes())
         (self.data / 'copy').rename(self.data / 'first')
-        self.assertEqual(found, self.read())
+        self.assertEqual(first, self.read())
 
     def test_unfinished_test_has_failed(self) -> None:
         self.stream.status(test_id='a', test_status='inprogress')

@@ -92,9 +92,9 @@ class PhasesTest(testtools.TestCase):
     def test_overhead_is_all_but_the_guest(self) -> None:
         steps = [_step('super', 1.0, 1.5), _step('start', 1.5, 2.5), _step('race', 2.5, 8.0),
                  _step('collapse', 8.0, 8.5), _step('promote', 8.5, 8.75)]
-        one = outcome.Outcome('spec', 'SpecREDS', _EVENT, outcome.Gap(_EVENT, _EVENT + 9), (
+        recovered = outcome.Outcome('spec', 'SpecREDS', _EVENT, outcome.Gap(_EVENT, _EVENT + 9), (
             outcome.phases(_EVENT, _EVENT + 1, steps, _EVENT + 9)))
-        self.assertEqual(1.0 + 0.5 + 0.5 + 0.25, one.overhead_s)
-        facts = one.facts()
+        self.assertEqual(1.0 + 0.5 + 0.5 + 0.25, recovered.overhead_s)
+        facts = recovered.facts()
         self.assertEqual(9.0, facts['unavailable_s'])
         self.assertEqual([0.0, 1.0], facts['phases']['detect'])

@@ -37,16 +37,16 @@ class EngineTest(testtools.TestCase):
                  'steps': views.timeline(_RECOVERY, details=True)}
         self.answers = {'/v1/recoveries': {'recoveries': [{'id': 'r1'}, {'id': 'r0'}]},
                         '/v1/recoveries/r1': {'recovery': shown}}
-        found = self.engine.latest('s1')
-        assert found is not None
+        recovery = self.engine.latest('s1')
+        assert recovery is not None
         self.assertEqual(('/v1/recoveries', {'server': 's1'}), self.asked[0])
         self.assertEqual((100.25, 120.0, 'recovered'),
-                         (found.suspected, found.ended, found.outcome))
-        self.assertTrue(found.over)
+                         (recovery.suspected, recovery.ended, recovery.outcome))
+        self.assertTrue(recovery.over)
         self.assertEqual((recoveries.Step('super', 101.0, 101.5, 'e1'),
-                          recoveries.Step('race', 102.0, None, 'e1')), found.steps)
-        self.assertTrue(found.begun('race'))
-        self.assertFalse(found.begun('promote'))
+                          recoveries.Step('race', 102.0, None, 'e1')), recovery.steps)
+        self.assertTrue(recovery.begun('race'))
+        self.assertFalse(recovery.begun('promote'))
 
     def test_server_without_a_recovery_has_none(self) -> None:
         self.answers = {'/v1/recoveries': {'recoveries': []}}

@@ -79,15 +79,15 @@ class ScreenTest(testtools.TestCase):
         self.useFixture(fixtures.MockPatch('cloud.demo.screen._TERMINAL', 0.01))
         self.useFixture(fixtures.MockPatch('cloud.demo.screen._KEPT', 0.01))
         shown = screen.Screen(stream)
-        asked = threading.Semaphore(0)
+        requests = threading.Semaphore(0)
 
         def state() -> str:
-            asked.release()
+            requests.release()
             return 'all is well'
         shown.state = state
         with shown.busy('working'):
             for _ in range(3):
-                self.assertTrue(asked.acquire(timeout=60))
+                self.assertTrue(requests.acquire(timeout=60))
         shown.say('done')
         return stream.getvalue()
 

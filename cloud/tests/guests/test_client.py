@@ -158,10 +158,10 @@ class PingerTestCase(testtools.TestCase):
             except StopIteration:
                 stop.set()
                 raise OSError('no route') from None
-        one = pinger.Pinger(probe, 0, lambda *event: events.append(event))
-        one.run(stop)
-        self.assertEqual({'a': 2, 'b': 2}, one.talkers)
-        self.assertEqual(1, one.doubles)
+        pings = pinger.Pinger(probe, 0, lambda *event: events.append(event))
+        pings.run(stop)
+        self.assertEqual({'a': 2, 'b': 2}, pings.talkers)
+        self.assertEqual(1, pings.doubles)
         self.assertEqual([('talker', {'who': 'a', 'before': None}),
                           ('talker', {'who': 'b', 'before': 'a'}),
                           ('double', {'answers': 2})],

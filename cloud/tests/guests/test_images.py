@@ -92,9 +92,9 @@ class PackagesTestCase(_Scratch):
         said = ("'http://a/pool/b_1%3a2-3_amd64.deb' b_1%3a2-3_amd64.deb 100 SHA256:x\n"
                 "'http://a/pool/a_1_all.deb' a_1_all.deb 7 \n")
         with mock.patch.object(commands, 'run', return_value=said):
-            found = packages.Archive(self.root).closure(['b'])
-        self.assertEqual([packages.Package('a', '1'), packages.Package('b', '1:2-3')], found)
-        self.assertEqual('b=1:2-3', str(found[1]))
+            closure = packages.Archive(self.root).closure(['b'])
+        self.assertEqual([packages.Package('a', '1'), packages.Package('b', '1:2-3')], closure)
+        self.assertEqual('b=1:2-3', str(closure[1]))
 
     def test_old_lists_are_read_anew_once(self) -> None:
         answers = iter([commands.CloudError('404'), '', ''])
@@ -130,9 +130,9 @@ class KernelTestCase(_Scratch):
                 b'ELF\0license=GPL\0depends=' + depends.encode() + b'\0')
 
     def test_modules_come_after_those_they_need(self) -> None:
-        found = kernel.Kernel(self.root).modules(['virtio_net', 'built_in', 'virtio'])
+        paths = kernel.Kernel(self.root).modules(['virtio_net', 'built_in', 'virtio'])
         self.assertEqual(['failover', 'net-failover', 'virtio', 'virtio_net'],
-                         [path.stem for path in found])
+                         [path.stem for path in paths])
 
     def test_two_kernels(self) -> None:
         (self.root / 'boot/vmlinuz-6.2').write_text('kernel')
