@@ -34,8 +34,8 @@ class ApiTest(testtools.TestCase):
     def test_parts_add_up(self) -> None:
         self.cloud.answer('POST', '/os-superpositions', {
             'superposition': {**cloud.SUPERPOSITION, 'durations': _DURATIONS}}, status=201)
-        found, took = self.api.create([cloud.VOLUME])
-        self.assertEqual(cloud.ID, found)
+        superposition_id, took = self.api.create([cloud.VOLUME])
+        self.assertEqual(cloud.ID, superposition_id)
         self.assertAlmostEqual(took.total, took.http + took.rpc + took.storage)
         self.assertEqual((0.05, 0.15), (took.storage, round(took.rpc, 6)))
 

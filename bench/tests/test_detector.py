@@ -12,15 +12,15 @@ class SimulatedTest(testtools.TestCase):
 
     def test_beats_are_heard_in_order_and_after_they_were_due(self) -> None:
         for profile in (detector.EVEN, detector.LOADED, detector.OVERLOADED):
-            found = profile.arrivals(numpy.random.default_rng(1), 20_000)
-            self.assertTrue(bool((numpy.diff(found) >= 0).all()), profile.name)
-            due = numpy.arange(found.size) * detector.INTERVAL
-            self.assertTrue(bool((found >= due).all()), profile.name)
-            self.assertGreater(found.size, 19_000)
+            arrivals = profile.arrivals(numpy.random.default_rng(1), 20_000)
+            self.assertTrue(bool((numpy.diff(arrivals) >= 0).all()), profile.name)
+            due = numpy.arange(arrivals.size) * detector.INTERVAL
+            self.assertTrue(bool((arrivals >= due).all()), profile.name)
+            self.assertGreater(arrivals.size, 19_000)
 
     def test_dead_hosts_are_suspected_within_a_second(self) -> None:
-        found = detector.time_to_suspicion(detector.EVEN, 50)
-        self.assertTrue(all(0.0 < seconds <= 1.0 for seconds in found), str(max(found)))
+        times = detector.time_to_suspicion(detector.EVEN, 50)
+        self.assertTrue(all(0.0 < seconds <= 1.0 for seconds in times), str(max(times)))
 
     def test_live_hosts_are_hardly_ever_suspected(self) -> None:
         self.assertLess(detector.wrong_suspicions(detector.EVEN, 1).adaptive, 5)

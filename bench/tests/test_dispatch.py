@@ -16,29 +16,30 @@ class DispatchTest(testtools.TestCase):
         wanted = [dispatch.Recovery('long', 0.0, 10.0, 'h'),
                   dispatch.Recovery('long', 1.0, 10.0, 'h'),
                   dispatch.Recovery('short', 2.0, 1.0, 'h')]
-        waits = {policy: [one.wait for one in dispatch.play(policy, wanted, 1)]
+        waits = {policy: [recovery.wait for recovery in dispatch.play(policy, wanted, 1)]
                  for policy in ('cfcfs', 'sjf', 'darc')}
         self.assertEqual({'cfcfs': [0.0, 9.0, 18.0], 'sjf': [0.0, 10.0, 8.0],
                           'darc': [0.0, 10.0, 8.0]}, waits)
-        slowdowns = [one.slowdown for one in dispatch.play('sjf', wanted, 1)]
+        slowdowns = [recovery.slowdown for recovery in dispatch.play('sjf', wanted, 1)]
         self.assertEqual([1.0, 2.0, 9.0], slowdowns)
 
     def test_all_recoveries_are_served_reproducibly(self) -> None:
         wanted = dispatch.arrivals(_SMALL, 200)
         for policy in ('fifo', 'cfcfs', 'sjf', 'darc'):
             served = dispatch.play(policy, wanted, 4)
-            self.assertEqual(wanted, [one.recovery for one in served])
+            self.assertEqual(wanted, [entry.recovery for entry in served])
             self.assertEqual(served, dispatch.play(policy, wanted, 4))
 
     def test_a_rack_has_four_thousand_servers(self) -> None:
         rack = dispatch.rack()
-        self.assertEqual((4000, 800), (len(rack), sum(one.kind == 'long' for one in rack)))
+        self.assertEqual((4000, 800), (
+            len(rack), sum(recovery.kind == 'long' for recovery in rack)))
 
     def test_bars_belong_to_figures(self) -> None:
         names = {bar.key for bar in report.BARS if bar.key.startswith('dispatch.')}
-        found = {f'dispatch.{mix}.{policy}.short.slowdown_p99_9': 1.0
-                 for mix in dispatch.MIXES for policy in ('fifo', 'cfcfs', 'sjf', 'darc')}
-        found |= {f'dispatch.rack.{policy}.{what}': 1.0
-                  for policy in ('fifo', 'cfcfs', 'sjf', 'darc')
-                  for what in ('short.wait_s_p99', 'makespan_s')}
-        self.assertEqual(names, dispatch._compared(found).keys())
+        figures = {f'dispatch.{mix}.{policy}.short.slowdown_p99_9': 1.0
+                   for mix in dispatch.MIXES for policy in ('fifo', 'cfcfs', 'sjf', 'darc')}
+        figures |= {f'dispatch.rack.{policy}.{what}': 1.0
+                    for policy in ('fifo', 'cfcfs', 'sjf', 'darc')
+                    for what in ('short.wait_s_p99', 'makespan_s')}
+        self.assertEqual(names, dispatch._compared(figures).keys())

@@ -20,28 +20,28 @@ class FiguresTest(testtools.TestCase):
         spec = [_death(8.0, 2.0), _death(20.0, 4.0), _death(10.0, 3.0)]
         oracle = [_death(10.0), _death(10.0), _death(10.0)]
         short = [_death(5.0, 1.0), _death(8.0, 2.0), _death(4.0, 2.0)]
-        found = failover.figures(spec, oracle, short, _death(80.0))
-        self.assertEqual(1.0, found['failover.spec_over_oracle'])
-        self.assertEqual(3, found['failover.spec_over_oracle.n'])
-        self.assertEqual(16.0, found['failover.reds60_over_spec'])
-        self.assertEqual(2.0, found['failover.overhead_s'])
-        self.assertEqual(3.0, found['failover.detect_s'])
-        self.assertEqual(2.0, found['failover.short.detect_s'])
-        self.assertEqual(0, found['failover.lost'])
+        figures = failover.figures(spec, oracle, short, _death(80.0))
+        self.assertEqual(1.0, figures['failover.spec_over_oracle'])
+        self.assertEqual(3, figures['failover.spec_over_oracle.n'])
+        self.assertEqual(16.0, figures['failover.reds60_over_spec'])
+        self.assertEqual(2.0, figures['failover.overhead_s'])
+        self.assertEqual(3.0, figures['failover.detect_s'])
+        self.assertEqual(2.0, figures['failover.short.detect_s'])
+        self.assertEqual(0, figures['failover.lost'])
 
     def test_lost_transactions_of_every_client_count(self) -> None:
-        found = failover.figures([_death(1.0, lost=1)], [_death(1.0, lost=2)], [_death(1.0)],
-                                 _death(2.0))
-        self.assertEqual(['failover.reds60_over_spec', 'failover.lost'], report.missed(found))
-        self.assertEqual(3, found['failover.lost'])
+        figures = failover.figures([_death(1.0, lost=1)], [_death(1.0, lost=2)], [_death(1.0)],
+                                   _death(2.0))
+        self.assertEqual(['failover.reds60_over_spec', 'failover.lost'], report.missed(figures))
+        self.assertEqual(3, figures['failover.lost'])
 
     def test_throughput_during_and_before_a_backup(self) -> None:
         steps = (recoveries.Step('super', 101.0, 102.0, 'e1'),)
-        one = outcome.Outcome(
+        death = outcome.Outcome(
             'x', 'x', 100.0, outcome.Gap(99.0, 101.0), steps=steps, settled=103.0,
             done=(90.0, 91.0, 92.0, 93.0, 101.5, 102.0, 104.0))
         # Two in two seconds, after four in ten.
-        self.assertAlmostEqual(2.5, failover.throughput(one, 10.0))
+        self.assertAlmostEqual(2.5, failover.throughput(death, 10.0))
 
     def test_round_without_a_backup_has_no_throughput(self) -> None:
         self.assertRaises(RuntimeError, failover.throughput, _death(1.0), 10.0)

@@ -39,9 +39,9 @@ def _recovery(plain: float = 30.0, speculative: float | None = None, detect: flo
 class TimeoutTest(testtools.TestCase):
 
     def test_small_trace_is_counted(self) -> None:
-        found = analysis.timeout(_trace([2.0, 10.0, 20.0, math.inf]), 10.0, _recovery(30.0))
-        self.assertEqual((2, 1, 0.5), (found.acted, found.false, found.false_rate))
-        self.assertEqual(2.0 + 10.0 + 2 * 40.0, found.unavailable)
+        result = analysis.timeout(_trace([2.0, 10.0, 20.0, math.inf]), 10.0, _recovery(30.0))
+        self.assertEqual((2, 1, 0.5), (result.acted, result.false, result.false_rate))
+        self.assertEqual(2.0 + 10.0 + 2 * 40.0, result.unavailable)
 
     def test_rate_without_recoveries_is_none(self) -> None:
         self.assertIsNone(analysis.timeout(_trace([2.0]), 10.0, _recovery()).false_rate)
@@ -50,11 +50,11 @@ class TimeoutTest(testtools.TestCase):
     @given(_LENGTHS, _SECONDS, _SECONDS)
     def test_sum_over_single_silences(self, lengths: list[float], seconds: float,
                                        plain: float) -> None:
-        found = analysis.timeout(_trace(lengths), seconds, _recovery(plain))
+        result = analysis.timeout(_trace(lengths), seconds, _recovery(plain))
         self.assertAlmostEqual(
             sum(length if length <= seconds else seconds + plain for length in lengths),
-            found.unavailable, delta=_SLACK)
-        self.assertEqual(sum(length > seconds for length in lengths), found.acted)
+            result.unavailable, delta=_SLACK)
+        self.assertEqual(sum(length > seconds for length in lengths), result.acted)
 
     @_quickly
     @given(_LENGTHS, _SECONDS, _SECONDS)
@@ -90,22 +90,23 @@ class SpeculationTest(testtools.TestCase):
     def test_small_trace_is_counted(self) -> None:
         # Not noticed, in vain, promoted though it lives, promoted.
         trace = _trace([0.5, 10.0, 50.0, math.inf])
-        found = analysis.speculation(trace, _recovery(30.0, 20.0, 1.0, disturbance=0.25))
-        self.assertEqual((3, 2, 1, 1), (found.suspicions, found.acted, found.false, found.vain))
-        self.assertEqual(0.5 + 10.25 + 2 * 21.0, found.unavailable)
-        self.assertEqual(9.0 + 2 * 20.0, found.backup_seconds)
+        result = analysis.speculation(trace, _recovery(30.0, 20.0, 1.0, disturbance=0.25))
+        self.assertEqual((3, 2, 1, 1),
+                         (result.suspicions, result.acted, result.false, result.vain))
+        self.assertEqual(0.5 + 10.25 + 2 * 21.0, result.unavailable)
+        self.assertEqual(9.0 + 2 * 20.0, result.backup_seconds)
 
     @_quickly
     @given(_LENGTHS, _SECONDS, _SECONDS, _SECONDS, st.floats(0, 5))
     def test_sum_over_single_silences(self, lengths: list[float], detect: float,
                                        speculative: float, plain: float,
                                        disturbance: float) -> None:
-        found = analysis.speculation(_trace(lengths),
-                                     _recovery(plain, speculative, detect, disturbance))
+        result = analysis.speculation(_trace(lengths),
+                                      _recovery(plain, speculative, detect, disturbance))
         ready = detect + speculative
         self.assertAlmostEqual(sum(
             length if length <= detect else length + disturbance if length <= ready else ready
-            for length in lengths), found.unavailable, delta=_SLACK)
+            for length in lengths), result.unavailable, delta=_SLACK)
 
     @_quickly
     @given(_LENGTHS, _SECONDS, _SECONDS, _SECONDS, st.floats(0, 5))
@@ -113,9 +114,9 @@ class SpeculationTest(testtools.TestCase):
             self, lengths: list[float], detect: float, more: float, plain: float,
             disturbance: float) -> None:
         trace, recovery = _trace(lengths), _recovery(plain, None, detect, disturbance)
-        found = analysis.speculation(trace, recovery)
+        speculative = analysis.speculation(trace, recovery)
         timed = analysis.timeout(trace, detect + more, recovery)
-        self.assertLessEqual(found.unavailable - found.vain * disturbance,
+        self.assertLessEqual(speculative.unavailable - speculative.vain * disturbance,
                              timed.unavailable + _SLACK)
 
     @_quickly
@@ -147,10 +148,10 @@ class TraceTest(testtools.TestCase):
         self.assertEqual(trace, traces.parse(traces.dump(trace), 't'))
 
     def test_comments_have_hosts_and_days(self) -> None:
-        found = traces.parse('# by hand\n# hosts: 10\n# days: 36.525\nhost,began,seconds,outcome\n'
+        trace = traces.parse('# by hand\n# hosts: 10\n# days: 36.525\nhost,began,seconds,outcome\n'
                              '\nh1, 5, 2.5, returned\nh2,6,,dead\n', 't')
-        self.assertAlmostEqual(1.0, found.host_years or 0.0)
-        self.assertEqual((1, [2.5]), (found.dead, found.returned))
+        self.assertAlmostEqual(1.0, trace.host_years or 0.0)
+        self.assertEqual((1, [2.5]), (trace.dead, trace.returned))
 
     def test_malformed_line_is_named(self) -> None:
         head = 'host,began,seconds,outcome\n'
@@ -169,9 +170,9 @@ class TraceTest(testtools.TestCase):
 class ModelTest(testtools.TestCase):
 
     def test_same_seed_gives_the_same_trace(self) -> None:
-        one, again = (model.sample('even', 5, 30.0, 7) for _ in range(2))
-        self.assertEqual(one, again)
-        self.assertNotEqual(one.silences, model.sample('even', 5, 30.0, 8).silences)
+        first, again = (model.sample('even', 5, 30.0, 7) for _ in range(2))
+        self.assertEqual(first, again)
+        self.assertNotEqual(first.silences, model.sample('even', 5, 30.0, 8).silences)
 
     def test_sample_of_the_paper_has_its_false_rate(self) -> None:
         trace = model.sample('paper', 150)
@@ -195,17 +196,17 @@ class CommandTest(testtools.TestCase):
         return status, shown.getvalue()
 
     def test_sample_is_analysed_from_its_file(self) -> None:
-        file, one, other = (self.scratch / name for name in ('t.csv', 'one', 'other'))
+        file, first, other = (self.scratch / name for name in ('t.csv', 'one', 'other'))
         status, shown = self.run_it('--sample', 'even', '--hosts', '20', '--write', str(file),
-                                    '--json', str(one), '--timeouts', '5,60')
+                                    '--json', str(first), '--timeouts', '5,60')
         self.assertEqual(0, status)
         self.assertIn('timeout 60 s', shown)
         self.assertTrue((self.scratch / 'figures' / 'falsepositives.png').exists())
         self.run_it(str(file), '--json', str(other), '--timeouts', '60,5')
-        self.assertEqual(one.read_text(), other.read_text())
-        found = json.loads(one.read_text())
-        self.assertGreater(found['falsepositives.timeout_5.false_rate'],
-                           found['falsepositives.timeout_60.false_rate'])
+        self.assertEqual(first.read_text(), other.read_text())
+        figures = json.loads(first.read_text())
+        self.assertGreater(figures['falsepositives.timeout_5.false_rate'],
+                           figures['falsepositives.timeout_60.false_rate'])
 
     def test_missing_file_is_an_error(self) -> None:
         status, shown = self.run_it(str(self.scratch / 'none.csv'))

@@ -50,10 +50,10 @@ _OUTCOMES = (_outcome('reds60', 90.0, 75.0), _outcome('reds5', 36.0, 21.0),
 def _measured() -> dict[str, Any]:
     """All that a run writes, with figures that are easy to add up."""
     known: dict[str, Any] = {'environment.cores': 2, 'paper.cost.disk_s': 400.0}
-    for one in _OUTCOMES:
-        begun = _EVENT + one.unavailable_s
+    for death in _OUTCOMES:
+        begun = _EVENT + death.unavailable_s
         course = stage.Course(begun, tuple(begun + n / 10 for n in range(50)), 5.0)
-        known |= accidents.facts(one.key, one, course if one.key in (
+        known |= accidents.facts(death.key, death, course if death.key in (
             'spec', 'oracle', 'clone') else None)
     for kind, factor in (('rbd', 1.0), ('super', 0.5), ('clone', 3.0)):
         for size in (4, 8, 16, 32, 48, 64):
@@ -73,44 +73,44 @@ def _measured() -> dict[str, Any]:
 class FormulaTest(testtools.TestCase):
 
     def test_by_hand(self) -> None:
-        found = formula.bars(formula.Recovery(30.0, 32.0, 50.0), formula.Recovery(3.0, 3.5, 4.0))
+        bars = formula.bars(formula.Recovery(30.0, 32.0, 50.0), formula.Recovery(3.0, 3.5, 4.0))
         self.assertEqual({
             formula.REDS: [90.0, 63.0, 35.0, 35.0, 8.0],
             formula.CLONE: [50.0, 4.0, 50.0, 10.0, 4.0],
             formula.SPEC: [32.0, 3.5, 32.0, 10.0, 3.5],
-            formula.ORACLE: [30.0, 3.0, 30.0, 10.0, 3.0]}, found)
+            formula.ORACLE: [30.0, 3.0, 30.0, 10.0, 3.0]}, bars)
 
     @settings(max_examples=40)
     @given(_SECONDS, _SECONDS, _SECONDS)
     def test_disk_as_fast_as_the_plain_one_equals_the_oracle(self, long: float, short: float,
                                                              clone: float) -> None:
-        found = formula.bars(formula.Recovery(long, long, clone),
-                             formula.Recovery(short, short, None))
-        self.assertEqual(found[formula.ORACLE], found[formula.SPEC])
-        self.assertNotIn(formula.CLONE, found)
-        for reds, oracle in zip(found[formula.REDS][:3], found[formula.ORACLE][:3], strict=True):
+        bars = formula.bars(formula.Recovery(long, long, clone),
+                            formula.Recovery(short, short, None))
+        self.assertEqual(bars[formula.ORACLE], bars[formula.SPEC])
+        self.assertNotIn(formula.CLONE, bars)
+        for reds, oracle in zip(bars[formula.REDS][:3], bars[formula.ORACLE][:3], strict=True):
             self.assertGreater(reds, oracle)
 
     def test_measured(self) -> None:
-        found = formula.measured(_measured())
+        bars = formula.measured(_measured())
         self.assertEqual({
             formula.REDS: [90.0, 75.0, 36.0, 36.0, 21.0],
             formula.CLONE: [40.0, 17.0, 40.0, 9.0, 17.0],
             formula.SPEC: [28.0, 14.0, 28.0, 9.0, 14.0],
-            formula.ORACLE: [30.0, 15.0, 30.0, 9.0, 15.0]}, found)
+            formula.ORACLE: [30.0, 15.0, 30.0, 9.0, 15.0]}, bars)
 
     def test_missing_measurement_is_left_open(self) -> None:
-        found = formula.measured({'paper.accident.reds5.database_s': 36.0})
-        self.assertEqual({formula.REDS: [None, None, 36.0, 36.0, None]}, found)
+        bars = formula.measured({'paper.accident.reds5.database_s': 36.0})
+        self.assertEqual({formula.REDS: [None, None, 36.0, 36.0, None]}, bars)
         self.assertIsNone(formula.recoveries({}))
         self.assertIsNone(formula.replayed({}))
 
     def test_recovery_excludes_the_time_of_the_engine(self) -> None:
-        found = formula.recoveries(_measured())
-        assert found is not None
-        self.assertEqual((30.0, 40.0), (found[0].rbd, found[0].clone))
-        self.assertAlmostEqual(28.0 - 0.7, found[0].super)
-        self.assertAlmostEqual(14.0 - 0.7, found[1].super)
+        estimates = formula.recoveries(_measured())
+        assert estimates is not None
+        self.assertEqual((30.0, 40.0), (estimates[0].rbd, estimates[0].clone))
+        self.assertAlmostEqual(28.0 - 0.7, estimates[0].super)
+        self.assertAlmostEqual(14.0 - 0.7, estimates[1].super)
 
     def test_the_longest_and_the_shortest_replay(self) -> None:
         self.assertEqual((formula.Recovery(4.0, 2.0, 12.0), formula.Recovery(0.5, 0.25, 1.5)),
@@ -133,23 +133,23 @@ class PeersTest(testtools.TestCase):
 
     def test_speculative_recovery_is_the_measured_one(self) -> None:
         self.assertIsNone(peers.ours({}))
-        found = peers.ours({'paper.accident.spec.detect_s': 0.7,
-                            'paper.accident.spec.super_s': 0.25})
-        assert found is not None
-        self.assertEqual((0.95, 2), (found.mean, len(found.waits)))
+        peer = peers.ours({'paper.accident.spec.detect_s': 0.7,
+                           'paper.accident.spec.super_s': 0.25})
+        assert peer is not None
+        self.assertEqual((0.95, 2), (peer.mean, len(peer.waits)))
 
 
 class FactsTest(testtools.TestCase):
 
     def test_failed_round_is_no_measurement(self) -> None:
-        found = accidents.facts('spec', _outcome('spec', 1.0, 1.0, ('two guests', 'lost')))
-        self.assertEqual({'paper.failed.spec': 'two guests; lost'}, found)
+        figures = accidents.facts('spec', _outcome('spec', 1.0, 1.0, ('two guests', 'lost')))
+        self.assertEqual({'paper.failed.spec': 'two guests; lost'}, figures)
 
     def test_times_count_from_the_beginning_of_the_load(self) -> None:
-        found = _measured()
-        self.assertEqual([10, 10, 10, 10, 10], found['paper.accident.spec.per_second'])
-        self.assertEqual(10.0, found['paper.accident.spec.throughput'])
-        self.assertEqual([3.0, 9.0], found['paper.accident.spec.merge'])
+        figures = _measured()
+        self.assertEqual([10, 10, 10, 10, 10], figures['paper.accident.spec.per_second'])
+        self.assertEqual(10.0, figures['paper.accident.spec.throughput'])
+        self.assertEqual([3.0, 9.0], figures['paper.accident.spec.merge'])
 
 
 class ReportTest(testtools.TestCase):
@@ -192,10 +192,10 @@ class ReportTest(testtools.TestCase):
         known = self.file('known.json', _measured())
         with mock.patch('bench.environment.cluster') as cluster, \
                 mock.patch('bench.environment.cloud') as cloud:
-            status, found = self.run_it('--from', str(known))
+            status, figures = self.run_it('--from', str(known))
         self.assertFalse(cluster.called or cloud.called)
         self.assertEqual(0, status)
-        self.assertEqual(90.0, found['paper.accident.reds60.database_s'])
+        self.assertEqual(90.0, figures['paper.accident.reds60.database_s'])
         self.assertEqual(1 + len(drawings.DRAWN), (
             self.scratch / 'paper' / 'paper.html').read_text().count('<img'))
 
@@ -212,18 +212,18 @@ class ReportTest(testtools.TestCase):
                 mock.patch('bench.environment.cloud'), mock.patch('bench.paper.cli.write'), \
                 mock.patch('bench.paper.accidents.run') as run:
             run.side_effect = lambda *given: given[4]({'paper.accident.oracle.database_s': 1.0})
-            status, found = self.run_it('--quick')
+            status, figures = self.run_it('--quick')
         self.assertEqual(1, status)
-        self.assertEqual('no OSD', found['paper.failed.disk'])
-        self.assertEqual(1.0, found['paper.accident.oracle.database_s'])
+        self.assertEqual('no OSD', figures['paper.failed.disk'])
+        self.assertEqual(1.0, figures['paper.accident.oracle.database_s'])
 
     def test_results_of_the_demo_are_used(self) -> None:
-        demo = self.file('failover.json', [one.facts() for one in _OUTCOMES])
-        found = results.load([demo])
-        self.assertEqual(formula.measured(_measured()), formula.measured(found))
-        self.assertEqual(0.7, found['paper.accident.spec.overhead_s'])
+        demo = self.file('failover.json', [death.facts() for death in _OUTCOMES])
+        figures = results.load([demo])
+        self.assertEqual(formula.measured(_measured()), formula.measured(figures))
+        self.assertEqual(0.7, figures['paper.accident.spec.overhead_s'])
         # It has not watched the throughput afterwards.
-        self.assertEqual(['spec', 'oracle', 'clone'], accidents.missing(found))
+        self.assertEqual(['spec', 'oracle', 'clone'], accidents.missing(figures))
 
     def test_errors_of_the_demo_are_named(self) -> None:
         demo = self.file('failover.json', [_outcome('spec', 1.0, 1.0, ('x',)).facts()])

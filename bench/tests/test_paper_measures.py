@@ -72,18 +72,18 @@ class DiskTest(testtools.TestCase):
 
     def _fio(self, jobs: Sequence[fio.Job], _scratch: object) -> list[fio.Result]:
         self.jobs += jobs
-        one = [int(1e6 * _SLOWNESS[job.uri]) for job in jobs]
+        latencies = [int(1e6 * _SLOWNESS[job.uri]) for job in jobs]
         return [fio.Result({'job_runtime': latency / 1e3, **{
             kind: {'clat_ns': {'mean': latency, 'bins': {str(latency): 99, str(9 * latency): 1}}}
-            for kind in ('read', 'write')}}) for latency in one]
+            for kind in ('read', 'write')}}) for latency in latencies]
 
     def measure(self) -> dict[str, float]:
         recording = replay.Recording([trace.Operation(trace.WRITE, 0, 4096)], [(0, 65536)],
                                      1 << 20)
-        recorded, found = {'p100m': recording}, dict[str, float]()
-        disk.run(self.env, recorded, disk.missing({}, recorded), found.update)
-        self.assertEqual([], disk.missing(found, recorded))
-        return found
+        recorded, figures = {'p100m': recording}, dict[str, float]()
+        disk.run(self.env, recorded, disk.missing({}, recorded), figures.update)
+        self.assertEqual([], disk.missing(figures, recorded))
+        return figures
 
     def test_all_figures_can_be_drawn(self) -> None:
         figures = self.measure()
@@ -95,25 +95,26 @@ class DiskTest(testtools.TestCase):
                           'figure-6'}, set(drawn))
 
     def test_figures(self) -> None:
-        found = self.measure()
+        figures = self.measure()
         self.assertEqual((2.0, 1.0, 6.0), tuple(
-            found[f'paper.fig4.size_48k.{name}_ms'] for name in ('rbd', 'super', 'clone')))
-        self.assertEqual(found['paper.fig4.size_4k.rbd_ms'], found['paper.fig4.depth_1.rbd_ms'])
-        self.assertEqual(3, found['paper.fig4.depth_32.clone_ms.n'])
-        self.assertEqual((6.0, 54.0), (found['paper.fig4.replay_read.p99.clone_ms'],
-                                       found['paper.fig4.replay_read.p99.9.clone_ms']))
-        self.assertEqual(2.0, found['paper.fig5.p100m.rbd_s'])
-        self.assertEqual(0.5, found['disk.replay_p100m.speculative_over_rbd'])
+            figures[f'paper.fig4.size_48k.{name}_ms'] for name in ('rbd', 'super', 'clone')))
+        self.assertEqual(figures['paper.fig4.size_4k.rbd_ms'],
+                         figures['paper.fig4.depth_1.rbd_ms'])
+        self.assertEqual(3, figures['paper.fig4.depth_32.clone_ms.n'])
+        self.assertEqual((6.0, 54.0), (figures['paper.fig4.replay_read.p99.clone_ms'],
+                                       figures['paper.fig4.replay_read.p99.9.clone_ms']))
+        self.assertEqual(2.0, figures['paper.fig5.p100m.rbd_s'])
+        self.assertEqual(0.5, figures['disk.replay_p100m.speculative_over_rbd'])
 
     def test_each_write_is_the_first_to_its_object(self) -> None:
         self.measure()
         touched: dict[str, list[int]] = {}
         for number in range(1 + 11):
             log = trace.parse_iolog((self.scratch / f'paper{number}.iolog').read_text())
-            for one in log:
-                self.assertEqual(one.offset // disk.OBJECT,
-                                 (one.offset + one.length - 1) // disk.OBJECT)
-                touched.setdefault('all', []).append(one.offset // disk.OBJECT)
+            for operation in log:
+                self.assertEqual(operation.offset // disk.OBJECT,
+                                 (operation.offset + operation.length - 1) // disk.OBJECT)
+                touched.setdefault('all', []).append(operation.offset // disk.OBJECT)
         self.assertEqual(len(set(touched['all'])), len(touched['all']))
         self.assertGreater(len(touched['all']), 1000)
 
@@ -168,9 +169,9 @@ class StageTest(testtools.TestCase):
             'use': lambda _self, _pair, seconds: self.used.append(seconds),
             'kill': lambda _self: 1000.0, 'leave': mock.MagicMock(), 'servers': self._servers}
         for name, new in fakes.items():
-            one = mock.patch.object(demo.Stage, name, new=new)
-            one.start()
-            self.addCleanup(one.stop)
+            patch = mock.patch.object(demo.Stage, name, new=new)
+            patch.start()
+            self.addCleanup(patch.stop)
 
     @staticmethod
     @contextlib.contextmanager
@@ -245,13 +246,13 @@ class AccidentsTest(testtools.TestCase):
     def run_them(self, names: Sequence[str], *results: object) -> tuple[dict[str, Any], Any]:
         """Let accidents happen of which it is known what will come of them."""
         kept: dict[str, Any] = {}
-        given = iter(results)
+        outcomes = iter(results)
 
         def happen(_stage: object, *_more: object) -> outcome.Outcome:
-            one: Any = next(given)
-            if isinstance(one, Exception):
-                raise one
-            return outcome.Outcome('x', 'x', 0.0, outcome.Gap(0.0, one))
+            result: Any = next(outcomes)
+            if isinstance(result, Exception):
+                raise result
+            return outcome.Outcome('x', 'x', 0.0, outcome.Gap(0.0, result))
         with mock.patch('bench.paper.stage.Stage') as made, contextlib.ExitStack() as patched:
             made.return_value.course = None
             for name in ('speculative', 'suspicion', 'timed'):
@@ -262,19 +263,19 @@ class AccidentsTest(testtools.TestCase):
             return kept, made.return_value
 
     def test_all(self) -> None:
-        found, stage = self.run_them(list(accidents.ACCIDENTS), *map(float, range(1, 7)))
+        figures, stage = self.run_them(list(accidents.ACCIDENTS), *map(float, range(1, 7)))
         self.assertEqual(
             {'spec': 1.0, 'suspicion': 2.0, 'oracle': 3.0, 'clone': 4.0, 'reds5': 5.0,
              'reds60': 6.0},
-            {name: found[f'paper.accident.{name}.database_s'] for name in accidents.ACCIDENTS})
+            {name: figures[f'paper.accident.{name}.database_s'] for name in accidents.ACCIDENTS})
         # The engines are stopped once.
         self.assertEqual([mock.call(False)], stage.engines.call_args_list)
 
     def test_failed_accident_keeps_the_others(self) -> None:
-        found, _ = self.run_them(['reds5', 'reds60'], commands.CloudError('too slow'), 65.0)
-        self.assertEqual('too slow', found['paper.failed.reds5'])
-        self.assertEqual(65.0, found['paper.accident.reds60.database_s'])
-        self.assertIn('paper.cost.reds5_s', found)
+        figures, _ = self.run_them(['reds5', 'reds60'], commands.CloudError('too slow'), 65.0)
+        self.assertEqual('too slow', figures['paper.failed.reds5'])
+        self.assertEqual(65.0, figures['paper.accident.reds60.database_s'])
+        self.assertIn('paper.cost.reds5_s', figures)
 
 
 class LoadTest(testtools.TestCase):
@@ -306,7 +307,7 @@ class LoadTest(testtools.TestCase):
     def test_accounts_are_created(self) -> None:
         self.assertEqual((0, ''), self.run_it('--rows', '12000'))
         self.assertEqual(['branches', 'tellers', 'accounts', 'accounts', 'accounts'],
-                         [one.split("'")[1] for one in self.statements])
+                         [statement.split("'")[1] for statement in self.statements])
         self.assertIn('generate_series(10001, 12000)', self.statements[-1])
 
     def test_transactions(self) -> None:
@@ -315,10 +316,10 @@ class LoadTest(testtools.TestCase):
         with mock.patch.object(clock, 'now',
                                lambda: next(clocks[threading.current_thread()])):
             status, said = self.run_it('--rows', '100', '--seconds', '20')
-        found = json.loads(said)
-        self.assertEqual((0, []), (status, found['errors']))
-        self.assertEqual(sorted([*range(2, 21, 2)] * load.TERMINALS), found['done'])
-        made = ' '.join(one for one in self.statements if 'UPDATE' in one)
+        answer = json.loads(said)
+        self.assertEqual((0, []), (status, answer['errors']))
+        self.assertEqual(sorted([*range(2, 21, 2)] * load.TERMINALS), answer['done'])
+        made = ' '.join(statement for statement in self.statements if 'UPDATE' in statement)
         self.assertEqual(
             [(str(terminal), str(number)) for terminal in range(load.TERMINALS)
              for number in range(42, 52)],

@@ -27,9 +27,10 @@ class SummaryTest(testtools.TestCase):
 
     @hypothesis.given(strategies.lists(_POSITIVE, min_size=1))
     def test_median_lies_within_the_spread(self, values: list[float]) -> None:
-        one = stats.summary(values)
-        self.assertEqual(statistics.median(values), one.median)
-        self.assertTrue(min(values) <= one.low <= one.median <= one.high <= max(values), one)
+        summary = stats.summary(values)
+        self.assertEqual(statistics.median(values), summary.median)
+        self.assertTrue(
+            min(values) <= summary.low <= summary.median <= summary.high <= max(values), summary)
 
     def test_entries(self) -> None:
         self.assertEqual({'a.b': 3, 'a.b.low': 2, 'a.b.high': 4, 'a.b.n': 5},
@@ -52,9 +53,10 @@ class HistogramTest(testtools.TestCase):
     @hypothesis.given(strategies.lists(_HISTOGRAM))
     def test_merging_loses_nothing(self, histograms: list[dict[int, int]]) -> None:
         merged = stats.merge_bins(histograms)
-        self.assertEqual(sum(sum(one.values()) for one in histograms), sum(merged.values()))
+        self.assertEqual(sum(sum(histogram.values()) for histogram in histograms),
+                         sum(merged.values()))
         for latency, count in merged.items():
-            self.assertEqual(count, sum(one.get(latency, 0) for one in histograms))
+            self.assertEqual(count, sum(histogram.get(latency, 0) for histogram in histograms))
 
     @hypothesis.given(_HISTOGRAM.filter(bool))
     def test_cumulative_rises_to_one(self, histogram: dict[int, int]) -> None:
