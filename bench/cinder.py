@@ -69,8 +69,8 @@ class Api:
         """Superpose volumes, and return the id of the superposition."""
         took, answer = self._timed(_BASE, {'superposition': {
             'volume_ids': list(volume_ids), 'reason': 'benchmark'}})
-        found = answer['superposition']
-        return found['id'], split(took, found['durations'])
+        superposition = answer['superposition']
+        return superposition['id'], split(took, superposition['durations'])
 
     def promote(self, superposition_id: str) -> Split:
         """Promote the backup, and wait until the merge has ended.
@@ -79,13 +79,13 @@ class Api:
         """
         path = f'{_BASE}/{superposition_id}'
         took, answer = self._timed(f'{path}/collapse', {'collapse': {'decision': 'promote'}})
-        found = answer['collapse']
-        if found['outcome'] != 'promoted':
+        collapse = answer['collapse']
+        if collapse['outcome'] != 'promoted':
             raise RuntimeError(f'the primary is idle, but the collapse of {superposition_id} '
-                               f'ended {found["outcome"]}')
+                               f'ended {collapse["outcome"]}')
         self._rest.post(f'{path}/merge', json={'merge': {'step': 'offline'}})
         self._wait(lambda: self._gone(path), f'superposition {superposition_id} to be merged')
-        return split(took, found['durations'])
+        return split(took, collapse['durations'])
 
     def abort(self, superposition_id: str) -> None:
         """Abort a superposition."""

@@ -83,9 +83,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog='./run bench', description=__doc__)
     commands_ = parser.add_subparsers(dest='name', required=True)
     for name in (*_NAMES, 'all'):
-        one = commands_.add_parser(name, parents=[shared])
+        command = commands_.add_parser(name, parents=[shared])
         if name in ('soak', 'all'):
-            soak.add_arguments(one)
+            soak.add_arguments(command)
     falsepositives.add_arguments(
         commands_.add_parser(falsepositives.NAME, help=falsepositives.HELP),
         data / 'bench-figures')

@@ -217,10 +217,10 @@ def judging(seconds: float) -> float:
     rounds = round(seconds / INTERVAL)
     spent = 0.0
     for number in range(rounds):
-        told = [message.Beat(f'cn{host}', 'b', number, INTERVAL, 0.3, 0.2)
-                for host in range(HOSTS)]
+        beats = [message.Beat(f'cn{host}', 'b', number, INTERVAL, 0.3, 0.2)
+                 for host in range(HOSTS)]
         began = time.process_time()
-        for index, beat in enumerate(told):
+        for index, beat in enumerate(beats):
             clock.time = number * INTERVAL + index * INTERVAL / HOSTS
             monitor.heard(beat)
             if index % round(HOSTS * _TICK / INTERVAL) == 0:
@@ -355,8 +355,8 @@ def _tick(monitor: monitors.Monitor, seconds: float) -> None:
 
 def _total(monitor: monitors.Monitor) -> int:
     """How many beats of all hosts were heard."""
-    found = (monitor.number(f'cn{host}') for host in range(HOSTS))
-    return sum(number + 1 for number in found if number is not None)
+    numbers = (monitor.number(f'cn{host}') for host in range(HOSTS))
+    return sum(number + 1 for number in numbers if number is not None)
 
 
 def _load(url: str, seconds: float) -> None:

@@ -67,26 +67,26 @@ class Served:
 
 def run(quick: bool, figures: pathlib.Path) -> dict[str, float]:
     """Play all mixes by each policy, draw them, and return the figures for the JSON."""
-    found: dict[str, float] = {}
+    results: dict[str, float] = {}
     for mix, kinds in MIXES.items():
         wanted = arrivals(kinds, _QUICK_COUNT if quick else _COUNT)
         skipped = int(_WARM_UP * len(wanted))
         for policy in _POLICIES:
             served = play(policy, wanted, _SLOTS)[skipped:]
             for kind in kinds:
-                found |= _named(f'{NAME}.{mix}.{policy}.{kind}.slowdown', [
-                    one.slowdown for one in served if one.recovery.kind == kind])
+                results |= _named(f'{NAME}.{mix}.{policy}.{kind}.slowdown', [
+                    outcome.slowdown for outcome in served if outcome.recovery.kind == kind])
     for policy in _POLICIES:
         served = play(policy, rack(), _RACK_SLOTS)
         for kind in _RACK:
-            found |= _named(f'{NAME}.rack.{policy}.{kind}.wait_s', [
-                one.wait for one in served if one.recovery.kind == kind])
-        found[f'{NAME}.rack.{policy}.makespan_s'] = max(
-            one.recovery.at + one.wait + one.recovery.seconds for one in served)
-    found |= _compared(found)
+            results |= _named(f'{NAME}.rack.{policy}.{kind}.wait_s', [
+                outcome.wait for outcome in served if outcome.recovery.kind == kind])
+        results[f'{NAME}.rack.{policy}.makespan_s'] = max(
+            outcome.recovery.at + outcome.wait + outcome.recovery.seconds for outcome in served)
+    results |= _compared(results)
     figures.mkdir(parents=True, exist_ok=True)
-    _draw(figures / f'{NAME}.png', found)
-    return found
+    _draw(figures / f'{NAME}.png', results)
+    return results
 
 
 def arrivals(kinds: Mapping[str, tuple[float, float]], count: int) -> list[Recovery]:
@@ -119,8 +119,8 @@ def play(policy: str, wanted: Sequence[Recovery], slots: int) -> list[Served]:
     running: set[str] = set()
     ends: list[tuple[float, str]] = []
     began: dict[str, float] = {}
-    by_id = {f'{number:06d}': one for number, one in enumerate(wanted)}
-    coming = iter([*((one.at, name) for name, one in by_id.items()), (float('inf'), '')])
+    by_id = {f'{number:06d}': recovery for number, recovery in enumerate(wanted)}
+    coming = iter([*((recovery.at, name) for name, recovery in by_id.items()), (float('inf'), '')])
     next_at, name = next(coming)
     while name or ends:
         now = min(next_at, ends[0][0] if ends else next_at)
@@ -131,15 +131,15 @@ def play(policy: str, wanted: Sequence[Recovery], slots: int) -> list[Served]:
             new.append(_waiting(name, by_id[name]))
             next_at, name = next(coming)
         arranged.note(new, now)
-        waiting |= {one.id: one for one in new}
+        waiting |= {recovery.id: recovery for recovery in new}
         if len(running) == slots:
             continue
-        for one in arranged.begin(list(waiting.values()), lambda: running, now):
-            running.add(one.id)
-            began[one.id] = now
-            heapq.heappush(ends, (now + by_id[one.id].seconds, one.id))
-            del waiting[one.id]
-    return [Served(one, began[name] - one.at) for name, one in by_id.items()]
+        for recovery in arranged.begin(list(waiting.values()), lambda: running, now):
+            running.add(recovery.id)
+            began[recovery.id] = now
+            heapq.heappush(ends, (now + by_id[recovery.id].seconds, recovery.id))
+            del waiting[recovery.id]
+    return [Served(recovery, began[name] - recovery.at) for name, recovery in by_id.items()]
 
 
 def _waiting(name: str, one: Recovery) -> policies.Waiting:

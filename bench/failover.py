@@ -90,12 +90,12 @@ def _suspicions(stage: stages.Stage, tell: progress.Progress) -> dict[str, float
 
 def _faults(stage: stages.Stage, tell: progress.Progress) -> dict[str, float]:
     tell.step('what recovers servers is killed, again and again')
-    found = faults.run(stage)
-    for words in found.wrong:
+    tally = faults.run(stage)
+    for words in tally.wrong:
         tell.say(f'WRONG: {words}')
     tell.step('the broker is gone for a while, and nothing else')
-    return {'faults.correct_ratio': found.right / found.count, 'faults.count': found.count,
-            'faults.longest_s': found.longest_s,
+    return {'faults.correct_ratio': tally.right / tally.count, 'faults.count': tally.count,
+            'faults.longest_s': tally.longest_s,
             'faults.broker_outage_backups': float(faults.broker_outage(stage))}
 
 
@@ -107,21 +107,21 @@ def figures(spec: Sequence[outcome.Outcome], oracle: Sequence[outcome.Outcome],
     :param short: a small server, recovered by the engine
     :param reds: a small server, evacuated after a timeout of 60 s
     """
-    times = [one.unavailable_s for one in spec]
-    short_times = [one.unavailable_s for one in short]
+    times = [death.unavailable_s for death in spec]
+    short_times = [death.unavailable_s for death in short]
     measured: dict[str, float] = {}
-    for key, values in (('spec_s', times), ('oracle_s', [one.unavailable_s for one in oracle]),
+    for key, values in (('spec_s', times), ('oracle_s', [death.unavailable_s for death in oracle]),
                         ('short_s', short_times), ('reds60_s', [reds.unavailable_s]),
-                        ('overhead_s', [one.overhead_s for one in (*spec, *short)])):
+                        ('overhead_s', [death.overhead_s for death in (*spec, *short)])):
         measured |= stats.summary(values).entries(f'failover.{key}')
-    measured |= stats.ratios(times, [one.unavailable_s for one in oracle]).entries(
+    measured |= stats.ratios(times, [death.unavailable_s for death in oracle]).entries(
         'failover.spec_over_oracle')
     measured |= stats.summary([reds.unavailable_s / value for value in short_times]).entries(
         'failover.reds60_over_spec')
     for prefix, recovered in (('failover.', spec), ('failover.short.', short)):
         measured |= {f'{prefix}{name}_s': stats.summary(values).median
                      for name, values in _parts(recovered).items()}
-    measured['failover.lost'] = float(sum(one.lost for one in (*spec, *oracle)))
+    measured['failover.lost'] = float(sum(death.lost for death in (*spec, *oracle)))
     return measured
 
 
@@ -141,8 +141,8 @@ def throughput(one: outcome.Outcome, before: float) -> float:
 def _parts(spec: Sequence[outcome.Outcome]) -> Mapping[str, list[float]]:
     """Return the seconds of each phase, by its name."""
     parts: dict[str, list[float]] = {}
-    for one in spec:
-        for phase in one.phases:
+    for death in spec:
+        for phase in death.phases:
             parts.setdefault(phase.name, []).append(phase.seconds)
     return parts
 

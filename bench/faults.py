@@ -98,8 +98,8 @@ class _Injector:
     def kill_engine(self, step: str) -> None:
         """Kill the engine that runs a step, as soon as the step has begun."""
         engine = self.wait_step(step)
-        number = next(one for one in self._cloud.settings.engine_numbers
-                      if services.engine(one) in engine)
+        number = next(candidate for candidate in self._cloud.settings.engine_numbers
+                      if services.engine(candidate) in engine)
         pid = self._cloud.pid(services.engine(number))
         # supervisord starts it again, as systemd would.
         os.kill(pid, signal.SIGKILL)
@@ -121,27 +121,27 @@ class _Injector:
 
     def _engine(self, step: str) -> str:
         # The API is too slow for this: the shortest step would end before the answer.
-        found = database.rows(
+        rows = database.rows(
             self._cloud.files, accounts.ENGINE,
             'SELECT s.engine, s.recovery FROM recovery_steps s JOIN recoveries r '
             'ON r.id = s.recovery WHERE r.server = %s AND s.name = %s', self.server.id, step)
-        return next((str(engine) for engine, recovery in found if recovery not in self._known),
+        return next((str(engine) for engine, recovery in rows if recovery not in self._known),
                     '')
 
     def _ended(self) -> list[str]:
         """Wait until the recovery and its merge have ended, and return what is wrong with it."""
         def over() -> list[recoveries.Recovery]:
             try:
-                fresh = [self.stage.engine.recovery(one) for one in
-                         self.stage.engine.ids(self.server.id) if one not in self._known]
+                fresh = [self.stage.engine.recovery(recovery) for recovery in
+                         self.stage.engine.ids(self.server.id) if recovery not in self._known]
             except keystone_exceptions.ClientException:
                 return []
-            return fresh if fresh and all(one.over for one in fresh) else []
-        found = self._drill.wait(f'the recovery of {self.server.name} to end', over, _TIMEOUT)
-        self._known |= {one.id for one in found}
-        wrong = [] if len(found) == 1 else [f'there were {len(found)} recoveries']
-        return wrong + [f'it ended {one.outcome}: {one.error}' for one in found
-                        if one.outcome != recoveries.RECOVERED]
+            return fresh if fresh and all(recovery.over for recovery in fresh) else []
+        ended = self._drill.wait(f'the recovery of {self.server.name} to end', over, _TIMEOUT)
+        self._known |= {recovery.id for recovery in ended}
+        wrong = [] if len(ended) == 1 else [f'there were {len(ended)} recoveries']
+        return wrong + [f'it ended {recovery.outcome}: {recovery.error}' for recovery in ended
+                        if recovery.outcome != recoveries.RECOVERED]
 
     def _guests(self, before: str) -> list[str]:
         """Return what is wrong with where the server's guest runs."""
@@ -161,18 +161,18 @@ _Harm = Callable[[_Injector], None]
 
 def run(stage: stages.Stage) -> Faults:
     """Inject all faults, one after the other."""
-    found = Faults()
+    tally = Faults()
     todo: list[tuple[str, _Harm]] = [('nothing fails', lambda injector: None)]
     while todo:
         # A server with a failed recovery cannot be recovered again.
         with _server(stage) as injector:
             while todo:
                 what, harm = todo.pop(0)
-                if not _one(injector, found, what, harm):
+                if not _one(injector, tally, what, harm):
                     break
-                if found.count == 1:
+                if tally.count == 1:
                     todo += _harms(_steps(stage, injector.server))
-    return found
+    return tally
 
 
 def _one(injector: _Injector, found: Faults, what: str, harm: _Harm) -> bool:
@@ -240,6 +240,6 @@ def _server(stage: stages.Stage) -> Iterator[_Injector]:
 
 def _steps(stage: stages.Stage, server: drills.Server) -> list[str]:
     """Return the steps of a recovery in which nothing failed, in order."""
-    found = stage.recovery(server)
-    assert found is not None
-    return list(dict.fromkeys(step.name for step in found.steps))
+    recovery = stage.recovery(server)
+    assert recovery is not None
+    return list(dict.fromkeys(step.name for step in recovery.steps))

@@ -65,12 +65,12 @@ def run(env: environment.Environment) -> dict[str, float]:
     if env.figures is not None:
         _draw_course(env, courses)
         _draw_times(env, times, rounds)
-    figures = stats.summary([one.during / one.before for one in courses]).entries(
+    figures = stats.summary([course.during / course.before for course in courses]).entries(
         'merge.throughput_ratio')
     for name in ('before', 'during', 'after'):
         figures[f'merge.{name}_iops'] = stats.summary(
-            [getattr(one, name) for one in courses]).median
-    figures['merge.with_writer_s'] = stats.summary([one.seconds for one in courses]).median
+            [getattr(course, name) for course in courses]).median
+    figures['merge.with_writer_s'] = stats.summary([course.seconds for course in courses]).median
     for kind, ours in times.items():
         for size, seconds in ours.items():
             figures[f'merge.{kind}.{size // _MIB}mib_s'] = stats.summary(seconds).median

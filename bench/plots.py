@@ -77,11 +77,11 @@ def label(plot: axes.Axes, x: str, y: str, log: bool = False, room: float = 1.0)
 
 def bars(plot: axes.Axes, series: Sequence[Series]) -> None:
     """Draw one bar for each, named below it; each has one point only."""
-    for place, one in enumerate(series):
-        point, = one.points.values()
-        _bar(plot, place, 0.7, point, one.colour)
+    for place, entry in enumerate(series):
+        point, = entry.points.values()
+        _bar(plot, place, 0.7, point, entry.colour)
     plot.set_xticks(range(len(series)),
-                    [textwrap.fill(one.label, _LABEL_WIDTH) for one in series], fontsize=8)
+                    [textwrap.fill(entry.label, _LABEL_WIDTH) for entry in series], fontsize=8)
 
 
 def groups(plot: axes.Axes, series: Sequence[Series], names: Mapping[float, str]) -> None:
@@ -90,11 +90,11 @@ def groups(plot: axes.Axes, series: Sequence[Series], names: Mapping[float, str]
     :param names: of the places on the x axis
     """
     width = 0.8 / len(series)
-    for number, one in enumerate(series):
+    for number, entry in enumerate(series):
         for place, x in enumerate(names):
             at = place + (number - (len(series) - 1) / 2) * width
-            _bar(plot, at, width * 0.95, one.points[x], one.colour,
-                 one.label if place == 0 else None)
+            _bar(plot, at, width * 0.95, entry.points[x], entry.colour,
+                 entry.label if place == 0 else None)
     plot.set_xticks(range(len(names)), list(names.values()))
 
 
@@ -109,13 +109,13 @@ def _bar(plot: axes.Axes, at: float, width: float, point: stats.Summary, colour:
 
 def lines(plot: axes.Axes, series: Sequence[Series], names: Mapping[float, str]) -> None:
     """Draw lines through the medians with the quartiles as a band around them."""
-    for one in series:
+    for entry in series:
         places = range(len(names))
-        points = [one.points[x] for x in names]
-        plot.plot(places, [point.median for point in points], marker='o', label=one.label,
-                  color=one.colour)
+        points = [entry.points[x] for x in names]
+        plot.plot(places, [point.median for point in points], marker='o', label=entry.label,
+                  color=entry.colour)
         plot.fill_between(places, [point.low for point in points],
-                          [point.high for point in points], color=one.colour, alpha=0.15)
+                          [point.high for point in points], color=entry.colour, alpha=0.15)
         for place, point in zip(places, points, strict=True):
             plot.annotate(number_text(point.median), (place, point.median), fontsize=7,
                           ha='center', xytext=(0, 5), textcoords='offset points')

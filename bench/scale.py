@@ -95,15 +95,15 @@ def _measure(servers: int, url: str, port: int) -> float:
         context, board, kept, 'bench', conf.engine.slots, conf.engine.job_lease,
         conf.engine.job_interval)
 
-    asked = nova_prefetch.NovaPrefetch(cloud, clock)
+    prefetch = nova_prefetch.NovaPrefetch(cloud, clock)
     dispatcher = dispatch.Dispatcher(
         context, lambda host, service: gates.Facts(host, known=HOSTS, service=service or {}),
         detection_conf.host_gates(conf.engine), detection_conf.server_gates(conf.engine),
-        conductor, 'bench', nova=asked)
+        conductor, 'bench', nova=prefetch)
     conductor.start()
     try:
         heard = clock.now()
-        asked.doubt('dead')
+        prefetch.doubt('dead')
         clock.sleep(_doubted())
         began = time.monotonic()
         dispatcher.suspect('dead', ({'kind': 'silence', 'words': 'no beat for 0.8 s'},), heard)
@@ -111,7 +111,7 @@ def _measure(servers: int, url: str, port: int) -> float:
     finally:
         stopping.set()
         conductor.stop(5.0)
-        asked.close()
+        prefetch.close()
         pool.shutdown()
         kept.close()
     return last
@@ -203,7 +203,7 @@ class _Cloud:
     def server(self, server_id: str) -> model.Server | None:
         """Return one server."""
         self._takes(_NOVA)
-        return next(one for one in self._servers if one.id == server_id)
+        return next(server for server in self._servers if server.id == server_id)
 
     def candidates(self, server: model.Server, placed: Mapping[str, str] | None = None
                    ) -> list[str]:
@@ -319,7 +319,7 @@ def _waited(ask: Any, failures: type[Exception]) -> Any:
 
 def _free_ports(count: int) -> list[int]:
     with contextlib.ExitStack() as stack:
-        found = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in found:
-            one.bind(('127.0.0.1', 0))
-        return [int(one.getsockname()[1]) for one in found]
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for sock in sockets:
+            sock.bind(('127.0.0.1', 0))
+        return [int(sock.getsockname()[1]) for sock in sockets]

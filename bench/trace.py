@@ -164,14 +164,14 @@ def extents(omap: str, name: str = 'omap') -> list[tuple[int, int]]:
     blocks = omap.strip()
     if set(blocks) - {'0', '1'}:
         raise BadTrace(f'{name} has other characters than 0 and 1')
-    found = []
+    runs = []
     start = blocks.find('1')
     while start >= 0:
         end = blocks.find('0', start)
         end = len(blocks) if end < 0 else end
-        found.append((start * _OMAP_BLOCK, (end - start) * _OMAP_BLOCK))
+        runs.append((start * _OMAP_BLOCK, (end - start) * _OMAP_BLOCK))
         start = blocks.find('1', end)
-    return found
+    return runs
 
 
 def size(omap: str) -> int:

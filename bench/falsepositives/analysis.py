@@ -111,20 +111,20 @@ def best_timeout(trace: traces.Trace, recovery: Recovery) -> float:
 
 def figures(trace: traces.Trace, verdicts: Sequence[Verdict], best: float) -> dict[str, float]:
     """Return all figures for the JSON."""
-    found: dict[str, float] = {
+    values: dict[str, float] = {
         'falsepositives.silences': len(trace.silences),
         'falsepositives.dead': trace.dead,
         'falsepositives.best_timeout_s': best}
-    for one in verdicts:
-        key = 'falsepositives.' + one.name.removesuffix(' s').replace(' ', '_').lower()
-        found |= {f'{key}.suspicions': one.suspicions, f'{key}.recoveries': one.acted,
-                  f'{key}.false': one.false, f'{key}.unavailable_s': one.unavailable}
-        if one.false_rate is not None:
-            found[f'{key}.false_rate'] = one.false_rate
-        if one.name == 'speculation':
-            found |= {f'{key}.backups_in_vain': one.vain,
-                      f'{key}.backup_seconds': one.backup_seconds}
+    for verdict in verdicts:
+        key = 'falsepositives.' + verdict.name.removesuffix(' s').replace(' ', '_').lower()
+        values |= {f'{key}.suspicions': verdict.suspicions, f'{key}.recoveries': verdict.acted,
+                   f'{key}.false': verdict.false, f'{key}.unavailable_s': verdict.unavailable}
+        if verdict.false_rate is not None:
+            values[f'{key}.false_rate'] = verdict.false_rate
+        if verdict.name == 'speculation':
+            values |= {f'{key}.backups_in_vain': verdict.vain,
+                       f'{key}.backup_seconds': verdict.backup_seconds}
         if trace.host_years:
-            found[f'{key}.unavailable_minutes_per_host_year'] = (
-                one.unavailable / 60 / trace.host_years)
-    return found
+            values[f'{key}.unavailable_minutes_per_host_year'] = (
+                verdict.unavailable / 60 / trace.host_years)
+    return values

@@ -123,10 +123,10 @@ def table(trace: traces.Trace, verdicts: list[analysis.Verdict]) -> str:
              f'{trace.dead:,} deaths'
              + (f', in {trace.host_years:,.0f} host-years' if trace.host_years else ''), '',
              f'{"":<16}{"recoveries":>12}{"false":>10}{"rate":>8}{"not served, " + unit:>28}']
-    for one in verdicts:
-        rate = '-' if one.false_rate is None else f'{100 * one.false_rate:.1f} %'
-        lines.append(f'{one.name:<16}{one.acted:>12,}{one.false:>10,}{rate:>8}'
-                     f'{one.unavailable / scale:>28,.2f}')
+    for verdict in verdicts:
+        rate = '-' if verdict.false_rate is None else f'{100 * verdict.false_rate:.1f} %'
+        lines.append(f'{verdict.name:<16}{verdict.acted:>12,}{verdict.false:>10,}{rate:>8}'
+                     f'{verdict.unavailable / scale:>28,.2f}')
     return '\n'.join(lines)
 
 

@@ -70,9 +70,9 @@ def _moments(chance: random.Random, rate: float, days: float) -> list[float]:
 
     :param rate: how many there are per year
     """
-    found = []
+    moments = []
     at = chance.expovariate(rate / (_YEAR * _DAY))
     while at < days * _DAY:
-        found.append(at)
+        moments.append(at)
         at += chance.expovariate(rate / (_YEAR * _DAY))
-    return found
+    return moments

@@ -28,13 +28,13 @@ def draw(path: pathlib.Path, trace: traces.Trace, recovery: analysis.Recovery,
             f'suspicion after {recovery.detect:g} s')
     with plots.drawing(path, 'False positives, and what they cost', note, panels=2) as panels:
         left, right = panels
-        left.plot(_PLACES, [100 * (one.false_rate or 0.0) for one in timed], color=_TIMEOUT,
-                  label='timeout')
+        left.plot(_PLACES, [100 * (verdict.false_rate or 0.0) for verdict in timed],
+                  color=_TIMEOUT, label='timeout')
         left.axhline(100 * (speculation.false_rate or 0.0), color=_SPECULATION,
                      label='speculation: promoted backups')
         left.set_xscale('log')
         plots.label(left, 'timeout (s, logarithmic)', 'recoveries of hosts that live (%)')
-        right.plot(_PLACES, [one.unavailable / scale for one in timed], color=_TIMEOUT,
+        right.plot(_PLACES, [verdict.unavailable / scale for verdict in timed], color=_TIMEOUT,
                    label='timeout')
         right.axvline(best, color=_TIMEOUT, linestyle=':',
                       label=f'best in hindsight: {plots.number_text(best)} s')

@@ -79,12 +79,12 @@ class Trace:
     @functools.cached_property
     def dead(self) -> int:
         """Return the number of silences that were deaths."""
-        return sum(one.dead for one in self.silences)
+        return sum(silence.dead for silence in self.silences)
 
     @functools.cached_property
     def returned(self) -> list[float]:
         """Return the lengths of the silences after which the host answered again, in order."""
-        return sorted(one.seconds for one in self.silences if not one.dead)
+        return sorted(silence.seconds for silence in self.silences if not silence.dead)
 
     @functools.cached_property
     def waited(self) -> list[float]:
@@ -109,8 +109,8 @@ def parse(text: str, name: str) -> Trace:
     facts: dict[str, float] = {}
     rows: list[tuple[int, str]] = []
     for number, line in enumerate(text.splitlines(), start=1):
-        if found := _FACT.match(line):
-            facts[found[1]] = _amount(found[2], f'{name} line {number}: {found[1]}')
+        if fact := _FACT.match(line):
+            facts[fact[1]] = _amount(fact[2], f'{name} line {number}: {fact[1]}')
         elif line.strip() and not line.startswith('#'):
             rows.append((number, line))
     if not rows or tuple(_cells(rows[0][1])) != _FIELDS:
@@ -124,8 +124,9 @@ def dump(trace: Trace) -> str:
     lines = [f'# {name}: {value:g}' for name, value in
              (('hosts', trace.hosts), ('days', trace.days)) if value is not None]
     lines.append(','.join(_FIELDS))
-    lines += [','.join((one.host, repr(one.began), '' if one.dead else repr(one.seconds),
-                        _DEAD if one.dead else _RETURNED)) for one in trace.silences]
+    lines += [','.join((silence.host, repr(silence.began),
+                        '' if silence.dead else repr(silence.seconds),
+                        _DEAD if silence.dead else _RETURNED)) for silence in trace.silences]
     return '\n'.join([*lines, ''])
 
 

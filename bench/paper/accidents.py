@@ -87,13 +87,13 @@ def run(cloud: openstack_cloud.Cloud, tell: progress.Progress, names: Sequence[s
                               if accident.prepared else 0)
                 stage.after = (_QUICK_AFTER if quick else _FULL_AFTER) if accident.after else 0.0
                 stage.clone = accident.clone
-                found = facts(name, accident.run(stage), stage.course)
+                measured = facts(name, accident.run(stage), stage.course)
             except failures as exc:
-                found = {f'paper.failed.{name}': str(exc)}
-            for words in found.values():
+                measured = {f'paper.failed.{name}': str(exc)}
+            for words in measured.values():
                 if isinstance(words, str):
                     tell.say(f'WRONG: {name}: {words}')
-            keep({**found, f'paper.cost.{name}_s': round(time.monotonic() - began, 1)})
+            keep({**measured, f'paper.cost.{name}_s': round(time.monotonic() - began, 1)})
 
 
 def missing(figures: Mapping[str, Any]) -> list[str]:
@@ -114,18 +114,18 @@ def facts(name: str, one: outcome.Outcome, course: stages.Course | None = None
     if one.wrong:
         return {f'paper.failed.{name}': '; '.join(one.wrong)}
     key = f'paper.accident.{name}'
-    found: dict[str, Any] = {f'{key}.database_s': one.unavailable_s, f'{key}.lost': one.lost}
+    measured: dict[str, Any] = {f'{key}.database_s': one.unavailable_s, f'{key}.lost': one.lost}
     if one.web_s is not None:
-        found[f'{key}.web_s'] = one.web_s
+        measured[f'{key}.web_s'] = one.web_s
     if one.overhead_s:
-        found[f'{key}.overhead_s'] = one.overhead_s
-    found |= {f'{key}.{phase.name}_s': phase.seconds for phase in one.phases}
+        measured[f'{key}.overhead_s'] = one.overhead_s
+    measured |= {f'{key}.{phase.name}_s': phase.seconds for phase in one.phases}
     if course is not None:
         rates = course.per_second()
-        found[f'{key}.per_second'] = rates
-        found[f'{key}.throughput'] = sum(rates) / max(len(rates), 1)
+        measured[f'{key}.per_second'] = rates
+        measured[f'{key}.throughput'] = sum(rates) / max(len(rates), 1)
         for step in one.steps:
             if step.name == 'merge' and step.ended is not None:
-                found[f'{key}.merge'] = [round(step.began - course.began, 2),
-                                         round(step.ended - course.began, 2)]
-    return found
+                measured[f'{key}.merge'] = [round(step.began - course.began, 2),
+                                            round(step.ended - course.began, 2)]
+    return measured

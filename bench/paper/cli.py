@@ -148,11 +148,11 @@ def write(known: dict[str, Any], out: pathlib.Path) -> str:
 def _recovery(known: dict[str, Any]) -> analysis.Recovery:
     """Return the times of recoveries: measured end to end, or else the paper's."""
     detect = known.get('paper.accident.spec.detect_s', _DETECT)
-    found = formula.recoveries(known)
-    if found is None:
+    measured = formula.recoveries(known)
+    if measured is None:
         return analysis.Recovery(_RECOVERY, _RECOVERY, detect)
     spec = known['paper.accident.spec.database_s']
-    return analysis.Recovery(found[0].rbd, max(0.0, spec - detect), detect)
+    return analysis.Recovery(measured[0].rbd, max(0.0, spec - detect), detect)
 
 
 def _disk(args: argparse.Namespace, known: dict[str, Any], tell: progress.Progress, keep: Keep,

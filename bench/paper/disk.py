@@ -59,7 +59,7 @@ def recordings(directory: pathlib.Path | None, quick: bool) -> dict[str, replay.
     if directory is None:
         known = replay.find(None)
         return {} if known is None else {'p100m': known}
-    found = {}
+    by_name = {}
     for short, (name, _) in RECORDINGS.items():
         path, omap = directory / f'{name}.blktrace.fio', directory / f'{name}.omap'
         if path.exists() and omap.exists():
@@ -67,9 +67,9 @@ def recordings(directory: pathlib.Path | None, quick: bool) -> dict[str, replay.
             held = sum(length for _, length in trace.extents(text, str(omap)))
             if quick and held > _LARGEST:
                 continue
-            found[short] = replay.Recording(trace.load(path), trace.extents(text, str(omap)),
-                                            trace.size(text))
-    return found
+            by_name[short] = replay.Recording(trace.load(path), trace.extents(text, str(omap)),
+                                              trace.size(text))
+    return by_name
 
 
 def missing(figures: Mapping[str, object], recorded: Mapping[str, replay.Recording]
@@ -134,7 +134,7 @@ def percentile(bins: Mapping[int, int], percent: float) -> float:
 def _pair(env: environment.Environment, name: str, size: int,
           extents: list[tuple[int, int]]) -> tuple[sp.VolumeRef, sp.VolumeRef]:
     """Make two images of 64 KiB objects with the same contents; the second has a snapshot."""
-    found = []
+    refs = []
     for kind in ('plain', 'base'):
         ref = sp.VolumeRef('volumes', '', f'paper-{name}-{kind}')
         with env.cluster.ioctx(ref.pool) as io:
@@ -143,9 +143,9 @@ def _pair(env: environment.Environment, name: str, size: int,
                              | rbd.RBD_FEATURE_OBJECT_MAP | rbd.RBD_FEATURE_FAST_DIFF
                              | rbd.RBD_FEATURE_DEEP_FLATTEN)
         images.fill(env.cluster, ref, extents)
-        found.append(ref)
-    images.snapshot(env.cluster, found[1], variants.SNAPSHOT)
-    return found[0], found[1]
+        refs.append(ref)
+    images.snapshot(env.cluster, refs[1], variants.SNAPSHOT)
+    return refs[0], refs[1]
 
 
 def _turns(env: environment.Environment, what: str) -> Iterator[str]:

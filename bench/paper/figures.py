@@ -27,9 +27,9 @@ _WIDTH = 0.2
 def draw(figures: Figures, directory: pathlib.Path) -> dict[str, pathlib.Path]:
     """Draw what has been measured; return the files by the names of the figures."""
     made = {}
-    for name, one in DRAWN.items():
+    for name, painter in DRAWN.items():
         path = directory / f'{name}.png'
-        if one(figures, path):
+        if painter(figures, path):
             made[name] = path
     return made
 
@@ -106,17 +106,17 @@ def _tails(figures: Figures, path: pathlib.Path) -> bool:
 def _recovery(figures: Figures, path: pathlib.Path) -> bool:
     """Draw Figure 5."""
     names: dict[float, str] = {}
-    found: dict[str, dict[float, str]] = {kind: {} for kind in _LABELS}
+    keys_by_kind: dict[str, dict[float, str]] = {kind: {} for kind in _LABELS}
     for short, (_, title) in disk.RECORDINGS.items():
         if f'paper.fig5.{short}.rbd_s' in figures:
-            for kind, keys in found.items():
+            for kind, keys in keys_by_kind.items():
                 keys[len(names)] = f'paper.fig5.{short}.{kind}_s'
             names[len(names)] = f'{title}\nobjects of 64 KiB'
     if 'disk.replay_p100m.rbd_s' in figures:
         for kind, name in (('rbd', 'rbd'), ('super', 'speculative'), ('clone', 'clone')):
-            found[kind][len(names)] = f'disk.replay_p100m.{name}_s'
+            keys_by_kind[kind][len(names)] = f'disk.replay_p100m.{name}_s'
         names[len(names)] = 'P/100M-postgres\nobjects of 4 MiB'
-    series = _series(figures, found)
+    series = _series(figures, keys_by_kind)
     if not names or not series:
         return False
     with plots.drawing(path, 'Figure 5: recovery by trace',

@@ -31,13 +31,13 @@ def bars(long: Recovery, short: Recovery) -> dict[str, list[float]]:
 
     A series of which a recovery is not known is left out.
     """
-    found = {REDS: [LONG_TIMEOUT + long.rbd, LONG_TIMEOUT + short.rbd, SHORT_TIMEOUT + long.rbd,
-                    SHORT_TIMEOUT + long.rbd, SHORT_TIMEOUT + short.rbd]}
+    seconds = {REDS: [LONG_TIMEOUT + long.rbd, LONG_TIMEOUT + short.rbd, SHORT_TIMEOUT + long.rbd,
+                      SHORT_TIMEOUT + long.rbd, SHORT_TIMEOUT + short.rbd]}
     if long.clone is not None and short.clone is not None:
-        found[CLONE] = _without_timeout(long.clone, short.clone)
-    found[SPEC] = _without_timeout(long.super, short.super)
-    found[ORACLE] = _without_timeout(long.rbd, short.rbd)
-    return found
+        seconds[CLONE] = _without_timeout(long.clone, short.clone)
+    seconds[SPEC] = _without_timeout(long.super, short.super)
+    seconds[ORACLE] = _without_timeout(long.rbd, short.rbd)
+    return seconds
 
 
 def _without_timeout(long: float, short: float) -> list[float]:
@@ -55,12 +55,12 @@ def measured(figures: Mapping[str, float]) -> dict[str, list[float | None]]:
         return figures.get(f'paper.accident.{accident}.{server}_s')
 
     alive = one('suspicion', 'database')
-    found = {REDS: [one('reds60', 'database'), one('reds60', 'web'), one('reds5', 'database'),
-                    one('reds5', 'database'), one('reds5', 'web')]}
+    seconds = {REDS: [one('reds60', 'database'), one('reds60', 'web'), one('reds5', 'database'),
+                      one('reds5', 'database'), one('reds5', 'web')]}
     for series, accident in ((CLONE, 'clone'), (SPEC, 'spec'), (ORACLE, 'oracle')):
         long, short = one(accident, 'database'), one(accident, 'web')
-        found[series] = [long, short, long, None if long is None else alive, short]
-    return {series: values for series, values in found.items()
+        seconds[series] = [long, short, long, None if long is None else alive, short]
+    return {series: values for series, values in seconds.items()
             if any(value is not None for value in values)}
 
 
@@ -72,16 +72,16 @@ def recoveries(figures: Mapping[str, float]) -> tuple[Recovery, Recovery] | None
 
     :returns: None if they were not
     """
-    found = []
+    pair = []
     for server in ('database', 'web'):
         oracle = figures.get(f'paper.accident.oracle.{server}_s')
         spec = figures.get(f'paper.accident.spec.{server}_s')
         if oracle is None or spec is None:
             return None
         overhead = figures.get('paper.accident.spec.overhead_s', 0.0)
-        found.append(Recovery(oracle, max(0.0, spec - overhead),
-                              figures.get(f'paper.accident.clone.{server}_s')))
-    return found[0], found[1]
+        pair.append(Recovery(oracle, max(0.0, spec - overhead),
+                             figures.get(f'paper.accident.clone.{server}_s')))
+    return pair[0], pair[1]
 
 
 def replayed(figures: Mapping[str, float]) -> tuple[Recovery, Recovery] | None:
@@ -89,13 +89,13 @@ def replayed(figures: Mapping[str, float]) -> tuple[Recovery, Recovery] | None:
 
     :returns: None if none was
     """
-    found = []
+    replays = []
     for key in figures:
         name, dot, end = key.removeprefix('paper.fig5.').partition('.')
         if key.startswith('paper.fig5.') and dot and end == 'rbd_s':
-            found.append(Recovery(*(figures[f'paper.fig5.{name}.{kind}_s']
-                                    for kind in ('rbd', 'super', 'clone'))))
-    if not found:
+            replays.append(Recovery(*(figures[f'paper.fig5.{name}.{kind}_s']
+                                      for kind in ('rbd', 'super', 'clone'))))
+    if not replays:
         return None
-    found.sort(key=lambda one: -one.rbd)
-    return found[0], found[-1]
+    replays.sort(key=lambda one: -one.rbd)
+    return replays[0], replays[-1]

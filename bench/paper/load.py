@@ -107,12 +107,13 @@ def load(address: str, account: database.Account, rows: int, seconds: float
     """Run all terminals; return the times of acknowledged transactions, and the errors."""
     terminals = [Terminal(address, account, number, rows, seconds)
                  for number in range(TERMINALS)]
-    for one in terminals:
-        one.start()
-    for one in terminals:
-        one.join(seconds + 6 * _PATIENCE)
-    return (sorted(at for one in terminals for at in one.done),
-            [one.error or 'no answer' for one in terminals if one.error or one.is_alive()])
+    for terminal in terminals:
+        terminal.start()
+    for terminal in terminals:
+        terminal.join(seconds + 6 * _PATIENCE)
+    return (sorted(at for terminal in terminals for at in terminal.done),
+            [terminal.error or 'no answer' for terminal in terminals
+             if terminal.error or terminal.is_alive()])
 
 
 def main(argv: Sequence[str]) -> int:

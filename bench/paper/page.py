@@ -112,21 +112,21 @@ def _recoveries(figures: Mapping[str, Any]) -> list[str]:
 
 
 def _accidents(figures: Mapping[str, Any]) -> list[str]:
-    found = []
+    parts = []
     for title, bars in (('measured (s)', formula.measured(figures)),
                         ('formula, recoveries end to end (s)', _formula(
                             formula.recoveries(figures))),
                         ('formula, recoveries replayed (s)', _formula(
                             formula.replayed(figures)))):
         if bars:
-            found.append(_table((title, *formula.GROUPS),
+            parts.append(_table((title, *formula.GROUPS),
                                 [[series, *values] for series, values in bars.items()]))
     lost = [value for key, value in figures.items()
             if key.startswith('paper.accident.') and key.endswith('.lost')]
     if lost:
-        found.append(f'<p>Acknowledged transactions that were lost in {len(lost)} accidents: '
+        parts.append(f'<p>Acknowledged transactions that were lost in {len(lost)} accidents: '
                      f'{sum(lost):g}.</p>')
-    return found
+    return parts
 
 
 def _formula(found: tuple[formula.Recovery, formula.Recovery] | None

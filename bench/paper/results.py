@@ -19,14 +19,14 @@ def load(paths: Iterable[pathlib.Path]) -> dict[str, Any]:
     known: dict[str, Any] = {}
     for path in paths:
         try:
-            found = json.loads(path.read_text())
+            contents = json.loads(path.read_text())
         except (OSError, ValueError) as exc:
             raise BadResults(f'{path} cannot be read: {exc}') from None
-        if isinstance(found, dict) and all('.' in key for key in found):
-            known |= found
-        elif isinstance(found, list):
-            for one in found:
-                known |= _accident(one, path)
+        if isinstance(contents, dict) and all('.' in key for key in contents):
+            known |= contents
+        elif isinstance(contents, list):
+            for accident in contents:
+                known |= _accident(accident, path)
         else:
             raise BadResults(f'{path} is neither the JSON of a benchmark nor of the demo')
     return known
@@ -38,12 +38,12 @@ def _accident(one: Mapping[str, Any], path: pathlib.Path) -> dict[str, Any]:
         key = f'paper.accident.{one["key"]}'
         if one['wrong']:
             return {f'paper.failed.{one["key"]}': '; '.join(one['wrong'])}
-        found = {f'{key}.database_s': one['unavailable_s'], f'{key}.lost': one['lost']}
+        figures = {f'{key}.database_s': one['unavailable_s'], f'{key}.lost': one['lost']}
         if one['web_unavailable_s'] is not None:
-            found[f'{key}.web_s'] = one['web_unavailable_s']
+            figures[f'{key}.web_s'] = one['web_unavailable_s']
         if one['overhead_s']:
-            found[f'{key}.overhead_s'] = one['overhead_s']
-        return found | {f'{key}.{name}_s': ended - began
-                        for name, (began, ended) in one['phases'].items()}
+            figures[f'{key}.overhead_s'] = one['overhead_s']
+        return figures | {f'{key}.{name}_s': ended - began
+                          for name, (began, ended) in one['phases'].items()}
     except (KeyError, TypeError, ValueError) as exc:
         raise BadResults(f'{path} is no failover.json of the demo: {exc!r}') from None

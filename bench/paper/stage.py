@@ -79,8 +79,8 @@ class Stage(stages.Stage):
         if self._dead and self.after:
             self.leave(pair)
             with self.screen.busy(f'the database works as fast as it can, {self.after:g} s'):
-                found = self._load(pair, self.after)
-            self.course = Course(found['began'], tuple(found['done']), self.after)
+                result = self._load(pair, self.after)
+            self.course = Course(result['began'], tuple(result['done']), self.after)
             return
         if self.rows and not self._dead:
             with self.screen.busy(f'{self.rows:,} accounts are made'):
@@ -120,8 +120,8 @@ class Stage(stages.Stage):
         if done.returncode:
             raise commands.CloudError('the load on the database failed: '
                                       f'{(done.stderr or done.stdout).strip()[-500:]}')
-        found: dict[str, Any] = json.loads(done.stdout) if seconds else {}
-        return found
+        result: dict[str, Any] = json.loads(done.stdout) if seconds else {}
+        return result
 
     def _volumes(self, pair: stages.Pair) -> list[str]:
         """Return the images of both servers."""
