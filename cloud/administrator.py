@@ -241,28 +241,28 @@ class Administrator:
 
     def service(self, host: str) -> dict[str, Any]:
         """Return a host's nova-compute as Nova shows it."""
-        found: list[dict[str, Any]] = self.compute.get('/os-services', params={
+        computes: list[dict[str, Any]] = self.compute.get('/os-services', params={
             'host': host, 'binary': 'nova-compute'}).json()['services']
-        return found[0]
+        return computes[0]
 
     # Placement and Neutron
 
     def allocations(self, consumer: str) -> dict[str, Any]:
         """Return what a consumer has claimed in Placement, by resource provider."""
-        found: dict[str, Any] = self.placement.get(
+        allocations: dict[str, Any] = self.placement.get(
             f'/allocations/{consumer}').json()['allocations']
-        return found
+        return allocations
 
     def providers(self) -> dict[str, str]:
         """The resource providers of the hosts: id by name."""
-        found = self.placement.get('/resource_providers').json()['resource_providers']
-        return {one['name']: one['uuid'] for one in found}
+        providers = self.placement.get('/resource_providers').json()['resource_providers']
+        return {provider['name']: provider['uuid'] for provider in providers}
 
     def ports(self, server: Server) -> list[str]:
         """The ids of a server's ports."""
-        found = self.network.get('/v2.0/ports', params={
+        ports = self.network.get('/v2.0/ports', params={
             'device_id': server.id}).json()['ports']
-        return [str(port['id']) for port in found]
+        return [str(port['id']) for port in ports]
 
     def mac(self, server: Server) -> str:
         """The address of a server's first port in hardware."""
@@ -272,8 +272,8 @@ class Administrator:
     def bindings(self, server: Server) -> list[str]:
         """The hosts that a server's first port is bound to."""
         path = f'/v2.0/ports/{self.ports(server)[0]}/bindings'
-        found = self.neutron.get(path).json()['bindings']
-        return sorted(str(binding['host']) for binding in found)
+        bindings = self.neutron.get(path).json()['bindings']
+        return sorted(str(binding['host']) for binding in bindings)
 
     # Waits and lookups
 
@@ -308,9 +308,9 @@ class Administrator:
 
     def _attached(self, server_id: str) -> list[str]:
         """The ids of a server's volumes, by the names of their devices."""
-        found = self.compute.get(
+        attachments = self.compute.get(
             f'/servers/{server_id}/os-volume_attachments').json()['volumeAttachments']
-        return [one['volumeId'] for one in sorted(found, key=lambda one: str(one['device']))]
+        return [one['volumeId'] for one in sorted(attachments, key=lambda one: str(one['device']))]
 
     def _image(self, name: str) -> str:
         [image] = self.image.get('/v2/images', params={'name': name}).json()['images']

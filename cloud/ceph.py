@@ -53,15 +53,15 @@ class Ceph:
                  osds: int | None = None, ipv6: bool | None = None, pg_num: int | None = None,
                  osd_bytes: int | None = None, address: str | None = None) -> None:
         self.files = layout.Layout(pathlib.Path(data_dir))
-        asked: dict[str, Any] = {name: value for name, value in (
+        options: dict[str, Any] = {name: value for name, value in (
             ('port', port), ('osds', osds), ('ipv6', ipv6), ('pg_num', pg_num),
             ('osd_bytes', osd_bytes), ('host', address)) if value is not None}
         saved = self.files.load()
-        self.settings = dataclasses.replace(saved or layout.Settings(), **asked)
+        self.settings = dataclasses.replace(saved or layout.Settings(), **options)
         self.settings.check()
         if saved and saved != self.settings:
-            differing = ', '.join(f'{name} {getattr(saved, name)}' for name in asked
-                                  if getattr(saved, name) != asked[name])
+            differing = ', '.join(f'{name} {getattr(saved, name)}' for name in options
+                                  if getattr(saved, name) != options[name])
             raise commands.CloudError(
                 f'the cluster in {self.files.root} was created with {differing}: leave the '
                 'option out, or wipe the cluster first')

@@ -193,7 +193,7 @@ class Supervisor:
         if not self.running():
             return []
         first = psutil.Process(self._call('getPID'))
-        return [first.pid, *(one.pid for one in first.children(recursive=True))]
+        return [first.pid, *(child.pid for child in first.children(recursive=True))]
 
     def process(self, name: str) -> Process:
         """:raises CloudError: there is no such daemon, or supervisord is not running"""

@@ -210,10 +210,10 @@ def _run(directory: pathlib.Path, conf: private.Conf, title: str, words: list[st
     with _tempest(['run', '--config-file', str(settings), '--serial', '--subunit', *words],
                   directory, log) as process:
         assert process.stdout
-        found = results.read(process.stdout, directory.with_suffix('.subunit'), told)
-    if not found:
+        outcomes = results.read(process.stdout, directory.with_suffix('.subunit'), told)
+    if not outcomes:
         raise commands.CloudError(f'Tempest ran no test that matches {words[-1]}; see {log}')
-    return results.Run(title, found, time.monotonic() - began)
+    return results.Run(title, outcomes, time.monotonic() - began)
 
 
 @contextlib.contextmanager

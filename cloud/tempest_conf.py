@@ -122,7 +122,7 @@ def furnish(cloud: clouds.Cloud) -> dict[str, str]:
     session = cloud.session()
     compute = adapter.Adapter(session, service_type='compute', interface='public')
     image = adapter.Adapter(session, service_type='image', interface='public')
-    present = {one['id'] for one in compute.get('/flavors').json()['flavors']}
+    present = {flavour['id'] for flavour in compute.get('/flavors').json()['flavors']}
     for name, memory in _FLAVOURS.items():
         if name not in present:
             compute.post('/flavors', json={'flavor': {

@@ -72,8 +72,8 @@ class Guest:
         return self._get(f'/cgi-bin/heartbeat?{seconds:g}')
 
     def _count(self) -> int:
-        told: dict[str, Any] = json.loads(self._get('/cgi-bin/heartbeat'))
-        return int(told['count'])
+        heartbeat: dict[str, Any] = json.loads(self._get('/cgi-bin/heartbeat'))
+        return int(heartbeat['count'])
 
     def _get(self, path: str) -> str:
         return self._client.run(['curl', '-sSf', '--max-time', '10',

@@ -99,12 +99,12 @@ def _text(detail: content.Content) -> str:
 def differences(one: Run, other: Run) -> list[str]:
     """Say of each test whose status is not the same in both runs what it is."""
     absent = 'not run'
-    found = []
+    lines = []
     for name in dict.fromkeys([*one.statuses, *other.statuses]):
         first, second = (run.statuses.get(name, absent) for run in (one, other))
         if first != second:
-            found.append(f'{name}: {first} {one.title}, {second} {other.title}')
-    return found
+            lines.append(f'{name}: {first} {one.title}, {second} {other.title}')
+    return lines
 
 
 def table(runs: Iterable[Run]) -> list[str]:

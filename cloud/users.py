@@ -105,8 +105,8 @@ class Postgres(User):
         *_, last = map(json.loads, done.stdout.splitlines() or ['{"event": null}'])
         if last['event'] != 'verified':
             raise commands.CloudError(f'the database cannot be verified: {last} {done.stderr}')
-        found: dict[str, Any] = last['more']
-        return found
+        differences: dict[str, Any] = last['more']
+        return differences
 
 
 class Pinger(User):

@@ -22,11 +22,12 @@ _SERVED, _SILENT = '─', '·'
 def table(outcomes: Sequence[outcome.Outcome]) -> str:
     """Return a table of the cost of each accident."""
     rows = [('scenario', 'unavailable', 'other server', 'acknowledged', 'lost', 'errors', '')]
-    for one in outcomes:
-        rows.append((one.name, f'{one.unavailable_s:.1f} s',
-                     '' if one.web_s is None else f'{one.web_s:.1f} s', f'{len(one.done):,}',
-                     str(one.lost), str(len(one.errors)) if one.key == 'suspicion' else '',
-                     'WRONG' if one.wrong else 'ok'))
+    for accident in outcomes:
+        rows.append((accident.name, f'{accident.unavailable_s:.1f} s',
+                     '' if accident.web_s is None else f'{accident.web_s:.1f} s',
+                     f'{len(accident.done):,}', str(accident.lost),
+                     str(len(accident.errors)) if accident.key == 'suspicion' else '',
+                     'WRONG' if accident.wrong else 'ok'))
     return '\n'.join(_aligned(rows))
 
 
@@ -43,13 +44,13 @@ def timeline(outcomes: Sequence[outcome.Outcome]) -> str:
     """Return the timelines of availability since the accidents, all to one scale."""
     if not outcomes:
         return ''
-    last = max(one.gap.ended - one.event for one in outcomes) * 1.05
-    width = max(len(one.name) for one in outcomes)
-    lines = [f'{one.name:{width}}  {_line(one, last)}  {one.unavailable_s:6.1f} s'
-             for one in outcomes]
+    last = max(accident.gap.ended - accident.event for accident in outcomes) * 1.05
+    width = max(len(accident.name) for accident in outcomes)
+    lines = [f'{accident.name:{width}}  {_line(accident, last)}  {accident.unavailable_s:6.1f} s'
+             for accident in outcomes]
     scale = f'{"":{width}}  0{f"{last:.0f} s":>{_WIDTH - 1}}'
     used = [name for name in outcome.PHASES
-            if any(phase.name == name for one in outcomes for phase in one.phases)]
+            if any(phase.name == name for accident in outcomes for phase in accident.phases)]
     legend = textwrap.wrap(f'{_SERVED} served; not served: ' + ', '.join(
         f'{LETTERS[name]} {WORDS[name]}' for name in used), _WIDTH)
     return '\n'.join([*lines, scale, *(f'{"":{width}}  {line}' for line in legend)])

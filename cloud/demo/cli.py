@@ -89,7 +89,7 @@ def _run(args: argparse.Namespace, screen: screens.Screen) -> int:
     else:
         with screen.busy('the cloud is removed'):
             cloud.wipe()
-    return 2 if any(one.wrong for one in outcomes) else 0
+    return 2 if any(accident.wrong for accident in outcomes) else 0
 
 
 def _show(cloud: openstack_cloud.Cloud, scratch: pathlib.Path, screen: screens.Screen,
@@ -120,16 +120,16 @@ def _report(outcomes: list[outcome.Outcome], out: pathlib.Path, screen: screens.
     screen.show(chart.table(outcomes))
     screen.show('')
     screen.show(chart.timeline(deaths))
-    spec = next(one for one in deaths if one.key == 'spec')
+    spec = next(accident for accident in deaths if accident.key == 'spec')
     screen.show('\nThe recovery of the database by the engine, since the death:')
     screen.show(chart.steps(spec))
     screen.show(f'All but the guest itself took {spec.overhead_s:.2f} s.')
     picture.draw(out / 'failover.png', deaths, _NOTE)
-    (out / 'failover.json').write_text(json.dumps([one.facts() for one in outcomes], indent=1)
-                                       + '\n')
+    (out / 'failover.json').write_text(
+        json.dumps([accident.facts() for accident in outcomes], indent=1) + '\n')
     screen.say(f'the picture: {out / "failover.png"}')
-    for one in outcomes:
-        for words in one.wrong:
-            screen.say(f'WRONG: {one.name}: {words}')
-    if not any(one.wrong for one in outcomes):
+    for accident in outcomes:
+        for words in accident.wrong:
+            screen.say(f'WRONG: {accident.name}: {words}')
+    if not any(accident.wrong for accident in outcomes):
         screen.say('everything was as it should be')

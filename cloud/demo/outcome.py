@@ -132,7 +132,7 @@ def phases(event: float, suspected: float, steps: Sequence[recoveries.Step], ser
     :param event: the time of the accident; all times are in seconds since the epoch
     :param served: the time of the first answer
     """
-    found = [Phase('detect', 0.0, suspected - event)]
+    parts = [Phase('detect', 0.0, suspected - event)]
     known: dict[str, tuple[float, float]] = {}
     for step in steps:
         name = _STEPS.get(step.name)
@@ -148,7 +148,7 @@ def phases(event: float, suspected: float, steps: Sequence[recoveries.Step], ser
         if name in known:
             ended = min(known[name][1], served)
             if ended > at:
-                found.append(Phase(name, at - event, ended - event))
+                parts.append(Phase(name, at - event, ended - event))
                 at = ended
-    found.append(Phase('answer', at - event, max(at, served) - event))
-    return tuple(found)
+    parts.append(Phase('answer', at - event, max(at, served) - event))
+    return tuple(parts)

@@ -27,7 +27,7 @@ def draw(path: pathlib.Path, outcomes: Sequence[outcome.Outcome], note: str) -> 
 
     :param note: a line about the measurement
     """
-    last = max((one.gap.ended - one.event for one in outcomes), default=1.0) * 1.1
+    last = max((accident.gap.ended - accident.event for accident in outcomes), default=1.0) * 1.1
     drawn, (bars, lines) = pyplot.subplots(2, 1, figsize=(11.0, 8.0), sharex=True)
     try:
         _bars(bars, outcomes)
@@ -44,16 +44,17 @@ def draw(path: pathlib.Path, outcomes: Sequence[outcome.Outcome], note: str) -> 
 
 def _bars(plot: axes.Axes, outcomes: Sequence[outcome.Outcome]) -> None:
     for name in outcome.PHASES:
-        found = [(place, phase) for place, one in enumerate(reversed(outcomes))
-                 for phase in one.phases if phase.name == name and phase.seconds > 0]
-        if found:
-            plot.barh([place for place, _ in found], [phase.seconds for _, phase in found], 0.6,
-                      left=[phase.began for _, phase in found], label=chart.WORDS[name],
+        spans = [(place, phase) for place, accident in enumerate(reversed(outcomes))
+                 for phase in accident.phases if phase.name == name and phase.seconds > 0]
+        if spans:
+            plot.barh([place for place, _ in spans], [phase.seconds for _, phase in spans], 0.6,
+                      left=[phase.began for _, phase in spans], label=chart.WORDS[name],
                       color=_COLOURS[name])
-    for place, one in enumerate(reversed(outcomes)):
-        plot.annotate(f'{one.unavailable_s:.1f} s', (one.gap.ended - one.event, place),
+    for place, accident in enumerate(reversed(outcomes)):
+        plot.annotate(f'{accident.unavailable_s:.1f} s',
+                      (accident.gap.ended - accident.event, place),
                       xytext=(4, 0), textcoords='offset points', va='center', fontsize=9)
-    plot.set_yticks(range(len(outcomes)), [one.name for one in reversed(outcomes)])
+    plot.set_yticks(range(len(outcomes)), [accident.name for accident in reversed(outcomes)])
     plot.grid(axis='x', alpha=0.3)
     plot.tick_params(labelbottom=True)
     if plot.get_legend_handles_labels()[1]:
@@ -61,12 +62,13 @@ def _bars(plot: axes.Axes, outcomes: Sequence[outcome.Outcome]) -> None:
 
 
 def _throughput(plot: axes.Axes, outcomes: Sequence[outcome.Outcome], last: float) -> None:
-    for one in outcomes:
+    for accident in outcomes:
         # The client stops after its last transaction.
-        until = min(last, max(one.done, default=one.event) - one.event)
+        until = min(last, max(accident.done, default=accident.event) - accident.event)
         bins = [index * _BIN - _BEFORE for index in range(int((until + _BEFORE) / _BIN))]
-        plot.step(bins, [outcome.rate(one.done, one.event + at, one.event + at + _BIN)
-                         for at in bins], where='post', label=one.name, linewidth=1.2)
+        plot.step(bins, [outcome.rate(accident.done, accident.event + at,
+                                      accident.event + at + _BIN)
+                         for at in bins], where='post', label=accident.name, linewidth=1.2)
     plot.axvline(0, color='black', linewidth=0.8, linestyle='--')
     plot.set_ylim(bottom=0)
     plot.set_xlabel('time since the accident (s)')

@@ -72,27 +72,27 @@ class Engine:
 
     def hosts(self) -> dict[str, str]:
         """Return the state of each host that the engines have heard of, by name."""
-        found = self._api.get('/v1/hosts').json()['hosts']
-        return {str(host['name']): str(host['state']) for host in found}
+        hosts = self._api.get('/v1/hosts').json()['hosts']
+        return {str(host['name']): str(host['state']) for host in hosts}
 
     def ids(self, server_id: str | None = None) -> list[str]:
         """Return the ids of the recoveries of one server or of all, the latest first."""
         query = {} if server_id is None else {'server': server_id}
-        found = self._api.get('/v1/recoveries', params=query).json()['recoveries']
-        return [str(one['id']) for one in found]
+        entries = self._api.get('/v1/recoveries', params=query).json()['recoveries']
+        return [str(entry['id']) for entry in entries]
 
     def latest(self, server_id: str) -> Recovery | None:
         """Return the latest recovery of a server; None if there is none."""
-        return next((self.recovery(one) for one in self.ids(server_id)), None)
+        return next((self.recovery(recovery_id) for recovery_id in self.ids(server_id)), None)
 
     def recovery(self, recovery_id: str) -> Recovery:
         """Return a recovery with its steps."""
-        found: dict[str, Any] = self._api.get(
+        answer: dict[str, Any] = self._api.get(
             f'/v1/recoveries/{recovery_id}').json()['recovery']
         return Recovery(
-            found['id'], found['state'], found['outcome'], found['error'], found['engine'],
-            found['destination'], _seconds(found['suspected_at']), _moment(found['ended_at']),
-            tuple(sorted(map(_step, found['steps']), key=lambda step: step.began)))
+            answer['id'], answer['state'], answer['outcome'], answer['error'], answer['engine'],
+            answer['destination'], _seconds(answer['suspected_at']), _moment(answer['ended_at']),
+            tuple(sorted(map(_step, answer['steps']), key=lambda step: step.began)))
 
 
 def _step(found: Mapping[str, Any]) -> Step:

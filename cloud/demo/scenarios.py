@@ -54,7 +54,7 @@ def speculative(stage: stages.Stage, before: float) -> outcome.Outcome:
         event = stage.kill()
         with stage.screen.busy('the engine recovers both servers'):
             served = stage.served(pair)
-        found, gap = _settle(stage, pair, event, wrong)
+        measured, gap = _settle(stage, pair, event, wrong)
         with stage.screen.busy('Nova learns of it, and the disks are merged'):
             ended = [stage.ended(server) for server in pair.servers]
         for server, recovery in zip(pair.servers, ended, strict=True):
@@ -67,7 +67,7 @@ def speculative(stage: stages.Stage, before: float) -> outcome.Outcome:
         return outcome.Outcome(
             'spec', 'SpecREDS', event, gap, steps=ended[0].steps, settled=ended[0].ended,
             wrong=tuple(wrong),
-            phases=outcome.phases(event, ended[0].suspected, ended[0].steps, served), **found)
+            phases=outcome.phases(event, ended[0].suspected, ended[0].steps, served), **measured)
 
 
 def timed(stage: stages.Stage, before: float, timeout: float) -> outcome.Outcome:
@@ -88,7 +88,7 @@ def timed(stage: stages.Stage, before: float, timeout: float) -> outcome.Outcome
         with stage.screen.busy('the host is fenced and its servers are evacuated'):
             evacuated = _evacuate(stage, fence, pair.servers)
             served = stage.served(pair)
-        found, gap = _settle(stage, pair, event, wrong)
+        measured, gap = _settle(stage, pair, event, wrong)
         for server in pair.servers:
             wrong += _elsewhere(stage, server)
     phases = [outcome.Phase('timeout', 0.0, detected - event),
@@ -96,7 +96,8 @@ def timed(stage: stages.Stage, before: float, timeout: float) -> outcome.Outcome
               outcome.Phase('race', evacuated - event, max(evacuated, served) - event)]
     key, name = (f'reds{timeout:g}', f'REDS, {timeout:g} s') if timeout else ('oracle', 'Oracle')
     return outcome.Outcome(key, name, event, gap, wrong=tuple(wrong),
-                           phases=tuple(phase for phase in phases if phase.seconds > 0), **found)
+                           phases=tuple(phase for phase in phases if phase.seconds > 0),
+                           **measured)
 
 
 def short(stage: stages.Stage, before: float, timeout: float | None = None) -> outcome.Outcome:
@@ -170,7 +171,7 @@ def suspicion(stage: stages.Stage, before: float, *, hang: bool = True) -> outco
         with stage.screen.busy('the primaries win, and the backups are removed'):
             ended = [stage.ended(server) for server in pair.servers]
             stage.trusted()
-        found, gap = _settle(stage, pair, event, wrong)
+        measured, gap = _settle(stage, pair, event, wrong)
         for server, recovery in zip(pair.servers, ended, strict=True):
             wrong += _outcome(server, recovery, recoveries.PRIMARY)
             shown = stage.drill.show(server.id)
@@ -181,11 +182,11 @@ def suspicion(stage: stages.Stage, before: float, *, hang: bool = True) -> outco
                 wrong.append(f'{server.name} is not the guest that it was')
         if stage.get(pair.web, '/who') != who:
             wrong.append(f'{pair.web.name} has booted')
-        wrong += [f'the client saw an error: {error}' for error in found['errors']]
+        wrong += [f'the client saw an error: {error}' for error in measured['errors']]
         return outcome.Outcome(
             'suspicion', 'only suspected', event, gap, steps=ended[0].steps,
             settled=ended[0].ended, wrong=tuple(wrong),
-            phases=(outcome.Phase('detect', 0.0, ended[0].suspected - event),), **found)
+            phases=(outcome.Phase('detect', 0.0, ended[0].suspected - event),), **measured)
 
 
 class _Fence:

@@ -29,9 +29,9 @@ def _probed(progress: commands.Progress, cache: pathlib.Path) -> str:
     remembered = cache / 'accelerator.json'
     key = [_BOOT_ID.read_text().strip(), disk.parent.name]
     try:
-        found = json.loads(remembered.read_text())
-        if found['probed'] == key:
-            return str(found['accelerator'])
+        entry = json.loads(remembered.read_text())
+        if entry['probed'] == key:
+            return str(entry['accelerator'])
     except (OSError, ValueError, KeyError):
         # Never probed here.
         pass

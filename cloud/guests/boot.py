@@ -37,8 +37,8 @@ class Machine:
         while True:
             ended = self.process.poll()
             said = self.console.read_text(errors='replace').replace('\r', '')
-            if found := wanted.search(said):
-                return found[0]
+            if match := wanted.search(said):
+                return match[0]
             if ended is not None or time.monotonic() > deadline:
                 how = f'QEMU has ended ({ended})' if ended is not None else f'{timeout:g} s passed'
                 raise commands.CloudError(

@@ -56,8 +56,8 @@ def describe(name: str, progress: commands.Progress = commands.silent,
         `user`, `password` and `database`
     """
     path = image(name, progress, cache).with_name('image.json')
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
+    facts: dict[str, Any] = json.loads(path.read_text())
+    return facts
 
 
 def _current(name: str, guest: build.Guest, cache: pathlib.Path,
@@ -91,12 +91,12 @@ def _wanted(guest: build.Guest, archive: packages.Archive,
 
 def _scripts(name: str) -> str:
     """Fingerprint everything of ours that decides what an image is like."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     here = pathlib.Path(__file__).parent
     makers = [here / f'{module}.py' for module in ('build', 'disk', 'kernel', 'packages', name)]
     for path in sorted([*makers, *build.COMMON.iterdir(), *(build.FILES / name).iterdir()]):
-        found.update(str(path.relative_to(here)).encode() + b'\0' + path.read_bytes() + b'\0')
-    return found.hexdigest()
+        digest.update(str(path.relative_to(here)).encode() + b'\0' + path.read_bytes() + b'\0')
+    return digest.hexdigest()
 
 
 def _make(name: str, guest: build.Guest, wanted: list[packages.Package],

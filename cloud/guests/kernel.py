@@ -43,8 +43,8 @@ class Kernel:
             path = self._files.get(name)
             if path is None or name in order:
                 return
-            found = _DEPENDS.search(path.read_bytes())
-            for needed in (found[1].decode() if found else '').split(','):
+            match = _DEPENDS.search(path.read_bytes())
+            for needed in (match[1].decode() if match else '').split(','):
                 add(needed.replace('-', '_'))
             order[name] = path
 

@@ -154,10 +154,10 @@ class Fabric:
 
     def _complete(self) -> bool:
         last = list(self._legs)[-1]
-        found = subprocess.run(['ip', '-j', 'address', 'show', 'dev', last], check=False,
-                               capture_output=True, stdin=subprocess.DEVNULL)
-        return found.returncode == 0 and any(
-            link.get('addr_info') for link in json.loads(found.stdout))
+        answer = subprocess.run(['ip', '-j', 'address', 'show', 'dev', last], check=False,
+                                capture_output=True, stdin=subprocess.DEVNULL)
+        return answer.returncode == 0 and any(
+            link.get('addr_info') for link in json.loads(answer.stdout))
 
     def _protect(self) -> None:
         table = _FILTER.format(

@@ -44,9 +44,9 @@ class Hosts:
         self.tenant = tenants.Tenant(self.fabric)
         self._hosts = {}
         for number in range(1, settings.hosts + 1):
-            one = hosts_layout.Layout(files, settings, number)
-            self._hosts[one.name] = one_host.Host(one, self.fabric,
-                                                  functools.partial(self._writer, one))
+            host_layout = hosts_layout.Layout(files, settings, number)
+            self._hosts[host_layout.name] = one_host.Host(
+                host_layout, self.fabric, functools.partial(self._writer, host_layout))
 
     def __iter__(self) -> Iterator[one_host.Host]:
         return iter(self._hosts.values())

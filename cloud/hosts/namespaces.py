@@ -49,8 +49,8 @@ class Machine:
             pid = _first_child(outer)
             if self._group:
                 self._group.mkdir(exist_ok=True)
-                for one in (outer.pid, pid):
-                    _join(self._group, one)
+                for member in (outer.pid, pid):
+                    _join(self._group, member)
             connect(pid)
             with outer.stdin as line:
                 line.write(b'go\n')
@@ -74,7 +74,7 @@ class Machine:
         else:
             # A process that was started meanwhile is found in the next round.
             _wait('some of its processes do not stop', lambda: not _signal(
-                [one for one in members(pid) if _state(one) != 'T'], signal.SIGSTOP))
+                [member for member in members(pid) if _state(member) != 'T'], signal.SIGSTOP))
 
     def thaw(self, pid: int) -> None:
         """Let all processes go on.
@@ -107,7 +107,7 @@ class Machine:
             _signal(known, signal.SIGKILL)
             (self._group / 'cgroup.freeze').write_text('0')
         _wait('some of its processes do not die',
-              lambda: all(_state(one) in ('', 'Z', 'X') for one in (*known, pid)))
+              lambda: all(_state(member) in ('', 'Z', 'X') for member in (*known, pid)))
         if self._group:
             _wait(f'{self._group} stays in use', self._remove)
 
@@ -118,9 +118,9 @@ class Machine:
         """
         assert self._group
         inside = set((self._group / 'cgroup.procs').read_text().split())
-        late = [one for one in members(pid) if str(one) not in inside]
-        for one in late:
-            _join(self._group, one)
+        late = [member for member in members(pid) if str(member) not in inside]
+        for member in late:
+            _join(self._group, member)
         return late
 
     def _events(self) -> str:
@@ -144,7 +144,7 @@ class Machine:
 def members(pid: int) -> list[int]:
     """Return all processes of the host with this first process."""
     space = _namespace(pid)
-    return [one for one in _processes() if space and _namespace(one) == space]
+    return [member for member in _processes() if space and _namespace(member) == space]
 
 
 def entered(pid: int, argv: Sequence[str]) -> list[str]:
@@ -189,10 +189,10 @@ def _first_child(outer: 'subprocess.Popen[bytes]') -> int:
     """:raises CloudError: there is none"""
     deadline = time.monotonic() + _TIMEOUT
     while outer.poll() is None and time.monotonic() < deadline:
-        for one in _processes():
-            fields = _stat(one)
+        for child in _processes():
+            fields = _stat(child)
             if fields and fields[1] == str(outer.pid):
-                return one
+                return child
         time.sleep(0.01)
     raise commands.CloudError("the host's namespaces could not be made: does the machine allow "
                               'it (root, unshare)?')

@@ -32,7 +32,7 @@ def programs(files: hosts_layout.Layout) -> dict[str, processes.Program]:
 
     None is restarted when it dies: a test that kills a service checks what follows.
     """
-    found = {
+    services = {
         OVS_DATABASE: _program(
             'ovsdb-server', f'/etc/openvswitch/{DATABASE_FILE}', '--no-chdir', '--pidfile',
             f'--remote=punix:{DATABASE_SOCKET}', *_OVS_LOG),
@@ -47,8 +47,8 @@ def programs(files: hosts_layout.Layout) -> dict[str, processes.Program]:
     }
     sentinel = layout.BIN / 'specreds-sentinel'
     if sentinel.exists() and not files.settings.plain:
-        found[SENTINEL] = _program(str(sentinel), '--config-file', str(files.nova_conf))
-    return found
+        services[SENTINEL] = _program(str(sentinel), '--config-file', str(files.nova_conf))
+    return services
 
 
 def _program(*argv: str) -> processes.Program:

@@ -17,12 +17,12 @@ _INTERVAL_S = 1.0
 
 def _down() -> set[str]:
     """Return the devices of guests that are down."""
-    found = set()
+    devices = set()
     for device in _DEVICES.glob('tap*'):
         with contextlib.suppress(OSError):
             if not int((device / 'flags').read_text(), 16) & _UP:
-                found.add(device.name)
-    return found
+                devices.add(device.name)
+    return devices
 
 
 def main() -> None:

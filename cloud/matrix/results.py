@@ -46,9 +46,9 @@ def versions(listing: str) -> dict[str, str]:
 
     :param listing: lines of package and version
     """
-    found = dict(line.split() for line in listing.splitlines() if len(line.split()) == 2)
-    return {column: upstream(found[package]) for column, package in PACKAGES.items()
-            if package in found}
+    by_package = dict(line.split() for line in listing.splitlines() if len(line.split()) == 2)
+    return {column: upstream(by_package[package]) for column, package in PACKAGES.items()
+            if package in by_package}
 
 
 def save(result: Result, path: pathlib.Path) -> None:

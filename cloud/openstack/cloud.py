@@ -195,9 +195,9 @@ class Cloud:
         session = self.session()
         owners: dict[str, reported.Api] = {'Cinder': cinder.Api(session),
                                            'Nova': nova.Api(session)}
-        found = probes.Probes(self.files, self.settings, self._passwords, running,
-                              self._supervisor.log_of, self._workers, owners)
-        return [self._ceph_check(), *map(found.check, self.programs),
+        prober = probes.Probes(self.files, self.settings, self._passwords, running,
+                               self._supervisor.log_of, self._workers, owners)
+        return [self._ceph_check(), *map(prober.check, self.programs),
                 *(self.hosts.status() if self.settings.hosts else ())]
 
     def wait_ready(self, timeout: float = _READY_TIMEOUT) -> None:

@@ -35,7 +35,7 @@ def ini(conf: Conf) -> str:
         lines.append(f'[{section}]')
         for name, value in options.items():
             values = [str(value)] if isinstance(value, str | int | pathlib.Path) else value
-            lines += [f'{name} = {_literal(str(one))}' for one in values]
+            lines += [f'{name} = {_literal(str(entry))}' for entry in values]
         lines.append('')
     return '\n'.join(lines)
 

@@ -111,8 +111,8 @@ class Api:
             self._post('/default-security-group-rules', 'default_security_group_rule', {
                 'direction': 'ingress', 'ethertype': 'IPv4', 'remote_ip_prefix': _ANYWHERE,
                 'used_in_default_sg': True, 'used_in_non_default_sg': False})
-        found = self._get('/networks', 'networks', name=NETWORK)
-        network = found[0] if found else self._post('/networks', 'network', {
+        networks = self._get('/networks', 'networks', name=NETWORK)
+        network = networks[0] if networks else self._post('/networks', 'network', {
             'name': NETWORK, 'shared': True, 'provider:network_type': 'flat',
             'provider:physical_network': PHYSICAL_NETWORK})
         if not self._get('/subnets', 'subnets', network_id=network['id']):

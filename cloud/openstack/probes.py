@@ -152,5 +152,5 @@ def last_error(log: pathlib.Path) -> str:
             lines = file.read().decode(errors='replace').splitlines()
     except FileNotFoundError:
         return ''
-    found = [line for line in lines if _ERROR.search(line)]
-    return found[-1].strip()[:_SHOWN] if found else ''
+    errors = [line for line in lines if _ERROR.search(line)]
+    return errors[-1].strip()[:_SHOWN] if errors else ''

@@ -85,12 +85,12 @@ def _run(args: argparse.Namespace) -> int:
 
 def _verify(args: argparse.Namespace) -> int:
     try:
-        found = workload.verify(_options(args), args.timeout or 60.0)
+        differences = workload.verify(_options(args), args.timeout or 60.0)
     except database.Error as exc:
         _tell('failed', {'error': str(exc).strip()})
         return 1
-    _tell('verified', found)
-    return 2 if found['missing'] or found['wrong'] else 0
+    _tell('verified', differences)
+    return 2 if differences['missing'] or differences['wrong'] else 0
 
 
 def _ping(args: argparse.Namespace) -> int:
@@ -99,10 +99,10 @@ def _ping(args: argparse.Namespace) -> int:
             'icmp': lambda: pinger.icmp(args.address),
             'arp': lambda: pinger.arp(args.address),
             'who': lambda: pinger.who(args.address)}[args.kind]())
-        one = pinger.Pinger(probe, args.interval, _tell)
-        one.run(_stopping(args.seconds))
-    _tell('summary', {'asked': one.asked, 'talkers': one.talkers, 'doubles': one.doubles,
-                      **one.record.summary()})
+        prober = pinger.Pinger(probe, args.interval, _tell)
+        prober.run(_stopping(args.seconds))
+    _tell('summary', {'asked': prober.asked, 'talkers': prober.talkers, 'doubles': prober.doubles,
+                      **prober.record.summary()})
     return 0
 
 

@@ -26,8 +26,8 @@ class Account:
     @classmethod
     def read(cls, path: pathlib.Path) -> 'Account':
         """Read it from a guest's ``image.json``."""
-        found = json.loads(path.read_text())
-        return cls(**{field.name: found[field.name] for field in dataclasses.fields(cls)})
+        facts = json.loads(path.read_text())
+        return cls(**{field.name: facts[field.name] for field in dataclasses.fields(cls)})
 
 
 class Connection:

@@ -56,12 +56,12 @@ class Ledger:
 
 def read(path: pathlib.Path) -> dict[int, float]:
     """Return the time of each transaction's acknowledgement."""
-    found = {}
+    acknowledged = {}
     if path.exists():
         for line in path.read_text().splitlines():
             number, _, at = line.partition(' ')
-            found[int(number)] = float(at)
-    return found
+            acknowledged[int(number)] = float(at)
+    return acknowledged
 
 
 def differences(acknowledged: Mapping[int, float], there: Mapping[int, str],
@@ -74,7 +74,7 @@ def differences(acknowledged: Mapping[int, float], there: Mapping[int, str],
     """
     return {
         'missing': sorted(acknowledged.keys() - there.keys()),
-        'wrong': sorted(number for number, found in there.items()
-                        if found != digest(payload(client, number, length))),
+        'wrong': sorted(number for number, checksum in there.items()
+                        if checksum != digest(payload(client, number, length))),
         'unacknowledged': sorted(there.keys() - acknowledged.keys()),
     }

@@ -89,8 +89,8 @@ def icmp(address: str) -> Iterator[Probe]:
                        + bytes(16), (address, 0))
             for packet, (source, _port) in _received(raw, timeout):
                 header = packet[(packet[0] & 0xf) * 4:][:8]
-                kind, _code, _sum, *asked = struct.unpack('!BBHHH', header)
-                if source == address and kind == _ECHO_REPLY and asked == [identifier, number]:
+                kind, _code, _sum, *fields = struct.unpack('!BBHHH', header)
+                if source == address and kind == _ECHO_REPLY and fields == [identifier, number]:
                     yield source
         yield probe
 
