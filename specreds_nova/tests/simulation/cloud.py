@@ -451,8 +451,9 @@ class Cloud:
         host = self.hosts[target]
         if not self._waited(host):
             return
-        adopted = next((one for one in host.backups.values()
-                        if one.server == server.name and one.phase == 'promoted' and one.runs),
+        adopted = next((backup for backup in host.backups.values()
+                        if backup.server == server.name and backup.phase == 'promoted'
+                        and backup.runs),
                        None)
         if adopted is not None:
             adopted.phase = 'adopted'

@@ -28,7 +28,7 @@ class Etcd:
     def revoke(self, lease: int) -> None:
         """End a lease, and delete its keys."""
         self._leases.discard(lease)
-        self._keys = {key: found for key, found in self._keys.items() if found[1] != lease}
+        self._keys = {key: entry for key, entry in self._keys.items() if entry[1] != lease}
 
     def refresh(self, lease: int) -> int:
         """Renew a lease, and return its time to live, -1 if it has ended."""
@@ -65,7 +65,7 @@ class Etcd:
     def delete_prefix(self, prefix: str) -> None:
         """Delete all keys with a prefix."""
         self._answer()
-        self._keys = {key: found for key, found in self._keys.items()
+        self._keys = {key: entry for key, entry in self._keys.items()
                       if not key.startswith(prefix)}
 
     def delete(self, key: str) -> None:

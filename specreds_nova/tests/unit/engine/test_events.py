@@ -27,9 +27,9 @@ class MetricsTest(testtools.TestCase):
 
     def value(self, name: str) -> float:
         """Return the value of a metric with labels."""
-        found = re.search(f'^{re.escape(name)} (.*)$', self.metrics.text(), re.MULTILINE)
-        assert found, self.metrics.text()
-        return float(found[1])
+        match = re.search(f'^{re.escape(name)} (.*)$', self.metrics.text(), re.MULTILINE)
+        assert match, self.metrics.text()
+        return float(match[1])
 
     def test_initial_values_are_zero(self) -> None:
         for outcome in model.OUTCOMES:

@@ -36,9 +36,9 @@ class ProtectionTest(base.RecoveryTest):
 
     def test_volume_that_cannot_be_superposed_is_a_reason(self) -> None:
         self.volumes.eligibility.return_value = {'v1': ['it is encrypted']}
-        told = self.protection.check('a')
+        answer = self.protection.check('a')
         self.assertEqual((False, ['volume v1: it is encrypted']),
-                         (told['protected'], told['reasons']))
+                         (answer['protected'], answer['reasons']))
         self.volumes.eligibility.side_effect = exception.Refused('not here')
         self.assertEqual({'v1': ['not here']}, self.protection.check('a')['volumes'])
 

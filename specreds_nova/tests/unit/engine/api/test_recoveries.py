@@ -18,27 +18,27 @@ class ShowTest(base.APITest):
 
     def test_recovery_has_its_timeline(self) -> None:
         self.create_racing()
-        found = self.request('GET', _OWN)['recovery']
+        recovery = self.request('GET', _OWN)['recovery']
         self.assertEqual(
             {'id': base.ID, 'server_id': base.SERVER, 'state': model.RACING, 'host': 'node1',
              'destination': 'node2', 'engine': 'engine1', 'epoch': 1, 'priority': 10,
              'suspected_at': '1970-01-01T00:16:39.500000Z', 'ended_at': None},
-            {name: found[name] for name in (
+            {name: recovery[name] for name in (
                 'id', 'server_id', 'state', 'host', 'destination', 'engine', 'epoch', 'priority',
                 'suspected_at', 'ended_at')})
         self.assertEqual([{'kind': 'silence', 'words': 'no heartbeat for 0.9 s',
-                           'at': '1970-01-01T00:16:39.500000Z'}], found['why'])
+                           'at': '1970-01-01T00:16:39.500000Z'}], recovery['why'])
         self.assertEqual(
             [('super', 1, 0.75, 0.125, {'volumes': 2}), ('start', 1, 0.875, None, {})],
             [(step['name'], step['attempt'], step['offset_seconds'], step['seconds'],
-              step['detail']) for step in found['steps']])
+              step['detail']) for step in recovery['steps']])
 
     def test_project_sees_no_hosts_and_engines(self) -> None:
         self.create_racing()
-        found = self.request('GET', _OWN, caller=base.READER)['recovery']
-        self.assertEqual(set(), _HIDDEN & set(found))
+        recovery = self.request('GET', _OWN, caller=base.READER)['recovery']
+        self.assertEqual(set(), _HIDDEN & set(recovery))
         self.assertEqual({'name', 'attempt', 'began_at', 'ended_at', 'offset_seconds', 'seconds'},
-                         set(found['steps'][0]))
+                         set(recovery['steps'][0]))
 
     def test_service_sees_everything(self) -> None:
         self.create_racing()
@@ -59,9 +59,9 @@ class AbortTest(base.APITest):
 
     def test_abort_is_recorded(self) -> None:
         self.create_racing()
-        found = self.request('POST', f'{_OWN}/action', {'abort': None}, status=202)['recovery']
-        self.assertTrue(found['abort_requested'])
-        self.assertEqual([True], [one.abort for one in self.store.active()])
+        answer = self.request('POST', f'{_OWN}/action', {'abort': None}, status=202)['recovery']
+        self.assertTrue(answer['abort_requested'])
+        self.assertEqual([True], [recovery.abort for recovery in self.store.active()])
 
     def test_abort_after_the_commit_point_returns_409(self) -> None:
         self.store.change(self.create_racing(), state=model.COMMITTED)
@@ -94,7 +94,7 @@ class ListTest(base.APITest):
 
     def listed(self, query: str = '', caller: dict[str, str] = base.ADMIN) -> list[str]:
         """Return the ids of the listed recoveries."""
-        return [one['id'] for one in self.request(
+        return [recovery['id'] for recovery in self.request(
             'GET', f'/v1/recoveries{query}', caller=caller)['recoveries']]
 
     def test_admin_lists_all_projects(self) -> None:
@@ -105,8 +105,8 @@ class ListTest(base.APITest):
         self.assertEqual(self.ids[0::2], self.listed(caller=base.READER))
         self.assertEqual(self.ids[0::2], self.listed('?project=p1', caller=base.READER))
         self.assertEqual(self.ids[1::2], self.listed(caller=base.STRANGER))
-        found = self.request('GET', '/v1/recoveries', caller=base.READER)['recoveries']
-        self.assertEqual(set(), _HIDDEN & set(found[0]))
+        recoveries = self.request('GET', '/v1/recoveries', caller=base.READER)['recoveries']
+        self.assertEqual(set(), _HIDDEN & set(recoveries[0]))
 
     def test_project_may_not_list_another_project(self) -> None:
         words = self.refused('GET', '/v1/recoveries?project=p2', 403, caller=base.READER)
@@ -128,7 +128,7 @@ class ListTest(base.APITest):
         path = '/v1/recoveries?limit=2&state=queued'
         while path:
             answer = self.request('GET', path)
-            seen += [one['id'] for one in answer['recoveries']]
+            seen += [recovery['id'] for recovery in answer['recoveries']]
             links = answer.get('recoveries_links', [])
             path = links[0]['href'].removeprefix('http://localhost') if links else ''
             self.assertIn(parse.parse_qs(parse.urlsplit(path).query).get('state'),

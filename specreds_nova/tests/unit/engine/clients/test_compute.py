@@ -153,11 +153,11 @@ class ComputeTest(base.ServiceTest):
         self._group('affinity')
         for name in ('b', 'c'):
             self.session.answer('GET', f'/servers/{name}', {'server': _shown(name, 'h1')})
-        found = self._hosts()
-        self.assertEqual({'h2', 'h3', 'h4'}, set(found))
+        hosts = self._hosts()
+        self.assertEqual({'h2', 'h3', 'h4'}, set(hosts))
         # All engines have the same order, however full the hosts are.
         self.used = {'h1': 0, 'h2': 1, 'h3': 2, 'h4': 3}
-        self.assertEqual(found, self._hosts())
+        self.assertEqual(hosts, self._hosts())
 
     @ddt.data(('affinity', ['h2']), ('anti-affinity', ['h3', 'h4']),
               ('soft-affinity', ['h2', 'h3', 'h4']), ('soft-anti-affinity', ['h3', 'h4', 'h2']))

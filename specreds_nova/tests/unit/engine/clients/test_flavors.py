@@ -33,6 +33,6 @@ class QueryTest(testtools.TestCase):
     def test_query_has_resources_and_traits(
             self, flavor: dict[str, Any], specs: dict[str, str], from_volume: bool,
             wanted: dict[str, str]) -> None:
-        asked = flavors.query({'vcpus': 2, 'ram': 512, 'disk': 0, **flavor, 'extra_specs': specs},
+        query = flavors.query({'vcpus': 2, 'ram': 512, 'disk': 0, **flavor, 'extra_specs': specs},
                               boots_from_volume=from_volume)
-        self.assertEqual({'required': '!COMPUTE_STATUS_DISABLED', **wanted}, asked)
+        self.assertEqual({'required': '!COMPUTE_STATUS_DISABLED', **wanted}, query)

@@ -39,8 +39,8 @@ class Engines(stateful.RuleBasedStateMachine):
     def create(self, server: str, engine: str) -> stateful.MultipleResults[model.Recovery]:
         """Create a recovery, and let an engine work on it."""
         recovery = base.make_recovery(server=server)
-        expected = all(one.server != server or one.state == model.ENDED
-                       for one in self.known.values())
+        expected = all(known.server != server or known.state == model.ENDED
+                       for known in self.known.values())
         assert self.store.create([recovery]) == ({recovery.id} if expected else set())
         if not expected:
             assert self.store.get(recovery.id) is None
@@ -112,9 +112,9 @@ class Engines(stateful.RuleBasedStateMachine):
     def abort(self, recovery: model.Recovery) -> None:
         """Let an operator request an abort."""
         now = self.known[recovery.id]
-        asked = self.store.request_abort(recovery.id)
-        assert asked is (now.state in _BEFORE_COMMIT)
-        self._touched(recovery.id, abort=now.abort or asked)
+        requested = self.store.request_abort(recovery.id)
+        assert requested is (now.state in _BEFORE_COMMIT)
+        self._touched(recovery.id, abort=now.abort or requested)
 
     @stateful.rule()
     def wait(self) -> None:
@@ -124,19 +124,19 @@ class Engines(stateful.RuleBasedStateMachine):
     @stateful.invariant()
     def never_two_of_a_server(self) -> None:
         """Assert that a server has at most one recovery that has not ended."""
-        servers = [one.server for one in self.store.active()]
+        servers = [recovery.server for recovery in self.store.active()]
         assert len(servers) == len(set(servers))
 
     @stateful.invariant()
     def nothing_else_changed(self) -> None:
         """Assert that the store has only the changes that were allowed."""
         for recovery_id, known in self.known.items():
-            found = self.store.get(recovery_id)
-            assert found is not None
-            assert dataclasses.replace(found, steps=()) == known
-            epochs = [one.detail['epoch'] for one in found.steps]
+            stored = self.store.get(recovery_id)
+            assert stored is not None
+            assert dataclasses.replace(stored, steps=()) == known
+            epochs = [step.detail['epoch'] for step in stored.steps]
             assert epochs == sorted(epochs)
-            assert [one.attempt for one in found.steps] == list(range(1, len(epochs) + 1))
+            assert [step.attempt for step in stored.steps] == list(range(1, len(epochs) + 1))
 
     def _taken(self, recovery_id: str, engine: str) -> model.Recovery:
         taken = self.store.take_over(recovery_id, engine)
@@ -146,10 +146,10 @@ class Engines(stateful.RuleBasedStateMachine):
     def _touched(self, recovery_id: str, **changes: Any) -> None:
         """Note the only changes of a recovery besides the time of its last change."""
         known = self.known[recovery_id]
-        found = self.store.get(recovery_id)
-        assert found is not None and found.updated in (known.updated, self.clock.time)
-        self.known[recovery_id] = dataclasses.replace(known, updated=found.updated, **changes)
-        assert dataclasses.replace(found, steps=()) == self.known[recovery_id]
+        stored = self.store.get(recovery_id)
+        assert stored is not None and stored.updated in (known.updated, self.clock.time)
+        self.known[recovery_id] = dataclasses.replace(known, updated=stored.updated, **changes)
+        assert dataclasses.replace(stored, steps=()) == self.known[recovery_id]
 
 
 class ProtocolTest(testtools.TestCase):

@@ -31,7 +31,7 @@ class RecoveriesTest(base.StoreTest):
         self.assertIsNone(self.store.get(second.id))
         self.end(first)
         self.assertEqual({second.id}, self.store.create([second]))
-        self.assertEqual([second.id], [one.id for one in self.store.active()])
+        self.assertEqual([second.id], [recovery.id for recovery in self.store.active()])
 
     def test_creation_may_be_repeated(self) -> None:
         recovery = base.make_recovery()
@@ -46,7 +46,7 @@ class RecoveriesTest(base.StoreTest):
         new, other = base.make_recovery(), base.make_recovery(server=known.server)
         self.assertEqual({there.id, new.id}, self.store.create([other, there, new]))
         self.assertEqual({known.id, there.id, new.id},
-                         {one.id for one in self.store.active()})
+                         {recovery.id for recovery in self.store.active()})
         self.assertEqual(set(), self.store.create([]))
 
     def test_recovery_cannot_be_created_ended(self) -> None:
@@ -73,10 +73,10 @@ class RecoveriesTest(base.StoreTest):
         self.assertRaises(exception.Superseded, self.end, former)
         self.assertRaises(exception.Superseded, self.store.begin_step, former, 'super')
         self.assertRaises(exception.Superseded, self.store.end_step, former, 'super', attempt, {})
-        found = self.store.get(former.id)
-        assert found is not None
-        self.assertEqual(newer, dataclasses.replace(found, steps=()))
-        self.assertIsNone(found.steps[0].ended)
+        stored = self.store.get(former.id)
+        assert stored is not None
+        self.assertEqual(newer, dataclasses.replace(stored, steps=()))
+        self.assertIsNone(stored.steps[0].ended)
 
     def test_engine_may_supersede_itself(self) -> None:
         former = self.created()
@@ -122,9 +122,9 @@ class RecoveriesTest(base.StoreTest):
         recovery = self.created()
         self.assertTrue(self.store.request_abort(recovery.id))
         self.assertTrue(self.store.request_abort(recovery.id))
-        found = self.store.get(recovery.id)
-        assert found is not None
-        self.assertTrue(found.abort)
+        stored = self.store.get(recovery.id)
+        assert stored is not None
+        self.assertTrue(stored.abort)
         self.store.change(recovery, state=model.COMMITTED)
         self.assertFalse(self.store.request_abort(recovery.id))
 
@@ -164,15 +164,15 @@ class PagesTest(base.StoreTest):
             self.recoveries, key=lambda one: (one.created, one.id), reverse=True)]
 
     def test_newest_recovery_comes_first(self) -> None:
-        self.assertEqual(self.order, [one.id for one in self.store.recoveries({})])
+        self.assertEqual(self.order, [recovery.id for recovery in self.store.recoveries({})])
 
     @ddt.data(1, 2, 4, 6)
     def test_pages_are_complete_and_disjoint(self, limit: int) -> None:
         seen: list[str] = []
         marker = None
-        while found := self.store.recoveries({}, limit, marker):
-            self.assertLessEqual(len(found), limit)
-            seen += [one.id for one in found]
+        while page := self.store.recoveries({}, limit, marker):
+            self.assertLessEqual(len(page), limit)
+            seen += [recovery.id for recovery in page]
             marker = seen[-1]
         self.assertEqual(self.order, seen)
 
@@ -180,7 +180,8 @@ class PagesTest(base.StoreTest):
         first = self.recoveries[0]
         for filters in ({'server': first.server}, {'outcome': model.PRIMARY},
                         {'state': model.ENDED, 'host': 'node0'}, {'project': 'p0'}):
-            self.assertEqual([first.id], [one.id for one in self.store.recoveries(filters)])
+            self.assertEqual([first.id], [
+                recovery.id for recovery in self.store.recoveries(filters)])
         self.assertEqual([], self.store.recoveries({'state': model.ENDED, 'host': 'node1'}))
 
     def test_invalid_query_raises(self) -> None:
@@ -198,12 +199,12 @@ class StepsTest(base.StoreTest):
         self.store.end_step(recovery, 'super', 1, {'ms': 12})
         newer = self.store.take_over(recovery.id, 'engine2')
         self.assertEqual(2, self.store.begin_step(newer, 'destination'))
-        found = self.store.get(recovery.id)
-        assert found is not None
+        stored = self.store.get(recovery.id)
+        assert stored is not None
         self.assertEqual((
             model.Step('destination', 1, 'engine1', 1000.0),
             model.Step('super', 1, 'engine1', 1000.0, 1001.0, {'ms': 12}),
-            model.Step('destination', 2, 'engine2', 1001.0)), found.steps)
+            model.Step('destination', 2, 'engine2', 1001.0)), stored.steps)
 
     def test_first_end_of_a_step_counts(self) -> None:
         recovery = self.created()
@@ -211,18 +212,18 @@ class StepsTest(base.StoreTest):
         self.store.end_step(recovery, 'super', 1, {'ms': 12})
         self.clock.time += 1
         self.store.end_step(recovery, 'super', 1, {'ms': 99})
-        found = self.store.get(recovery.id)
-        assert found is not None
-        self.assertEqual((1000.0, {'ms': 12}), (found.steps[0].ended, found.steps[0].detail))
+        stored = self.store.get(recovery.id)
+        assert stored is not None
+        self.assertEqual((1000.0, {'ms': 12}), (stored.steps[0].ended, stored.steps[0].detail))
 
     def test_step_that_ends_a_recovery_is_ended(self) -> None:
         recovery = self.created()
         self.store.begin_step(recovery, 'merge')
         self.end(recovery)
         self.store.end_step(recovery, 'merge', 1, {})
-        found = self.store.get(recovery.id)
-        assert found is not None
-        self.assertEqual(1000.0, found.steps[0].ended)
+        stored = self.store.get(recovery.id)
+        assert stored is not None
+        self.assertEqual(1000.0, stored.steps[0].ended)
 
 
 class DurationsTest(base.StoreTest):

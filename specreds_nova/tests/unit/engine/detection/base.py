@@ -51,7 +51,7 @@ class Witness:
 
     def names(self, name: str) -> list[str]:
         """Return the hosts of all events of a kind, in order."""
-        return [arguments[0] for _, told, arguments in self.events if told == name]
+        return [arguments[0] for _, kind, arguments in self.events if kind == name]
 
     def _note(self, name: str, *arguments: Any) -> None:
         self.events.append((self._clock.now(), name, arguments))

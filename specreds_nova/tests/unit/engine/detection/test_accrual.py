@@ -19,11 +19,11 @@ _seconds = st.floats(0.0, 1e6)
 
 def _after(gaps: list[float], settings: accrual.Settings = _SETTINGS) -> accrual.Accrual:
     """Return the detector of a host that has sent heartbeats with some gaps, the first at 0."""
-    found, now = accrual.Accrual(settings, 0.0, _INTERVAL), 0.0
+    detector, now = accrual.Accrual(settings, 0.0, _INTERVAL), 0.0
     for gap in gaps:
         now += gap
-        found.heard(now, _INTERVAL)
-    return found
+        detector.heard(now, _INTERVAL)
+    return detector
 
 
 class PropertiesTest(testtools.TestCase):
@@ -31,37 +31,38 @@ class PropertiesTest(testtools.TestCase):
 
     @hypothesis.given(_gaps, _seconds, _seconds)
     def test_phi_grows_with_silence(self, gaps: list[float], one: float, other: float) -> None:
-        found = _after(gaps)
+        detector = _after(gaps)
         earlier, later = sorted((one, other))
-        self.assertLessEqual(found.phi(found.last + earlier), found.phi(found.last + later))
+        self.assertLessEqual(detector.phi(detector.last + earlier),
+                             detector.phi(detector.last + later))
 
     @hypothesis.given(_gaps)
     def test_phi_is_zero_at_a_beat(self, gaps: list[float]) -> None:
-        found = _after(gaps)
-        self.assertEqual(0.0, found.phi(found.last))
+        detector = _after(gaps)
+        self.assertEqual(0.0, detector.phi(detector.last))
 
     @hypothesis.given(_gaps)
     def test_lasting_silence_is_suspected(self, gaps: list[float]) -> None:
-        found = _after(gaps)
-        self.assertLessEqual(found.deadline, found.last + _SETTINGS.longest)
-        self.assertGreaterEqual(found.phi(found.last + _SETTINGS.longest + 1e-6),
+        detector = _after(gaps)
+        self.assertLessEqual(detector.deadline, detector.last + _SETTINGS.longest)
+        self.assertGreaterEqual(detector.phi(detector.last + _SETTINGS.longest + 1e-6),
                                 _SETTINGS.threshold)
 
     @hypothesis.given(_gaps, st.floats(0.001, 6.0))
     def test_phi_reaches_the_threshold_at_the_deadline(self, gaps: list[float],
                                                        silence: float) -> None:
-        found = _after(gaps)
-        now = found.last + silence
-        hypothesis.assume(abs(now - found.deadline) > 1e-6)
-        self.assertEqual(now >= found.deadline, found.phi(now) >= _SETTINGS.threshold)
+        detector = _after(gaps)
+        now = detector.last + silence
+        hypothesis.assume(abs(now - detector.deadline) > 1e-6)
+        self.assertEqual(now >= detector.deadline, detector.phi(now) >= _SETTINGS.threshold)
 
     @hypothesis.given(st.lists(st.floats(0.0, 2 * _INTERVAL), max_size=400))
     def test_host_is_trusted_while_every_second_beat_arrives(self, gaps: list[float]) -> None:
-        found, now = accrual.Accrual(_SETTINGS, 0.0, _INTERVAL), 0.0
+        detector, now = accrual.Accrual(_SETTINGS, 0.0, _INTERVAL), 0.0
         for gap in gaps:
             now += gap
-            self.assertLess(now, found.deadline)
-            found.heard(now, _INTERVAL)
+            self.assertLess(now, detector.deadline)
+            detector.heard(now, _INTERVAL)
 
     @hypothesis.given(st.floats(0.01, 10.0), st.floats(0.01, 10.0))
     def test_deadline_scales_with_the_interval(self, one: float, other: float) -> None:
@@ -75,8 +76,8 @@ class HistoryTest(testtools.TestCase):
     """The effects of a host's history."""
 
     def patience(self, gaps: list[float]) -> float:
-        found = _after(gaps)
-        return found.deadline - found.last
+        detector = _after(gaps)
+        return detector.deadline - detector.last
 
     def test_deadline_of_even_beats(self) -> None:
         patience = self.patience([_INTERVAL] * 200)
@@ -96,26 +97,26 @@ class HistoryTest(testtools.TestCase):
 
     def test_wrong_suspicion_extends_the_deadline(self) -> None:
         late = 1.5
-        found = _after([_INTERVAL] * 200 + [late])
-        self.assertGreater(found.deadline, found.last + late)
+        detector = _after([_INTERVAL] * 200 + [late])
+        self.assertGreater(detector.deadline, detector.last + late)
         # Another host was silent for longer than any suspicion takes.
         away = _after([_INTERVAL] * 200 + [3600.0])
         self.assertLess(away.deadline, away.last + late)
 
     def test_wrong_suspicion_is_forgotten(self) -> None:
-        found = _after([_INTERVAL] * 200 + [1.5])
-        margin, now = found.margin, found.last
+        detector = _after([_INTERVAL] * 200 + [1.5])
+        margin, now = detector.margin, detector.last
         for _ in range(math.ceil(_SETTINGS.forgive / _INTERVAL)):
             now += _INTERVAL
-            found.heard(now, _INTERVAL)
-        self.assertAlmostEqual(margin / 2, found.margin, places=3)
+            detector.heard(now, _INTERVAL)
+        self.assertAlmostEqual(margin / 2, detector.margin, places=3)
         for _ in range(20 * math.ceil(_SETTINGS.forgive / _INTERVAL)):
             now += _INTERVAL
-            found.heard(now, _INTERVAL)
-        self.assertEqual(0.0, found.margin)
+            detector.heard(now, _INTERVAL)
+        self.assertEqual(0.0, detector.margin)
 
     def test_another_interval_resets_the_history(self) -> None:
-        found = _after([0.02, 0.5] * 100)
-        found.heard(found.last + 1.0, 1.0)
-        fresh = accrual.Accrual(_SETTINGS, found.last, 1.0)
-        self.assertEqual(fresh.deadline, found.deadline)
+        detector = _after([0.02, 0.5] * 100)
+        detector.heard(detector.last + 1.0, 1.0)
+        fresh = accrual.Accrual(_SETTINGS, detector.last, 1.0)
+        self.assertEqual(fresh.deadline, detector.deadline)

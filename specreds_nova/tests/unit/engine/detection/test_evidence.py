@@ -10,8 +10,8 @@ class ScalesTest(testtools.TestCase):
     """Default and configured weights."""
 
     def enough(self, *kinds: str, **weights: float) -> bool:
-        found = [evidence.of(kind, 1.0, 0.0) for kind in kinds]
-        return evidence.Scales(weights).enough(found)
+        pieces = [evidence.of(kind, 1.0, 0.0) for kind in kinds]
+        return evidence.Scales(weights).enough(pieces)
 
     def test_kinds_that_are_enough_alone(self) -> None:
         alone = {kind for kind in evidence.KINDS if self.enough(kind)}
@@ -38,7 +38,7 @@ class ScalesTest(testtools.TestCase):
             self.assertRaises(ValueError, evidence.Scales, weights)
 
     def test_evidence_is_described_in_words(self) -> None:
-        told = evidence.of(evidence.SILENCE, 0.8, 1234.5).told()
-        self.assertEqual({'kind': 'silence', 'words': 'no beat for 0.80 s', 'at': 1234.5}, told)
+        fields = evidence.of(evidence.SILENCE, 0.8, 1234.5).told()
+        self.assertEqual({'kind': 'silence', 'words': 'no beat for 0.80 s', 'at': 1234.5}, fields)
         for kind in evidence.KINDS:
             self.assertNotIn('{', evidence.of(kind, 3.0, 0.0).words)

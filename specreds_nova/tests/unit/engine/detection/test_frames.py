@@ -26,27 +26,27 @@ class FramesTest(testtools.TestCase):
     @hypothesis.given(st.lists(st.binary(max_size=300)), st.lists(st.integers(1, 200)))
     def test_bodies_are_read_from_any_pieces(self, bodies: list[bytes], cuts: list[int]) -> None:
         stream = b''.join(_message(body) + _frame(8, b'') for body in bodies)
-        split, found = frames.Frames(), []
+        split, contents = frames.Frames(), []
         for cut in cuts:
-            found += list(split.bodies(stream[:cut]))
+            contents += list(split.bodies(stream[:cut]))
             stream = stream[cut:]
-        found += list(split.bodies(stream))
-        self.assertEqual(bodies, found)
+        contents += list(split.bodies(stream))
+        self.assertEqual(bodies, contents)
 
     @hypothesis.given(st.binary(max_size=100))
     def test_any_stream_is_read_or_refused(self, stream: bytes) -> None:
         try:
-            found = list(frames.Frames().bodies(stream))
+            bodies = list(frames.Frames().bodies(stream))
         except frames.Closed:
             return
-        self.assertLessEqual(sum(map(len, found)), len(stream))
+        self.assertLessEqual(sum(map(len, bodies)), len(stream))
 
     def test_close_of_the_broker_raises(self) -> None:
         for method in ((10, 50), (20, 40), (60, 30)):
             stream = _message(b'last') + _frame(1, struct.pack('>HH', *method))
-            found = frames.Frames().bodies(stream)
-            self.assertEqual(b'last', next(found))
-            self.assertRaises(frames.Closed, next, found)
+            bodies = frames.Frames().bodies(stream)
+            self.assertEqual(b'last', next(bodies))
+            self.assertRaises(frames.Closed, next, bodies)
 
     def test_invalid_frame_raises(self) -> None:
         for stream in (_frame(3, b'x')[:-1] + b'?' + b'rest', _frame(4, b'') + b'rest',

@@ -21,12 +21,12 @@ _SERVER = model.Server(
 
 def _options(**values: Any) -> Any:
     """Return the options, with some of them set."""
-    found = cfg.ConfigOpts()
-    found.register_opts(conf.OPTIONS, 'engine')
-    found([])
+    config = cfg.ConfigOpts()
+    config.register_opts(conf.OPTIONS, 'engine')
+    config([])
     for name, value in values.items():
-        found.set_override(name, value, 'engine')
-    return found.engine
+        config.set_override(name, value, 'engine')
+    return config.engine
 
 
 class HostGatesTest(testtools.TestCase):
@@ -124,9 +124,9 @@ class ServerGatesTest(testtools.TestCase):
 
         for value in ('true', 'False', '1', 'off', '', 'nonsense'):
             for key in protected.METADATA_KEYS:
-                told = {key: value}
-                self.assertEqual(protection.protected(Instance(told)),
-                                 protected.by_metadata(told, True), str(told))
+                entries = {key: value}
+                self.assertEqual(protection.protected(Instance(entries)),
+                                 protected.by_metadata(entries, True), str(entries))
 
     def test_only_active_servers_pass(self) -> None:
         for status in ('PAUSED', 'SUSPENDED', 'SHUTOFF', 'BUILD', 'ERROR', 'RESCUE', 'MIGRATING'):
@@ -182,9 +182,9 @@ class OptionsTest(testtools.TestCase):
         self.assertEqual(monitor.Settings(), conf.monitor_settings(_options()))
 
     def test_option_sets_a_weight(self) -> None:
-        found = cfg.ConfigOpts()
-        found.register_opts(conf.OPTIONS, 'engine')
-        found([])
-        found.set_override('evidence_weights', 'storage:0.5,nova:1', 'engine')
+        config = cfg.ConfigOpts()
+        config.register_opts(conf.OPTIONS, 'engine')
+        config([])
+        config.set_override('evidence_weights', 'storage:0.5,nova:1', 'engine')
         self.assertEqual({'storage': 0.5, 'nova': 1.0},
-                         conf.monitor_settings(found.engine).weights)
+                         conf.monitor_settings(config.engine).weights)

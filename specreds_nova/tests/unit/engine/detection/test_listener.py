@@ -82,12 +82,12 @@ class EarsTest(testtools.TestCase):
         self.assertEqual([12.5], self.monitor.echoes)
 
     def test_other_messages_are_ignored(self) -> None:
-        told = message.encode(_BEAT)
+        fields = message.encode(_BEAT)
         for body in (b'', b'\xff\xfe', b'[]', b'{}', b'null', _on_bus('beat'), _on_bus('other'),
                      _on_bus('beat', beat=None), _on_bus('beat', beat=[]),
                      _on_bus('beat', beat={}), _on_bus('echo', engine='e1'),
                      _on_bus('echo', engine='e1', sent='x'),
-                     *(_on_bus('beat', beat={**told, **wrong}) for wrong in (
+                     *(_on_bus('beat', beat={**fields, **wrong}) for wrong in (
                          {'interval': 0}, {'interval': 'x'}, {'host': 3}, {'number': 'x'},
                          {'boot': None}, {'ended': 5}))):
             self.ears.hear(body)

@@ -28,9 +28,9 @@ class SilenceTest(base.CloudTestCase):
         self.nodes['cn2'].alive = False
         self.run_for(1)
         self.assertEqual({'cn2'}, self.suspected())
-        [(_, _, (host, why))] = [told for told in self.witness.events if told[1] == 'suspected']
+        [(_, _, (host, why))] = [event for event in self.witness.events if event[1] == 'suspected']
         self.assertEqual('cn2', host)
-        self.assertEqual([evidence.SILENCE], [one['kind'] for one in why])
+        self.assertEqual([evidence.SILENCE], [item['kind'] for item in why])
         self.assertNotIn('cn2', self.monitor.healthy())
         self.assertEqual([], self.gate('cn2'))
 
@@ -53,8 +53,8 @@ class SilenceTest(base.CloudTestCase):
         node.alive = False
         self.run_for(5)
         self.assertEqual(['cn2'] * 3, self.witness.names('doubted'))
-        told = [name for _, name, _ in self.witness.events if name != 'appeared']
-        self.assertEqual(['doubted', 'suspected'], told[-2:])
+        names = [name for _, name, _ in self.witness.events if name != 'appeared']
+        self.assertEqual(['doubted', 'suspected'], names[-2:])
 
     def test_ready_backup_is_reported(self) -> None:
         self.nodes['cn2'].more['ready'] = ('r1', 'r2')
@@ -199,7 +199,7 @@ class SilenceTest(base.CloudTestCase):
         self.assertEqual(set(), self.suspected())
         self.run_for(2)
         self.assertEqual({'cn2'}, self.suspected())
-        self.assertEqual(['silence'], [one['kind'] for one in self.why('cn2')])
+        self.assertEqual(['silence'], [item['kind'] for item in self.why('cn2')])
 
     def why(self, name: str) -> tuple[Any, ...]:
         """Return the evidence against a host."""
@@ -226,9 +226,10 @@ class SilenceTest(base.CloudTestCase):
         node = self.nodes['cn2']
         node.alive, node.boot, node.number = True, 'b2', 0
         self.run_for(1)
-        told = [arguments for _, name, arguments in self.witness.events if name == 'left']
-        self.assertEqual([('cn2', message.SERVICE), ('cn2', None)], [one[:2] for one in told])
-        self.assertAlmostEqual(at, told[0][2], delta=0.1)
+        departures = [arguments for _, name, arguments in self.witness.events if name == 'left']
+        self.assertEqual([('cn2', message.SERVICE), ('cn2', None)],
+                         [departure[:2] for departure in departures])
+        self.assertAlmostEqual(at, departures[0][2], delta=0.1)
 
     def test_restarted_engine_honours_an_earlier_goodbye(self) -> None:
         said = self.clock.now() - 100.0

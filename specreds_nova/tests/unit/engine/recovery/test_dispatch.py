@@ -36,7 +36,7 @@ class _DispatcherTest(base.RecoveryTest):
         self.compute.servers.return_value = [base.make_server('a'), base.make_server('b')]
 
     def _created(self) -> list[str]:
-        return [one.server for one in self.store.history.values()]
+        return [recovery.server for recovery in self.store.history.values()]
 
 
 @ddt.ddt

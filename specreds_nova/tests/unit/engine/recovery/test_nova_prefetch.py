@@ -28,7 +28,7 @@ class AheadTest(base.RecoveryTest):
     def _call_both(self, host: str, since: float) -> None:
         self.ahead.begin(host, since)
         self.assertEqual({'enabled': True, 'of': host}, self.ahead.service(host, since))
-        self.assertEqual([host], [one.host for one in self.ahead.servers(host, since)])
+        self.assertEqual([host], [server.host for server in self.ahead.servers(host, since)])
 
     def test_prefetched_answer_is_used(self) -> None:
         since = self.clock.now()
@@ -67,10 +67,10 @@ class AheadTest(base.RecoveryTest):
     def test_prefetches_are_limited(self) -> None:
         answer = threading.Event()
         self.addCleanup(answer.set)
-        asked: list[str] = []
+        hosts: list[str] = []
 
         def servers(host: str) -> list[object]:
-            asked.append(host)
+            hosts.append(host)
             self.assertTrue(answer.wait(_PATIENCE))
             return []
 
@@ -80,7 +80,7 @@ class AheadTest(base.RecoveryTest):
         answer.set()
         for number in range(4):
             self.assertEqual([], self.ahead.servers(f'h{number}', 0.0))
-        self.assertEqual([f'h{number}' for number in range(4)], sorted(asked))
+        self.assertEqual([f'h{number}' for number in range(4)], sorted(hosts))
 
     def test_answer_can_be_forced_to_be_new(self) -> None:
         now = nova_prefetch.DirectQueries(
@@ -88,4 +88,4 @@ class AheadTest(base.RecoveryTest):
         now.begin('h1', 0.0)
         self.assertEqual(0, self._calls())
         self.assertEqual('h1', now.service('h1', 0.0)['of'])
-        self.assertEqual(['h1'], [one.host for one in now.servers('h1', 0.0)])
+        self.assertEqual(['h1'], [server.host for server in now.servers('h1', 0.0)])

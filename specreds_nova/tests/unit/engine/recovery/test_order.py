@@ -39,9 +39,9 @@ def _begun(policy: str, waiting: list[policies.Waiting], slots: int, now: float 
            ) -> list[str]:
     """Return the ids of the recoveries that begin at once in an idle engine."""
     running: set[str] = set()
-    for one in order.Order(policy, slots, _MAX).begin(waiting, running.copy, now):
-        running.add(one.id)
-    return [one.id for one in waiting if one.id in running]
+    for recovery in order.Order(policy, slots, _MAX).begin(waiting, running.copy, now):
+        running.add(recovery.id)
+    return [recovery.id for recovery in waiting if recovery.id in running]
 
 
 @ddt.ddt
@@ -49,7 +49,7 @@ class OrderTest(testtools.TestCase):
     """The promises of each policy."""
 
     def _ordered(self, policy: str, *waiting: policies.Waiting, now: float = 0.0) -> list[str]:
-        return [one.id for one in policies.POLICIES[policy].ordered(waiting, _MAX, now)]
+        return [recovery.id for recovery in policies.POLICIES[policy].ordered(waiting, _MAX, now)]
 
     @ddt.data(('fifo', ['b', 'd', 'c', 'a']), ('cfcfs', ['b', 'd', 'c', 'a']),
               ('sjf', ['d', 'b', 'c', 'a']), ('darc', ['d', 'b', 'c', 'a']))
@@ -89,10 +89,10 @@ class OrderTest(testtools.TestCase):
         waiting = _many('long', 20, 100.0)
         running: set[str] = set()
         for now, begun in ((60.0, 8), (order.RECENT + 61.0, 10)):
-            for one in arranged.begin(waiting, running.copy, now):
-                running.add(one.id)
+            for recovery in arranged.begin(waiting, running.copy, now):
+                running.add(recovery.id)
             self.assertEqual(begun, len(running))
-            waiting = [one for one in waiting if one.id not in running]
+            waiting = [recovery for recovery in waiting if recovery.id not in running]
 
     def test_new_long_recovery_takes_no_slot_of_short_ones(self) -> None:
         arranged = order.Order('darc', 2, _MAX)
@@ -116,8 +116,8 @@ class OrderTest(testtools.TestCase):
         arranged = order.Order('darc', 3, _MAX)
         arranged.note([_waiting('gone', 5.0, priority=500)], 0.0)
         running: set[str] = set()
-        for one in arranged.begin(waiting, running.copy, 1.0):
-            running.add(one.id)
+        for recovery in arranged.begin(waiting, running.copy, 1.0):
+            running.add(recovery.id)
         self.assertEqual({'long000', 'long001'}, running)
 
 
@@ -138,8 +138,8 @@ class PropertiesTest(testtools.TestCase):
                                         slots: int) -> None:
         begun = set(_begun(policy, waiting, slots, 1000.0))
         self.assertLessEqual(len(begun), slots)
-        levels = {started: [fairness.level(one.priority, _MAX) for one in waiting
-                            if (one.id in begun) == started] for started in (True, False)}
+        levels = {started: [fairness.level(recovery.priority, _MAX) for recovery in waiting
+                            if (recovery.id in begun) == started] for started in (True, False)}
         if levels[True] and levels[False] and policy != 'fifo':
             self.assertGreaterEqual(min(levels[True]), max(levels[False]))
         self.assertEqual(bool(waiting), bool(begun))
@@ -162,10 +162,10 @@ class PropertiesTest(testtools.TestCase):
             now = float(moment)
             running = {name: until for name, until in running.items() if until > now}
             waiting += _many(f'short{moment:04d}-', 2 * slots, _SHORT, since=now)
-            for one in arranged.begin(waiting, running.keys, now):
-                running[one.id] = now + (one.expected or 0.0)
-            waiting = [one for one in waiting if one.id not in running]
-            if not any(one.id.startswith('long') for one in waiting):
+            for recovery in arranged.begin(waiting, running.keys, now):
+                running[recovery.id] = now + (recovery.expected or 0.0)
+            waiting = [recovery for recovery in waiting if recovery.id not in running]
+            if not any(recovery.id.startswith('long') for recovery in waiting):
                 break
         # Each waits until it is aged, and then at worst for all before it, one after the other.
         bound = policies.PATIENCE + 30.0 * (longs + 1) + 2 * _SHORT

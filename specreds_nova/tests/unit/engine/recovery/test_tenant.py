@@ -52,10 +52,10 @@ class TenantTest(base.RecoveryTest):
     def test_what_a_user_asks_for_ends_the_recovery(self, values: dict[str, Any]) -> None:
         self.compute.stopped_by_itself.return_value = False
         self.shows(**values)
-        found = self.verdict()
-        assert found is not None
-        self.assertEqual(verdict.ABORTED, found.kind)
-        self.assertNotEqual('', found.why)
+        decision = self.verdict()
+        assert decision is not None
+        self.assertEqual(verdict.ABORTED, decision.kind)
+        self.assertNotEqual('', decision.why)
 
     @ddt.data({'status': 'SHUTOFF'}, {'task': 'powering-off'}, {'task': 'rebooting'},
               {'task': 'reboot_started_hard'}, {'task': 'image_snapshot'}, {'status': 'ERROR'})
@@ -66,18 +66,18 @@ class TenantTest(base.RecoveryTest):
 
     def test_deleted_server(self) -> None:
         self.compute.server.side_effect = lambda name: None
-        found = self.verdict()
-        assert found is not None
-        self.assertEqual(verdict.ABORTED, found.kind)
+        decision = self.verdict()
+        assert decision is not None
+        self.assertEqual(verdict.ABORTED, decision.kind)
 
     @ddt.data((('v', 'w'), 'attached: w'), ((), 'detached: v'))
     @ddt.unpack
     def test_other_volumes_need_another_backup(self, volumes: tuple[str, ...], words: str) -> None:
         self.shows(volumes=volumes)
-        found = self.verdict()
-        assert found is not None
-        self.assertEqual(verdict.AGAIN, found.kind)
-        self.assertIn(words, found.why)
+        decision = self.verdict()
+        assert decision is not None
+        self.assertEqual(verdict.AGAIN, decision.kind)
+        self.assertIn(words, decision.why)
 
     def test_nova_that_does_not_answer_does_not_prevent_the_recovery(self) -> None:
         self.compute.server.side_effect = exception.Unreachable('no')
@@ -89,9 +89,9 @@ class TenantTest(base.RecoveryTest):
         self.compute.stopped_by_itself.return_value = False
         self.shows(task='powering-off')
         self.volumes.state.side_effect = ['superposed', None]
-        found = decide.decide(self.run_, verdict.StepVerdict(verdict.READY))
-        self.assertEqual(verdict.ABORTED, found.kind)
-        self.assertIn('user', found.why)
+        decision = decide.decide(self.run_, verdict.StepVerdict(verdict.READY))
+        self.assertEqual(verdict.ABORTED, decision.kind)
+        self.assertIn('user', decision.why)
         self.volumes.collapse.assert_not_called()
         self.volumes.drop.assert_called_with('sp')
 
@@ -108,8 +108,8 @@ class TenantTest(base.RecoveryTest):
         self.compute.server.side_effect = noting('server', base.make_server('a'))
         self.backups.harden.side_effect = noting('harden', {})
         self.volumes.collapse.side_effect = noting('collapse', 'promoted')
-        found = decide.decide(self.run_, verdict.StepVerdict(verdict.READY))
-        self.assertEqual(verdict.PROMOTED, found.kind)
+        decision = decide.decide(self.run_, verdict.StepVerdict(verdict.READY))
+        self.assertEqual(verdict.PROMOTED, decision.kind)
         self.assertEqual(['server', 'harden', 'collapse'], calls)
 
     def test_answer_that_has_grown_old_is_asked_for_again(self) -> None:
@@ -118,8 +118,8 @@ class TenantTest(base.RecoveryTest):
             self.shows(status='PAUSED')
         self.backups.harden.side_effect = harden
         self.volumes.state.side_effect = ['superposed', None]
-        found = decide.decide(self.run_, verdict.StepVerdict(verdict.READY))
-        self.assertEqual(verdict.ABORTED, found.kind)
+        decision = decide.decide(self.run_, verdict.StepVerdict(verdict.READY))
+        self.assertEqual(verdict.ABORTED, decision.kind)
 
     def test_error_while_reading_is_no_answer(self) -> None:
         self.compute.server.side_effect = [KeyError('host'), base.make_server('a')]

@@ -33,10 +33,10 @@ class WorkingTest(base.RecoveryTest):
 
     def test_recovery_fails_after_too_many_attempts(self) -> None:
         began = self.clock.now()
-        found = self.ended()
+        recovery = self.ended()
         self.assertEqual((model.ENDED, model.FAILED, 4),
-                         (found.state, found.outcome, self.times))
-        self.assertEqual('4 unexpected errors: played', found.error)
+                         (recovery.state, recovery.outcome, self.times))
+        self.assertEqual('4 unexpected errors: played', recovery.error)
         self.assertEqual(1.0 + 2.0 + 4.0, self.clock.now() - began)
         self.observer.serves.assert_called_once_with(self.recovery.id)
 
@@ -44,9 +44,9 @@ class WorkingTest(base.RecoveryTest):
         self.recovery = self.store.change(self.recovery, state=model.COMMITTED)
         self.fails = 20
         began = self.clock.now()
-        found = self.ended()
-        self.assertEqual((model.RECOVERED, 21), (found.outcome, self.times))
-        self.assertIn('unexpected errors: played', found.error)
+        recovery = self.ended()
+        self.assertEqual((model.RECOVERED, 21), (recovery.outcome, self.times))
+        self.assertIn('unexpected errors: played', recovery.error)
         self.observer.serves.assert_called_with(self.recovery.id)
         # Pauses of 1, 2, 4, 8, 16, 32 and then 60 s each.
         self.assertEqual(63.0 + 14 * 60.0, self.clock.now() - began)

@@ -40,10 +40,10 @@ class RestartingTest(base.RecoveryTest):
     def _attempt(self) -> model.Recovery:
         taken = self.store.take_over(self.made.id, 'e1')
         restart.attempt(runs.Run(self.context, taken))
-        found = self.store.get(self.made.id)
-        assert found is not None, 'it was made'
-        self.assertEqual(model.ENDED, found.state)
-        return found
+        recovery = self.store.get(self.made.id)
+        assert recovery is not None, 'it was made'
+        self.assertEqual(model.ENDED, recovery.state)
+        return recovery
 
     def test_crashed_server_is_rebooted_on_its_host(self) -> None:
         self.assertEqual(model.RESTARTED, self._attempt().outcome)
@@ -81,9 +81,9 @@ class RestartingTest(base.RecoveryTest):
 
     def test_reboot_that_nova_does_not_finish_fails(self) -> None:
         self.compute.reboot.side_effect = None
-        found = self._attempt()
-        self.assertEqual((model.FAILED, 3), (found.outcome, self.compute.reboot.call_count))
-        self.assertIn('asked 3 times', found.error or '')
+        recovery = self._attempt()
+        self.assertEqual((model.FAILED, 3), (recovery.outcome, self.compute.reboot.call_count))
+        self.assertIn('asked 3 times', recovery.error or '')
 
     def test_reboot_by_an_earlier_engine_is_not_repeated(self) -> None:
         self.made = self.store.change(self.store.take_over(self.made.id, 'e0'),
@@ -122,13 +122,13 @@ class CrashesTest(base.RecoveryTest):
                 enough.set()
             return answers()
 
-        told = crashes.Crashes(act, self.clock, again=0.001)
-        told.start()
-        told.tell('h1', 'a', _CRASH)
+        restarts = crashes.Crashes(act, self.clock, again=0.001)
+        restarts.start()
+        restarts.tell('h1', 'a', _CRASH)
         self.assertTrue(enough.wait(60.0), tried)
-        told.tell('h1', 'b', ())
-        told.stop(60.0)
-        return [one for one in tried if one == 'a on h1, 1']
+        restarts.tell('h1', 'b', ())
+        restarts.stop(60.0)
+        return [attempt for attempt in tried if attempt == 'a on h1, 1']
 
     def test_handled_crash_is_not_repeated(self) -> None:
         self.assertEqual(1, len(self._attempts(lambda: None, 1)))
@@ -140,8 +140,8 @@ class CrashesTest(base.RecoveryTest):
         answers = iter([exception.Unreachable('away')])
 
         def answer() -> str | None:
-            for one in answers:
-                raise one
+            for error in answers:
+                raise error
             return None
         self.assertEqual(2, len(self._attempts(answer, 2)))
 

@@ -46,8 +46,8 @@ class StartingTest(base.RecoveryTest):
 
     def test_running_backup_is_kept_if_the_primary_has_written(self) -> None:
         self.volumes.dirty.return_value = True
-        found = race.race(self.run_, self.start())
-        self.assertEqual(verdict.StepVerdict(verdict.PRIMARY, 'it has written'), found)
+        outcome = race.race(self.run_, self.start())
+        self.assertEqual(verdict.StepVerdict(verdict.PRIMARY, 'it has written'), outcome)
         self.backups.status.assert_not_called()
 
     def test_late_sweep_does_not_abort_the_backup(self) -> None:
