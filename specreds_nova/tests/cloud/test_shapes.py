@@ -35,9 +35,9 @@ class TestShapes(life.LifeTestCase):
         self.assert_plain_and_durable(recovery)
         # Each port is bound to this host.
         for port in ports:
-            found = self.drill.neutron.get(f'/v2.0/ports/{port}').json()['port']
+            shown = self.drill.neutron.get(f'/v2.0/ports/{port}').json()['port']
             self.assertEqual((base.BACKUP, 'ACTIVE'),
-                             (found['binding:host_id'], found['status']))
+                             (shown['binding:host_id'], shown['status']))
 
     def _shape(self, server_id: str, host: str) -> dict[str, list[str | None]]:
         """Return the hardware that the guest sees: disks in order, addresses, machine type."""

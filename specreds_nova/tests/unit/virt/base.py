@@ -95,8 +95,8 @@ class TestCase(testtools.TestCase):
 
     def domain(self, state: str | None) -> None:
         """Set the state of the backup's domain; None for no domain."""
-        found = None if state is None else backup_domain.Domain(4711, state)
-        self.launcher.look.return_value = found
+        domain = None if state is None else backup_domain.Domain(4711, state)
+        self.launcher.look.return_value = domain
         self.launcher.backup.return_value = None if state is None else mock.Mock()
         self.launcher.find.return_value = None
 
@@ -114,5 +114,5 @@ class TestCase(testtools.TestCase):
 
     def phase(self) -> str | None:
         """Return the phase that is on disk."""
-        found = self.on_disk()
-        return None if found is None else found.phase
+        record = self.on_disk()
+        return None if record is None else record.phase

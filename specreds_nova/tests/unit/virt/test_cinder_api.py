@@ -72,11 +72,11 @@ class StorageTest(base.TestCase):
 
     def test_connections_are_read(self) -> None:
         self.answers(answer('superposition-connection-response'))
-        found = self.api.connections('s1', {'host': base.HOST})
+        connections = self.api.connections('s1', {'host': base.HOST})
         volume_id = '0f9c2c7e-8a77-4e4b-b6d0-0a9a4b6c9d01'
-        self.assertEqual([volume_id], list(found))
+        self.assertEqual([volume_id], list(connections))
         self.assertEqual(('rbd_super', volume_id), (
-            found[volume_id]['driver_volume_type'], found[volume_id]['serial']))
+            connections[volume_id]['driver_volume_type'], connections[volume_id]['serial']))
         self.assertEqual(('POST', '/os-superpositions/s1/connection',
                           {'connector': {'host': base.HOST}}), self.asked())
 

@@ -110,12 +110,13 @@ class DriverTest(base.TestCase):
         theirs = self.theirs('_get_volume_driver')
         server = types.SimpleNamespace(metadata={}, obj_attr_is_set=lambda name: True)
         for kind, ours in (('rbd', False), ('iscsi', False), ('rbd_super', True)):
-            found = self.ours._get_volume_driver({'driver_volume_type': kind})
-            self.assertEqual(ours, found is not theirs.return_value, kind)
+            disk_driver = self.ours._get_volume_driver({'driver_volume_type': kind})
+            self.assertEqual(ours, disk_driver is not theirs.return_value, kind)
         with protection.of(server):
             for kind, ours in (('rbd', True), ('iscsi', False), ('rbd_super', True)):
-                found = self.ours._get_volume_driver({'driver_volume_type': kind})
-                self.assertEqual(ours, isinstance(found, volume_driver.ChainedVolumeDriver), kind)
+                disk_driver = self.ours._get_volume_driver({'driver_volume_type': kind})
+                self.assertEqual(
+                    ours, isinstance(disk_driver, volume_driver.ChainedVolumeDriver), kind)
 
     def config(self, mark: marks.Mark | None, **metadata: str) -> vconfig.LibvirtConfigGuest:
         config = vconfig.LibvirtConfigGuest()
@@ -152,11 +153,11 @@ class DriverTest(base.TestCase):
     # Events
 
     def test_events_of_libvirt_are_passed_on(self) -> None:
-        told = self.theirs('emit_event')
+        emit_event = self.theirs('emit_event')
         stopped = virtevent.LifecycleEvent(base.SERVER, virtevent.EVENT_LIFECYCLE_STOPPED)
         started = virtevent.LifecycleEvent(base.SERVER, virtevent.EVENT_LIFECYCLE_STARTED)
         self.ours.emit_event(stopped)
-        self.assertEqual(1, told.call_count)
+        self.assertEqual(1, emit_event.call_count)
         self.record(journals.RUNNING)
         self.ours._periodic = mock.Mock()
         self.ours.emit_event(started)
@@ -168,14 +169,14 @@ class DriverTest(base.TestCase):
         note.parent.mkdir()
         note.write_text('{}')
         self.ours.emit_event(stopped)
-        self.assertEqual(1, told.call_count)
+        self.assertEqual(1, emit_event.call_count)
         self.ours.emit_event(started)
-        self.assertEqual(2, told.call_count)
+        self.assertEqual(2, emit_event.call_count)
         # A server that is started here again is not stale.
         self.theirs('_create_guest')
         self.ours._create_guest(mock.Mock(), '<domain/>', self.instance)
         self.ours.emit_event(stopped)
-        self.assertEqual(3, told.call_count)
+        self.assertEqual(3, emit_event.call_count)
 
     # Start and stop
 

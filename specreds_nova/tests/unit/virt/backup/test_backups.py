@@ -128,9 +128,9 @@ class StartTest(base.TestCase):
         cancel = starts.StartsInProgress.cancel
 
         def hear(under_way: starts.StartsInProgress, backup_id: str) -> str | None:
-            found = cancel(under_way, backup_id)
+            reason = cancel(under_way, backup_id)
             heard.set()
-            return found
+            return reason
 
         patch = mock.patch.object(starts.StartsInProgress, 'cancel', hear)
         patch.start()

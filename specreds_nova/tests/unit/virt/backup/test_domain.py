@@ -134,14 +134,14 @@ class LaunchTest(testtools.TestCase):
                           base.SERVER)
 
     def test_look_returns_state_and_process(self) -> None:
-        for state, told in ((libvirt.VIR_DOMAIN_RUNNING, 'running'),
+        for state, name in ((libvirt.VIR_DOMAIN_RUNNING, 'running'),
                             (libvirt.VIR_DOMAIN_BLOCKED, 'running'),
                             (libvirt.VIR_DOMAIN_PAUSED, 'paused'),
                             (libvirt.VIR_DOMAIN_SHUTOFF, 'shutoff'),
                             (libvirt.VIR_DOMAIN_CRASHED, 'shutoff')):
             self.guest._domain.state.return_value = (state, 0)
-            found = self.launcher.look(base.BACKUP_ID, base.SERVER)
-            self.assertEqual(told, found and found.state)
+            domain = self.launcher.look(base.BACKUP_ID, base.SERVER)
+            self.assertEqual(name, domain and domain.state)
 
     def test_files_are_removed(self) -> None:
         os.mkdir(self.directory)

@@ -52,9 +52,9 @@ class JournalTest(base.TestCase):
     def test_record_of_a_newer_version_is_kept(self) -> None:
         self.record(journals.RUNNING)
         with open(self.path()) as file:
-            told = file.read()
+            text = file.read()
         with open(self.path(), 'w') as file:
-            file.write(told.replace('{', '{"unheard_of": 1,', 1))
+            file.write(text.replace('{', '{"unheard_of": 1,', 1))
         self.assertEqual('running', self.phase())
 
     def test_forgotten_record_is_deleted(self) -> None:

@@ -31,12 +31,12 @@ class WatchesTest(testtools.TestCase):
         return self.useFixture(fixtures.MockPatch(name)).mock
 
     def test_readiness_is_reported_before_the_hardening(self) -> None:
-        told: list[tuple[str, str]] = []
-        self.watches.notify = lambda backup_id: told.append(('tell', backup_id))
-        self.watches.then = lambda backup_id: told.append(('then', backup_id))
+        calls: list[tuple[str, str]] = []
+        self.watches.notify = lambda backup_id: calls.append(('tell', backup_id))
+        self.watches.then = lambda backup_id: calls.append(('then', backup_id))
         self.watches.begin(self.record)
         self.watch.call_args.kwargs['then']()
-        self.assertEqual([('tell', 'recovery-1'), ('then', 'recovery-1')], told)
+        self.assertEqual([('tell', 'recovery-1'), ('then', 'recovery-1')], calls)
 
     def test_timeout_of_the_owner_is_used(self) -> None:
         self.watches.begin(self.record)

@@ -30,17 +30,17 @@ class TestFrames(testtools.TestCase):
         rarp, own, gateway = announce.frames(fakes.plan())
         self.assertEqual(b'\x80\x35', rarp[12:14])
         address = socket.inet_aton(fakes.ADDRESS)
-        for frame, asked in ((own, fakes.ADDRESS), (gateway, fakes.GATEWAY)):
+        for frame, target in ((own, fakes.ADDRESS), (gateway, fakes.GATEWAY)):
             self.assertEqual(b'\xff' * 6, frame[:6])
             self.assertEqual(b'\x08\x06', frame[12:14])
             self.assertEqual(_MAC + address, frame[22:32])
-            self.assertEqual(socket.inet_aton(asked), frame[38:42])
+            self.assertEqual(socket.inet_aton(target), frame[38:42])
 
     def test_addresses_that_the_box_answered_for_are_resolved(self) -> None:
-        asked = {frame[38:42] for frame in announce.frames(fakes.plan(
+        targets = {frame[38:42] for frame in announce.frames(fakes.plan(
             fakes.subnet(dhcp_server='10.77.0.2'))) if frame[12:14] == b'\x08\x06'}
         self.assertEqual({socket.inet_aton(address) for address in (
-            fakes.ADDRESS, fakes.GATEWAY, '10.77.0.2')}, asked)
+            fakes.ADDRESS, fakes.GATEWAY, '10.77.0.2')}, targets)
 
     def test_ipv6_announcement_is_well_formed(self) -> None:
         frames = announce.frames(fakes.plan(fakes.subnet(**_V6)))[1:]

@@ -78,7 +78,8 @@ class FakeNeutron:
             raise client_exceptions.NotFound()
         if self.bindings[host] == 'ACTIVE':
             raise client_exceptions.Conflict()
-        self.bindings = {one: 'ACTIVE' if one == host else 'INACTIVE' for one in self.bindings}
+        self.bindings = {bound_host: 'ACTIVE' if bound_host == host else 'INACTIVE'
+                         for bound_host in self.bindings}
         self.port['binding:host_id'] = host
 
 
@@ -98,10 +99,10 @@ class TestBindings(testtools.TestCase):
 
     def test_primary_stays_bound(self) -> None:
         for _ in range(2):
-            found = self.bindings.bind(self.context, [self.neutron.port])
+            answer = self.bindings.bind(self.context, [self.neutron.port])
         self.assertEqual({PRIMARY: 'ACTIVE', HOST: 'INACTIVE'}, self.neutron.bindings)
-        self.assertFalse(found[fakes.PORT].active)
-        self.assertEqual('br-int', found[fakes.PORT].details['bridge_name'])
+        self.assertFalse(answer[fakes.PORT].active)
+        self.assertEqual('br-int', answer[fakes.PORT].details['bridge_name'])
 
     def test_agent_of_this_host_is_notified_once(self) -> None:
         for _ in range(2):

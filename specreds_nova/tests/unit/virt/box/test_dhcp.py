@@ -14,9 +14,9 @@ class TestArgv(testtools.TestCase):
 
     def _options(self, *subnets: object) -> dict[str, str]:
         prefix = '--dhcp-option-force=tag:subnet0,'
-        found = (word.removeprefix(prefix).partition(',') for word in self._argv(*subnets)
-                 if word.startswith(prefix))
-        return {name: value for name, _, value in found}
+        options = (word.removeprefix(prefix).partition(',') for word in self._argv(*subnets)
+                   if word.startswith(prefix))
+        return {name: value for name, _, value in options}
 
     def test_only_the_guest_is_served(self) -> None:
         argv = self._argv()

@@ -44,9 +44,9 @@ class FakeDatabase:
 
     def db_list(self, table: str, records: Any = None, columns: Any = None,
                 if_exists: bool = False) -> Any:
-        found = [row for (kind, name), row in self.rows.items()
-                 if kind == table and (records is None or name in records)]
-        return mock.Mock(execute=mock.Mock(return_value=found))
+        rows = [row for (kind, name), row in self.rows.items()
+                if kind == table and (records is None or name in records)]
+        return mock.Mock(execute=mock.Mock(return_value=rows))
 
     def iface_to_br(self, name: str) -> Any:
         return mock.Mock(execute=mock.Mock(return_value=self.bridges.get(name)))
@@ -226,19 +226,19 @@ class TestFound(_TestCase):
                 'specreds-instance': fakes.SERVER}}
 
     def test_sealed_box_is_found(self) -> None:
-        [found] = self.ovs.existing()
+        [box] = self.ovs.existing()
         self.assertEqual((fakes.PORT, fakes.BACKUP_ID, fakes.SERVER, base.State.SHUT, True),
-                         (found.port, found.backup_id, found.instance, found.state, found.intact))
+                         (box.port, box.backup_id, box.instance, box.state, box.intact))
 
     def test_box_without_flows_is_found_after_a_restart(self) -> None:
         self.flows.return_value = []
-        [found] = self.ovs.existing()
-        self.assertEqual((base.State.SHUT, False), (found.state, found.intact))
+        [box] = self.ovs.existing()
+        self.assertEqual((base.State.SHUT, False), (box.state, box.intact))
 
     def test_open_box_is_found(self) -> None:
         self.bridge['fail_mode'] = 'standalone'
-        [found] = self.ovs.existing()
-        self.assertEqual((base.State.OPEN, True), (found.state, found.intact))
+        [box] = self.ovs.existing()
+        self.assertEqual((base.State.OPEN, True), (box.state, box.intact))
 
     def test_box_is_removed(self) -> None:
         self.database.bridges[self.plan.patch_peer] = 'br-int'

@@ -38,11 +38,11 @@ class TestPrivileged(testtools.TestCase):
     def test_services_are_started_and_stopped(self) -> None:
         self.useFixture(fixtures.MockPatchObject(privileged, '_without_checksum_offload'))
         privileged.start_services(fakes.plan().to_json())
-        given = '\n'.join(call.kwargs['process_input'] for call in self.executed.mock_calls
+        lines = '\n'.join(call.kwargs['process_input'] for call in self.executed.mock_calls
                           if call.kwargs.get('process_input'))
-        self.assertIn(f'address add {fakes.GATEWAY}/24 dev box0', given)
-        self.assertIn('address add 169.254.169.254/32 dev box0', given)
-        self.assertIn(f'neighbour replace {fakes.ADDRESS} lladdr {fakes.MAC}', given)
+        self.assertIn(f'address add {fakes.GATEWAY}/24 dev box0', lines)
+        self.assertIn('address add 169.254.169.254/32 dev box0', lines)
+        self.assertIn(f'neighbour replace {fakes.ADDRESS} lladdr {fakes.MAC}', lines)
         [dnsmasq] = self.program.mock_calls
         self.assertEqual(['ip', 'netns', 'exec', f'specreds-{fakes.PORT}', 'dnsmasq'],
                          dnsmasq.args[0][:5])

@@ -79,9 +79,9 @@ class ChainTest(base.TestCase):
             f'<source protocol="rbd" name="{volume}">{host}{secret}{config}</source>'
             '<backingStore/></backingStore></disk>')
         parser = etree.XMLParser(remove_blank_text=True)
-        found = etree.fromstring(self.xml(self.chained), parser)
+        disk = etree.fromstring(self.xml(self.chained), parser)
         self.assertEqual(etree.tostring(etree.fromstring(expected), method='c14n').decode(),
-                         etree.tostring(found, method='c14n').decode())
+                         etree.tostring(disk, method='c14n').decode())
 
     def test_disk_of_a_promoted_backup_is_durable(self) -> None:
         self.chained['data']['superposition'].update(speculative=False, state='promoted')
@@ -143,11 +143,11 @@ class ProtectionTest(base.TestCase):
         for default in (True, False):
             self.conf.config(group='specreds', protect_by_default=default)
             self.assertEqual(default, protection.protected(self.server()))
-            for value, told in (('True', True), ('false', False), ('1', True), ('no', False),
-                                ('', False), ('nonsense', False)):
-                self.assertEqual(told, protection.protected(self.server(HA_Enabled=value)))
-                self.assertEqual(told, protection.protected(
-                    self.server(**{'specreds:protect': value, 'HA_Enabled': str(not told)})))
+            for value, protected in (('True', True), ('false', False), ('1', True), ('no', False),
+                                     ('', False), ('nonsense', False)):
+                self.assertEqual(protected, protection.protected(self.server(HA_Enabled=value)))
+                self.assertEqual(protected, protection.protected(
+                    self.server(**{'specreds:protect': value, 'HA_Enabled': str(not protected)})))
 
     def test_server_without_metadata_is_treated_by_the_default(self) -> None:
         server = mock.Mock()

@@ -91,17 +91,17 @@ class HeartbeatTest(testtools.TestCase):
         self.useFixture(fixtures.MonkeyPatch(f'{__name__}.Bus.error', None))
 
     def beating(self, **asked: probes.Probe) -> heartbeat.Heartbeat:
-        found = heartbeat.Heartbeat(nova.conf.CONF, 'node1', asked)
-        self.addCleanup(found.stop)
-        return found
+        sender = heartbeat.Heartbeat(nova.conf.CONF, 'node1', asked)
+        self.addCleanup(sender.stop)
+        return sender
 
     def test_beats_are_sent(self) -> None:
         self.beating().start()
         self.wait_for_bus().wait(3)
-        found = [message.decode(told) for told in Bus.made.beats[:3]]
-        self.assertEqual([0, 1, 2], [beat.number for beat in found])
-        self.assertEqual([('node1', found[0].boot, 0.01, False)] * 3,
-                         [(beat.host, beat.boot, beat.interval, beat.leaving) for beat in found])
+        beats = [message.decode(body) for body in Bus.made.beats[:3]]
+        self.assertEqual([0, 1, 2], [beat.number for beat in beats])
+        self.assertEqual([('node1', beats[0].boot, 0.01, False)] * 3,
+                         [(beat.host, beat.boot, beat.interval, beat.leaving) for beat in beats])
 
     def test_answered_beats_renew_the_lease_from_when_they_were_sent(self) -> None:
         moments = itertools.count(100.0)
@@ -123,15 +123,15 @@ class HeartbeatTest(testtools.TestCase):
         self.assertEqual([101.0], renewed)
 
     def test_beats_of_a_healthy_host_are_decoded_fast(self) -> None:
-        asked = {name: Answering(name, 60.0) for name in ('libvirt', 'storage')}
-        for probe in asked.values():
+        all_probes = {name: Answering(name, 60.0) for name in ('libvirt', 'storage')}
+        for probe in all_probes.values():
             probe.beat()
-        beating = heartbeat.Heartbeat(nova.conf.CONF, 'node1', asked, frozenset)
+        beating = heartbeat.Heartbeat(nova.conf.CONF, 'node1', all_probes, frozenset)
         beating._domains.report()
         beating._domains._changed = float('-inf')
-        told = message.encode(beating._next())
-        self.assertEqual(message.decode(told),
-                         fast_decode.read(message.wrap('beat', {'beat': told})))
+        body = message.encode(beating._next())
+        self.assertEqual(message.decode(body),
+                         fast_decode.read(message.wrap('beat', {'beat': body})))
 
     def wait_for_bus(self) -> Bus:
         for _ in range(1000):
@@ -169,11 +169,11 @@ class HeartbeatTest(testtools.TestCase):
 
     def test_heartbeat_can_be_disabled(self) -> None:
         self.conf.config(heartbeat_interval=0, group='specreds')
-        asked = mock.Mock(spec=probes.Probe)
-        beating = self.beating(libvirt=asked)
+        probe = mock.Mock(spec=probes.Probe)
+        beating = self.beating(libvirt=probe)
         beating.start()
         beating.stop()
-        asked.start.assert_not_called()
+        probe.start.assert_not_called()
 
     def test_hanging_probe_does_not_delay_the_beats(self) -> None:
         hanging = Hanging()
@@ -195,8 +195,8 @@ class HeartbeatTest(testtools.TestCase):
         beating = self.beating()
         beating.ready('backup-1')
         beating.ready('backup-2')
-        told = message.encode(beating._next())
-        self.assertEqual(('backup-1', 'backup-2'), message.decode(told).ready)
+        body = message.encode(beating._next())
+        self.assertEqual(('backup-1', 'backup-2'), message.decode(body).ready)
         with mock.patch('time.monotonic', return_value=1e12):
             self.assertNotIn('ready', message.encode(beating._next()))
 
@@ -266,7 +266,7 @@ class ProbeTest(testtools.TestCase):
         crashed: list[str] = []
         self.probe.on_crash = crashed.append
         self.probe.beat()
-        told = self.libvirt().domainEventRegisterAny.call_args.args[2]
+        callback = self.libvirt().domainEventRegisterAny.call_args.args[2]
         for event, detail, expected in (
                 (libvirt.VIR_DOMAIN_EVENT_CRASHED, libvirt.VIR_DOMAIN_EVENT_CRASHED_PANICKED, 1),
                 (libvirt.VIR_DOMAIN_EVENT_STOPPED, libvirt.VIR_DOMAIN_EVENT_STOPPED_FAILED, 1),
@@ -275,7 +275,7 @@ class ProbeTest(testtools.TestCase):
                 (libvirt.VIR_DOMAIN_EVENT_STOPPED, libvirt.VIR_DOMAIN_EVENT_STOPPED_MIGRATED, 0),
                 (libvirt.VIR_DOMAIN_EVENT_STARTED, 0, 0)):
             crashed.clear()
-            told(None, mock.Mock(UUIDString=lambda: 'server-1'), event, detail, None)
+            callback(None, mock.Mock(UUIDString=lambda: 'server-1'), event, detail, None)
             self.assertEqual(['server-1'] * expected, crashed, f'{event} {detail}')
 
     def test_running_domains_are_listed(self) -> None:
@@ -339,9 +339,9 @@ class StorageTest(testtools.TestCase):
         cluster.rados.list_pools.return_value = list(pools)
 
         def open_ioctx(pool: str) -> Any:
-            found = mock.MagicMock()
-            found.__enter__().stat.side_effect = pools[pool]
-            return found
+            ioctx = mock.MagicMock()
+            ioctx.__enter__().stat.side_effect = pools[pool]
+            return ioctx
 
         cluster.rados.open_ioctx.side_effect = open_ioctx
         self.useFixture(fixtures.MonkeyPatch(

@@ -62,17 +62,17 @@ class Disk:
         layers = [(self.base, 'raw', self.volume)]
         if self.overlay is not None:
             layers.insert(0, (self.top, 'qcow2', self.overlay))
-        found = []
+        nodes = []
         for index, kind, image in layers:
             place = {'driver': 'rbd', 'pool': 'volumes', 'image': image, 'user': 'cinder',
                      'server.0.host': '192.0.2.1', 'server.0.port': '6789'}
             cache = {'direct': False, 'no-flush': True, 'writeback': True}
-            found += [
+            nodes += [
                 {'node-name': f'libvirt-{index}-format', 'drv': kind, 'ro': kind == 'raw',
                  'file': f'json:{json.dumps({"driver": kind, "file": place})}', 'cache': cache},
                 {'node-name': f'libvirt-{index}-storage', 'drv': 'rbd', 'ro': False,
                  'file': f'json:{json.dumps(place)}', 'cache': dict(cache)}]
-        return found
+        return nodes
 
 
 class Domain:

@@ -52,12 +52,12 @@ class MergingTestCase(testtools.TestCase):
 
     def moments(self) -> dict[str, float]:
         """Return the times of the first occurrence of each operation, filled in later."""
-        found: dict[str, float] = {}
+        times: dict[str, float] = {}
 
         def note(what: str) -> None:
-            found.setdefault(what, self.stop.clock)
+            times.setdefault(what, self.stop.clock)
         self.domain.after = note
-        return found
+        return times
 
     def assert_merged(self, *, running: bool = True) -> None:
         """Assert that the merge is complete."""
@@ -343,11 +343,11 @@ class EndTest(MergingTestCase):
         self.assert_merged()
 
     def test_unknown_end_keeps_the_guest_paused(self) -> None:
-        asked = [0]
+        calls = [0]
 
         def answer(_what: str) -> None:
-            asked[0] += 1
-            if asked[0] < 20:
+            calls[0] += 1
+            if calls[0] < 20:
                 # It is unknown whether the end was recorded.
                 self.assertFalse(self.domain.running)
                 raise errors.Unknown('Cinder does not answer')

@@ -152,9 +152,9 @@ class EnsureTest(MergerTestCase):
             self.merger.ensure(SERVER, SUPER)
             while self.merger.progress(SERVER) is not None:
                 pass
-            server, superposition, told = self.reported[-1]
-            self.assertEqual((SERVER, SUPER, 'failed'), (server, superposition, told['state']))
-            self.assertIn('Ceph is full', told['error'])
+            server, superposition, progress = self.reported[-1]
+            self.assertEqual((SERVER, SUPER, 'failed'), (server, superposition, progress['state']))
+            self.assertIn('Ceph is full', progress['error'])
         self.refreshed.assert_not_called()
 
     def test_stopped_process_reports_nothing(self) -> None:
@@ -192,8 +192,8 @@ class EnsureTest(MergerTestCase):
 class ThrottleTest(testtools.TestCase):
 
     def test_progress_is_reported_once_a_second_and_at_each_change(self) -> None:
-        told: list[int] = []
-        throttle = mergers._Throttle(lambda progress: told.append(progress['done']))
+        reports: list[int] = []
+        throttle = mergers._Throttle(lambda progress: reports.append(progress['done']))
         progress = merge_job.Progress(state='merging')
         with mock.patch.object(mergers, 'time') as clock:
             for now, done, state in ((0.0, 1, 'merging'), (0.5, 2, 'merging'),
@@ -202,7 +202,7 @@ class ThrottleTest(testtools.TestCase):
                 clock.monotonic.return_value = now
                 progress.done, progress.state = done, state
                 throttle(progress)
-        self.assertEqual([1, 3, 4], told)
+        self.assertEqual([1, 3, 4], reports)
 
     def test_failing_report_does_not_end_the_merge(self) -> None:
         report = mock.Mock(side_effect=OSError('no space'))

@@ -41,8 +41,8 @@ class ExpressionTest(testtools.TestCase):
             expression = expressions.Expression(pattern)
         except ValueError:
             return
-        found = expression.search(_TEXT)
-        self.assertTrue(found is None or found in _TEXT.decode())
+        match = expression.search(_TEXT)
+        self.assertTrue(match is None or match in _TEXT.decode())
 
     @hypothesis.given(strategies.text(max_size=300))
     def test_any_value_is_read_or_refused(self, value: str) -> None:
