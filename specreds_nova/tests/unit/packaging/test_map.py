@@ -21,8 +21,8 @@ def defines(source: str, name: str) -> bool:
     body: list[ast.stmt] = ast.parse(source).body
     *classes, last = name.split('.')
     for each in classes:
-        body = [statement for found in body if isinstance(found, ast.ClassDef)
-                and found.name == each for statement in found.body]
+        body = [statement for parent in body if isinstance(parent, ast.ClassDef)
+                and parent.name == each for statement in parent.body]
     return last in {defined for statement in body for defined in _names(statement)}
 
 

@@ -55,9 +55,9 @@ class ToolTest(testtools.TestCase):
         self.tool = _tool()
 
     def test_every_model_has_a_configuration_and_faults(self) -> None:
-        found = self.tool.configurations()
-        self.assertEqual({'Collapse', 'Recovery', 'Merge'}, set(found))
-        for model, configurations in found.items():
+        models = self.tool.configurations()
+        self.assertEqual({'Collapse', 'Recovery', 'Merge'}, set(models))
+        for model, configurations in models.items():
             self.assertNotEqual([], configurations)
             self.assertGreaterEqual(len(self.tool.faults(model)), 4)
 

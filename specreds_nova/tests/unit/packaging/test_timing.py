@@ -60,8 +60,8 @@ class TimingTest(testtools.TestCase):
                      if name != 'SIGMAS'}
         self.assertEqual(12, len(constants))
         for name, (value, path) in constants.items():
-            found = re.findall(rf'^_?{name} = ([\d.]+)$', _source(path), re.MULTILINE)
-            self.assertEqual([float(value)], [float(each) for each in found], name)
+            values = re.findall(rf'^_?{name} = ([\d.]+)$', _source(path), re.MULTILINE)
+            self.assertEqual([float(value)], [float(each) for each in values], name)
 
     def test_silence_is_that_of_the_detector(self) -> None:
         names = _names()

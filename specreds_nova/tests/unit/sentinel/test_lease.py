@@ -146,10 +146,10 @@ class LinksTest(testtools.TestCase):
     """The kernel of this machine, as far as it can be read without privileges."""
 
     def test_loopback_and_absent_interface(self) -> None:
-        found = links.Links()
-        self.assertTrue(found.there('lo', 1))
-        self.assertFalse(found.there('lo', 99))
-        self.assertIsNone(found.up('specreds-none'))
+        interfaces = links.Links()
+        self.assertTrue(interfaces.there('lo', 1))
+        self.assertFalse(interfaces.there('lo', 99))
+        self.assertIsNone(interfaces.up('specreds-none'))
 
     def test_interface_that_is_gone_is_not_set(self) -> None:
         error = pyroute2.NetlinkError(19)
