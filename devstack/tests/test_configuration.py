@@ -69,21 +69,21 @@ class _Base(testtools.TestCase):
 
 class ConfigurationTest(_Base):
 
-    def test_cinder(self) -> None:
+    def test_cinder_gets_the_options_of_the_plug_in(self) -> None:
         without, has = (stack.values(cinder.conf(self.files, self.settings(plain), self.passwords,
                                                  self.backends)) for plain in (True, False))
         expected = stack.added(without, has)
         self.assertEqual(expected, self.stack.added(self.stack.cinder_conf))
         self.assertEqual({'DEFAULT', 'ceph', 'specreds'}, set(expected))
 
-    def test_what_checks_installations_agrees(self) -> None:
+    def test_status_check_accepts_the_settings_of_cinder(self) -> None:
         config = status_files.read([str(self.stack.cinder_conf)])
         self.assertTrue(cinder_status.in_use(config))
         # Only of what DevStack, and not the plug-in, would have written.
         self.assertEqual([], [str(finding) for finding in cinder_status.settings(config)
                               if 'coordination' not in str(finding)])
 
-    def test_compute(self) -> None:
+    def test_nova_compute_gets_the_options_of_the_plug_in(self) -> None:
         without, has = (stack.values(hosts_conf.Writer(
             hosts_layout.Layout(self.files, self.settings(plain), 1), self.passwords,
             self.backends, 'qemu').nova()) for plain in (True, False))
@@ -97,7 +97,7 @@ class ConfigurationTest(_Base):
                           str(self.stack.nova_conf.with_name('nova-cpu.conf'))],
                          shlex.split(helper))
 
-    def test_engine(self) -> None:
+    def test_engine_has_the_options_of_the_development_cloud(self) -> None:
         has, sections = ({section: {name: value for name, value in options.items()
                                     if (section, name) not in _SITE and name not in _DOMAINS
                                     and not name.startswith(('logging_', 'log_'))}
@@ -113,7 +113,7 @@ class ConfigurationTest(_Base):
         self.assertEqual(has, sections)
         self.assertIn('service_token_roles_required', has['keystone_authtoken'])
 
-    def test_engine_reads_it(self) -> None:
+    def test_engine_reads_its_file(self) -> None:
         conf = cfg.ConfigOpts()
         engine_conf.register(conf)
         conf.register_opts([cfg.StrOpt('transport_url')])
@@ -127,7 +127,7 @@ class ConfigurationTest(_Base):
         self.assertEqual('/nova_cell1', conf.transport_url[conf.transport_url.rindex('/'):])
         self.assertEqual(0o600, self.stack.engine_conf.stat().st_mode & 0o777)
 
-    def test_ceph(self) -> None:
+    def test_cinder_user_gets_caps_and_mons_get_intervals(self) -> None:
         settings = ceph_layout.Settings()
         # Nova-compute writes a file of its own for backups, which QEMU has to read.
         self.assertEqual({}, self.stack.added(self.stack.ceph_conf))
@@ -145,7 +145,7 @@ class ConfigurationTest(_Base):
         for name, value in intervals:
             self.assertIn(f'\n{name.replace("_", " ")} = {value}\n', daemon)
 
-    def test_accounts(self) -> None:
+    def test_engine_gets_account_roles_and_endpoint(self) -> None:
         self.assertEqual(1, len(self.stack.calls_of('openstack', 'user', accounts.ENGINE)))
         self.assertEqual(set(accounts.ROLES), {
             call[call.index('add') + 1]
@@ -155,11 +155,11 @@ class ConfigurationTest(_Base):
         endpoint, = self.stack.calls_of('endpoint', 'create', deployment.SERVICE_TYPE)
         self.assertIn('http://127.0.0.1/speculative-recovery', endpoint)
 
-    def test_policies_are_the_defaults(self) -> None:
+    def test_no_policy_file_is_written_by_default(self) -> None:
         for directory in (self.stack.cinder_conf, self.stack.engine_conf):
             self.assertEqual([], list(directory.parent.glob('policy*')))
 
-    def test_tempest(self) -> None:
+    def test_tempest_tests_the_plug_in_without_destruction(self) -> None:
         tempest = stack.read(self.stack.tempest_conf)
         self.assertEqual(['True'], tempest['service_available']['specreds'])
         self.assertEqual(['ceph'], tempest['specreds']['volume_type'])
@@ -168,7 +168,7 @@ class ConfigurationTest(_Base):
 
 class PolicyTest(testtools.TestCase):
 
-    def test_a_file_of_the_user_counts(self) -> None:
+    def test_policy_files_of_the_user_count(self) -> None:
         place = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         rules = place / 'rules.yaml'
         rules.write_text(f'"{policies.SUSPECT}": "!"\n')

@@ -35,7 +35,7 @@ class _Base(testtools.TestCase):
 
 class AllInOneTest(_Base):
 
-    def test_life(self) -> None:
+    def test_services_are_installed_started_stopped_and_cleaned(self) -> None:
         node = self.make(LIBVIRT_GROUP='libvirt')
         node.run(*stack.STACK)
         units = {service: node.drop_in(service) for service in _SERVICES}
@@ -129,7 +129,7 @@ class UnstackTest(_Base):
 
 class DisabledTest(_Base):
 
-    def test_nothing_is_done(self) -> None:
+    def test_disabled_plug_in_runs_and_configures_nothing(self) -> None:
         node = self.make(DISABLED_SERVICES='specreds', Q_AGENT='', VIRT_DRIVER='fake')
         node.run(*stack.STACK, 'unstack', 'clean')
         services, agent, _, plugins = node.choices
@@ -143,7 +143,7 @@ class DisabledTest(_Base):
 
 class ComputeNodeTest(_Base):
 
-    def test_only_its_part(self) -> None:
+    def test_compute_node_gets_only_the_sentinel_and_the_driver(self) -> None:
         node = self.make(ENABLED_SERVICES=_COMPUTE, REMOTE_CEPH='True')
         node.run(*stack.STACK)
         self.assertEqual({'specreds-sentinel'}, node.choices.services & _SERVICES)
@@ -164,7 +164,7 @@ class SampleTest(_Base):
     @ddt.data(('all-in-one', _SERVICES), ('controller', _SERVICES),
               ('compute', {'specreds-sentinel'}))
     @ddt.unpack
-    def test_sample(self, name: str, services: set[str]) -> None:
+    def test_sample_enables_the_services_of_its_node(self, name: str, services: set[str]) -> None:
         text = (stack.REPOSITORY / 'devstack' / 'samples' / f'{name}.conf').read_text()
         node = self.make(sample=text.partition('[[local|localrc]]')[2])
         node.run('pre-install', 'post-config')
@@ -176,7 +176,7 @@ class SampleTest(_Base):
 
 class DocumentationTest(testtools.TestCase):
 
-    def test_all_settings(self) -> None:
+    def test_every_setting_is_documented(self) -> None:
         names = set(re.findall(r'^ *(SPECREDS_[A-Z_]+)=', (
             stack.REPOSITORY / 'devstack' / 'settings').read_text(), re.MULTILINE))
         text = (stack.REPOSITORY / 'doc' / 'source' / 'devstack.rst').read_text()
@@ -186,7 +186,7 @@ class DocumentationTest(testtools.TestCase):
 
 class ChoicesTest(_Base):
 
-    def test_of_the_user(self) -> None:
+    def test_settings_of_the_user_reach_the_configuration_files(self) -> None:
         node = self.make(SPECREDS_PROTECT_BY_DEFAULT='False', SPECREDS_HEARTBEAT_INTERVAL='0.5',
                          SPECREDS_SETUP_CEPH='False', SPECREDS_VERIFY='False',
                          SPECREDS_ETCD_HOST='etcd.example.org', CELLSV2_SETUP='singleconductor',
@@ -218,15 +218,15 @@ class RefusalTest(_Base):
         self.assertIn(words, str(error))
         self.assertEqual([], node.calls_of('pip'))
 
-    def test_no_ceph(self) -> None:
+    def test_back_end_that_is_not_ceph_is_refused(self) -> None:
         self.assert_refused('enable devstack-plugin-ceph',
                             CINDER_ENABLED_BACKENDS='lvm:lvmdriver-1')
 
-    def test_no_key_to_volumes(self) -> None:
+    def test_nova_without_a_key_to_the_volumes_is_refused(self) -> None:
         self.assert_refused('ENABLE_CEPH_NOVA=True', ENABLE_CEPH_NOVA='False')
 
-    def test_other_hypervisors(self) -> None:
+    def test_other_hypervisor_than_libvirt_is_refused(self) -> None:
         self.assert_refused('VIRT_DRIVER=libvirt', VIRT_DRIVER='fake')
 
-    def test_ovn(self) -> None:
+    def test_ovn_is_refused(self) -> None:
         self.assert_refused('Open vSwitch', Q_AGENT='ovn')

@@ -73,7 +73,7 @@ class UpgradeTest(testtools.TestCase):
         return next(number for number, call in enumerate(calls)
                     if call[:len(words)] == list(words))
 
-    def test_registration(self) -> None:
+    def test_plug_in_and_its_database_are_registered_with_grenade(self) -> None:
         subprocess.run(['bash', '-ec', f'source {self.root}/grenade/functions; '
                                        f'source {_UPGRADE}/settings'],
                        env={'ROOT': str(self.root), 'PATH': os.environ['PATH']}, check=True)
@@ -108,7 +108,7 @@ class UpgradeTest(testtools.TestCase):
         self.assertEqual('specreds-status', calls[-1][0])
         self.assertTrue((self.root / 'save' / 'etc.specreds' / 'specreds-engine.conf').exists())
 
-    def test_superposition_survives(self) -> None:
+    def test_verification_fails_unless_the_volume_is_still_superposed(self) -> None:
         openstack = self.root / 'bin' / 'openstack'
         openstack.write_text("""\
 #!/bin/bash
