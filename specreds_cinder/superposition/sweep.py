@@ -218,7 +218,7 @@ def moved(cluster: ceph.Cluster, volume: records.Volume, cut: records.Cut) -> bo
     return version > cut.versions[int(group)]
 
 
-class Watch:
+class BackgroundSweep:
     """Sweeps repeatedly in a thread, at a bounded pace, until dirty or until the context ends.
 
     :param on_dirty: called once, in the thread, with the report of the dirty sweep
@@ -238,7 +238,7 @@ class Watch:
         self.passes = 0
         self.error: errors.SuperError | None = None
 
-    def __enter__(self) -> 'Watch':
+    def __enter__(self) -> 'BackgroundSweep':
         self._thread.start()
         return self
 

@@ -58,14 +58,14 @@ class Collapse(end.Ending):
         return self._sweep(record, thorough=False)
 
     def watch(self, record: records.Record, on_dirty: Callable[[sweep.SweepReport], None],
-              objects_per_s: float | None = None) -> sweep.Watch:
+              objects_per_s: float | None = None) -> sweep.BackgroundSweep:
         """Sweep in the background while the context lasts, until dirty.
 
         :param on_dirty: called once, in another thread
         :param objects_per_s: pace, by default that of the settings
         """
-        return sweep.Watch(self.cluster, record, on_dirty,
-                           pace=objects_per_s or self.settings.watch_objects_per_second)
+        return sweep.BackgroundSweep(self.cluster, record, on_dirty,
+                                     pace=objects_per_s or self.settings.watch_objects_per_second)
 
     def _sweep(self, record: records.Record, *, thorough: bool) -> sweep.SweepReport:
         with trace.span('sweep', record.id):

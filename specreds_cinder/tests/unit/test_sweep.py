@@ -197,8 +197,8 @@ class WatchTest(SweepTestCase):
         self.reports.append(report)
         self.reported.set()
 
-    def watch(self, pace: float = 1e6) -> sweep.Watch:
-        return sweep.Watch(self.cluster, self.record, self.report, pace=pace)
+    def watch(self, pace: float = 1e6) -> sweep.BackgroundSweep:
+        return sweep.BackgroundSweep(self.cluster, self.record, self.report, pace=pace)
 
     def test_dirty_volume_is_reported_once(self) -> None:
         self.aio.versions[_data(5)] = 101
