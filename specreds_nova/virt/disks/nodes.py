@@ -17,7 +17,7 @@ _PART = re.compile(r'([^.]+)\.(\d+)\.(.+)')
 
 
 @dataclasses.dataclass(frozen=True)
-class Layer:
+class ChainLayer:
     """One image of a disk's chain.
 
     :param image: RBD image as in the domain's definition, ``pool/image``
@@ -55,7 +55,7 @@ class Disk:
     target: str
     serial: str
     discard: str | None
-    layers: tuple[Layer, ...]
+    layers: tuple[ChainLayer, ...]
     job: str | None
     ready: bool
 
@@ -65,7 +65,7 @@ class Disk:
         return len(self.layers) > 1
 
     @property
-    def base(self) -> Layer:
+    def base(self) -> ChainLayer:
         """The volume's own image."""
         return self.layers[-1]
 
@@ -90,7 +90,7 @@ def parse(xml: str) -> Iterator[Disk]:
         if source is None or source.get('protocol') != 'rbd':
             continue
         driver, mirror = disk.find('driver'), disk.find('mirror')
-        layers = [Layer(source.get('name'), int(source.get('index', 0)), driver.get('type'))]
+        layers = [ChainLayer(source.get('name'), int(source.get('index', 0)), driver.get('type'))]
         layers += _backing(disk)
         yield Disk(
             target=disk.find('target').get('dev'), serial=disk.findtext('serial', ''),
@@ -99,12 +99,13 @@ def parse(xml: str) -> Iterator[Disk]:
             ready=mirror is not None and mirror.get('ready') == 'yes')
 
 
-def _backing(element: Any) -> Iterator[Layer]:
+def _backing(element: Any) -> Iterator[ChainLayer]:
     store = element.find('backingStore')
     if store is None or store.find('source') is None:
         return
     source = store.find('source')
-    yield Layer(source.get('name'), int(store.get('index', 0)), store.find('format').get('type'))
+    yield ChainLayer(source.get('name'), int(store.get('index', 0)),
+                     store.find('format').get('type'))
     yield from _backing(store)
 
 

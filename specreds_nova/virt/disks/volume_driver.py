@@ -29,8 +29,8 @@ _SPECULATIVE_CACHE = 'unsafe'
 
 
 @dataclasses.dataclass(frozen=True)
-class Layer:
-    """One image of a disk.
+class BackingImage:
+    """The image under the one that the guest writes to.
 
     :ivar name: pool/image, or pool/namespace/image
     :ivar format: as libvirt names it
@@ -50,7 +50,7 @@ class ChainedDisk(vconfig.LibvirtConfigGuestDisk):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.backing: Layer | None = None
+        self.backing: BackingImage | None = None
         self.speculative = False
         self.config = ''
 
@@ -74,7 +74,7 @@ class ChainedDisk(vconfig.LibvirtConfigGuestDisk):
             dom.append(self._format_backing(self.backing))
         return dom
 
-    def _format_backing(self, backing: Layer) -> Any:
+    def _format_backing(self, backing: BackingImage) -> Any:
         """Return the element of the lower image; QEMU ignores the name inside the overlay."""
         store = etree.Element('backingStore', type=self.source_type)
         etree.SubElement(store, 'format', type=backing.format)
@@ -114,7 +114,7 @@ class ChainedVolumeDriver(net.LibvirtNetVolumeDriver):
             overlay, backing = superposition['overlay'], superposition['backing']
             disk.source_name = overlay['name']
             disk.driver_format = overlay['format']
-            disk.backing = Layer(backing['name'], backing['format'])
+            disk.backing = BackingImage(backing['name'], backing['format'])
             disk.speculative = bool(superposition['speculative'])
             if disk.speculative:
                 disk.config = ceph_conf.path()
