@@ -5,7 +5,7 @@ from specreds_nova.virt.ready.conditions import Condition
 from specreds_nova.virt.ready.conditions import default
 from specreds_nova.virt.ready.conditions import parse
 from specreds_nova.virt.ready.errors import BadCondition
-from specreds_nova.virt.ready.watching import Watch
+from specreds_nova.virt.ready.watching import ReadinessWatch
 from specreds_nova.virt.ready.watching import watch
 
-__all__ = ('BadCondition', 'Condition', 'Watch', 'default', 'parse', 'watch')
+__all__ = ('BadCondition', 'Condition', 'ReadinessWatch', 'default', 'parse', 'watch')

@@ -14,7 +14,7 @@ from specreds_nova.virt.ready import probes
 LOG = logging.getLogger(__name__)
 
 
-class Watch:
+class ReadinessWatch:
     """Checks a backup until its condition holds, its time is over, or the watch is stopped.
 
     :param begun: start of the backup, by time.monotonic()
@@ -74,7 +74,7 @@ class Watch:
 
 
 def watch(condition: conditions.Condition, guest: Any, box: Any, backup_id: str,
-          begun: float | None = None, then: Callable[[], None] | None = None) -> Watch:
+          begun: float | None = None, then: Callable[[], None] | None = None) -> ReadinessWatch:
     """Start to watch a backup.
 
     :param guest: nova.virt.libvirt.guest.Guest, running
@@ -82,5 +82,5 @@ def watch(condition: conditions.Condition, guest: Any, box: Any, backup_id: str,
     :param begun: start of the backup, by time.monotonic(); default: now
     :param then: called once when it is ready, by the thread of the watch
     """
-    return Watch(condition, probes.of(condition, guest, box, backup_id),
-                 time.monotonic() if begun is None else begun, then)
+    return ReadinessWatch(condition, probes.of(condition, guest, box, backup_id),
+                          time.monotonic() if begun is None else begun, then)

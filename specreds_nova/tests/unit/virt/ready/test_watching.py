@@ -11,12 +11,12 @@ from specreds_nova.virt.ready import watching
 
 class TestWatch(testtools.TestCase):
 
-    def _watch(self, *looks: Any, timeout: float = 60.0) -> watching.Watch:
+    def _watch(self, *looks: Any, timeout: float = 60.0) -> watching.ReadinessWatch:
         self.probe = mock.Mock(interval=0.001)
         self.told = mock.Mock()
         self.probe.look.side_effect = [*looks] if looks else lambda: None
-        watch = watching.Watch(conditions.Condition(conditions.Kind.TCP, '80', timeout),
-                               self.probe, time.monotonic(), self.told)
+        watch = watching.ReadinessWatch(conditions.Condition(conditions.Kind.TCP, '80', timeout),
+                                        self.probe, time.monotonic(), self.told)
         self.addCleanup(watch.stop)
         return watch
 
