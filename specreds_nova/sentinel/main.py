@@ -79,7 +79,7 @@ class _Daemon:
         self._stop = threading.Event()
         self._looks = 0
         self._told = 0.0
-        self._watch = watch.Watch(
+        self._watch = watch.HostWatch(
             domains.Hypervisor(conf.libvirt.connection_uri or _SYSTEM),
             storages.Storages(conf.specreds.sentinel_ceph_conf, conf.specreds.sentinel_clients,
                               conf.specreds.sentinel_timeout),

@@ -77,7 +77,7 @@ class Status:
     hidden: list[str] = dataclasses.field(default_factory=list)
 
 
-class Watch:
+class HostWatch:
     """Looks at the domains of this host.
 
     :param ceph: gives a cluster by the cephx user of a disk

@@ -38,7 +38,8 @@ class MainTestCase(testtools.TestCase):
         self.look = mock.Mock()
         self.stopping: dict[int, Any] = {}
         for target, name, new in (
-                (watch.Watch, 'look', self.look), (main, '_STEP_S', 0.01), (main, '_STATUS_S', 0),
+                (watch.HostWatch, 'look', self.look), (main, '_STEP_S', 0.01),
+                (main, '_STATUS_S', 0),
                 (signal, 'signal', self.stopping.__setitem__),
                 (logging, 'setup', mock.Mock())):
             patcher = mock.patch.object(target, name, new)

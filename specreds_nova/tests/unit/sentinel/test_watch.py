@@ -69,13 +69,13 @@ class WatchTestCase(testtools.TestCase):
         self.addCleanup(patcher.stop)
         patcher.start()
 
-    def _watch(self, **settings: float) -> watch.Watch:
+    def _watch(self, **settings: float) -> watch.HostWatch:
         ceph = storages.Storages('ceph.conf', {}, 1)
         self._patch(ceph, 'of', mock.Mock(return_value=self.storage))
         ceph._storages['cinder'] = self.storage
-        return watch.Watch(self.hypervisor, ceph, memory.Memory(self.root / 'clients.json'),
-                           self.root / 'stale',
-                           watch.Settings(learn_s=0, blocklist_s=0, **settings))
+        return watch.HostWatch(self.hypervisor, ceph, memory.Memory(self.root / 'clients.json'),
+                               self.root / 'stale',
+                               watch.Settings(learn_s=0, blocklist_s=0, **settings))
 
     def test_guests_say_when_their_storage_was_heard(self) -> None:
         moments = itertools.count(100.0)
