@@ -142,8 +142,8 @@ def play(policy: str, wanted: Sequence[Recovery], slots: int) -> list[Served]:
     return [Served(recovery, began[name] - recovery.at) for name, recovery in by_id.items()]
 
 
-def _waiting(name: str, one: Recovery) -> policies.Waiting:
-    return policies.Waiting(name, 'p', one.host, 0, one.seconds, one.at)
+def _waiting(name: str, recovery: Recovery) -> policies.Waiting:
+    return policies.Waiting(name, 'p', recovery.host, 0, recovery.seconds, recovery.at)
 
 
 def _named(key: str, values: Iterable[float]) -> dict[str, float]:
@@ -151,10 +151,10 @@ def _named(key: str, values: Iterable[float]) -> dict[str, float]:
     return {f'{key}_{name}': round(cuts[place - 1], 3) for name, place in _PERCENTILES.items()}
 
 
-def _compared(found: Mapping[str, float]) -> dict[str, float]:
+def _compared(figures: Mapping[str, float]) -> dict[str, float]:
     """Return the figures that have a bar, but for those of one policy alone."""
-    def ratio(what: str, one: str, other: str) -> float:
-        return round(found[what.format(one)] / found[what.format(other)], 4)
+    def ratio(what: str, first: str, other: str) -> float:
+        return round(figures[what.format(first)] / figures[what.format(other)], 4)
     slowdown = f'{NAME}.{{}}.{{{{}}}}.short.slowdown_p99_9'.format
     return {
         f'{NAME}.bimodal.short_p99_9_cfcfs_over_darc':
@@ -170,12 +170,12 @@ def _compared(found: Mapping[str, float]) -> dict[str, float]:
     }
 
 
-def _draw(path: pathlib.Path, found: Mapping[str, float]) -> None:
+def _draw(path: pathlib.Path, figures: Mapping[str, float]) -> None:
     note = f'{_SLOTS} slots, load {_LOAD:g}, simulated clock; lower is better'
     with plots.drawing(path, 'Slowdown of recoveries by type (p99.9)', note, panels=3) as panels:
         for plot, (mix, kinds) in zip(panels, MIXES.items(), strict=True):
             series = [plots.Series(policy, _COLOURS[policy], {
-                place: stats.summary([found[f'{NAME}.{mix}.{policy}.{kind}.slowdown_p99_9']])
+                place: stats.summary([figures[f'{NAME}.{mix}.{policy}.{kind}.slowdown_p99_9']])
                 for place, kind in enumerate(kinds)}) for policy in _POLICIES]
             plots.groups(plot, series, {place: f'{kind}\n{seconds:g} s' for place, (
                 kind, (seconds, _)) in enumerate(kinds.items())})

@@ -125,17 +125,17 @@ def figures(spec: Sequence[outcome.Outcome], oracle: Sequence[outcome.Outcome],
     return measured
 
 
-def throughput(one: outcome.Outcome, before: float) -> float:
+def throughput(result: outcome.Outcome, before: float) -> float:
     """Return transactions per second while there was a backup ÷ before.
 
     :param before: for so many seconds before the accident
     :raises RuntimeError: there was no backup
     """
-    if not one.steps or one.settled is None:
+    if not result.steps or result.settled is None:
         raise RuntimeError('there was no backup')
-    began = one.steps[0].began
-    return (outcome.rate(one.done, began, one.settled)
-            / outcome.rate(one.done, one.event - before, one.event))
+    began = result.steps[0].began
+    return (outcome.rate(result.done, began, result.settled)
+            / outcome.rate(result.done, result.event - before, result.event))
 
 
 def _parts(spec: Sequence[outcome.Outcome]) -> Mapping[str, list[float]]:
@@ -147,13 +147,13 @@ def _parts(spec: Sequence[outcome.Outcome]) -> Mapping[str, list[float]]:
     return parts
 
 
-def _right(tell: progress.Progress, one: outcome.Outcome) -> outcome.Outcome:
+def _right(tell: progress.Progress, result: outcome.Outcome) -> outcome.Outcome:
     """Raise unless a figure is that of a recovery that went right.
 
     :raises RuntimeError: it went wrong
     """
-    tell.say(f'{one.name}: {one.unavailable_s:.2f} s, of it '
-             + ', '.join(f'{phase.name} {phase.seconds:.2f} s' for phase in one.phases))
-    if one.wrong:
-        raise RuntimeError(f'{one.name}: {"; ".join(one.wrong)}')
-    return one
+    tell.say(f'{result.name}: {result.unavailable_s:.2f} s, of it '
+             + ', '.join(f'{phase.name} {phase.seconds:.2f} s' for phase in result.phases))
+    if result.wrong:
+        raise RuntimeError(f'{result.name}: {"; ".join(result.wrong)}')
+    return result

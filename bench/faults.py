@@ -175,7 +175,7 @@ def run(stage: stages.Stage) -> Faults:
     return tally
 
 
-def _one(injector: _Injector, found: Faults, what: str, harm: _Harm) -> bool:
+def _one(injector: _Injector, faults: Faults, what: str, harm: _Harm) -> bool:
     """Inject one fault, record its outcome, and return whether the recovery has ended."""
     screen = injector.stage.screen
     took, ended = 0.0, True
@@ -188,10 +188,10 @@ def _one(injector: _Injector, found: Faults, what: str, harm: _Harm) -> bool:
     screen.say(f'served again after {took:.1f} s' if ended else 'it has come to no end')
     for words in wrong:
         screen.say(f'WRONG: {words}')
-    found.count += 1
-    found.right += not wrong
-    found.longest_s = max(found.longest_s, took)
-    found.wrong += [f'{what}: {words}' for words in wrong]
+    faults.count += 1
+    faults.right += not wrong
+    faults.longest_s = max(faults.longest_s, took)
+    faults.wrong += [f'{what}: {words}' for words in wrong]
     return ended
 
 

@@ -123,7 +123,7 @@ def _timed(env: environment.Environment, record: sp.Record, backup: sp.Backup | 
 
 def _draw_course(env: environment.Environment, courses: Sequence[Course]) -> None:
     assert env.figures is not None
-    typical = sorted(courses, key=lambda one: one.during / one.before)[len(courses) // 2]
+    typical = sorted(courses, key=lambda course: course.during / course.before)[len(courses) // 2]
     with plots.drawing(
             env.figures / 'merge-writer.png', 'A writer before, during and after the merge',
             f'8 KiB write + fsync, {(_WRITTEN + _FILE) // _MIB} MiB to merge, default rate limit; '

@@ -278,14 +278,14 @@ class Administrator:
     # Waits and lookups
 
     @staticmethod
-    def wait(what: str, found: Callable[[], Any], seconds: float = _TIMEOUT) -> Any:
+    def wait(what: str, condition: Callable[[], Any], seconds: float = _TIMEOUT) -> Any:
         """Wait until a function returns a value that is true, and return that.
 
         :raises CloudError: it did not in time
         """
         deadline = time.monotonic() + seconds
         while True:
-            if value := found():
+            if value := condition():
                 return value
             if time.monotonic() > deadline:
                 raise commands.CloudError(f'waited {seconds:g} s for {what}')
@@ -310,7 +310,8 @@ class Administrator:
         """The ids of a server's volumes, by the names of their devices."""
         attachments = self.compute.get(
             f'/servers/{server_id}/os-volume_attachments').json()['volumeAttachments']
-        return [one['volumeId'] for one in sorted(attachments, key=lambda one: str(one['device']))]
+        return [attachment['volumeId'] for attachment in sorted(
+            attachments, key=lambda attachment: str(attachment['device']))]
 
     def _image(self, name: str) -> str:
         [image] = self.image.get('/v2/images', params={'name': name}).json()['images']

@@ -36,9 +36,10 @@ def page(title: str, runs: Sequence[results.Run]) -> str:
     body = [_table(['', *(results.PASSED, results.FAILED, results.SKIPPED), 'seconds'],
                    [_summary(run) for run in runs])]
     for run in runs:
-        ordered = sorted(run.results, key=lambda one: (_STATUSES.index(one.status), one.name))
+        ordered = sorted(run.results, key=lambda result: (
+            _STATUSES.index(result.status), result.name))
         body += [f'<h2>{html.escape(run.title)}</h2>',
-                 _table(['result', 'test'], [_row(one) for one in ordered])]
+                 _table(['result', 'test'], [_row(result) for result in ordered])]
     return _PAGE.format(title=html.escape(title), body='\n'.join(body))
 
 

@@ -57,12 +57,12 @@ class Run:
         return {result.name: result.status for result in self.results}
 
 
-def read(stream: IO[bytes], copy: pathlib.Path, told: Callable[[Result], None]) -> list[Result]:
+def read(stream: IO[bytes], copy: pathlib.Path, report: Callable[[Result], None]) -> list[Result]:
     """Follow a run to its end.
 
     :param stream: its output in subunit's format
     :param copy: the file in which to keep that
-    :param told: called with each result as soon as it is there
+    :param report: called with each result as soon as it is there
     """
     results = []
 
@@ -72,7 +72,7 @@ def read(stream: IO[bytes], copy: pathlib.Path, told: Callable[[Result], None]) 
             return
         result = _result(test)
         results.append(result)
-        told(result)
+        report(result)
 
     with copy.open('wb') as file:
         both = testtools.CopyStreamResult([testtools.StreamToDict(tell),
@@ -96,14 +96,14 @@ def _text(detail: content.Content) -> str:
     return detail.as_text() if detail.content_type.type == 'text' else ''
 
 
-def differences(one: Run, other: Run) -> list[str]:
-    """Say of each test whose status is not the same in both runs what it is."""
+def differences(run: Run, other: Run) -> list[str]:
+    """Return a line for each test whose status differs between two runs."""
     absent = 'not run'
     lines = []
-    for name in dict.fromkeys([*one.statuses, *other.statuses]):
-        first, second = (run.statuses.get(name, absent) for run in (one, other))
+    for name in dict.fromkeys([*run.statuses, *other.statuses]):
+        first, second = (each.statuses.get(name, absent) for each in (run, other))
         if first != second:
-            lines.append(f'{name}: {first} {one.title}, {second} {other.title}')
+            lines.append(f'{name}: {first} {run.title}, {second} {other.title}')
     return lines
 
 

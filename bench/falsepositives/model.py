@@ -61,7 +61,7 @@ def sample(name: str, hosts: int = 1000, days: float = 365.0, seed: int = 1) -> 
         for rate, length in kinds:
             silences += [traces.Silence(f'h{number}', round(began, 3), round(length(), 3))
                          for began in _moments(chance, rate, days)]
-    silences.sort(key=lambda one: (one.began, one.host))
+    silences.sort(key=lambda silence: (silence.began, silence.host))
     return traces.Trace(f'sample {name}', tuple(silences), hosts, days)
 
 

@@ -103,28 +103,29 @@ def missing(figures: Mapping[str, Any]) -> list[str]:
             or (accident.after and f'paper.accident.{name}.per_second' not in figures)]
 
 
-def facts(name: str, one: outcome.Outcome, course: stages.Course | None = None
+def facts(name: str, result: outcome.Outcome, course: stages.Course | None = None
           ) -> dict[str, Any]:
     """Return the figures of an accident, for the JSON.
 
-    Nothing that went wrong is a measurement: then it is told what did.
+    An accident that went wrong has no figures; its entry says what went wrong.
 
     :param course: what the database got done afterwards
     """
-    if one.wrong:
-        return {f'paper.failed.{name}': '; '.join(one.wrong)}
+    if result.wrong:
+        return {f'paper.failed.{name}': '; '.join(result.wrong)}
     key = f'paper.accident.{name}'
-    measured: dict[str, Any] = {f'{key}.database_s': one.unavailable_s, f'{key}.lost': one.lost}
-    if one.web_s is not None:
-        measured[f'{key}.web_s'] = one.web_s
-    if one.overhead_s:
-        measured[f'{key}.overhead_s'] = one.overhead_s
-    measured |= {f'{key}.{phase.name}_s': phase.seconds for phase in one.phases}
+    measured: dict[str, Any] = {f'{key}.database_s': result.unavailable_s,
+                                f'{key}.lost': result.lost}
+    if result.web_s is not None:
+        measured[f'{key}.web_s'] = result.web_s
+    if result.overhead_s:
+        measured[f'{key}.overhead_s'] = result.overhead_s
+    measured |= {f'{key}.{phase.name}_s': phase.seconds for phase in result.phases}
     if course is not None:
         rates = course.per_second()
         measured[f'{key}.per_second'] = rates
         measured[f'{key}.throughput'] = sum(rates) / max(len(rates), 1)
-        for step in one.steps:
+        for step in result.steps:
             if step.name == 'merge' and step.ended is not None:
                 measured[f'{key}.merge'] = [round(step.began - course.began, 2),
                                             round(step.ended - course.began, 2)]

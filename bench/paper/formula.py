@@ -97,5 +97,5 @@ def replayed(figures: Mapping[str, float]) -> tuple[Recovery, Recovery] | None:
                                       for kind in ('rbd', 'super', 'clone'))))
     if not replays:
         return None
-    replays.sort(key=lambda one: -one.rbd)
+    replays.sort(key=lambda recovery: -recovery.rbd)
     return replays[0], replays[-1]

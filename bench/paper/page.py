@@ -129,9 +129,9 @@ def _accidents(figures: Mapping[str, Any]) -> list[str]:
     return parts
 
 
-def _formula(found: tuple[formula.Recovery, formula.Recovery] | None
+def _formula(recoveries: tuple[formula.Recovery, formula.Recovery] | None
              ) -> dict[str, list[float]]:
-    return formula.bars(*found) if found else {}
+    return formula.bars(*recoveries) if recoveries else {}
 
 
 def _peers(figures: Mapping[str, Any]) -> list[str]:

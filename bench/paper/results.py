@@ -32,18 +32,18 @@ def load(paths: Iterable[pathlib.Path]) -> dict[str, Any]:
     return known
 
 
-def _accident(one: Mapping[str, Any], path: pathlib.Path) -> dict[str, Any]:
+def _accident(accident: Mapping[str, Any], path: pathlib.Path) -> dict[str, Any]:
     """Return the figures of one accident of the demo."""
     try:
-        key = f'paper.accident.{one["key"]}'
-        if one['wrong']:
-            return {f'paper.failed.{one["key"]}': '; '.join(one['wrong'])}
-        figures = {f'{key}.database_s': one['unavailable_s'], f'{key}.lost': one['lost']}
-        if one['web_unavailable_s'] is not None:
-            figures[f'{key}.web_s'] = one['web_unavailable_s']
-        if one['overhead_s']:
-            figures[f'{key}.overhead_s'] = one['overhead_s']
+        key = f'paper.accident.{accident["key"]}'
+        if accident['wrong']:
+            return {f'paper.failed.{accident["key"]}': '; '.join(accident['wrong'])}
+        figures = {f'{key}.database_s': accident['unavailable_s'], f'{key}.lost': accident['lost']}
+        if accident['web_unavailable_s'] is not None:
+            figures[f'{key}.web_s'] = accident['web_unavailable_s']
+        if accident['overhead_s']:
+            figures[f'{key}.overhead_s'] = accident['overhead_s']
         return figures | {f'{key}.{name}_s': ended - began
-                          for name, (began, ended) in one['phases'].items()}
+                          for name, (began, ended) in accident['phases'].items()}
     except (KeyError, TypeError, ValueError) as exc:
         raise BadResults(f'{path} is no failover.json of the demo: {exc!r}') from None

@@ -58,10 +58,10 @@ class TimeoutTest(testtools.TestCase):
 
     @_quickly
     @given(_LENGTHS, _SECONDS, _SECONDS)
-    def test_longer_timeout_is_wrong_less_often(self, lengths: list[float], one: float,
+    def test_longer_timeout_is_wrong_less_often(self, lengths: list[float], first: float,
                                                       other: float) -> None:
         short, long = (analysis.timeout(_trace(lengths), seconds, _recovery())
-                       for seconds in sorted((one, other)))
+                       for seconds in sorted((first, other)))
         self.assertLessEqual(long.false, short.false)
         if long.false_rate is not None and short.false_rate is not None:
             self.assertLessEqual(long.false_rate, short.false_rate)

@@ -211,7 +211,8 @@ class ReportTest(testtools.TestCase):
         with mock.patch('bench.environment.cluster', side_effect=commands.CloudError('no OSD')), \
                 mock.patch('bench.environment.cloud'), mock.patch('bench.paper.cli.write'), \
                 mock.patch('bench.paper.accidents.run') as run:
-            run.side_effect = lambda *given: given[4]({'paper.accident.oracle.database_s': 1.0})
+            run.side_effect = lambda *arguments: arguments[4](
+                {'paper.accident.oracle.database_s': 1.0})
             status, figures = self.run_it('--quick')
         self.assertEqual(1, status)
         self.assertEqual('no OSD', figures['paper.failed.disk'])

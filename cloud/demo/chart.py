@@ -31,12 +31,12 @@ def table(outcomes: Sequence[outcome.Outcome]) -> str:
     return '\n'.join(_aligned(rows))
 
 
-def steps(one: outcome.Outcome) -> str:
+def steps(result: outcome.Outcome) -> str:
     """Return a table of the engine's steps and their times."""
     rows = [('step', 'began', 'took', 'engine')]
-    for step in one.steps:
+    for step in result.steps:
         took = '' if step.ended is None else f'{step.ended - step.began:.2f} s'
-        rows.append((step.name, f'{step.began - one.event:+.2f} s', took, step.engine))
+        rows.append((step.name, f'{step.began - result.event:+.2f} s', took, step.engine))
     return '\n'.join(_aligned(rows))
 
 
@@ -56,12 +56,12 @@ def timeline(outcomes: Sequence[outcome.Outcome]) -> str:
     return '\n'.join([*lines, scale, *(f'{"":{width}}  {line}' for line in legend)])
 
 
-def _line(one: outcome.Outcome, last: float) -> str:
+def _line(result: outcome.Outcome, last: float) -> str:
     cells = []
     for place in range(_WIDTH):
         at = (place + 0.5) * last / _WIDTH
-        silent = one.gap.began <= one.event + at < one.gap.ended
-        phase = next((phase.name for phase in one.phases
+        silent = result.gap.began <= result.event + at < result.gap.ended
+        phase = next((phase.name for phase in result.phases
                       if phase.began <= at < phase.ended), '')
         cells.append(LETTERS.get(phase, _SILENT) if silent else _SERVED)
     return ''.join(cells)

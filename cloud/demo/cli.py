@@ -110,7 +110,7 @@ def _show(cloud: openstack_cloud.Cloud, scratch: pathlib.Path, screen: screens.S
                 screen.say('the Oracle: the death is known at once')
             outcomes.append(scenarios.timed(stage, before, timeout))
     # From the longest time without service to the shortest.
-    outcomes.sort(key=lambda one: -one.unavailable_s)
+    outcomes.sort(key=lambda accident: -accident.unavailable_s)
     return [*outcomes, suspicion]
 
 

@@ -95,10 +95,10 @@ class Engine:
             tuple(sorted(map(_step, answer['steps']), key=lambda step: step.began)))
 
 
-def _step(found: Mapping[str, Any]) -> Step:
-    ended, after = _moment(found['ended_at']), found.get('detail', {}).get('after_opening_s')
+def _step(step: Mapping[str, Any]) -> Step:
+    ended, after = _moment(step['ended_at']), step.get('detail', {}).get('after_opening_s')
     opened = None if ended is None or after is None else ended - after
-    return Step(found['name'], _seconds(found['began_at']), ended, found['engine'], opened)
+    return Step(step['name'], _seconds(step['began_at']), ended, step['engine'], opened)
 
 
 def _moment(text: str | None) -> float | None:

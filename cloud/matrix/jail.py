@@ -22,20 +22,20 @@ def _command(root: pathlib.Path, argv: Sequence[str]) -> list[str]:
             '--kill-child', '--mount-proc', str(_ENTER), str(root), *argv]
 
 
-def registries(given: Mapping[str, str]) -> dict[str, str]:
+def registries(variables: Mapping[str, str]) -> dict[str, str]:
     """Return the part of an environment by which registries are reached.
 
-    :param given: this process's
+    :param variables: the environment of this process
     """
-    return {name: given[name] for name in _REGISTRIES if name in given}
+    return {name: variables[name] for name in _REGISTRIES if name in variables}
 
 
-def environment(given: Mapping[str, str]) -> dict[str, str]:
+def environment(variables: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a program in a root.
 
-    :param given: this process's
+    :param variables: the environment of this process
     """
-    passed_on = {name: given[name] for name in _PASSED_ON if name in given}
+    passed_on = {name: variables[name] for name in _PASSED_ON if name in variables}
     return {**passed_on, 'HOME': '/root', 'LANG': 'C.UTF-8', 'DEBIAN_FRONTEND': 'noninteractive',
             'PATH': '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'}
 

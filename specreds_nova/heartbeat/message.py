@@ -83,14 +83,14 @@ def encode(beat: Beat) -> dict[str, Any]:
     return fields
 
 
-def decode(told: Mapping[str, Any]) -> Beat:
+def decode(body: Mapping[str, Any]) -> Beat:
     """Return a beat that was received, without fields that only newer hosts send.
 
     :raises ValueError, TypeError, KeyError: it is none
     """
-    if not told.keys() <= _FIELDS:
-        told = {name: value for name, value in told.items() if name in _FIELDS}
-    beat = Beat(**told)
+    if not body.keys() <= _FIELDS:
+        body = {name: value for name, value in body.items() if name in _FIELDS}
+    beat = Beat(**body)
     if not (isinstance(beat.host, str) and isinstance(beat.boot, str)
             and isinstance(beat.number, int) and 0 < beat.interval < LONGEST):
         raise ValueError(f'{beat} is no beat')

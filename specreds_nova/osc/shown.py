@@ -93,32 +93,32 @@ _FORMATS: dict[str, type[columns.FormattableColumn[Any]]] = {
 }
 
 
-def recovery(found: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+def recovery(body: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...]]:
     """Return the columns and values of a recovery, without those that the user may not see."""
-    return _one(found, _RECOVERY)
+    return _one(body, _RECOVERY)
 
 
-def host(found: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+def host(body: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...]]:
     """Return the columns and values of a host."""
-    return _one(found, _HOST)
+    return _one(body, _HOST)
 
 
-def protection(found: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+def protection(body: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...]]:
     """Return the columns and values of the protection of a server."""
-    return _one(found, _PROTECTION)
+    return _one(body, _PROTECTION)
 
 
-def row(found: Mapping[str, Any], fields: Mapping[str, str]) -> tuple[Any, ...]:
+def row(body: Mapping[str, Any], fields: Mapping[str, str]) -> tuple[Any, ...]:
     """Return the values of a row."""
-    return tuple(_value(found, field) for field in fields)
+    return tuple(_value(body, field) for field in fields)
 
 
-def _one(found: Mapping[str, Any], fields: tuple[str, ...]
+def _one(body: Mapping[str, Any], fields: tuple[str, ...]
          ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    present = tuple(field for field in fields if field in found)
-    return present, tuple(_value(found, field) for field in present)
+    present = tuple(field for field in fields if field in body)
+    return present, tuple(_value(body, field) for field in present)
 
 
-def _value(found: Mapping[str, Any], field: str) -> Any:
-    value = found.get(field)
+def _value(body: Mapping[str, Any], field: str) -> Any:
+    value = body.get(field)
     return _FORMATS[field](value) if field in _FORMATS and value is not None else value

@@ -34,14 +34,14 @@ class Memory:
         """Return the clients through which a process was seen to use an image."""
         return frozenset(self._seen.get(process, {}).get(image, ()))
 
-    def learn(self, process: str, found: Mapping[str, Iterable[str]]) -> None:
+    def learn(self, process: str, watchers: Mapping[str, Iterable[str]]) -> None:
         """Add what was seen of a process: clients by image.
 
         What was seen of another process before is not this one's.
         """
         changed = False
         images = self._seen.setdefault(process, {})
-        for image, clients in found.items():
+        for image, clients in watchers.items():
             others = {client for other, theirs in self._seen.items() if other != process
                       for client in theirs.get(image, ())}
             new = set(clients) - others - set(images.get(image, ()))

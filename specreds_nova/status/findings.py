@@ -30,12 +30,12 @@ def failure(text: str) -> Finding:
     return Finding(Code.FAILURE, text)
 
 
-def result(found: Iterable[Finding], fine: str) -> upgradecheck.Result:
+def result(findings: Iterable[Finding], fine: str) -> upgradecheck.Result:
     """Combine findings into a result with the worst code, the worst finding first.
 
     :param fine: the text of the result if there is no finding
     """
-    ordered = sorted(found, key=lambda finding: -finding.code)
+    ordered = sorted(findings, key=lambda finding: -finding.code)
     if not ordered:
         return upgradecheck.Result(Code.SUCCESS, fine)
     return upgradecheck.Result(ordered[0].code, '; '.join(each.text for each in ordered))

@@ -63,7 +63,7 @@ class BaseTest(tempest.test.BaseTestCase):
 
     # Waiting
 
-    def wait(self, what: str, found: Callable[[], Any], seconds: float | None = None) -> Any:
+    def wait(self, what: str, condition: Callable[[], Any], seconds: float | None = None) -> Any:
         """Wait until a function returns a true value, and return that value.
 
         :param what: the name of the condition, for the failure
@@ -71,7 +71,7 @@ class BaseTest(tempest.test.BaseTestCase):
         """
         seconds = CONF.specreds.build_timeout if seconds is None else seconds
         deadline = time.monotonic() + seconds
-        while not (value := found()):
+        while not (value := condition()):
             if time.monotonic() > deadline:
                 self.fail(f'waited {seconds:g} s for {what}')
             time.sleep(CONF.specreds.build_interval)

@@ -95,8 +95,8 @@ class DisturbingTest(servers.ServersTest):
         self._wait_for('Nova to use', host, functools.partial(self._up, heard))
         self._wait_for('Neutron to use', host, self._networked)
 
-    def _wait_for(self, what: str, host: str, found: Callable[[str], bool]) -> None:
-        self.wait(f'{what} host {host}', functools.partial(found, host),
+    def _wait_for(self, what: str, host: str, condition: Callable[[str], bool]) -> None:
+        self.wait(f'{what} host {host}', functools.partial(condition, host),
                   CONF.specreds.recovery_timeout)
 
     def _act(self, action: str, host: str) -> None:

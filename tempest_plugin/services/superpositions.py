@@ -13,9 +13,9 @@ class SuperpositionsClient(base.Client):
 
     version = 'superposition 1.0'
 
-    def create_superposition(self, **asked: Any) -> Any:
+    def create_superposition(self, **fields: Any) -> Any:
         """Put volumes into superposition: ``volume_ids``, ``server_id``, ``reason``."""
-        return self.ask('POST', _PATH, expect=201, body={'superposition': asked})
+        return self.ask('POST', _PATH, expect=201, body={'superposition': fields})
 
     def list_superpositions(self, *, detail: bool = False, **query: Any) -> Any:
         """List superpositions, filtered by ``state``, ``server_id``, ``volume_id``, etc."""

@@ -17,15 +17,16 @@ _ID = str(uuid.uuid4())
 
 
 class _Service(server.BaseHTTPRequestHandler):
-    """Writes down what it is asked, and answers as it was told to."""
+    """Records each request, and returns the prepared answer."""
 
-    asked: list[tuple[str, str, str | None, Any]]
+    requests: list[tuple[str, str, str | None, Any]]
     answer: tuple[int, Any]
 
     def do_GET(self) -> None:
         length = int(self.headers.get('Content-Length') or 0)
         body = json.loads(self.rfile.read(length)) if length else None
-        self.asked.append((self.command, self.path, self.headers['OpenStack-API-Version'], body))
+        self.requests.append((self.command, self.path,
+                              self.headers['OpenStack-API-Version'], body))
         status, said = self.answer
         text = b'' if said is None else json.dumps(said).encode()
         self.send_response(status)
@@ -69,7 +70,7 @@ class ClientsTest(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.handler: type[_Service] = type('Handler', (_Service,), {'asked': []})
+        self.handler: type[_Service] = type('Handler', (_Service,), {'requests': []})
         self.handler.answer = (200, {})
         http = server.ThreadingHTTPServer(('127.0.0.1', 0), self.handler)
         self.addCleanup(http.server_close)
@@ -106,7 +107,7 @@ class ClientsTest(testtools.TestCase):
         self.handler.answer = (status, None if status == 204 else {'told': 1})
         answer = getattr(self.client(services.SuperpositionsClient), method)(*words, **more)
         self.assertEqual([(verb, f'/os-superpositions{path}', 'superposition 1.0', body)],
-                         self.handler.asked)
+                         self.handler.requests)
         self.assertEqual({} if status == 204 else {'told': 1}, dict(answer))
         self.assertEqual(status, answer.response.status)
 
@@ -133,7 +134,7 @@ class ClientsTest(testtools.TestCase):
                                                  more: dict[str, Any]) -> None:
         self.handler.answer = (status, {'told': 1})
         self.assertEqual({'told': 1}, dict(getattr(self.client(kind), method)(*words, **more)))
-        self.assertEqual([(verb, path, 'speculative 1.0', body)], self.handler.asked)
+        self.assertEqual([(verb, path, 'speculative 1.0', body)], self.handler.requests)
 
     @ddt.data((400, exceptions.BadRequest), (403, exceptions.Forbidden),
               (404, exceptions.NotFound), (406, exceptions.NotAcceptable),
@@ -153,4 +154,4 @@ class ClientsTest(testtools.TestCase):
         client = self.client(services.HostsClient)
         client.version = 'speculative 7.0'
         client.list_hosts()
-        self.assertEqual('speculative 7.0', self.handler.asked[0][2])
+        self.assertEqual('speculative 7.0', self.handler.requests[0][2])

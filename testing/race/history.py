@@ -39,9 +39,9 @@ class Contents:
         return cls([numpy.zeros(size, dtype=numpy.int64) for size in sizes], {})
 
     @classmethod
-    def exactly(cls, found: Iterable[blocks.Values]) -> 'Contents':
+    def exactly(cls, disks: Iterable[blocks.Values]) -> 'Contents':
         """Return the contents of disks that were read."""
-        return cls([values.copy() for values in found], {})
+        return cls([values.copy() for values in disks], {})
 
     def copy(self) -> 'Contents':
         """Return a copy that can be changed."""
@@ -156,10 +156,10 @@ class Party:
         return now, wrong
 
 
-def compare(expected: Contents, found: Sequence[blocks.Values], what: str) -> list[str]:
+def compare(expected: Contents, contents: Sequence[blocks.Values], what: str) -> list[str]:
     """Compare the contents of disks with their possible contents."""
     wrong = []
-    for image, (values, sure) in enumerate(zip(found, expected.certain, strict=True)):
+    for image, (values, sure) in enumerate(zip(contents, expected.certain, strict=True)):
         bad = [int(block) for block in numpy.flatnonzero(values != sure)
                if int(values[block]) not in expected.maybe.get((image, int(block)), ())]
         for block in bad[:_SHOWN]:
@@ -171,12 +171,12 @@ def compare(expected: Contents, found: Sequence[blocks.Values], what: str) -> li
 
 
 def promoted(start: Contents, primary: Party, cut: float, backup: Party,
-             found: Sequence[blocks.Values]) -> list[str]:
+             contents: Sequence[blocks.Values]) -> list[str]:
     """Check a promoted backup.
 
     :param start: contents of the disks before the primary's first operation
     :param cut: end of the cut: operations that began later must not be acknowledged
-    :param found: contents of the child version in the end
+    :param contents: contents of the child version in the end
     """
     # An operation that began before the cut counts whenever its acknowledgement was read: it was
     # in the cluster before the cut, or else the sweeps would have seen it.
@@ -189,30 +189,30 @@ def promoted(start: Contents, primary: Party, cut: float, backup: Party,
                 op.image, op.first) and _origin(op.result) in primary.origins:
             base.narrow(op.image, op.first, op.result)
     after, misread = backup.play(base)
-    return wrong + misread + compare(after, found, 'promoted version')
+    return wrong + misread + compare(after, contents, 'promoted version')
 
 
-def untouched(start: Contents, primary: Party, found: Sequence[blocks.Values]) -> list[str]:
+def untouched(start: Contents, primary: Party, contents: Sequence[blocks.Values]) -> list[str]:
     """Check a primary whose backup was dropped before the fence.
 
-    :param found: contents of the parent version after the primary's end
+    :param contents: contents of the parent version after the primary's end
     """
     after, wrong = primary.play(start)
-    return primary.failures() + wrong + compare(after, found, 'parent version')
+    return primary.failures() + wrong + compare(after, contents, 'parent version')
 
 
 def late_dirty(start: Contents, primary: Party, decided: float,
-               at_once: Sequence[blocks.Values], found: Sequence[blocks.Values]) -> list[str]:
+               at_once: Sequence[blocks.Values], contents: Sequence[blocks.Values]) -> list[str]:
     """Check a primary that was fenced although it had written, and whose backup was dropped.
 
     :param decided: end of the second sweep
     :param at_once: contents of the parent version right after the decision
-    :param found: its contents after the primary's end
+    :param contents: its contents after the primary's end
     """
     wrong = primary.acknowledged_after(decided, start, 'the second sweep was over')
     after, misread = primary.play(start)
     wrong += misread + compare(after, at_once, 'parent version at the late decision')
-    return wrong + compare(Contents.exactly(at_once), found, 'parent version after it')
+    return wrong + compare(Contents.exactly(at_once), contents, 'parent version after it')
 
 
 def _origin(value: int) -> int:

@@ -21,8 +21,8 @@ def op(number: int, first: int, count: int, issued: float, done: float | None, *
     return journal.Op(number, verb, 0, first, count, issued, done, result)
 
 
-def read(number: int, block: int, at: float, found: int) -> journal.Op:
-    return op(number, block, 1, at, at + 0.5, verb=journal.Verb.READ, result=found)
+def read(number: int, block: int, at: float, value: int) -> journal.Op:
+    return op(number, block, 1, at, at + 0.5, verb=journal.Verb.READ, result=value)
 
 
 def flush(number: int, issued: float, done: float) -> journal.Op:
@@ -244,8 +244,8 @@ class LateDirtyTest(CheckTestCase):
     """A primary that was fenced although it had written."""
 
     def check(self, ops: list[journal.Op], at_once: list[blocks.Values],
-              found: list[blocks.Values]) -> list[str]:
-        return history.late_dirty(self.start, history.Party(ops), _DECIDED, at_once, found)
+              contents: list[blocks.Values]) -> list[str]:
+        return history.late_dirty(self.start, history.Party(ops), _DECIDED, at_once, contents)
 
     def test_acknowledged_and_refused_writes_are_expected(self) -> None:
         ops = [op(1, 0, 1, 11, 12), op(2, 1, 1, 19, None), op(3, 2, 1, 21, 22, result=-108)]

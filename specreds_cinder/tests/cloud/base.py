@@ -86,11 +86,11 @@ class CloudTestCase(testtools.TestCase):
         self.assertEqual(code, done.returncode, f'{words}: {done.stdout}{done.stderr}')
         return done.stdout if code == 0 else done.stderr
 
-    def wait(self, what: str, found: Callable[[], Any], seconds: float = _SECONDS) -> Any:
+    def wait(self, what: str, condition: Callable[[], Any], seconds: float = _SECONDS) -> Any:
         """Wait until a function returns a true value, and return that."""
         deadline = time.monotonic() + seconds
         while True:
-            if value := found():
+            if value := condition():
                 return value
             if time.monotonic() > deadline:
                 self.fail(f'after {seconds:g} s there is still no {what}')

@@ -63,14 +63,14 @@ CHANGES = (
 
 class ContentsTestCase(protocol_base.ProtocolTestCase):
 
-    def assert_holds(self, expected: bytes | bytearray, found: bytes | bytearray) -> None:
+    def assert_holds(self, expected: bytes | bytearray, contents: bytes | bytearray) -> None:
         """Assert that contents are equal, and name the first difference."""
-        self.assertEqual(len(expected), len(found))
-        if expected != found:
-            offset = next(index for index in range(0, len(found), 512)
-                          if expected[index:index + 512] != found[index:index + 512])
+        self.assertEqual(len(expected), len(contents))
+        if expected != contents:
+            offset = next(index for index in range(0, len(contents), 512)
+                          if expected[index:index + 512] != contents[index:index + 512])
             self.fail(f'sector at {offset}: {expected[offset:offset + 16].hex()} expected, '
-                      f'{found[offset:offset + 16].hex()} found')
+                      f'{contents[offset:offset + 16].hex()} found')
 
 
 @ddt.ddt

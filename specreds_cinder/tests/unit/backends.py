@@ -90,11 +90,11 @@ class Worker:
     def _list(self) -> list[dict[str, Any]]:
         return [dict(record) for record in self.records.values()]
 
-    def _show(self, found: dict[str, Any], brief: bool) -> dict[str, Any]:
+    def _show(self, record: dict[str, Any], brief: bool) -> dict[str, Any]:
         if not brief:
-            return dict(found)
-        return {**found, 'volumes': [{**volume, 'overlay_bytes': None}
-                                     for volume in found['volumes']]}
+            return dict(record)
+        return {**record, 'volumes': [{**volume, 'overlay_bytes': None}
+                                     for volume in record['volumes']]}
 
     def _find(self, image: str) -> dict[str, Any] | None:
         return next((record for record in self.records.values()
@@ -105,8 +105,8 @@ class Worker:
         del images, more
         return self._show(self.add(superposition, 'superposed', labels, joint=joint), brief=True)
 
-    def _check(self, found: dict[str, Any]) -> Mapping[str, Any]:
-        del found
+    def _check(self, record: dict[str, Any]) -> Mapping[str, Any]:
+        del record
         return self.report
 
     def _report(self, outcome: str) -> dict[str, Any]:
@@ -114,21 +114,21 @@ class Worker:
                 'durable_s': 0.0, 'fence_s': 1.0, 'window_s': 1.5, 'commit_s': 0.01,
                 'total_s': 3.0}
 
-    def _collapse(self, found: dict[str, Any], durable: bool) -> dict[str, Any]:
+    def _collapse(self, record: dict[str, Any], durable: bool) -> dict[str, Any]:
         del durable
         if self.outcome == 'promoted':
-            found.update(state='promoted', outcome='promoted')
+            record.update(state='promoted', outcome='promoted')
         else:
-            del self.records[found['id']]
+            del self.records[record['id']]
         return self._report(self.outcome)
 
-    def _prepare(self, found: dict[str, Any], durable: bool) -> dict[str, Any]:
+    def _prepare(self, record: dict[str, Any], durable: bool) -> dict[str, Any]:
         del durable
-        found.update(state='collapsing', prepared=True, fenced=1)
+        record.update(state='collapsing', prepared=True, fenced=1)
         return self._report(self.prepared)
 
-    def _commit(self, found: dict[str, Any]) -> None:
-        found.update(state='promoted', outcome='promoted')
+    def _commit(self, record: dict[str, Any]) -> None:
+        record.update(state='promoted', outcome='promoted')
         self._tell('commit')
 
     def _drop(self, superposition: str, fenced: bool) -> None:
@@ -138,17 +138,17 @@ class Worker:
         self.records.pop(superposition, None)
         self._tell(f'drop {fenced}')
 
-    def _resume(self, found: dict[str, Any]) -> str:
-        del self.records[found['id']]
+    def _resume(self, record: dict[str, Any]) -> str:
+        del self.records[record['id']]
         return 'aborted'
 
-    def _look_after(self, found: dict[str, Any]) -> None:
+    def _look_after(self, record: dict[str, Any]) -> None:
         """Change nothing."""
 
     _unused = _begin_merge = _end_merge = _look_after
 
-    def _merge(self, found: dict[str, Any]) -> None:
-        del self.records[found['id']]
+    def _merge(self, record: dict[str, Any]) -> None:
+        del self.records[record['id']]
         self._tell('merge')
 
     def _tidy(self) -> None:

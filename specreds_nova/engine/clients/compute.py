@@ -114,8 +114,8 @@ class Compute:
         """Return the host to which Nova is evacuating a server; None if it is not."""
         migrations = self._nova.get('/os-migrations', instance_uuid=server_id,
                                     migration_type='evacuation')['migrations']
-        under_way = [one for one in migrations if one['status'] in _UNDER_WAY]
-        newest = max(under_way, key=lambda one: str(one['created_at']), default=None)
+        under_way = [migration for migration in migrations if migration['status'] in _UNDER_WAY]
+        newest = max(under_way, key=lambda migration: str(migration['created_at']), default=None)
         return None if newest is None else newest['dest_compute']
 
     def reset(self, server_id: str) -> None:

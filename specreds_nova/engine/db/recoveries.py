@@ -191,18 +191,18 @@ def _checked(recovery: model.Recovery, values: dict[str, Any]) -> dict[str, Any]
     return values
 
 
-def _lost(recovery: model.Recovery, found: model.Recovery | None) -> exception.Superseded:
-    if found is None:
+def _lost(recovery: model.Recovery, stored: model.Recovery | None) -> exception.Superseded:
+    if stored is None:
         return exception.Ended(f'recovery {recovery.id} has ended, and was removed')
-    if found.epoch != recovery.epoch:
+    if stored.epoch != recovery.epoch:
         return exception.Superseded(
-            f'recovery {recovery.id} is at epoch {found.epoch}, of engine {found.engine}: '
+            f'recovery {recovery.id} is at epoch {stored.epoch}, of engine {stored.engine}: '
             f'epoch {recovery.epoch} cannot change it')
-    return exception.Ended(f'recovery {recovery.id} has ended: {found.outcome}')
+    return exception.Ended(f'recovery {recovery.id} has ended: {stored.outcome}')
 
 
-def _row(found: model.Recovery) -> dict[str, Any]:
-    return {**vars(found), 'why': [dict(fact) for fact in found.why]}
+def _row(recovery: model.Recovery) -> dict[str, Any]:
+    return {**vars(recovery), 'why': [dict(fact) for fact in recovery.why]}
 
 
 def _recovery(row: sa.Row[Any]) -> model.Recovery:

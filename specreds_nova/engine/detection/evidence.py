@@ -94,10 +94,10 @@ class Scales:
                 raise ValueError(f'the weight of {name} is {weight}: it cannot be negative')
             self._weights[name] = weight
 
-    def sum(self, found: Iterable[Evidence]) -> float:
+    def sum(self, pieces: Iterable[Evidence]) -> float:
         """Return the sum of the weights of evidence."""
-        return sum(self._weights[piece.kind] * piece.share for piece in found)
+        return sum(self._weights[piece.kind] * piece.share for piece in pieces)
 
-    def enough(self, found: Iterable[Evidence]) -> bool:
+    def enough(self, pieces: Iterable[Evidence]) -> bool:
         """Return whether evidence is enough for a suspicion."""
-        return self.sum(found) >= ENOUGH - _ROUNDING
+        return self.sum(pieces) >= ENOUGH - _ROUNDING

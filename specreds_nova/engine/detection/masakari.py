@@ -123,16 +123,16 @@ class Endpoint:
         sent = datetime.datetime.fromisoformat(timestamp).replace(tzinfo=datetime.UTC)
         return self._clock.now() - sent.timestamp() > self._lifetime
 
-    def _host(self, uuid: str, told: Mapping[str, Any]) -> None:
+    def _host(self, uuid: str, payload: Mapping[str, Any]) -> None:
         name = self._name(uuid)
         # Masakari has it as the hypervisor is called, which may be with its domain.
         known = [host for host in (name or '', (name or '').split('.')[0])
                  if self._monitor.look(host) is not None]
         if not known:
             LOG.info('Masakari was notified of host %s, which is not heard here', name or uuid)
-        elif str(told.get('event')).upper() == _BACK:
+        elif str(payload.get('event')).upper() == _BACK:
             self._monitor.withdraw(known[0], evidence.MASAKARI)
-        elif all(str(told.get(key)).upper() == value for key, value in _FAILED.items()):
+        elif all(str(payload.get(key)).upper() == value for key, value in _FAILED.items()):
             self._monitor.note(known[0], evidence.MASAKARI, 'its cluster has lost it')
 
 

@@ -110,8 +110,8 @@ class CentralFirstCome:
     def ordered(self, waiting: Iterable[Waiting], tenant_max: int, now: float) -> list[Waiting]:
         """Return recoveries by operators' priority, then by arrival."""
         del now
-        return sorted(waiting, key=lambda one: (-fairness.level(one.priority, tenant_max),
-                                                one.since, one.name, one.id))
+        return sorted(waiting, key=lambda entry: (-fairness.level(entry.priority, tenant_max),
+                                                entry.since, entry.name, entry.id))
 
     def allowance(self, came: Iterable[Waiting], there: Iterable[Waiting], slots: int
                   ) -> Allowance:
@@ -147,8 +147,8 @@ class ShortestFirst(CentralFirstCome):
         """Return recoveries by operators' priority, turn of the project, and expected time."""
         del now
         return fairness.ordered(
-            waiting, lambda one: one.priority, lambda one: one.project,
-            lambda one: (one.seconds, one.since, one.name, one.id), tenant_max)
+            waiting, lambda entry: entry.priority, lambda entry: entry.project,
+            lambda entry: (entry.seconds, entry.since, entry.name, entry.id), tenant_max)
 
 
 class Darc(ShortestFirst):
@@ -159,13 +159,13 @@ class Darc(ShortestFirst):
 
         Projects take turns within a size.
         """
-        def place(one: Waiting) -> tuple[float, ...]:
-            level = -fairness.level(one.priority, tenant_max)
-            aged = now - one.since >= max(PATIENCE, one.work)
-            return (level, 0.0, one.since) if aged else (level, 1.0, one.size)
+        def place(entry: Waiting) -> tuple[float, ...]:
+            level = -fairness.level(entry.priority, tenant_max)
+            aged = now - entry.since >= max(PATIENCE, entry.work)
+            return (level, 0.0, entry.since) if aged else (level, 1.0, entry.size)
         placed = itertools.groupby(sorted(waiting, key=place), place)
-        return [one for _, equals in placed
-                for one in super(Darc, self).ordered(equals, tenant_max, now)]
+        return [entry for _, equals in placed
+                for entry in super(Darc, self).ordered(equals, tenant_max, now)]
 
     def allowance(self, came: Iterable[Waiting], there: Iterable[Waiting], slots: int
                   ) -> Allowance:

@@ -201,8 +201,8 @@ class TestCreate(base.APITestCase):
         self.rpc.create.side_effect = lambda _ctxt, superposition_id, volumes, *_more: base.view(
             superposition_id, tuple(volume.id for volume in volumes), durations={'storage': 0.1})
 
-    def created(self, **asked: Any) -> Any:
-        return self.done(201, 'POST', base.BASE, {'superposition': asked})['superposition']
+    def created(self, **request: Any) -> Any:
+        return self.done(201, 'POST', base.BASE, {'superposition': request})['superposition']
 
     def test_named_volumes_are_superposed(self) -> None:
         superposition = self.created(volume_ids=[base.VOLUME], server_id=None, reason='why')

@@ -13,6 +13,8 @@ _BAD_START = re.compile(r'(Give|Tell|Who|Whoever|Whose|Whom)s?\b')
 _CODE = re.compile(r'^(?P<indent> *)\.\. code-block::.*\n(?:(?:(?P=indent) +.*)?\n)*', re.M)
 _FIELD = re.compile(r':[a-z-]+: ')
 _PERSON = re.compile(r'\b(he|him|his|himself)\b', re.IGNORECASE)
+# Names that any value could have.
+_VAGUE_NAMES = frozenset({'found', 'one', 'told', 'asked', 'given'})
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -24,6 +26,10 @@ def faults_of_source(source: str) -> Iterator[str]:
             yield from (f'{line}: {fault}' for fault in _faults_of_docstring(node))
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from (f'{node.lineno}: {fault}' for fault in _faults_of_text(node.value))
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield from _faults_of_name(node.lineno, node.id)
+        if isinstance(node, ast.arg):
+            yield from _faults_of_name(node.lineno, node.arg)
         if isinstance(node, ast.ExceptHandler) and node.name not in (None, 'exc'):
             yield f'{node.lineno}: the exception is named {node.name}, not exc'
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
@@ -40,6 +46,11 @@ def faults_of_page(page: str) -> Iterator[str]:
             yield f'{number}: {len(line)} characters'
         # What is between backquotes is quoted.
         yield from (f'{number}: {fault}' for fault in _faults_of_text(re.sub('`+.*?`+', '', line)))
+
+
+def _faults_of_name(line: int, name: str) -> Iterator[str]:
+    if name in _VAGUE_NAMES:
+        yield f'{line}: {name} does not say what it holds'
 
 
 def _faults_of_docstring(node: ast.AST) -> Iterator[str]:

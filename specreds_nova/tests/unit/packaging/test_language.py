@@ -55,14 +55,19 @@ class FaultsTest(testtools.TestCase):
         self.assertIn('period', fault)
 
     def test_pronoun_of_a_person_is_found(self) -> None:
-        [fault] = self.faults('one = 1\nLOG.info("He hears it")\n')
+        [fault] = self.faults('size = 1\nLOG.info("He hears it")\n')
         self.assertEqual("2: 'He' is for people", fault)
-        [fault] = self.faults('one = 1  # what is told him\n')
+        [fault] = self.faults('size = 1  # what is told him\n')
         self.assertEqual("1: 'him' is for people", fault)
 
     def test_exception_not_named_exc_is_found(self) -> None:
         [fault] = self.faults('try:\n    pass\nexcept KeyError as error:\n    pass\n')
         self.assertIn('error, not exc', fault)
+
+    def test_vague_name_is_found(self) -> None:
+        for source in ('found = 1\n', 'def size(found):\n    pass\n',
+                       'sizes = [1 for found in ()]\n', 'size = lambda found: 1\n'):
+            self.assertEqual(['1: found does not say what it holds'], self.faults(source))
 
     def test_fault_of_a_page_is_found(self) -> None:
         long = 'word ' * 21

@@ -160,8 +160,8 @@ class PagesTest(base.StoreTest):
             self.clock.time = 1000.1 + number // 2 / 3
             self.recoveries.append(self.created(host=f'node{number % 2}', project=f'p{number}'))
         self.end(self.recoveries[0], model.PRIMARY)
-        self.order = [one.id for one in sorted(
-            self.recoveries, key=lambda one: (one.created, one.id), reverse=True)]
+        self.order = [recovery.id for recovery in sorted(
+            self.recoveries, key=lambda recovery: (recovery.created, recovery.id), reverse=True)]
 
     def test_newest_recovery_comes_first(self) -> None:
         self.assertEqual(self.order, [recovery.id for recovery in self.store.recoveries({})])

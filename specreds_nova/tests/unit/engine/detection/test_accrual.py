@@ -30,9 +30,9 @@ class PropertiesTest(testtools.TestCase):
     """Properties for any history of heartbeats."""
 
     @hypothesis.given(_gaps, _seconds, _seconds)
-    def test_phi_grows_with_silence(self, gaps: list[float], one: float, other: float) -> None:
+    def test_phi_grows_with_silence(self, gaps: list[float], first: float, other: float) -> None:
         detector = _after(gaps)
-        earlier, later = sorted((one, other))
+        earlier, later = sorted((first, other))
         self.assertLessEqual(detector.phi(detector.last + earlier),
                              detector.phi(detector.last + later))
 
@@ -65,10 +65,10 @@ class PropertiesTest(testtools.TestCase):
             detector.heard(now, _INTERVAL)
 
     @hypothesis.given(st.floats(0.01, 10.0), st.floats(0.01, 10.0))
-    def test_deadline_scales_with_the_interval(self, one: float, other: float) -> None:
+    def test_deadline_scales_with_the_interval(self, first: float, other: float) -> None:
         patient = dataclasses.replace(_SETTINGS, longest=1000.0)
         tolerances = [accrual.Accrual(patient, 0.0, interval).deadline / interval
-                      for interval in (one, other)]
+                      for interval in (first, other)]
         self.assertAlmostEqual(tolerances[0], tolerances[1])
 
 

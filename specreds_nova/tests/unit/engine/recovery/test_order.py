@@ -20,7 +20,8 @@ _WAITING = strategies.lists(strategies.builds(
     host=strategies.sampled_from(['h1', 'h2', 'h3']),
     priority=strategies.sampled_from([-7, 0, 50, 500, 900]),
     expected=strategies.sampled_from([None, 0.5, _SHORT, 20.0, _LONG]),
-    since=strategies.sampled_from([0.0, 1.0, 900.0])), max_size=30, unique_by=lambda one: one.id)
+    since=strategies.sampled_from([0.0, 1.0, 900.0])), max_size=30,
+    unique_by=lambda recovery: recovery.id)
 _POLICIES = strategies.sampled_from(sorted(policies.POLICIES))
 
 

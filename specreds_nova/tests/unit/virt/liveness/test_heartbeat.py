@@ -90,8 +90,8 @@ class HeartbeatTest(testtools.TestCase):
         self.useFixture(fixtures.MonkeyPatch('specreds_nova.heartbeat.sender.Sender', Bus))
         self.useFixture(fixtures.MonkeyPatch(f'{__name__}.Bus.error', None))
 
-    def beating(self, **asked: probes.Probe) -> heartbeat.Heartbeat:
-        sender = heartbeat.Heartbeat(nova.conf.CONF, 'node1', asked)
+    def beating(self, **checks: probes.Probe) -> heartbeat.Heartbeat:
+        sender = heartbeat.Heartbeat(nova.conf.CONF, 'node1', checks)
         self.addCleanup(sender.stop)
         return sender
 

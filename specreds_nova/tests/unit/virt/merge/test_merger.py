@@ -43,7 +43,7 @@ class MergerTestCase(testtools.TestCase):
         self.noted = self.replaced(connections, 'superposition', return_value=SUPER)
         self.refreshed = self.replaced(connections, 'refresh_all')
         self.merger = mergers.Merger(self.driver, self.cinder,
-                                   lambda *told: self.reported.append(told))
+                                   lambda *report: self.reported.append(report))
         self.addCleanup(self.merger.stop)
 
     def replaced(self, owner: Any, name: str, **how: Any) -> Any:
