@@ -62,7 +62,7 @@ class Worker:
         if method in self.fail:
             raise self.fail[method]
         if 'superposition' in arguments and method not in ('super', 'drop'):
-            arguments['found'] = self._record(arguments.pop('superposition'))
+            arguments['record'] = self._record(arguments.pop('superposition'))
         return getattr(self, f'_{method}')(**arguments)
 
     def methods(self) -> list[str]:
