@@ -4,6 +4,8 @@
 from collections.abc import Callable, Mapping, Sequence
 import os
 import subprocess
+import sys
+import time
 
 Progress = Callable[[str], None]
 
@@ -17,6 +19,29 @@ class CloudError(Exception):
 
 def silent(_line: str) -> None:
     """A progress callback that shows nothing."""
+
+
+def main(work: Callable[[Progress], int], interrupted: str) -> int:
+    """Run the work of a command, with its progress on standard output.
+
+    :param work: takes the progress callback, and returns the exit status
+    :param interrupted: the error for a user who has interrupted it
+    :return: the exit status: that of the work, 1 for an error
+    """
+    start = time.monotonic()
+
+    def progress(line: str) -> None:
+        # One write a line: several threads report.
+        sys.stdout.write(f'[{time.monotonic() - start:6.1f} s] {line}\n')
+        sys.stdout.flush()
+
+    try:
+        return work(progress)
+    except CloudError as exc:
+        print(f'error: {exc}', file=sys.stderr)
+    except KeyboardInterrupt:
+        print(f'error: interrupted; {interrupted}', file=sys.stderr)
+    return 1
 
 
 def environment() -> dict[str, str]:
