@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure how soon after a suspicion the backups of 60 servers are asked to start.
+"""Measure the time from a suspicion to the request for the last of 60 backups.
 
 The engine is whole: its dispatcher, board of jobs, conductor and flows, in real threads, on a
 MariaDB and an etcd of their own. Nova, Placement, Cinder and the hosts are simulated, with the
 latencies of the real ones without load, so the figure is the engine's own share. As in a running
-engine, Nova is asked about the host from its first late beat on, before the suspicion.
+engine, the servers are read from Nova at the first late beat, before the suspicion.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -139,9 +139,9 @@ class _Cloud:
         self._servers = [self._server(number) for number in range(self.servers_there)]
 
     def started(self, timeout: float) -> float:
-        """Wait until all backups are asked for, and return the time of the last request.
+        """Wait until every backup is requested, and return the time of the last request.
 
-        :raises CloudError: not all were asked for in time, or a call is not simulated
+        :raises CloudError: a request did not come in time, or a call is not simulated
         """
         waited = self._all.wait(timeout)
         if self._unforeseen:
