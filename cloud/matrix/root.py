@@ -71,8 +71,10 @@ class Root:
         keyring = self.platform.signed_by()
         progress(f'{self.platform.name}: making a root of the packages of {mirror}')
         suite = self.platform.suite
-        # debootstrap knows Debian's releases by name; newer ones are made alike.
-        commands.run(['debootstrap', '--variant=minbase', f'--keyring={keyring}',
+        # debootstrap knows Debian's releases by name; newer ones are made alike. It may leave
+        # the root's /proc mounted: mounted in a namespace of its own, that ends with debootstrap.
+        commands.run(['unshare', '--mount', '--propagation', 'private',
+                      'debootstrap', '--variant=minbase', f'--keyring={keyring}',
                       f'--components={",".join(self.platform.components)}',
                       f'--include={_PACKAGES}', suite, str(self._unfinished), mirror,
                       *_script(suite)], _TIMEOUT)

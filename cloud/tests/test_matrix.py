@@ -186,6 +186,17 @@ class RootTest(_Base):
             self.assertRaises(commands.CloudError, roots.Root(self.data, _DEBIAN).make, None,
                               commands.silent)
 
+    def test_mounts_of_debootstrap_end_with_it(self) -> None:
+        root = roots.Root(self.data, _DEBIAN)
+        failed = commands.CloudError('no packages')
+        with mock.patch.object(commands, 'run', side_effect=failed) as run, \
+                mock.patch.object(platforms.Platform, 'signed_by'), \
+                mock.patch.object(os, 'geteuid', return_value=0):
+            self.assertRaises(commands.CloudError, root.make, 'http://a.example/',
+                              commands.silent)
+        self.assertEqual(['unshare', '--mount', '--propagation', 'private', 'debootstrap'],
+                         run.call_args.args[0][:5])
+
 
 class CommandLineTest(_Base):
 
