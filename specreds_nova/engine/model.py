@@ -84,6 +84,24 @@ class Host:
 
 
 @dataclasses.dataclass(frozen=True)
+class Vote:
+    """What one engine hears.
+
+    :ivar ballot: changes with each vote, so that others see that the engine lives
+    :ivar deaf: the engine does not hear itself, so that its vote means nothing
+    :ivar silent: the hosts that it does not hear, or that report problems
+    :ivar heard: by host that it hears and another engine does not: the servers that run there by
+        the host's report, None before a report
+    """
+
+    engine: str
+    ballot: str
+    deaf: bool = False
+    silent: tuple[str, ...] = ()
+    heard: Mapping[str, tuple[str, ...] | None] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
 class Server:
     """A server, as Nova describes it.
 

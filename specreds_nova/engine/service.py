@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """One engine: its detector, its dispatcher and its conductor, and their threads."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent import futures
+import dataclasses
 import queue
 import threading
+from typing import Any
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -29,10 +31,12 @@ from specreds_nova.engine.detection import conf as detection_conf
 from specreds_nova.engine.detection import decommissioned
 from specreds_nova.engine.detection import echo
 from specreds_nova.engine.detection import evidence
+from specreds_nova.engine.detection import gates
 from specreds_nova.engine.detection import listener
 from specreds_nova.engine.detection import masakari
 from specreds_nova.engine.detection import monitor as monitors
 from specreds_nova.engine.detection import suspects
+from specreds_nova.engine.detection import votes
 from specreds_nova.engine.flows import runner
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import crashes
@@ -72,8 +76,9 @@ class Engine:
         self._metrics = counted.Metrics()
         self._watcher = events.Watcher(self._metrics)
         self._observer = events.Observer(self._metrics, notify.from_conf(conf, options.name))
-        self._monitor = monitors.Monitor(self._clock, self._watcher,
-                                         detection_conf.monitor_settings(options))
+        self._monitor = monitors.Monitor(
+            self._clock, self._watcher, detection_conf.monitor_settings(options),
+            lambda: self._listener.broker)
         self._listener = listener.of(conf, options.name, self._monitor)
         self._masakari = masakari.Listener(conf, options.name, self._monitor, self._clock)
         self._echo = echo.Echo(conf, options.name, self._clock)
@@ -82,9 +87,11 @@ class Engine:
         self._flows = runner.from_conf(conf)
         self._board = jobs.from_conf(conf)
         self._background = futures.ThreadPoolExecutor(_BACKGROUND, 'background')
+        self._votes = votes.Votes(options.name, self._monitor, self._store, self._clock)
         context = contexts.Context(
             clock=self._clock, compute=self._clients.compute, backups=self._clients.backups,
-            volumes=self._clients.volumes, suspects=suspects.Suspects(self._monitor, self._clock),
+            volumes=self._clients.volumes, suspects=suspects.Suspects(
+                self._monitor, self._clock, self._votes),
             store=self._store, options=options,
             destinations=destination_limits.DestinationLimits(
                 self._clock, self._store, detection_conf.limits(options)),
@@ -100,7 +107,7 @@ class Engine:
             options.job_interval)
         self._observer.freed = self._conductor.serves
         self._dispatcher = dispatch.Dispatcher(
-            context, self._monitor.facts, detection_conf.host_gates(options),
+            context, self._facts, detection_conf.host_gates(options),
             detection_conf.server_gates(options), self._conductor, options.name,
             detection_conf.crash_gates(options), self._prefetch)
         self._crashes = crashes.Crashes(self._dispatcher.crashed, self._clock)
@@ -129,6 +136,7 @@ class Engine:
         self._masakari.start()
         self._echo.start()
         self._answers.start()
+        self._votes.start()
         self._conductor.start()
         self._crashes.start()
         for name, target in (('detector', self._tick), ('dispatcher', self._dispatch),
@@ -145,6 +153,7 @@ class Engine:
         calm = self._conductor.stop(_PATIENCE)
         self._echo.stop(_PATIENCE)
         self._answers.stop(_PATIENCE)
+        self._votes.stop(_PATIENCE)
         self._listener.stop()
         self._masakari.stop(_PATIENCE)
         self._threads.join(_PATIENCE)
@@ -158,6 +167,15 @@ class Engine:
         """Return the problems of this engine: failed threads, or a broker that is lost."""
         trouble = self._monitor.trouble()
         return [*self._threads.problems(), *([trouble] if trouble else [])]
+
+    def _facts(self, host: str, service: Mapping[str, Any] | None) -> gates.Facts:
+        """Return what the gates examine, with what the other engines hear at this moment.
+
+        :raises exception.Unreachable: the database does not answer
+        """
+        self._votes.read()
+        return dataclasses.replace(self._monitor.facts(host, service),
+                                   hearing=self._votes.hearing(host))
 
     def _fail(self) -> None:
         """End the process, which its supervisor starts again."""
@@ -248,6 +266,7 @@ class Engine:
         try:
             services = self._clients.compute.services()
             self._decommissioned.look(services)
+            self._monitor.place({name: self._clients.compute.places(name) for name in services})
         except exception.EngineError:
             return
         for name, service in services.items():

@@ -44,6 +44,9 @@ class Beat:
     :ivar kernel: another one after each boot of the host; empty from a host that does not say it
     :ivar running: digest of the UUIDs of the domains that run; empty until libvirt has answered
     :ivar domains: these UUIDs, in a beat now and then and after each change; None in the others
+    :ivar uptime: seconds since the boot of the host, in a beat now and then; None in the others
+    :ivar broker: address of the broker node that the host is connected to, in the same beats;
+        empty if unknown
     """
 
     host: str
@@ -59,6 +62,8 @@ class Beat:
     running: str = ''
     domains: tuple[str, ...] | None = None
     goodbye: str = ''
+    uptime: float | None = None
+    broker: str = ''
 
 
 _NO = object()

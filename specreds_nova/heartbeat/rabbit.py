@@ -27,6 +27,7 @@ _DIRECT = 'amq.direct'
 # Answers that may wait for a host.
 _WAITING = 8
 
+_PORT = 5672
 # Seconds that a broker may take to let somebody in, and to take a message.
 _CONNECT = 3.0
 _CONFIRM = 1.0
@@ -38,11 +39,14 @@ class Brokers:
     """The brokers of a cluster, each tried in turn.
 
     :param conf: the global configuration, in which oslo.messaging's options are registered
+    :ivar current: host and port of the node to which the latest connection was made; empty before
     """
 
     def __init__(self, conf: Any, url: messaging.TransportURL) -> None:
         self._options = conf.oslo_messaging_rabbit
-        self._addresses = itertools.cycle([_address(url, host) for host in url.hosts])
+        self._addresses = itertools.cycle([
+            (_address(url, host), f'{host.hostname}:{host.port or _PORT}') for host in url.hosts])
+        self.current = ''
 
     @contextlib.contextmanager
     def connected(self) -> Iterator[Any]:
@@ -51,8 +55,9 @@ class Brokers:
         :raises Exception: it cannot be had, or breaks; of whatever kind the libraries have for it
         """
         options = self._options
+        url, node = next(self._addresses)
         connection = _Connection(
-            next(self._addresses), ssl=self._ssl(), connect_timeout=_CONNECT, heartbeat=0,
+            url, ssl=self._ssl(), connect_timeout=_CONNECT, heartbeat=0,
             login_method=options.rabbit_login_method)
         try:
             connection.connect()
@@ -60,6 +65,7 @@ class Brokers:
             connection.default_channel.exchange_declare(
                 EXCHANGE, 'fanout', auto_delete=True,
                 durable=options.rabbit_transient_quorum_queue)
+            self.current = node
             yield connection
         finally:
             # Without a farewell, which might take for ever.
@@ -97,6 +103,11 @@ class Publisher:
         self._subscription = subscription
         self._open = contextlib.ExitStack()
         self._channel: Any = None
+
+    @property
+    def broker(self) -> str:
+        """The broker node that this is connected to; empty if there is none."""
+        return self._brokers.current if self._channel is not None else ''
 
     def cast(self, method: str, arguments: dict[str, Any]) -> None:
         """Send.
@@ -178,4 +189,4 @@ def _address(url: messaging.TransportURL, host: messaging.TransportHost) -> str:
     name = f'[{host.hostname}]' if ':' in (host.hostname or '') else host.hostname
     return (f'amqp://{parse.quote(host.username or "guest", safe="")}:'
             f'{parse.quote(host.password or "guest", safe="")}@{name or "localhost"}:'
-            f'{host.port or 5672}/{parse.quote(url.virtual_host or "", safe="")}')
+            f'{host.port or _PORT}/{parse.quote(url.virtual_host or "", safe="")}')

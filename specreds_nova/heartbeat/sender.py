@@ -19,6 +19,10 @@ class Bus(Protocol):
     def cast(self, method: str, arguments: dict[str, Any]) -> None:
         """Send a message to all engines, or raise whatever is in the way of that."""
 
+    @property
+    def broker(self) -> str:
+        """The broker node that this is connected to; empty if that is unknown."""
+
     def close(self) -> None:
         """Disconnect."""
 
@@ -54,6 +58,11 @@ class Sender:
             self._error = None
         return self._error
 
+    @property
+    def broker(self) -> str:
+        """The broker node that the latest message was sent to; empty if that is unknown."""
+        return '' if self._bus is None else self._bus.broker
+
     def close(self) -> None:
         """Disconnect."""
         if self._bus is not None:
@@ -62,6 +71,8 @@ class Sender:
 
 class _Oslo:
     """By a client of oslo.messaging."""
+
+    broker = ''
 
     def __init__(self, conf: Any) -> None:
         self._transport = message.transport(conf)

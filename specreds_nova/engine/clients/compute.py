@@ -99,6 +99,13 @@ class Compute:
         """Return all services nova-compute by host, as in Nova's API."""
         return self._facts.services()
 
+    def places(self, host: str) -> tuple[str, ...]:
+        """Return the availability zone and the aggregates of a host, in words."""
+        zone = self._facts.services().get(host, {}).get('zone')
+        zones = (f'availability zone {zone}',) if zone else ()
+        return zones + tuple(f'aggregate {aggregate["name"]}'
+                             for aggregate in self._facts.aggregates(host))
+
     def evacuate(self, server_id: str, host: str | None, force: bool = False) -> None:
         """Have Nova evacuate a server.
 

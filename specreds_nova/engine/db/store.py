@@ -16,6 +16,7 @@ from specreds_nova.engine.db import durations
 from specreds_nova.engine.db import hosts
 from specreds_nova.engine.db import recoveries
 from specreds_nova.engine.db import steps
+from specreds_nova.engine.db import votes
 
 _IN_ONE_QUERY = 500
 
@@ -92,6 +93,19 @@ class Store:
             changed = self.change_host(self.host(name), word=word, word_reason=reason)
             if changed is not None:
                 return changed
+
+    def vote(self, vote: model.Vote) -> None:
+        """Replace the vote of an engine."""
+        self._transactions.run(lambda connection: votes.cast(connection, vote))
+
+    def votes(self) -> list[model.Vote]:
+        """Return the votes of all engines, by name."""
+        return self._transactions.run(votes.get_all)
+
+    def withdraw(self, vote: model.Vote) -> None:
+        """Remove the vote of an engine, unless the engine has voted since."""
+        self._transactions.run(
+            lambda connection: votes.withdraw(connection, vote.engine, vote.ballot))
 
     def forget(self, name: str) -> bool:
         """Remove a host unless it is fenced or being recovered; return whether it is gone."""

@@ -76,6 +76,15 @@ STEPS = _table(
     sa.UniqueConstraint('recovery', 'name', 'attempt', name='recovery_steps_attempt'),
 )
 
+VOTES = _table(
+    'votes',
+    sa.Column('engine', sa.String(255), primary_key=True),
+    sa.Column('ballot', sa.String(64), nullable=False),
+    sa.Column('deaf', sa.Boolean, nullable=False),
+    sa.Column('silent', sa.JSON, nullable=False),
+    sa.Column('heard', sa.JSON, nullable=False),
+)
+
 DURATIONS = _table(
     'durations',
     sa.Column('server', sa.String(36), primary_key=True),

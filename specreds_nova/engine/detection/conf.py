@@ -83,6 +83,15 @@ OPTIONS: list[cfg.Opt] = [
     cfg.IntOpt('too_many_absolute', default=0, min=0,
                help='So many silent hosts at once are not believed to have failed, whatever '
                     'their share is; 0 for no such number.'),
+    cfg.FloatOpt('correlated_patience', default=5.0, min=0.0, max=600.0,
+                 help='Seconds of silence after which hosts are believed to have failed that fell '
+                      'silent together with more than too_many_share of their broker node, '
+                      'availability zone or host aggregate: for hosts to connect to another '
+                      'broker node, and for the network to find another way. 0 for at once.'),
+    cfg.FloatOpt('power_up_grace', default=300.0, min=0.0, max=86400.0,
+                 help='Seconds that a host has to boot after its site was powered up: while most '
+                      'of the hosts that are heard have booted since the host was heard last, and '
+                      'less than so many seconds ago, its servers are not moved. 0 for none.'),
     cfg.BoolOpt('protect_disabled_hosts', default=False,
                 help='Also do something for the servers of hosts whose nova-compute an operator '
                      'has disabled: usually somebody is at work there. That Nova has disabled it '
@@ -144,6 +153,7 @@ def monitor_settings(group: Any) -> monitor.Settings:
         weights=weights, clear_beats=group.clear_beats,
         libvirt_patience=group.libvirt_patience, storage_patience=group.storage_patience,
         evidence_lifetime=group.evidence_lifetime, flap_period=group.flap_period,
+        power_up_grace=group.power_up_grace,
         graces={message.SERVICE: group.goodbye_grace_service,
                 message.SYSTEM: group.goodbye_grace_system})
 
@@ -157,6 +167,9 @@ def host_gates(group: Any) -> gates.Gates:
         gates.Link(),
         gates.Maintenance(),
         gates.TooMany(group.too_many_share, group.too_many_count, group.too_many_absolute),
+        gates.Hearing(),
+        gates.Correlated(group.too_many_share, group.too_many_count, group.correlated_patience),
+        gates.PowerUp(),
         gates.Disabled(group.protect_disabled_hosts, group.protect_forced_down_hosts),
         gates.Flapping(group.flap_count, group.flap_patience)))
 

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 import dataclasses
 from typing import Any, Protocol
 
+from specreds_nova.engine.detection import correlation
+
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
@@ -27,6 +29,9 @@ class Facts:
         Nova does not answer
     :ivar maintenance: reason of a maintenance; None if there is none
     :ivar silence: seconds of listening without a beat of the host
+    :ivar hearing: the other engines that hear the host
+    :ivar groups: what the host has in common with some of the other hosts
+    :ivar powered_up: seconds for which the host may still be booting after its site was powered up
     """
 
     host: str
@@ -38,6 +43,9 @@ class Facts:
     service: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     maintenance: str | None = None
     silence: float = 0.0
+    hearing: tuple[str, ...] = ()
+    groups: tuple[correlation.Group, ...] = ()
+    powered_up: float | None = None
 
 
 class Gate(Protocol):
@@ -78,6 +86,60 @@ class TooMany:
             return f'{silent} of {known} hosts are silent: more than {self._share:.0%} are too ' \
                    f'many to have failed at once'
         return None
+
+
+class Hearing:
+    """Another engine hears the host: this engine's link is at fault.
+
+    An operator's word about the failure of the host takes precedence.
+    """
+
+    def reason(self, facts: Facts) -> str | None:
+        """Return the engines that hear the host."""
+        if facts.word or not facts.hearing:
+            return None
+        return f'{", ".join(facts.hearing)} hears {facts.host}: a host has failed only if no ' \
+               f'engine hears it'
+
+
+class Correlated:
+    """Most hosts with something in common fell silent together: it may be that which has failed.
+
+    An operator's word takes precedence.
+
+    :param share: of the hosts that have something in common; more are too many
+    :param count: number of silent hosts from which the share applies
+    :param patience: seconds of silence after which the gate opens
+    """
+
+    def __init__(self, share: float, count: int, patience: float) -> None:
+        self._share = share
+        self._count = count
+        self._patience = patience
+
+    def reason(self, facts: Facts) -> str | None:
+        """Return what the silent hosts have in common."""
+        if facts.word or facts.silence >= self._patience:
+            return None
+        for group in facts.groups:
+            if group.silent >= self._count and group.silent > self._share * group.known:
+                return f'{group.silent} of {group.known} hosts of {group.name} fell silent ' \
+                       f'together: they have {self._patience:g} s to be heard again'
+        return None
+
+
+class PowerUp:
+    """The site was powered up: the host may still be booting.
+
+    An operator's word takes precedence.
+    """
+
+    def reason(self, facts: Facts) -> str | None:
+        """Return for how long the host may be booting."""
+        if facts.word or facts.powered_up is None:
+            return None
+        return f'most hosts have booted since {facts.host} was heard last: it has ' \
+               f'{facts.powered_up:.0f} s more to boot'
 
 
 class Maintenance:

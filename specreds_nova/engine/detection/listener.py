@@ -48,6 +48,10 @@ class Listener(Protocol):
     def stop(self) -> None:
         """End."""
 
+    @property
+    def broker(self) -> str:
+        """The broker node that this is connected to; empty if that is unknown."""
+
 
 class Ears:
     """Passes the messages of the bus to the monitor. Never raises.
@@ -108,6 +112,8 @@ class Ears:
 class _Rpc:
     """Receives through oslo.messaging's server."""
 
+    broker = ''
+
     def __init__(self, conf: Any, engine: str, ears: Ears) -> None:
         self._transport = message.transport(conf)
         target = messaging.Target(exchange=message.EXCHANGE, topic=message.TOPIC, server=engine)
@@ -137,6 +143,11 @@ class _Rabbit:
         self._silence = _SILENCE if conf.engine.echo_interval else _SILENCE_WITHOUT_ECHO
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name='specreds-listener', daemon=True)
+
+    @property
+    def broker(self) -> str:
+        """The broker node of the latest connection; empty before the first one."""
+        return self._brokers.current
 
     def start(self) -> None:
         """Begin."""

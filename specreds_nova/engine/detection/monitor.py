@@ -11,7 +11,7 @@
     gates.reasons(monitor.facts(host, service))
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 import dataclasses
 import threading
 from typing import Any, Protocol
@@ -21,6 +21,7 @@ from oslo_log import log as logging
 from specreds_nova.engine import interfaces
 from specreds_nova.engine import model
 from specreds_nova.engine.detection import accrual
+from specreds_nova.engine.detection import correlation
 from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.detection import gates
 from specreds_nova.engine.detection import listening
@@ -64,6 +65,7 @@ class Settings:
     :ivar doubt: intervals of silence from which a host counts for the gate of too many
     :ivar together: seconds within which hosts count as having fallen silent at once
     :ivar graces: seconds for which silence means nothing after a goodbye, by its kind
+    :ivar power_up_grace: seconds that hosts have to boot after the site was powered up
     """
 
     detector: accrual.Settings = dataclasses.field(default_factory=accrual.Settings)
@@ -79,6 +81,7 @@ class Settings:
     together: float = 30.0
     graces: Mapping[str, float] = dataclasses.field(
         default_factory=lambda: {message.SERVICE: 3600.0, message.SYSTEM: 300.0})
+    power_up_grace: float = 300.0
 
 
 class Monitor:
@@ -86,13 +89,16 @@ class Monitor:
 
     :param clock: the source of time
     :param watcher: receiver of changes
+    :param own_broker: returns the broker node through which beats are heard; empty if unknown
     :raises ValueError: a weight in the settings is of an unknown kind
     """
 
     def __init__(self, clock: interfaces.Clock, watcher: Watcher,
-                 settings: Settings | None = None) -> None:
+                 settings: Settings | None = None,
+                 own_broker: Callable[[], str] = lambda: '') -> None:
         self._clock = clock
         self._watcher = watcher
+        self._own_broker = own_broker
         self._settings = settings or Settings()
         self._scales = evidence.Scales(self._settings.weights)
         self._listening = listening.Listening(self._settings.link, clock.now())
@@ -154,6 +160,13 @@ class Monitor:
             if watched_host is not None and watched_host.beat is None:
                 watched_host.goodbye, watched_host.goodbye_at, watched_host.leaving = (
                     goodbye, at, True)
+
+    def place(self, places: Mapping[str, Iterable[str]]) -> None:
+        """Take the availability zone and the aggregates of hosts, in words."""
+        with self._lock:
+            for name, labels in places.items():
+                if name in self._hosts:
+                    self._hosts[name].places = tuple(labels)
 
     def names(self) -> list[str]:
         """Return all hosts that are watched."""
@@ -255,6 +268,22 @@ class Monitor:
                     for host in self._hosts.values() if host.beat is not None
                     and not host.suspected]
 
+    def vote(self, engine: str, ballot: str, contested: Collection[str]) -> model.Vote:
+        """Return what this engine hears, for the other engines.
+
+        :param contested: the hosts that another engine does not hear
+        """
+        if self._listening.trouble(self._clock.now()) is not None:
+            return model.Vote(engine, ballot, deaf=True)
+        horizon = self._listening.horizon()
+        with self._lock:
+            silent = {host.name for host in self._hosts.values() if not host.leaving and (
+                host.beat is None or self._doubtful(host, horizon))}
+            silent |= {name for name in contested if name not in self._hosts}
+            heard = {name: self._hosts[name].listed() for name in sorted(contested)
+                     if name not in silent}
+        return model.Vote(engine, ballot, silent=tuple(sorted(silent)), heard=heard)
+
     def counted(self) -> int:
         """Return how many beats were heard since the last call."""
         with self._lock:
@@ -301,10 +330,16 @@ class Monitor:
         with self._lock:
             watched_host = self._hosts.get(host)
             since = horizon if watched_host is None else watched_host.troubled_since()
-            silent, known = self._silent(since, horizon)
+            seen = correlation.silence(self._hosts.values(), since, self._settings.together,
+                                       lambda other: self._doubtful(other, horizon))
             return gates.Facts(
-                host=host, trouble=self._listening.trouble(now), known=known,
-                silent=silent | {host},
+                host=host, trouble=self._listening.trouble(now),
+                known=len(seen.silent | seen.heard), silent=seen.silent | {host},
+                groups=(seen.groups(watched_host, self._hosts, self._own_broker())
+                        if watched_host else ()),
+                powered_up=correlation.powered_up(
+                    watched_host, [self._hosts[name] for name in seen.heard - {host}], now,
+                    self._settings.power_up_grace),
                 word=watched_host is not None and watched_host.word == model.SUSPECT,
                 flaps=(watched_host.flapped(now - self._settings.flap_period)
                        if watched_host else 0),
@@ -396,22 +431,6 @@ class Monitor:
         """Return whether a host may be suspected soon."""
         return (self._silence(host, horizon) > self._settings.doubt
                 or bool(self._ages(host, 0.5)))
-
-    def _silent(self, since: float, horizon: float) -> tuple[frozenset[str], int]:
-        """Return the hosts that fell silent at about a time, and the number of hosts then.
-
-        A host that fell silent long before is left out of both.
-        """
-        silent, known = set(), 0
-        for host in self._hosts.values():
-            if host.leaving:
-                continue
-            if not host.suspected and not self._doubtful(host, horizon):
-                known += 1
-            elif abs(host.troubled_since() - since) <= self._settings.together:
-                known += 1
-                silent.add(host.name)
-        return frozenset(silent), known
 
     def _view(self, host: watched.Watched) -> watched.View:
         recent = self._clock.now() - self._settings.flap_period

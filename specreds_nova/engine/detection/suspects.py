@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The hosts as this engine hears them: :class:`specreds_nova.engine.interfaces.Suspects`."""
 
+from typing import Protocol
+
 from specreds_nova.engine.clients import clock as clocks
 from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.detection import monitor as monitors
@@ -11,12 +13,26 @@ _STALL = 3.0
 _LOOK = 0.05
 
 
-class Suspects:
-    """The monitor, with the state of a host regardless of an operator's word."""
+class Peers(Protocol):
+    """What the other engines hear, for hosts that this one does not hear."""
 
-    def __init__(self, monitor: monitors.Monitor, clock: clocks.Clock) -> None:
+    def hearing(self, host: str) -> tuple[str, ...]:
+        """Return the other engines that hear a host."""
+
+    def running(self, host: str, server: str) -> bool | None:
+        """Return whether a server runs on a host that they hear; None if that is unknown."""
+
+
+class Suspects:
+    """The monitor, with the state of a host regardless of an operator's word.
+
+    :param peers: the other engines
+    """
+
+    def __init__(self, monitor: monitors.Monitor, clock: clocks.Clock, peers: Peers) -> None:
         self._monitor = monitor
         self._clock = clock
+        self._peers = peers
 
     def suspected(self, host: str) -> bool:
         """Return whether a host is suspected, or was never heard."""
@@ -27,7 +43,13 @@ class Suspects:
         return self._monitor.healthy()
 
     def is_well(self, host: str) -> bool:
-        """Return whether a host reports that all is well, whatever an operator says."""
+        """Return whether a host reports that all is well, whatever an operator says.
+
+        A report to another engine is as good: this one may have lost its link to the host.
+        """
+        return self._heard(host) or bool(self._peers.hearing(host))
+
+    def _heard(self, host: str) -> bool:
         view = self._monitor.look(host)
         if view is None or view.heard is None or view.leaving:
             return False
@@ -43,6 +65,8 @@ class Suspects:
 
     def running(self, host: str, server: str) -> bool | None:
         """Return whether a server's domain runs on a host; None before its report."""
+        if not self._heard(host) and self._peers.hearing(host):
+            return self._peers.running(host, server)
         return self._monitor.runs(host, server)
 
     def await_ready(self, host: str, backup_id: str, seconds: float) -> bool:

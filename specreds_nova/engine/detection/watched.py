@@ -55,10 +55,10 @@ class Watched:
     :param interval: seconds between its beats, unless it reports another value
     """
 
-    __slots__ = ('accrual', 'beat', 'boot', 'calm', 'crashed', 'domains', 'doubted', 'flaps',
-                 'goodbye', 'goodbye_at', 'heard', 'interval', 'leaving', 'name', 'notable',
-                 'noted', 'number', 'since', 'started', 'suspected', 'suspected_boot',
-                 'suspected_kernel', 'well', 'why', 'word', 'word_reason')
+    __slots__ = ('accrual', 'beat', 'boot', 'booted', 'broker', 'calm', 'crashed', 'domains',
+                 'doubted', 'flaps', 'goodbye', 'goodbye_at', 'heard', 'interval', 'leaving',
+                 'name', 'notable', 'noted', 'number', 'places', 'since', 'started', 'suspected',
+                 'suspected_boot', 'suspected_kernel', 'well', 'why', 'word', 'word_reason')
 
     def __init__(self, name: str, settings: accrual.Settings, at: float, interval: float) -> None:
         self.name = name
@@ -95,6 +95,11 @@ class Watched:
         self.started = 0.0
         # The kernel that ran when the host was suspected last.
         self.suspected_kernel = ''
+        # Time of its boot by its own report, in seconds since the epoch.
+        self.booted: float | None = None
+        # The broker node that it is connected to, and its availability zone and aggregates.
+        self.broker = ''
+        self.places: tuple[str, ...] = ()
 
     def hear(self, beat: message.Beat, at: float, now: float, learn: bool) -> bool:
         """Take a beat, and return False if it is an old one.
@@ -129,6 +134,9 @@ class Watched:
         self.goodbye_at = now if beat.leaving else None
         if beat.domains is not None:
             self.domains = beat.running, frozenset(beat.domains)
+        if beat.uptime is not None:
+            self.booted = now - beat.uptime
+            self.broker = beat.broker
         if not self.suspected:
             self.well = now
         self.doubted = False
@@ -154,6 +162,13 @@ class Watched:
             return server in domains
         # The host has rebooted, so the domain is gone unless a list names it.
         return False if self.suspected_kernel not in ('', beat.kernel) else None
+
+    def listed(self) -> tuple[str, ...] | None:
+        """Return the servers whose domains run here by the latest beat; None if unknown."""
+        digest, domains = self.domains
+        if self.beat is None or not digest or self.beat.running != digest:
+            return None
+        return tuple(sorted(domains))
 
     def troubled_since(self) -> float:
         """Return the time since which the host is silent."""

@@ -26,7 +26,8 @@ LOG = logging.getLogger(__name__)
 
 # How long a beat repeats an event, in seconds: several beats may be lost.
 _REMEMBER = 10.0
-# Interval of lists of running domains, and how long a changed list is repeated, in seconds.
+# Interval of lists of running domains and of reports of uptime and broker node, and how long a
+# changed list is repeated, in seconds.
 _LIST, _CHANGED = 5.0, 1.0
 _KERNEL = pathlib.Path('/proc/sys/kernel/random/boot_id')
 _SYSTEM_STATE = ('systemctl', 'is-system-running')
@@ -60,6 +61,8 @@ class Heartbeat(pulse.Pulse):
             message.ANSWERS + host, self._answered.hear))
         self._failing = False
         self._goodbye = message.SERVICE
+        # The broker node of the latest beat that named it, and when that was.
+        self._named, self._named_at = '', float('-inf')
 
     def start(self) -> None:
         """Start the thread, unless the heartbeat is disabled."""
@@ -103,9 +106,17 @@ class Heartbeat(pulse.Pulse):
             libvirt_age=ages.get('libvirt'), storage_age=ages.get('storage'),
             ended=self._ended.all(), ready=self._ready.all(), leaving=leaving,
             kernel=self._kernel, running=running, domains=domains,
-            goodbye=self._goodbye if leaving else '')
+            goodbye=self._goodbye if leaving else '', **self._place())
         self._number += 1
         return beat
+
+    def _place(self) -> dict[str, Any]:
+        """Return the uptime of this host and its broker node, if this beat is to name them."""
+        now, broker = time.monotonic(), self._sender.broker
+        if broker == self._named and now - self._named_at < _LIST:
+            return {}
+        self._named, self._named_at = broker, now
+        return {'uptime': round(time.clock_gettime(time.CLOCK_BOOTTIME), 1), 'broker': broker}
 
     def _send(self, beat: message.Beat) -> None:
         self._answered.sent(beat.number)

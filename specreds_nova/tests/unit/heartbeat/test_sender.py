@@ -97,6 +97,18 @@ class RabbitTest(testtools.TestCase):
         first, second = ('amqp://us%40er:se%2Fcret@b1:5673/here', 'amqp://guest:guest@b2:5672/here')
         self.assertEqual([first, second, first], self.addresses())
 
+    def test_broker_node_is_known_while_it_is_connected(self) -> None:
+        bus = senders.of(cfg.CONF)
+        self.assertEqual('', bus.broker)
+        bus.cast('beat', {'beat': {}})
+        self.assertEqual('b1:5673', bus.broker)
+        channel = self.connections[-1].default_channel
+        channel.basic_publish_confirm.side_effect = OSError('reset')
+        self.assertRaises(OSError, bus.cast, 'beat', {'beat': {}})
+        self.assertEqual('', bus.broker)
+        bus.cast('beat', {'beat': {}})
+        self.assertEqual('b2:5672', bus.broker)
+
     def test_refused_connection_is_tried_with_the_next_message(self) -> None:
         bus = senders.of(cfg.CONF)
         with mock.patch.object(rabbit.Brokers, 'connected', side_effect=OSError('refused')):

@@ -20,6 +20,11 @@ _SILENT = ({'kind': 'silence'},)
 _SAID = ({'kind': 'operator'},)
 
 
+def _suspects(monitor: Any) -> suspects.Suspects:
+    """Return the hosts as an engine sees them that has no peers."""
+    return suspects.Suspects(monitor, mock.Mock(), mock.Mock(hearing=lambda host: ()))
+
+
 @ddt.ddt
 class SuspectsTest(testtools.TestCase):
     """A host is well even if an operator suspects it."""
@@ -36,12 +41,12 @@ class SuspectsTest(testtools.TestCase):
     def test_well_host_is_heard_and_healthy(self, values: dict[str, Any], well: bool) -> None:
         monitor: Any = mock.Mock()
         monitor.look.return_value = dataclasses.replace(_WELL, **values)
-        self.assertEqual(well, suspects.Suspects(monitor, mock.Mock()).is_well('h1'))
+        self.assertEqual(well, _suspects(monitor).is_well('h1'))
 
     def test_unknown_host_is_not_well(self) -> None:
         monitor: Any = mock.Mock()
         monitor.look.return_value = None
-        self.assertFalse(suspects.Suspects(monitor, mock.Mock()).is_well('h1'))
+        self.assertFalse(_suspects(monitor).is_well('h1'))
 
 
 class ReadyTest(testtools.TestCase):
@@ -51,7 +56,7 @@ class ReadyTest(testtools.TestCase):
         super().setUp()
         self.monitor: Any = mock.Mock()
         self.stopping = threading.Event()
-        self.suspects = suspects.Suspects(self.monitor, clocks.Clock(self.stopping))
+        self.suspects = suspects.Suspects(self.monitor, clocks.Clock(self.stopping), mock.Mock())
 
     def test_report_ends_the_wait(self) -> None:
         self.monitor.ready.side_effect = [False, False, True]

@@ -35,6 +35,7 @@ class Bus:
         self.sent = threading.Condition()
 
     made: 'Bus'
+    broker = 'b1:5672'
     error: Exception | None = None
 
     def send(self, method: str, **arguments: Any) -> Exception | None:
@@ -122,6 +123,14 @@ class HeartbeatTest(testtools.TestCase):
         hear(b'{')
         self.assertEqual([101.0], renewed)
 
+    def test_uptime_and_broker_node_are_reported_at_once_when_the_node_changes(self) -> None:
+        beating = self.beating()
+        beats = [beating._next(), beating._next()]
+        Bus.made.broker = 'b2:5672'
+        beats.append(beating._next())
+        self.assertEqual(['b1:5672', '', 'b2:5672'], [beat.broker for beat in beats])
+        self.assertEqual([True, False, True], [beat.uptime is not None for beat in beats])
+
     def test_beats_of_a_healthy_host_are_decoded_fast(self) -> None:
         all_probes = {name: Answering(name, 60.0) for name in ('libvirt', 'storage')}
         for probe in all_probes.values():
@@ -129,6 +138,7 @@ class HeartbeatTest(testtools.TestCase):
         beating = heartbeat.Heartbeat(nova.conf.CONF, 'node1', all_probes, frozenset)
         beating._domains.report()
         beating._domains._changed = float('-inf')
+        beating._place()
         body = message.encode(beating._next())
         self.assertEqual(message.decode(body),
                          fast_decode.read(message.wrap('beat', {'beat': body})))
