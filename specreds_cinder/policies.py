@@ -17,6 +17,7 @@ COLLAPSE = 'superposition:collapse'
 DELETE = 'superposition:delete'
 MERGE = 'superposition:merge'
 CONNECTION = 'superposition:connection'
+FENCE = 'superposition:fence'
 
 # Services, such as the engine that detects failed hosts, act on the volumes of all projects.
 _SERVICE = 'role:service'
@@ -56,6 +57,9 @@ _RULES = (
     _rule(CONNECTION, ADMIN_OR_SERVICE,
           'Get the connection with which a hypervisor opens the second version.',
           ('POST', f'{_MEMBER}/connection')),
+    _rule(FENCE, ADMIN_OR_SERVICE,
+          'Shut the clients of a host out of volumes that have no superposition.',
+          ('POST', f'{_COLLECTION}/fence')),
 )
 
 

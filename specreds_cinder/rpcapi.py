@@ -133,6 +133,19 @@ class SuperAPI:
             ctxt, host, 'eligibility', volume_ids=list(volume_ids))
         return result
 
+    def fence_observe(self, ctxt: Any, host: str, volume_ids: Sequence[str],
+                      fence_id: str) -> None:
+        """Note the clients of volumes of one back end for a fence that may follow."""
+        self._call(ctxt, host, 'fence_observe', volume_ids=list(volume_ids), fence_id=fence_id)
+
+    def fence_host(self, ctxt: Any, host: str, volume_ids: Sequence[str], fenced_host: str,
+                   fence_id: str) -> 'builtins.list[dict[str, Any]]':
+        """Fence a host's clients of volumes of one back end; return their number by volume."""
+        result: list[dict[str, Any]] = self._call(
+            ctxt, host, 'fence_host', volume_ids=list(volume_ids), fenced_host=fenced_host,
+            fence_id=fence_id, expires_at=time.time() + _SIGN_OF_LIFE)
+        return result
+
     def member(self, ctxt: Any, host: str, step: str, **arguments: Any) -> Any:
         """Call a step on another back end of a set.
 

@@ -23,9 +23,9 @@ from specreds_cinder.api import views
 
 _Answer = dict[str, Any]
 
-# Actions on one superposition, and readable views of the collection.
+# Actions on one superposition, and those on the collection.
 MEMBER_ACTIONS = {'check': 'POST', 'collapse': 'POST', 'merge': 'POST', 'connection': 'POST'}
-COLLECTION_ACTIONS = {'detail': 'GET', 'eligibility': 'GET'}
+COLLECTION_ACTIONS = {'detail': 'GET', 'eligibility': 'GET', 'fence': 'POST'}
 
 
 class SuperpositionsController(wsgi.Controller):
@@ -129,6 +129,22 @@ class SuperpositionsController(wsgi.Controller):
         superposition = self._visible(ctxt, id, policies.CONNECTION)
         return {'connections': self._superpositions.connections(ctxt, superposition,
                                                                 body['connector'])}
+
+    @versions.negotiated
+    @schemas.body(schemas.FENCE)
+    def fence(self, req: wsgi.Request, body: Any) -> _Answer:
+        """Shut the clients of a host out of volumes that have no superposition."""
+        ctxt = req.environ['cinder.context']
+        request = body['fence']
+        volumes = _volumes(ctxt, request['volume_ids'], policies.FENCE)
+        for project_id in {volume.project_id for volume in volumes}:
+            policies.authorize(ctxt, policies.FENCE, project_id)
+        answer = {name: request[name] for name in ('fence_id', 'host', 'step')}
+        if request['step'] == 'observe':
+            self._superpositions.observe(ctxt, volumes, request['fence_id'])
+            return {'fence': {**answer, 'volumes': None}}
+        return {'fence': {**answer, 'volumes': self._superpositions.fence(
+            ctxt, volumes, request['host'], request['fence_id'])}}
 
     @wsgi.response(HTTPStatus.NO_CONTENT)
     @versions.negotiated

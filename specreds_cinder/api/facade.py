@@ -132,6 +132,38 @@ class Superpositions:
             answers_by_id |= {answer['volume_id']: answer for answer in answers}
         return [answers_by_id[volume.id] for volume in volumes]
 
+    def observe(self, ctxt: Any, volumes: Sequence[objects.Volume], fence_id: str) -> None:
+        """Note the clients of volumes for a fence that may follow.
+
+        :raises SuperpositionInvalid: a back end cannot fence
+        """
+        for host, ids in _by_host(volumes).items():
+            self._rpc.fence_observe(ctxt, host, ids, fence_id)
+
+    def fence(self, ctxt: Any, volumes: Sequence[objects.Volume], host: str,
+              fence_id: str) -> list[dict[str, Any]]:
+        """Shut the clients of a host out of volumes that have no superposition.
+
+        No client is fenced before all back ends have answered that they can fence.
+
+        :returns: the number of fenced clients by volume
+        :raises SuperpositionInvalid: a back end cannot fence
+        :raises SuperpositionConflict: a volume cannot be fenced, and none is
+        :raises SuperpositionUnavailable: some volumes may be fenced, others are not
+        """
+        self.observe(ctxt, volumes, fence_id)
+        counts: dict[str, dict[str, Any]] = {}
+        for backend, ids in _by_host(volumes).items():
+            try:
+                answers = self._rpc.fence_host(ctxt, backend, ids, host, fence_id)
+            except exception.SuperpositionError as exc:
+                if not counts:
+                    raise
+                raise exception.SuperpositionUnavailable(
+                    f'host {host} is shut out of a part of the volumes only: {exc.msg}') from exc
+            counts |= {answer['volume_id']: answer for answer in answers}
+        return [counts[volume.id] for volume in volumes]
+
     def _joined(self, ctxt: Any, superposition_id: str, volumes: Sequence[objects.Volume], *,
                 brief: bool) -> joined.Superposition | None:
         views: list[Mapping[str, Any]] = []

@@ -62,6 +62,15 @@ MERGE = _wrapped('merge', _object(
 CONNECTION = _object({'connector': {'type': 'object', 'minProperties': 1, 'maxProperties': 64}},
                      required=['connector'])
 
+FENCE = _wrapped('fence', _object(
+    {
+        'fence_id': _UUID,
+        'host': {'type': 'string', 'minLength': 1, 'maxLength': 255},
+        'step': {'enum': ['observe', 'close']},
+        'volume_ids': _VOLUME_IDS,
+    },
+    required=['fence_id', 'host', 'step', 'volume_ids']))
+
 LIST = _object({
     'state': {'enum': list(STATES)},
     'server_id': _UUID,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from specreds_cinder.superposition.cluster import Cluster
     from specreds_cinder.superposition.errors import AlreadySuperposed
     from specreds_cinder.superposition.errors import BackupError
+    from specreds_cinder.superposition.errors import ClientsUnknown
     from specreds_cinder.superposition.errors import ClusterError
     from specreds_cinder.superposition.errors import ClusterTimeout
     from specreds_cinder.superposition.errors import Conflict
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from specreds_cinder.superposition.errors import VolumeGone
     from specreds_cinder.superposition.protocol import Protocol
     from specreds_cinder.superposition.protocol.collapse import CollapseReport
+    from specreds_cinder.superposition.protocol.host_fence import Target
     from specreds_cinder.superposition.qmp_backup import QmpBackup
     from specreds_cinder.superposition.record import Home
     from specreds_cinder.superposition.record import Record
@@ -47,18 +49,19 @@ if TYPE_CHECKING:
     from specreds_cinder.superposition.sweep import SweepReport
 
 __all__ = (
-    'AlreadySuperposed', 'Backup', 'BackupError', 'Cluster', 'ClusterError', 'ClusterTimeout',
-    'CollapseReport', 'Conflict', 'Durability', 'Home', 'InvalidInput', 'MergeFailed',
-    'NotEligible', 'NotSuperposed', 'OverlayBusy', 'Protocol', 'QmpBackup', 'Record',
-    'RecordChanged', 'Settings', 'SuperError', 'SweepReport', 'VolumeGone', 'VolumeRef',
-    'address', 'cluster', 'errors', 'fence', 'merge_rate', 'nodes', 'record', 'settings',
-    'states', 'store', 'trace', 'volume',
+    'AlreadySuperposed', 'Backup', 'BackupError', 'ClientsUnknown', 'Cluster', 'ClusterError',
+    'ClusterTimeout', 'CollapseReport', 'Conflict', 'Durability', 'Home', 'InvalidInput',
+    'MergeFailed', 'NotEligible', 'NotSuperposed', 'OverlayBusy', 'Protocol', 'QmpBackup',
+    'Record', 'RecordChanged', 'Settings', 'SuperError', 'SweepReport', 'Target', 'VolumeGone',
+    'VolumeRef', 'address', 'cluster', 'errors', 'fence', 'merge_rate', 'nodes', 'record',
+    'settings', 'states', 'store', 'trace', 'volume',
 )
 
 # The module of each class that is not in a module of errors.
 _MODULES = {
     'Backup': 'backup', 'Durability': 'backup', 'Cluster': 'cluster', 'Protocol': 'protocol',
-    'CollapseReport': 'protocol.collapse', 'QmpBackup': 'qmp_backup', 'Home': 'record',
+    'CollapseReport': 'protocol.collapse', 'Target': 'protocol.host_fence',
+    'QmpBackup': 'qmp_backup', 'Home': 'record',
     'Record': 'record', 'VolumeRef': 'record', 'Settings': 'settings', 'SweepReport': 'sweep',
 }
 

@@ -55,6 +55,10 @@ class AlreadySuperposed(SuperError):
             f'collapse that one first')
 
 
+class ClientsUnknown(SuperError):
+    """The clients of a host cannot be told from those of other hosts."""
+
+
 class NotSuperposed(SuperError):
     """No superposition has that id, or the volume is in no superposition."""
 

@@ -12,13 +12,14 @@ from specreds_cinder import eligibility
 from specreds_cinder import exception
 from specreds_cinder.superposition import states
 from specreds_cinder.volume import base
+from specreds_cinder.volume import host_fence
 from specreds_cinder.volume import housekeeping
 from specreds_cinder.volume import reports
 
 LOG = logging.getLogger(__name__)
 
 
-class BackendSuperpositions(housekeeping.Housekeeping):
+class BackendSuperpositions(housekeeping.Housekeeping, host_fence.HostFence):
     """The superpositions of one back end; serves every method that ``endpoint.METHODS`` names."""
 
     def get(self, ctxt: Any, superposition_id: str, brief: bool = False) -> base.View:

@@ -28,6 +28,7 @@ _ERRORS: dict[str, type[exception.SuperpositionError]] = {
     'InvalidInput': exception.SuperpositionInvalid,
     'NotEligible': exception.VolumesNotEligible,
     'AlreadySuperposed': exception.VolumeSuperposed,
+    'ClientsUnknown': exception.SuperpositionConflict,
     'NotSuperposed': exception.SuperpositionNotFound,
     'VolumeGone': exception.SuperpositionConflict,
     'Conflict': exception.SuperpositionConflict,

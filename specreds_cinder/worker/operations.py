@@ -253,6 +253,32 @@ class Operations:
         """Remove index entries of superpositions whose record was never written."""
         self._protocol.tidy(self._home)
 
+    # Without a superposition
+
+    def clients(self, images: builtins.list[str]) -> builtins.list[builtins.list[str]]:
+        """Return for each image the addresses of the clients that have it open."""
+        return [sorted(clients) for clients in self._protocol.clients(
+            [self._ref(image) for image in images])]
+
+    def note(self, images: builtins.list[str], fence_id: str) -> None:
+        """Enter the clients of images into ledgers. Raises as :meth:`Protocol.note` does."""
+        self._protocol.note([self._ref(image) for image in images], fence_id)
+
+    def shut_out(self, targets: builtins.list[Mapping[str, Any]],
+                 fence_id: str) -> builtins.list[int]:
+        """Fence the clients of a host. Raises as :meth:`Protocol.shut_out` does.
+
+        :param targets: for each image its name, the addresses of the host or None, and the least
+            number of its clients
+        :returns: the number of clients that are fenced, for each image
+        """
+        wanted = [sp.Target(
+            self._ref(target['image']), clients=target['clients'],
+            addresses=None if target['addresses'] is None else frozenset(target['addresses']))
+            for target in targets]
+        fenced = self._protocol.shut_out(wanted, fence_id)
+        return [len(fenced[target.ref]) for target in wanted]
+
     # Watching
 
     def next_dirty(self, timeout: float) -> tuple[str, str] | None:

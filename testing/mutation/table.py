@@ -41,6 +41,18 @@ class Mutation:
 
 
 MUTATIONS = (
+    Mutation('host-fence-without-barrier', f'{_SUPERPOSITION}/protocol/host_fence.py',
+             '            self._barrier(recorded)\n', '',
+             f'{_FUNCTIONAL}.test_host_fence.HostFenceTest.'
+             'test_every_placement_group_has_the_fence'),
+    Mutation('host-fence-of-other-hosts', f'{_SUPERPOSITION}/protocol/host_fence.py',
+             'return self.addresses is None or address.host(client) in self.addresses',
+             'return True',
+             f'{_FUNCTIONAL}.test_host_fence.HostFenceTest.test_clients_of_other_hosts_live'),
+    Mutation('host-fence-of-unknown-clients', f'{_SUPERPOSITION}/protocol/host_fence.py',
+             'if len(current) < target.clients:', 'if False:',
+             f'{_FUNCTIONAL}.test_host_fence.HostFenceTest.'
+             'test_shared_volume_without_a_known_client_is_refused'),
     Mutation('cut-of-changing-groups', f'{_SUPERPOSITION}/cut.py',
              'if (after.pg_num, after.merges) == (before.pg_num, before.merges):', 'if True:',
              f'{_UNIT}.test_cut.TakeTest.test_cut_is_repeated_when_groups_change'),

@@ -23,11 +23,11 @@ from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import states
 from specreds_cinder.superposition.protocol import collapse
-from specreds_cinder.superposition.protocol import create
+from specreds_cinder.superposition.protocol import host_fence
 from specreds_cinder.superposition.protocol import merge
 
 
-class Protocol(create.Creation, collapse.Collapse, merge.Merge):
+class Protocol(host_fence.HostFence, collapse.Collapse, merge.Merge):
     """Superpositions on one cluster. Safe to share between threads."""
 
     def renew(self, record: records.Record) -> list[str]:

@@ -82,13 +82,8 @@ class Creation(end.Ending):
         for image in facts:
             if reasons := image.reasons(pools):
                 raise errors.NotEligible(str(image.ref), reasons)
-        return tuple(records.Volume(
-            pool=image.ref.pool, namespace=image.ref.namespace, image=image.ref.image,
-            image_id=image.image_id, pool_id=image.pool_id, data_pool_id=image.data_pool_id,
-            data_pool=pools[image.data_pool_id].name, data_prefix=image.data_prefix,
-            size_bytes=image.size_bytes, object_size=image.object_size, features=image.features,
-            overlay=overlay.name(image.ref.image, superposition),
-            clients=tuple(sorted(image.clients))) for image in facts)
+        return tuple(recorded(image, pools, overlay.name(image.ref.image, superposition))
+                     for image in facts)
 
     def _take(self, record: records.Record) -> records.Record:
         """Create the overlays and take the cuts in parallel, then swap the record."""
@@ -138,3 +133,14 @@ class Creation(end.Ending):
         except errors.SuperError as exc:
             LOG.warning('superposition %s could not be created, and its remains not be removed: '
                         'resume it (%s)', record.id, exc)
+
+
+def recorded(image: volumes.Facts, pools: Mapping[int, ceph.Pool],
+             overlay_name: str) -> records.Volume:
+    """Return a volume as records describe it."""
+    return records.Volume(
+        pool=image.ref.pool, namespace=image.ref.namespace, image=image.ref.image,
+        image_id=image.image_id, pool_id=image.pool_id, data_pool_id=image.data_pool_id,
+        data_pool=pools[image.data_pool_id].name, data_prefix=image.data_prefix,
+        size_bytes=image.size_bytes, object_size=image.object_size, features=image.features,
+        overlay=overlay_name, clients=tuple(sorted(image.clients)))

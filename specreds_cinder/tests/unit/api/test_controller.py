@@ -373,3 +373,43 @@ class TestEligibility(base.APITestCase):
         for query in ('', '?volume_id=x', f'?volume_id={base.VOLUME}&volume_id={base.VOLUME}',
                       f'?volume_id={base.VOLUME}&more=1'):
             self.refused(400, 'GET', f'{base.BASE}/eligibility{query}')
+
+
+class FenceTest(base.APITestCase):
+
+    def fence(self, step: str = 'close', **changes: Any) -> dict[str, Any]:
+        """Return the body of a request."""
+        return {'fence': {'fence_id': base.ID, 'host': 'compute-1', 'step': step,
+                          'volume_ids': [base.VOLUME], **changes}}
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.volume()
+        self.rpc.fence_host.return_value = [{'volume_id': base.VOLUME, 'clients': 1}]
+
+    def test_all_back_ends_observe_before_one_fences(self) -> None:
+        self.volume(base.SECOND, host=base.OTHER_HOST)
+        self.rpc.fence_observe.side_effect = [None, exception.SuperpositionInvalid('no')]
+        self.refused(400, 'POST', f'{base.BASE}/fence', self.fence(
+            volume_ids=[base.VOLUME, base.SECOND]))
+        self.assertEqual(2, self.rpc.fence_observe.call_count)
+        self.rpc.fence_host.assert_not_called()
+
+    def test_observation_fences_no_client(self) -> None:
+        self.assertEqual({'fence_id': base.ID, 'host': 'compute-1', 'step': 'observe',
+                          'volumes': None},
+                         self.done(200, 'POST', f'{base.BASE}/fence',
+                                   self.fence('observe'))['fence'])
+        self.rpc.fence_host.assert_not_called()
+
+    def test_only_admins_and_services_may_fence(self) -> None:
+        self.refused(403, 'POST', f'{base.BASE}/fence', self.fence(),
+                     ctxt=base.caller('member'))
+        self.done(200, 'POST', f'{base.BASE}/fence', self.fence(),
+                  ctxt=base.caller('service', base.OTHER_PROJECT))
+
+    def test_malformed_request_returns_400(self) -> None:
+        malformed: list[dict[str, Any]] = [{'host': ''}, {'volume_ids': []}, {'step': 'open'},
+                                           {'more': 1}]
+        for changes in malformed:
+            self.refused(400, 'POST', f'{base.BASE}/fence', self.fence(**changes))

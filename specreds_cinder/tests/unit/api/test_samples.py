@@ -73,6 +73,8 @@ _CALLS: dict[str, tuple[str, str, int, dict[str, Any]]] = {
     'superposition-merge': ('POST', f'{_MEMBER}/merge', 202, {}),
     'superposition-connection': ('POST', f'{_MEMBER}/connection', 200, {
         'connection': [_CONNECTION]}),
+    'superposition-fence': ('POST', f'{base.BASE}/fence', 200, {'fence_host': [
+        {'volume_id': base.VOLUME, 'clients': 2}, {'volume_id': base.SECOND, 'clients': 1}]}),
     'volume-superposed': ('DELETE', f'/volumes/{base.VOLUME}', 409, {}),
 }
 # Samples whose request is that of another one.

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fence: shuts the clients of a failed host out of volumes that have no superposition."""
+
+from collections.abc import Iterable, Mapping, Sequence
+import dataclasses
+import logging
+
+from specreds_cinder.superposition import address
+from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import ledger as ledgers
+from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import volume as volumes
+from specreds_cinder.superposition.protocol import create
+
+LOG = logging.getLogger(__name__)
+
+_ROUNDS = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """The clients of a volume that are shut out of it.
+
+    :param ref: the volume
+    :param addresses: addresses of the host, as :func:`address.host` returns them; None if only
+        that host may have the volume open, so that every client is the host's
+    :param clients: least number of clients that have to be found, since an image without
+        exclusive-lock forgets a client that has been silent for half a minute
+    """
+
+    ref: records.VolumeRef
+    addresses: frozenset[str] | None = None
+    clients: int = 0
+
+    def selects(self, client: str) -> bool:
+        """Return whether a client of the volume is one of the host."""
+        return self.addresses is None or address.host(client) in self.addresses
+
+
+class HostFence(create.Creation):
+    """Shuts clients out of volumes that have no superposition. Every step may be repeated."""
+
+    def clients(self, refs: Sequence[records.VolumeRef]) -> list[frozenset[str]]:
+        """Return for each volume the clients that have it open. Changes nothing.
+
+        :raises VolumeGone: a volume does not exist
+        """
+        return self._each(lambda ref: volumes.clients(self.cluster, ref), refs)
+
+    def note(self, refs: Sequence[records.VolumeRef], fence_id: str) -> list[frozenset[str]]:
+        """Enter the clients that have volumes open into the ledgers.
+
+        A fence that follows finds them there, even if they have been silent since.
+
+        :param fence_id: id of the fence, a UUID
+        :returns: for each volume its clients, visible ones and those of the ledger
+        :raises VolumeGone: a volume does not exist
+        :raises AlreadySuperposed: a volume is in a superposition, which has to decide
+        """
+        return self._each(lambda ref: self._note(self._volume(ref), fence_id)[0], refs)
+
+    def shut_out(self, targets: Sequence[Target],
+                 fence_id: str) -> Mapping[records.VolumeRef, frozenset[str]]:
+        """Fence the clients of a host.
+
+        When this returns, every placement group refuses the writes of these clients: a marker
+        was written to each with an osdmap that has the fence.
+
+        :param fence_id: as for :meth:`note`
+        :returns: the fenced clients by volume
+        :raises VolumeGone: a volume does not exist
+        :raises AlreadySuperposed: a volume is in a superposition
+        :raises ClientsUnknown: too few clients of the host are known; none is fenced
+        :raises ClusterError: new clients keep opening the volumes; others are fenced
+        """
+        recorded = self._each(lambda target: self._volume(target.ref), targets)
+        selected = self._each(lambda pair: self._select(*pair, fence_id),
+                           list(zip(targets, recorded, strict=True)))
+        fenced = dict(zip((target.ref for target in targets), selected, strict=True))
+        due: frozenset[str] = frozenset().union(*selected)
+        # The server may be started elsewhere as soon as another caller has fenced its clients.
+        hosts = {address.host(client) for client in due}
+        for _ in range(_ROUNDS):
+            if not due:
+                return fenced
+            self.fence.close(due)
+            self._barrier(recorded)
+            for volume in recorded:
+                clients, _entries = self._note(volume, fence_id)
+                fenced[volume.ref] |= {client for client in clients
+                                       if address.host(client) in hosts}
+            due = frozenset().union(*fenced.values()) - self.fence.remaining().keys()
+        raise errors.ClusterError(
+            f'new clients keep opening {", ".join(str(target.ref) for target in targets)}')
+
+    def _note(self, volume: records.Volume,
+              fence_id: str) -> tuple[frozenset[str], ledgers.Entries]:
+        """Return the clients of a volume and its ledger, in which all of them are."""
+        visible = volumes.clients(self.cluster, volume.ref)
+        self.ledger.enter(volume, visible, ledgers.Entry(ledgers.PRIMARY, fence_id))
+        entries = self.ledger.read(volume)
+        return visible | entries.keys(), entries
+
+    def _select(self, target: Target, volume: records.Volume, fence_id: str) -> frozenset[str]:
+        """Return the clients of a target, after they are in the ledger.
+
+        :raises ClientsUnknown: too few are known
+        """
+        clients, entries = self._note(volume, fence_id)
+        selected = frozenset(client for client in clients if target.selects(client))
+        # Older entries of the ledger may be those of clients that have ended since.
+        current = {client for client in selected if client in volume.clients
+                   or entries[client].superposition == fence_id}
+        if len(current) < target.clients:
+            raise errors.ClientsUnknown(
+                f'volume {target.ref} is attached on several hosts, and of the {target.clients} '
+                f'clients of this one {len(current)} are known: it cannot be fenced')
+        return selected
+
+    def _volume(self, ref: records.VolumeRef) -> records.Volume:
+        """Return the properties of a volume that is in no superposition.
+
+        :raises AlreadySuperposed: it is in one
+        """
+        volume = create.recorded(volumes.inspect(self.cluster, ref), self.cluster.pools(), '')
+        claim = self.store.claimed(ref.home, volume.image_id)
+        if claim is not None:
+            raise errors.AlreadySuperposed(str(ref), claim.superposition)
+        return volume
+
+    def _barrier(self, fenced: Iterable[records.Volume]) -> None:
+        """Make every placement group of some volumes have the osdmap of this moment."""
+        for pool_id, namespace in sorted({
+                (pool_id, volume.namespace) for volume in fenced
+                for pool_id in (volume.pool_id, volume.data_pool_id)}):
+            self._cutter(pool_id, namespace).take()
