@@ -152,6 +152,16 @@ class Volumes(Protocol):
     def ours(self) -> Mapping[str, str]:
         """Return the undecided superpositions of recoveries, as recovery by superposition."""
 
+    def observe(self, server: model.Server, host: str, recovery_id: str) -> None:
+        """Have the clients of a server's volumes noted, for a fence that may follow."""
+
+    def fence(self, server: model.Server, host: str, recovery_id: str) -> int:
+        """Shut a host out of a server's volumes, which have no superposition. May be repeated.
+
+        :returns: number of clients that are fenced
+        :raises exception.Refused: no client was fenced by this call
+        """
+
     def eligibility(self, volumes: Sequence[str]) -> Mapping[str, list[str]]:
         """Return why volumes cannot be superposed, by id; empty lists for those that can."""
 

@@ -129,6 +129,26 @@ class Volumes:
         return {str(superposition['id']): recovery for superposition in answer['superpositions']
                 if (recovery := _recovery(superposition)) is not None}
 
+    def observe(self, server: model.Server, host: str, recovery_id: str) -> None:
+        """Have the clients of a server's volumes noted, for a fence that may follow."""
+        self._fence(server, host, recovery_id, 'observe')
+
+    def fence(self, server: model.Server, host: str, recovery_id: str) -> int:
+        """Shut a host out of a server's volumes; return the number of fenced clients."""
+        volumes = self._fence(server, host, recovery_id, 'close')['volumes']
+        return sum(int(volume['clients']) for volume in volumes)
+
+    def _fence(self, server: model.Server, host: str, recovery_id: str,
+               step: str) -> dict[str, Any]:
+        request = {'fence_id': recovery_id, 'host': host, 'step': step,
+                   'volume_ids': list(server.volumes)}
+        try:
+            answer: dict[str, Any] = self._cinder.post(f'{_BASE}/fence', {'fence': request},
+                                                       timeout=self._patience)['fence']
+        except exception.NotFound as exc:
+            raise exception.Refused(str(exc)) from exc
+        return answer
+
     def eligibility(self, volumes: Sequence[str]) -> dict[str, list[str]]:
         """Return why volumes cannot be superposed, by id; empty lists for those that can."""
         reasons: dict[str, list[str]] = {}

@@ -52,9 +52,9 @@ OPTIONS: list[cfg.Opt] = [
                  help='Seconds for which a host has to be suspected before a server that can '
                       'have no backup is fenced and evacuated.'),
     cfg.BoolOpt('evacuate_unfenced', default=False,
-                help='Also evacuate servers whose volumes cannot be fenced. Enable it only '
-                     'if something else fences hosts: such a server runs twice if its host lives, '
-                     'and its data are lost.'),
+                help='Also evacuate servers whose volumes cannot be fenced, such as those of '
+                     'other drivers. Enable it only if something else fences hosts: such a '
+                     'server runs twice if its host lives, and its data are lost.'),
     cfg.FloatOpt('evacuate_timeout', default=600.0, min=1.0,
                  help='Seconds to wait for a host with room for a server before its recovery '
                       'fails.'),

@@ -66,12 +66,23 @@ class Run(recorded.RecordedRun):
                 return verdicts.StepVerdict(verdicts.DECIDING)
         if recovery.state == model.COMMITTED:
             return verdicts.StepVerdict(verdicts.PROMOTED)
+        if self.shutting_out() is not None:
+            return verdicts.StepVerdict(verdicts.SHUT_OUT, 'its volumes cannot be superposed')
         return None
 
     def deciding(self) -> bool:
         """Return whether a decision was begun whose outcome is not recorded."""
         last = self._last_collapse()
         return last is not None and last.ended is None
+
+    def shutting_out(self) -> model.Step | None:
+        """Return the last request to fence the primary without a superposition.
+
+        None if there is none, or Cinder has refused it before it fenced a client.
+        """
+        last = next((step for step in reversed(self.recovery.steps)
+                     if step.name == timeline.SHUT_OUT), None)
+        return None if last is None or last.detail.get('outcome') == 'refused' else last
 
     def _last_collapse(self) -> model.Step | None:
         return next((step for step in reversed(self.recovery.steps)
@@ -190,10 +201,12 @@ class Run(recorded.RecordedRun):
     def insisting(self) -> bool:
         """Return whether the primary may be fenced although its host is well.
 
-        That is so after a decision with an unknown outcome: only another decision shows it.
+        That is so after a decision with an unknown outcome: only another decision shows it; and
+        after a request to fence it without a superposition.
         """
-        return any(step.name == timeline.COLLAPSE and step.detail.get('outcome') == 'gone'
-                   for step in self.recovery.steps)
+        return self.shutting_out() is not None or any(
+            step.name == timeline.COLLAPSE and step.detail.get('outcome') == 'gone'
+            for step in self.recovery.steps)
 
 def before_commit(recovery: model.Recovery) -> bool:
     """Return whether a recovery can still end in favour of the primary."""

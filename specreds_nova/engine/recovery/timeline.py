@@ -12,6 +12,8 @@ UNSEEN = 'unseen'
 COLLAPSE = 'collapse'
 WITHDRAW = 'withdraw'
 FENCE = 'fence'
+# The part of it without a superposition.
+SHUT_OUT = 'shut-out'
 PROMOTE = 'promote'
 ADOPT = 'adopt'
 MERGE = 'merge'

@@ -25,6 +25,8 @@ AGAIN = 'again'
 EVACUATE = 'evacuate'
 # No backup is possible before an earlier backup's data are merged, for which Nova waits itself.
 MERGING = 'merging'
+# The primary is being shut out of volumes that cannot be superposed, and is not spared.
+SHUT_OUT = 'shut-out'
 FAILED = 'failed'
 # Nova has the server on its new host.
 ADOPTED = 'adopted'

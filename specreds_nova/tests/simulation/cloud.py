@@ -87,6 +87,7 @@ class Server:
     :ivar period: seconds between two writes of the guest; 0 for no writes
     :ivar boot: seconds until its backup is ready; negative for never
     :ivar refused: why its volumes cannot be superposed
+    :ivar unfenceable: why its volumes cannot be fenced without a superposition
     :ivar late: how many times its guest will write at the moment when it is being fenced
     """
 
@@ -95,6 +96,7 @@ class Server:
     period: float = 0.5
     boot: float = 5.0
     refused: str = ''
+    unfenceable: str = ''
     late: int = 0
     status: str = 'ACTIVE'
     task: str | None = None
@@ -311,6 +313,15 @@ class Cloud:
             going = self._spawn(lambda: self._decide(superposition))
             self._collapses[superposition] = going
         return going
+
+    def fence(self, server_id: str, host: str) -> int:
+        """Fence the copies of a server on a host."""
+        fenced = [copy for copy in self.servers[server_id].copies
+                  if copy.host == host and copy.runs]
+        self.hub.latency(0.05, 0.5)
+        for copy in fenced:
+            copy.fenced = True
+        return len(fenced)
 
     def _decide(self, superposition: str) -> str:
         record = self.superpositions.get(superposition)

@@ -361,6 +361,25 @@ class Volumes:
             record.id: record.reason for record in self._cloud.superpositions.values()
             if record.state == 'superposed'})
 
+    def observe(self, server: model.Server, host: str, recovery_id: str) -> None:
+        """Note the clients of a server, which the simulation knows anyway."""
+        del host, recovery_id
+        self._line.call('cinder', 'observe', lambda: self._fenceable(server.id))
+
+    def fence(self, server: model.Server, host: str, recovery_id: str) -> int:
+        """Fence a host's copies of a server."""
+        del recovery_id
+
+        def act() -> int:
+            self._fenceable(server.id)
+            return self._cloud.fence(server.id, host)
+        return self._line.call('cinder', 'fence', act)
+
+    def _fenceable(self, server_id: str) -> None:
+        known = self._cloud.servers.get(server_id)
+        if known is None or known.unfenceable:
+            raise exception.Refused(known.unfenceable if known else f'there is no {server_id}')
+
     def eligibility(self, volumes: Sequence[str]) -> Mapping[str, list[str]]:
         """Return that every volume can be superposed."""
         return {volume: [] for volume in volumes}

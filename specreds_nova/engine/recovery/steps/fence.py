@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Step ``fence``: without a backup, the primary is fenced, so that Nova can evacuate it."""
 
-from specreds_nova.engine import exception
-from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import tenant
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.recovery.steps import decide
+from specreds_nova.engine.recovery.steps import shut_out
 from specreds_nova.engine.recovery.steps import super as super_step
 from specreds_nova.engine.recovery.steps import unseen
 
@@ -19,13 +18,17 @@ def fence(run: runs.Run, decided: verdicts.StepVerdict) -> verdicts.StepVerdict:
 
     :raises exception.RetryAttempt: another controller has decided, with an unknown outcome
     """
-    if decided.kind not in (verdicts.EVACUATE, verdicts.MERGING):
+    if decided.kind not in (verdicts.EVACUATE, verdicts.MERGING, verdicts.SHUT_OUT):
         return decided
-    if verdict := run.standing():
-        return decide.decide(run, verdict)
+    standing = run.standing()
+    if standing is not None and standing.kind != verdicts.SHUT_OUT:
+        return decide.decide(run, standing)
     with run.step(timeline.FENCE) as detail:
         detail['why'] = decided.why
-        verdict = _wait(run) or _room(run) or unseen.wait(run) or _fence(run)
+        if standing is not None:
+            verdict = shut_out.shut_out(run, standing.why)
+        else:
+            verdict = _wait(run) or _room(run) or unseen.wait(run) or _fence(run)
         detail['outcome'] = verdict.kind
         if verdict.why:
             detail['reason'] = verdict.why
@@ -74,7 +77,7 @@ def _fence(run: runs.Run) -> verdicts.StepVerdict:
             decide.commit(run)
             return verdicts.StepVerdict(verdicts.PROMOTED, superposed.why)
         if superposed.kind == verdicts.EVACUATE:
-            return _unfenced(run, superposed.why)
+            return shut_out.shut_out(run, superposed.why)
         if superposed.kind != verdicts.STARTED:
             return superposed
         if run.recovery.superposition != superposed.why:
@@ -85,28 +88,3 @@ def _fence(run: runs.Run) -> verdicts.StepVerdict:
         if verdict.kind != verdicts.EVACUATE:
             return verdict
         run.pause(_PAUSE)
-
-
-def _unfenced(run: runs.Run, why: str) -> verdicts.StepVerdict:
-    """Handle a primary that cannot be fenced: an option says whether to evacuate it."""
-    if not run.options.evacuate_unfenced:
-        return verdicts.StepVerdict(verdicts.FAILED, f'it could not be fenced: {why}')
-    run.fresh()
-    if verdict := run.spared() or tenant.verdict(run):
-        return verdict
-    if run.context.suspects.is_well(run.recovery.host):
-        _restart_there(run)
-    decide.commit(run)
-    return verdicts.StepVerdict(verdicts.PROMOTED, f'evacuated without a fence: {why}')
-
-
-def _restart_there(run: runs.Run) -> None:
-    """Start the server where it was, as after a crash: its host is back without it.
-
-    Without a fence Nova might start it there while it is evacuated, and it would run twice.
-
-    :raises exception.RetryAttempt: always; the next attempt is that of a crashed server
-    """
-    crash = evidence.of(evidence.CRASH, run.recovery.server, run.now)
-    run.change(why=(*run.recovery.why, crash.told()))
-    raise exception.RetryAttempt(f'{run.recovery.host} is back without it')

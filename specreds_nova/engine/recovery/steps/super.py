@@ -5,6 +5,7 @@ from specreds_nova.engine import exception
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
+from specreds_nova.engine.recovery.steps import shut_out
 
 # Seconds until Cinder is asked again after it did not answer.
 _PAUSE = 0.5
@@ -30,6 +31,7 @@ def superpose(run: runs.Run) -> verdicts.StepVerdict:
                 return verdicts.StepVerdict(verdicts.MERGING, str(exc))
             except exception.Refused as exc:
                 detail['refused'] = str(exc)
+                shut_out.observe(run)
                 return verdicts.StepVerdict(verdicts.EVACUATE, str(exc))
             except exception.Unreachable as exc:
                 detail['waited'] = str(exc)

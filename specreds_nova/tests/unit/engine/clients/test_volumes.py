@@ -57,6 +57,25 @@ class VolumesTest(base.ServiceTest):
         self._list()
         self.assertIn('encrypted', self.raised(kind, self._superpose))
 
+    def test_fence_returns_the_number_of_clients(self) -> None:
+        self.session.answer('POST', f'{_BASE}/fence', {'fence': {'volumes': [
+            {'volume_id': 'v1', 'clients': 2}, {'volume_id': 'v2', 'clients': 1}]}})
+        self.assertEqual(3, self.volumes.fence(self.server, 'h1', _MINE))
+        self.assertEqual({'fence_id': _MINE, 'host': 'h1', 'step': 'close',
+                          'volume_ids': ['v1', 'v2']}, self.session.calls[-1][2]['fence'])
+
+    def test_observation_fences_no_client(self) -> None:
+        self.session.answer('POST', f'{_BASE}/fence', {'fence': {'volumes': None}})
+        self.volumes.observe(self.server, 'h1', _MINE)
+        self.assertEqual('observe', self.session.calls[-1][2]['fence']['step'])
+
+    @ddt.data((404, exception.Refused), (409, exception.Refused), (400, exception.Refused),
+              (503, exception.Unreachable))
+    @ddt.unpack
+    def test_failed_fence_raises(self, status: int, kind: type[Exception]) -> None:
+        self.session.fail('POST', f'{_BASE}/fence', status, 'no')
+        self.raised(kind, self.volumes.fence, self.server, 'h1', _MINE)
+
     def test_superpose_of_a_server_without_volumes_is_refused(self) -> None:
         self.server = recovery_base.make_server('a', volumes=())
         self.raised(exception.Refused, self._superpose)

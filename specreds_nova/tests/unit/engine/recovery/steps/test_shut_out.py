@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A primary whose volumes cannot be superposed is shut out of them."""
+
+from typing import Any
+
+from specreds_nova.engine import exception
+from specreds_nova.engine import model
+from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import timeline
+from specreds_nova.engine.recovery import verdict as verdicts
+from specreds_nova.engine.recovery.steps import shut_out
+from specreds_nova.engine.recovery.steps import super as super_step
+from specreds_nova.tests.unit.engine.recovery import base
+
+WHY = 'it is encrypted'
+
+
+class ShutOutTest(base.RecoveryTest):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.suspect()
+        self.recovery = self.make_recovery()
+        self.compute.server.return_value = base.make_server('a')
+        self.compute.stopped_by_itself.return_value = False
+        self.volumes.fence.return_value = 2
+
+    def run_anew(self, **options: Any) -> runs.Run:
+        """Return the work of an engine that takes the recovery over."""
+        context = self.make_context(**options) if options else self.context
+        return runs.Run(context, self.store.history[self.recovery.id])
+
+    def shut_out(self, run: runs.Run | None = None) -> verdicts.StepVerdict:
+        """Take the step."""
+        return shut_out.shut_out(run or self.run_anew(), WHY)
+
+    def outcomes(self) -> list[Any]:
+        """Return the outcomes of all requests."""
+        return [step.detail.get('outcome') for step in self.store.history[self.recovery.id].steps
+                if step.name == timeline.SHUT_OUT]
+
+    def test_clients_are_noted_when_the_superposition_is_refused(self) -> None:
+        self.volumes.superpose.side_effect = exception.Refused(WHY)
+        self.volumes.observe.side_effect = exception.Unreachable('away')
+        self.assertEqual(verdicts.StepVerdict(verdicts.EVACUATE, WHY),
+                         super_step.superpose(self.run_anew()))
+        self.volumes.observe.assert_called_once_with(
+            self.compute.server.return_value, 'h1', self.recovery.id)
+
+    def test_fenced_server_can_be_evacuated(self) -> None:
+        verdict = self.shut_out()
+        self.assertEqual(verdicts.PROMOTED, verdict.kind)
+        self.assertIn(WHY, verdict.why)
+        self.volumes.fence.assert_called_once_with(
+            self.compute.server.return_value, 'h1', self.recovery.id)
+        self.assertEqual(model.COMMITTED, self.store.history[self.recovery.id].state)
+        self.assertEqual(model.FENCED, self.store.host('h1').state)
+
+    def test_returned_host_spares_the_server_before_the_fence(self) -> None:
+        self.suspects.is_well.return_value = True
+        self.assertEqual(verdicts.PRIMARY, self.shut_out().kind)
+        self.volumes.fence.assert_not_called()
+
+    def test_returned_host_does_not_spare_a_server_that_may_be_fenced(self) -> None:
+        self.volumes.fence.side_effect = [exception.Interrupted('the engine stops')]
+        self.assertRaises(exception.Interrupted, self.shut_out)
+        self.suspects.is_well.return_value = True
+        self.volumes.fence.side_effect = [exception.Unreachable('away'), 1]
+        run = self.run_anew()
+        self.assertEqual(verdicts.SHUT_OUT, super_step.superpose(run).kind)
+        self.assertEqual(verdicts.PROMOTED, self.shut_out(run).kind)
+        self.assertEqual([None, 'fenced'], self.outcomes())
+
+    def test_fence_is_not_repeated_after_it_was_recorded(self) -> None:
+        run = self.run_anew()
+        with run.step(timeline.SHUT_OUT) as detail:
+            detail['outcome'] = 'fenced'
+        self.assertEqual(verdicts.PROMOTED, self.shut_out(self.run_anew()).kind)
+        self.volumes.fence.assert_not_called()
+
+    def test_refused_fence_fails(self) -> None:
+        self.volumes.fence.side_effect = exception.Refused('its driver is LVM')
+        verdict = self.shut_out()
+        self.assertEqual(verdicts.FAILED, verdict.kind)
+        self.assertIn('its driver is LVM', verdict.why)
+        # Another engine is free to spare the server.
+        self.assertIsNone(self.run_anew().standing())
+
+    def test_refused_fence_is_evacuated_if_the_operator_fences(self) -> None:
+        self.volumes.fence.side_effect = exception.Refused('its driver is LVM')
+        self.assertEqual(verdicts.PROMOTED,
+                         self.shut_out(self.run_anew(evacuate_unfenced=True)).kind)
+
+    def test_refusal_after_an_unknown_outcome_says_so(self) -> None:
+        self.volumes.fence.side_effect = [exception.Unreachable('away'),
+                                          exception.Refused('it is not attached')]
+        verdict = self.shut_out(self.run_anew(evacuate_unfenced=True))
+        self.assertEqual(verdicts.FAILED, verdict.kind)
+        self.assertIn('may be fenced', verdict.why)
+        self.assertEqual(['unknown'], self.outcomes())
+
+    def test_silence_of_cinder_is_not_endless(self) -> None:
+        self.volumes.fence.side_effect = exception.Unreachable('away')
+        self.assertEqual(verdicts.FAILED, self.shut_out().kind)
+
+    def test_server_without_volumes_needs_no_fence(self) -> None:
+        self.compute.server.return_value = base.make_server('a', volumes=())
+        self.assertEqual(verdicts.PROMOTED, self.shut_out().kind)
+        self.volumes.fence.assert_not_called()
+
+    def test_deleted_server_is_left_alone(self) -> None:
+        run = self.run_anew()
+        with run.step(timeline.SHUT_OUT):
+            pass
+        self.compute.server.return_value = None
+        self.assertEqual(verdicts.ABORTED, self.shut_out(self.run_anew()).kind)
