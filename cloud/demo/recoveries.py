@@ -12,7 +12,7 @@ from keystoneauth1 import session as keystone_session
 TRUSTED = 'trusted'
 ENDED = 'ended'
 # The expected outcome of a recovery with a dead primary, and with a live one.
-RECOVERED, PRIMARY = 'recovered', 'primary'
+RECOVERED, PRIMARY, EVACUATED = 'recovered', 'primary', 'evacuated'
 # The outcome for a single server that has crashed.
 RESTARTED = 'restarted'
 

@@ -18,7 +18,8 @@ CMDLINE = ('console=ttyS0,115200 quiet net.ifnames=0 virtio_net.csum=0 virtio_ne
            'tsc=reliable no_timer_check mitigations=off random.trust_cpu=on panic=10 '
            'cryptomgr.notests init_on_alloc=0')
 KERNEL = 'linux-image-cloud-amd64'
-TOOLS = ('busybox-static', 'mtools', 'syslinux', 'syslinux-common')
+TOOLS = ('busybox-static', 'mtools', 'syslinux', 'syslinux-common', 'shim-signed',
+         'grub-efi-amd64-signed')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Workshop:
     """A temporary directory in which a guest is made.
 
     :param debs: the packages by name, as they were downloaded
-    :param tools: with busybox, mtools and syslinux unpacked in it
+    :param tools: with busybox, mtools, syslinux, shim and GRUB unpacked in it
     :param password: of whatever account the guest offers
     """
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A raw disk that a BIOS boots: a FAT partition with syslinux and a kernel, and one of data."""
+"""A raw disk that BIOS and UEFI boot: a FAT partition with a kernel, and one of data.
+
+A BIOS boots syslinux; UEFI boots Debian's signed shim, GRUB and kernel, so that secure boot works.
+"""
 
 from collections.abc import Mapping
 import pathlib
@@ -25,12 +28,21 @@ LABEL linux
  APPEND {cmdline}
 """
 
+_GRUB_CFG = """\
+set timeout=0
+linux /vmlinuz {cmdline}
+initrd /initrd
+boot
+"""
+_SHIM = 'usr/lib/shim/shimx64.efi.signed'
+_GRUB = 'usr/lib/grub/x86_64-efi-signed/grubx64.efi.signed'
+
 
 def write(image: pathlib.Path, tools: pathlib.Path, boot: Mapping[str, pathlib.Path],
           cmdline: str, boot_mib: int, data_mib: int) -> int:
     """Make the disk; its second partition is empty.
 
-    :param tools: where mtools, syslinux and syslinux-common were unpacked
+    :param tools: where mtools, syslinux, syslinux-common, shim and GRUB were unpacked
     :param boot: what the boot partition holds, by name: ``vmlinuz`` and ``initrd``
     :param cmdline: the kernel's command line
     :param boot_mib: size of the boot partition in MiB
@@ -47,15 +59,21 @@ def write(image: pathlib.Path, tools: pathlib.Path, boot: Mapping[str, pathlib.P
                    + _entry(_LINUX, second, data_mib * MIB))
         file.seek(_SIGNATURE)
         file.write(b'\x55\xaa')
-    config = image.with_name(f'{image.name}.syslinux.cfg')
-    config.write_text(_SYSLINUX_CFG.format(cmdline=cmdline))
+    configs = {}
+    for name, template in (('syslinux.cfg', _SYSLINUX_CFG), ('EFI/debian/grub.cfg', _GRUB_CFG)):
+        configs[name] = image.with_name(f'{image.name}.{pathlib.Path(name).name}')
+        configs[name].write_text(template.format(cmdline=cmdline))
     drive = f'{image}@@{first}'
     _tool(tools, 'mformat', '-i', drive, '-T', str(boot_mib * MIB // _SECTOR), '-h', '64',
           '-s', '32', '-H', str(first // _SECTOR), '-v', 'BOOT', '::')
-    for name, path in {**boot, 'syslinux.cfg': config}.items():
+    for directory in ('EFI', 'EFI/BOOT', 'EFI/debian'):
+        _tool(tools, 'mmd', '-i', drive, f'::{directory}')
+    for name, path in {**boot, **configs, 'EFI/BOOT/BOOTX64.EFI': tools / _SHIM,
+                       'EFI/BOOT/grubx64.efi': tools / _GRUB}.items():
         _tool(tools, 'mcopy', '-i', drive, str(path), f'::{name}')
     _tool(tools, 'syslinux', '--install', '--offset', str(first), str(image))
-    config.unlink()
+    for config in configs.values():
+        config.unlink()
     return second
 
 

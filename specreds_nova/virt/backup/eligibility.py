@@ -52,7 +52,7 @@ class Eligibility:
         """
         checks = (self._state(instance), self._place(context, instance), _disks(bdms),
                   _network(instance), _devices(context, instance), self._machine(instance),
-                  _files(instance))
+                  self._firmware(instance), _files(instance))
         return [reason for check in checks for reason in check]
 
     def _state(self, instance: Any) -> Iterator[str]:
@@ -92,6 +92,24 @@ class Eligibility:
             models = self._driver._host.get_cpu_model_names()
             if models and cpu.model not in models:
                 yield f'this host does not support its CPU model {cpu.model}'
+
+    def _firmware(self, instance: Any) -> Iterator[str]:
+        """Return why this host has no firmware for a server.
+
+        The variables of UEFI begin anew from the template, as after Nova's own evacuation.
+        """
+        image = instance.image_meta
+        firmware = image.properties.get('hw_firmware_type')
+        if firmware is None and libvirt_utils.get_arch(image) == fields.Architecture.AARCH64:
+            firmware = fields.FirmwareType.UEFI
+        if firmware != fields.FirmwareType.UEFI:
+            return
+        secure = hardware.get_secure_boot_constraint(instance.flavor, image)
+        if not self._driver._host.supports_uefi:
+            yield 'libvirt on this host has no firmware for UEFI: install OVMF or AAVMF'
+        elif (secure == fields.SecureBoot.REQUIRED
+                and not self._driver._host.supports_secure_boot):
+            yield 'the firmware for UEFI on this host has no secure boot'
 
 
 def _disks(bdms: Any) -> Iterator[str]:
@@ -141,8 +159,6 @@ def _devices(context: Any, instance: Any) -> Iterator[str]:
         yield 'it has a virtual TPM, whose state is on its host'
     if hardware.get_mem_encryption_constraint(flavor, image):
         yield 'its memory is encrypted'
-    if image.properties.get('hw_firmware_type') == fields.FirmwareType.UEFI:
-        yield 'it boots by UEFI, whose variables are on its host'
     if specs.get('accel:device_profile'):
         yield 'it has accelerators'
     if 'hw:pmem' in specs:

@@ -138,9 +138,32 @@ class EligibilityTest(base.TestCase):
         self.server.image_meta = objects.ImageMeta.from_dict({'properties': {
             'hw_architecture': 'x86_64', **properties}})
 
-    def test_image_properties_are_checked(self) -> None:
+    def test_uefi_needs_a_firmware_on_this_host(self) -> None:
+        host = self.driver._host
+        host.supports_uefi, host.supports_secure_boot = True, False
         self.image(hw_firmware_type='uefi')
-        self.refused('UEFI')
+        self.refused()
+        self.image(hw_firmware_type='uefi', os_secure_boot='optional')
+        self.refused()
+        self.image(hw_firmware_type='uefi', os_secure_boot='required', hw_machine_type='q35')
+        self.refused('no secure boot')
+        host.supports_secure_boot = True
+        self.refused()
+        host.supports_uefi = False
+        self.refused('no firmware for UEFI')
+        self.image(hw_firmware_type='bios')
+        self.refused()
+
+    def test_aarch64_boots_by_uefi_unless_its_image_says_otherwise(self) -> None:
+        host = self.driver._host
+        host.get_capabilities.return_value.guests[0].arch = 'aarch64'
+        host.supports_uefi = False
+        self.image(hw_architecture='aarch64', hw_machine_type='pc')
+        self.refused('no firmware for UEFI')
+        self.image(hw_architecture='aarch64', hw_machine_type='pc', hw_firmware_type='bios')
+        self.refused()
+
+    def test_image_properties_are_checked(self) -> None:
         self.image(hw_machine_type='pc-q35-9.9')
         self.refused('no machine type pc-q35-9.9')
         self.image(hw_machine_type='pc-q35-7.2')
