@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure the time from a suspicion to the request for the last of 60 backups.
 
-The engine is whole: its dispatcher, board of jobs, conductor and flows, in real threads, on a
+The engine is whole: its dispatcher, board of jobs, conductor and fibers, on a
 MariaDB and an etcd of their own. Nova, Placement, Cinder and the hosts are simulated, with the
 latencies of the real ones without load, so the figure is the engine's own share. As in a running
 engine, the servers are read from Nova at the first late beat, before the suspicion.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent import futures
 import contextlib
 import dataclasses
 import os
@@ -32,9 +31,10 @@ import requests
 from cloud import commands
 from specreds_nova.engine import conductor as conductors
 from specreds_nova.engine import conf as engine_conf
+from specreds_nova.engine import fibers as all_fibers
 from specreds_nova.engine import jobs
 from specreds_nova.engine import model
-from specreds_nova.engine.clients import clock as clocks
+from specreds_nova.engine import service as services
 from specreds_nova.engine.db import connection as db_connection
 from specreds_nova.engine.db import migration
 from specreds_nova.engine.db import store as stores
@@ -42,11 +42,10 @@ from specreds_nova.engine.detection import accrual
 from specreds_nova.engine.detection import conf as detection_conf
 from specreds_nova.engine.detection import gates
 from specreds_nova.engine.detection import monitor
-from specreds_nova.engine.flows import runner
 from specreds_nova.engine.recovery import context as contexts
-from specreds_nova.engine.recovery import destination_limits
 from specreds_nova.engine.recovery import dispatch
 from specreds_nova.engine.recovery import nova_prefetch
+from specreds_nova.engine.recovery import observer as observers
 
 SERVERS = 60
 HOSTS = 6
@@ -80,19 +79,16 @@ def _measure(servers: int, url: str, port: int) -> float:
     conf.set_override('jobboard_host', '127.0.0.1', 'engine')
     conf.set_override('jobboard_port', port, 'engine')
     migration.sync(db_connection.connect(conf))
-    stopping = threading.Event()
-    clock, cloud = clocks.Clock(stopping), _Cloud(servers)
-    store, board = stores.from_conf(conf), jobs.from_conf(conf)
-    pool = futures.ThreadPoolExecutor()
-    context = contexts.Context(
-        clock=clock, compute=cloud, backups=cloud, volumes=cloud, suspects=cloud, store=store,
-        options=conf.engine,
-        destinations=destination_limits.DestinationLimits(
-            clock, store, detection_conf.limits(conf.engine)),
-        in_background=pool.submit, stopping=stopping.is_set)
-    kept = runner.from_conf(conf)
+    stopping, cloud = threading.Event(), _Cloud(servers)
+    fibers = all_fibers.Fibers(services.CALLERS)
+    clock, store, board = all_fibers.Clock(fibers, stopping), stores.from_conf(conf), \
+        jobs.from_conf(conf)
+    context = contexts.in_fibers(
+        fibers, clock, cloud, store, conf.engine, suspects=cloud,
+        limits=detection_conf.limits(conf.engine), stopping=stopping.is_set,
+        observer=observers.Observer())
     conductor = conductors.Conductor(
-        context, board, kept, 'bench', conf.engine.slots, conf.engine.job_lease,
+        context, board, fibers, 'bench', conf.engine.slots, conf.engine.job_lease,
         conf.engine.job_interval)
 
     prefetch = nova_prefetch.NovaPrefetch(cloud, clock)
@@ -112,8 +108,6 @@ def _measure(servers: int, url: str, port: int) -> float:
         stopping.set()
         conductor.stop(5.0)
         prefetch.close()
-        pool.shutdown()
-        kept.close()
     return last
 
 
@@ -131,9 +125,12 @@ class _Cloud:
     servers_there: int
 
     def __post_init__(self) -> None:
+        self.compute = self.volumes = self.backups = self
         self._random = random.Random(1)
         self._lock = threading.Lock()
         self._asked: dict[str, float] = {}
+        # By backup that was begun: the time at which it runs.
+        self._until: dict[str, float] = {}
         self._unforeseen: set[str] = set()
         self._all = threading.Event()
         self._servers = [self._server(number) for number in range(self.servers_there)]
@@ -244,16 +241,28 @@ class _Cloud:
     def start(self, host: str, backup_id: str, server_id: str,
               superposition_id: str) -> Mapping[str, Any]:
         """Record the time of the request."""
+        self._begun(server_id)
+        self._takes(_RPC if backup_id in self._until else _START)
+        return {'phase': 'running'}
+
+    def begin(self, host: str, backup_id: str, server_id: str, superposition_id: str) -> None:
+        """Record the time of the request."""
+        self._takes(_RPC)
+        self._begun(server_id)
+        with self._lock:
+            self._until[backup_id] = time.monotonic() + self._random.uniform(*_START)
+
+    def _begun(self, server_id: str) -> None:
         with self._lock:
             self._asked.setdefault(server_id, time.monotonic())
             if len(self._asked) >= self.servers_there:
                 self._all.set()
-        self._takes(_START)
-        return {'phase': 'running'}
 
     def status(self, host: str, backup_id: str) -> Mapping[str, Any]:
         """Report that the backup is not ready."""
         self._takes(_RPC)
+        if time.monotonic() < self._until.get(backup_id, 0.0):
+            return {'phase': 'starting', 'ready': False, 'domain': None}
         return {'phase': 'running', 'ready': False, 'domain': {'state': 'running'}}
 
     def __getattr__(self, name: str) -> Any:

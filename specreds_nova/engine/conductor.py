@@ -1,27 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """The conductor takes the jobs of recoveries in order, as many at a time as it has slots."""
 
-from collections.abc import Sequence
-from concurrent import futures
+from collections.abc import Callable, Sequence
 import threading
 import time
 
 from oslo_log import log as logging
 
 from specreds_nova.engine import exception
+from specreds_nova.engine import fibers as all_fibers
 from specreds_nova.engine import jobs
 from specreds_nova.engine import model
-from specreds_nova.engine.flows import runner as flow_runners
-from specreds_nova.engine.flows import tasks
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import order as orders
 from specreds_nova.engine.recovery import policies
+from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import sequence
 from specreds_nova.engine.recovery import worker as workers
 
 LOG = logging.getLogger(__name__)
 
-# Threads per slot: a recovery keeps its thread, but not its slot, while disks are merged.
-_THREADS = 4
 # Seconds to wait for more jobs after the first one.
 _GATHER = 0.03
 # Renewals of the claims within the time of one lease.
@@ -29,26 +27,28 @@ _KEPT = 3
 
 
 class Conductor:
-    """A thread that takes jobs, a thread that renews claims, and one thread per recovery.
+    """A thread that takes jobs, a thread that renews claims, and one fiber per recovery.
 
+    :param fibers: runs recoveries; ``context`` sleeps and calls services by it
     :param name: name of the engine
+    :param slots: recoveries that may race at once, at least
     :param lease: seconds for which claims hold without a renewal
     :param interval: seconds between two looks at the board
+    :param attempt: makes one attempt of a recovery
     """
 
-    def __init__(self, context: contexts.Context, board: jobs.Board,
-                 flows: flow_runners.FlowRunner, name: str,
-                 slots: int, lease: float, interval: float) -> None:
+    def __init__(self, context: contexts.Context, board: jobs.Board, fibers: all_fibers.Fibers,
+                 name: str, slots: int, lease: float, interval: float,
+                 attempt: Callable[[runs.Run], object] = sequence.attempt) -> None:
         self._context = context
         self._board = board
-        self._flows = flows
-        self._worker = workers.RecoveryWorker(context, flows.run, name)
+        self._fibers = fibers
+        self._worker = workers.RecoveryWorker(context, attempt, name)
         self._slots = slots
         self._order = orders.Order(context.options.dispatch_policy, slots,
                                    context.options.tenant_priority_max)
         self._lease = lease
         self._interval = interval
-        self._pool = futures.ThreadPoolExecutor(_THREADS * slots, 'recovery')
         self._lock = threading.Lock()
         # The recoveries that hold a slot, and all on which this engine works.
         self._racing: set[str] = set()
@@ -63,6 +63,7 @@ class Conductor:
 
     def start(self) -> None:
         """Start the threads."""
+        self._fibers.start()
         for thread in self._threads:
             thread.start()
 
@@ -98,7 +99,7 @@ class Conductor:
         :raises exception.Unreachable: its job cannot be posted
         """
         if recovery.epoch:
-            self._pool.submit(self._work, recovery.id, recovery)
+            self._fibers.spawn(self._work, recovery.id, recovery)
         else:
             self.post(recovery)
 
@@ -134,7 +135,7 @@ class Conductor:
         for thread in self._threads:
             if thread.ident is not None:
                 thread.join(patience)
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._fibers.stop()
         until = time.monotonic() + patience
         while (busy := self._busy()) and time.monotonic() < until:
             time.sleep(_GATHER)
@@ -143,6 +144,7 @@ class Conductor:
         except exception.Unreachable as exc:
             LOG.warning('claims of this engine are not released, and expire after the lease: %s',
                         exc)
+        self._fibers.close()
         return not busy
 
     def _busy(self) -> bool:
@@ -208,7 +210,7 @@ class Conductor:
                 self._forget(posted.recovery)
         if claimed:
             self._context.destinations.enter(posted.recovery)
-            self._pool.submit(self._work, posted.recovery, None, posted)
+            self._fibers.spawn(self._work, posted.recovery, None, posted)
 
     def _add(self, posted: jobs.Posted) -> None:
         """Release a job together with the first job of its recovery."""
@@ -247,28 +249,23 @@ class Conductor:
         try:
             if begun is not None:
                 self._context.preparations.take(recovery_id)
-                posted = self._board.post(begun, ours=True)
+                posted = self._fibers.call(self._board.post, begun, ours=True)
         except exception.Unreachable as exc:
             LOG.warning('recovery %s: its job is not posted, so other engines find it later: %s',
                         recovery_id, exc)
         try:
             self._worker.bring_to_end(recovery_id, begun)
             done = True
-        except (exception.Superseded, exception.Interrupted, tasks.Handover) as exc:
-            LOG.info('recovery %s is left to another engine: %s', recovery_id,
-                     exc.__cause__ or exc)
+        except (exception.Superseded, exception.Interrupted) as exc:
+            LOG.info('recovery %s is left to another engine: %s', recovery_id, exc)
         except Exception:
             LOG.exception('recovery %s cannot be continued by this engine', recovery_id)
         try:
-            if done:
-                self._flows.forget(recovery_id)
-            else:
-                self._flows.leave(recovery_id)
             with self._lock:
                 others = self._also.pop(recovery_id, [])
             for job in [*([posted] if posted else []), *others]:
-                (self._board.consume if done else self._board.abandon)(job)
-        except exception.Unreachable as exc:
+                self._fibers.call(self._board.consume if done else self._board.abandon, job)
+        except (exception.Unreachable, exception.Interrupted) as exc:
             LOG.warning('recovery %s: its job stays on the board: %s', recovery_id, exc)
         finally:
             self._context.preparations.leave(recovery_id)

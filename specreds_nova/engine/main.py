@@ -17,8 +17,8 @@ from specreds_nova.engine import service
 from specreds_nova.engine import timing
 
 # Levels for libraries whose logs are too long at the default level.
-_QUIET = ['taskflow=WARN', 'keystoneauth=WARN', 'urllib3=WARN', 'etcd3gw=WARN',
-          'oslo_messaging=INFO', 'amqp=WARN', 'kombu=WARN', 'futurist=WARN', 'alembic=WARN',
+_QUIET = ['keystoneauth=WARN', 'urllib3=WARN', 'etcd3gw=WARN',
+          'oslo_messaging=INFO', 'amqp=WARN', 'kombu=WARN', 'alembic=WARN',
           'oslo_db.api=CRITICAL']
 
 

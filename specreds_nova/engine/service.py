@@ -2,7 +2,6 @@
 """One engine: its detector, its dispatcher and its conductor, and their threads."""
 
 from collections.abc import Callable, Mapping
-from concurrent import futures
 import dataclasses
 import queue
 import threading
@@ -14,6 +13,7 @@ from oslo_log import log as logging
 from specreds_nova.engine import conductor as conductors
 from specreds_nova.engine import events
 from specreds_nova.engine import exception
+from specreds_nova.engine import fibers
 from specreds_nova.engine import holding
 from specreds_nova.engine import janitor as janitors
 from specreds_nova.engine import jobs
@@ -22,7 +22,6 @@ from specreds_nova.engine import model
 from specreds_nova.engine import notify
 from specreds_nova.engine import threads
 from specreds_nova.engine import timing
-from specreds_nova.engine.clients import clock as clocks
 from specreds_nova.engine.clients import compute
 from specreds_nova.engine.clients import connect
 from specreds_nova.engine.db import store as stores
@@ -37,10 +36,8 @@ from specreds_nova.engine.detection import masakari
 from specreds_nova.engine.detection import monitor as monitors
 from specreds_nova.engine.detection import suspects
 from specreds_nova.engine.detection import votes
-from specreds_nova.engine.flows import runner
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import crashes
-from specreds_nova.engine.recovery import destination_limits
 from specreds_nova.engine.recovery import dispatch
 from specreds_nova.engine.recovery import nova_prefetch
 
@@ -55,8 +52,8 @@ _WARM = 120.0
 # Seconds that each part has to stop.
 _PATIENCE = 5.0
 
-# Threads for work in the background of steps.
-_BACKGROUND = 4
+# Threads that call services and hosts for recoveries.
+CALLERS = 32
 
 _STOP = object()
 
@@ -72,7 +69,8 @@ class Engine:
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         options = conf.engine
         self._stopping = threading.Event()
-        self._clock = clocks.Clock(self._stopping)
+        self._fibers = fibers.Fibers(CALLERS)
+        self._clock = fibers.Clock(self._fibers, self._stopping)
         self._metrics = counted.Metrics()
         self._watcher = events.Watcher(self._metrics)
         self._observer = events.Observer(self._metrics, notify.from_conf(conf, options.name))
@@ -84,18 +82,12 @@ class Engine:
         self._echo = echo.Echo(conf, options.name, self._clock)
         self._clients = connect.Clients(conf)
         self._store = stores.from_conf(conf)
-        self._flows = runner.from_conf(conf)
         self._board = jobs.from_conf(conf)
-        self._background = futures.ThreadPoolExecutor(_BACKGROUND, 'background')
         self._votes = votes.Votes(options.name, self._monitor, self._store, self._clock)
-        context = contexts.Context(
-            clock=self._clock, compute=self._clients.compute, backups=self._clients.backups,
-            volumes=self._clients.volumes, suspects=suspects.Suspects(
-                self._monitor, self._clock, self._votes),
-            store=self._store, options=options,
-            destinations=destination_limits.DestinationLimits(
-                self._clock, self._store, detection_conf.limits(options)),
-            in_background=self._background.submit, stopping=self._stopping.is_set,
+        context = contexts.in_fibers(
+            self._fibers, self._clock, self._clients, self._store, options,
+            suspects=suspects.Suspects(self._monitor, self._clock, self._votes),
+            limits=detection_conf.limits(options), stopping=self._stopping.is_set,
             observer=self._observer)
         self._decommissioned = decommissioned.Decommissioned(
             self._store, self._monitor, self._clock)
@@ -103,7 +95,7 @@ class Engine:
         self._prefetch = nova_prefetch.NovaPrefetch(self._clients.compute, self._clock)
         self._watcher.doubt = self._prefetch.doubt
         self._conductor = conductors.Conductor(
-            context, self._board, self._flows, options.name, options.slots, options.job_lease,
+            context, self._board, self._fibers, options.name, options.slots, options.job_lease,
             options.job_interval)
         self._observer.freed = self._conductor.serves
         self._dispatcher = dispatch.Dispatcher(
@@ -158,8 +150,6 @@ class Engine:
         self._masakari.stop(_PATIENCE)
         self._threads.join(_PATIENCE)
         self._prefetch.close()
-        self._background.shutdown(wait=False, cancel_futures=True)
-        self._flows.close()
         self._clients.close()
         return calm
 

@@ -33,6 +33,10 @@ class Backups:
         """Start a backup; it runs when this returns."""
         return self._ask(host, self._hosts.start, backup_id, server_id, superposition_id)
 
+    def begin(self, host: str, backup_id: str, server_id: str, superposition_id: str) -> None:
+        """Have a host start a backup, without waiting for it."""
+        self._ask(host, self._hosts.begin, backup_id, server_id, superposition_id)
+
     def status(self, host: str, backup_id: str) -> Mapping[str, Any]:
         """Return the status of a backup."""
         return self._ask(host, self._hosts.status, backup_id)

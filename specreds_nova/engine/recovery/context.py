@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all recoveries of an engine share: clients, store, limits and options."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 import dataclasses
-from typing import Any
+from typing import Any, Protocol
 
+from specreds_nova.engine import fibers as all_fibers
 from specreds_nova.engine import interfaces
+from specreds_nova.engine.clients import starts
 from specreds_nova.engine.detection import leases as all_leases
+from specreds_nova.engine.detection import servers
 from specreds_nova.engine.recovery import destination_limits
 from specreds_nova.engine.recovery import observer as observers
 from specreds_nova.engine.recovery import preparation_limit
@@ -21,6 +24,8 @@ class Context:
     :ivar preparations: limits how many backups are prepared at once
     :ivar leases: times since which hosts have no network lease
     :ivar in_background: calls a function, on another thread if there is one
+    :ivar together: calls functions, at the same time if that is possible, and returns their
+        results
     :ivar stopping: returns whether the engine is being stopped
     :ivar observer: receives what recoveries do
     """
@@ -37,5 +42,46 @@ class Context:
         default_factory=preparation_limit.PreparationLimit)
     leases: all_leases.Leases = dataclasses.field(default_factory=all_leases.Leases)
     in_background: Callable[[Callable[[], None]], object] = lambda act: act()
+    together: Callable[[Sequence[Callable[[], Any]]], list[Any]] = (
+        lambda functions: [function() for function in functions])
     stopping: Callable[[], bool] = lambda: False
     observer: observers.Observer = dataclasses.field(default_factory=observers.Observer)
+
+
+class Clients(Protocol):
+    """The services that an engine calls, which may be used by several threads."""
+
+    @property
+    def compute(self) -> interfaces.Compute:
+        """Nova and Placement."""
+
+    @property
+    def backups(self) -> starts.Hosts:
+        """The hosts."""
+
+    @property
+    def volumes(self) -> interfaces.Volumes:
+        """Cinder."""
+
+
+def in_fibers(fibers: all_fibers.Fibers, clock: all_fibers.Clock, clients: Clients,
+              store: interfaces.Store, options: Any, *, suspects: interfaces.Suspects,
+              limits: servers.Limits, stopping: Callable[[], bool],
+              observer: observers.Observer) -> Context:
+    """Return the context of recoveries that are fibers: their sleeps and calls block no other.
+
+    """
+    database: Any = _client(fibers, store)
+    return Context(
+        clock=clock, compute=_client(fibers, clients.compute),
+        backups=starts.Backups(fibers, clients.backups, clock, fibers.callers // 2),
+        volumes=_client(fibers, clients.volumes),
+        suspects=suspects, store=database, options=options,
+        destinations=destination_limits.DestinationLimits(clock, database, limits),
+        preparations=preparation_limit.PreparationLimit(fibers.callers, fibers=fibers),
+        in_background=fibers.spawn, together=fibers.together, stopping=stopping,
+        observer=observer)
+
+
+def _client(fibers: all_fibers.Fibers, client: Any) -> Any:
+    return all_fibers.Client(fibers, client)

@@ -5,28 +5,48 @@ Preparation is work of this process. If all recoveries of a host were prepared a
 take as long as all of them together, and the most urgent one would not be the first.
 """
 
+import collections
 import threading
+import time
+
+from specreds_nova.engine import fibers as all_fibers
 
 # Recoveries prepared at once: while one waits for Cinder or Nova, others work.
 _CONCURRENT = 12
-# Longest wait for a place in seconds: the recoveries that prepare may wait for a slow service.
+# Seconds without a place that becomes free after which a recovery does not wait for one: those
+# that prepare may wait for a slow service.
 _PATIENCE = 1.0
 
 
 class PreparationLimit:
-    """Places for recoveries of this engine that prepare. May be used by several threads."""
+    """Places for recoveries of this engine that prepare. May be used by threads and fibers.
 
-    def __init__(self, count: int = _CONCURRENT, patience: float = _PATIENCE) -> None:
-        self._free = threading.Semaphore(count)
+    :param fibers: the fibers that use it
+    """
+
+    def __init__(self, count: int = _CONCURRENT, patience: float = _PATIENCE,
+                 fibers: all_fibers.Fibers | None = None) -> None:
+        self._count = count
         self._patience = patience
+        self._fibers = fibers
         self._lock = threading.Lock()
         self._held: set[str] = set()
+        # The recoveries that wait, in order.
+        self._waiting: collections.OrderedDict[str, all_fibers.Event] = collections.OrderedDict()
+        self._freed = float('-inf')
 
     def take(self, recovery_id: str) -> None:
-        """Wait for a place, but not longer than the limit: preparation begins in either case."""
-        if self._free.acquire(timeout=self._patience):
-            with self._lock:
+        """Wait for a place, unless none becomes free: preparation begins in either case."""
+        with self._lock:
+            if len(self._held) < self._count:
                 self._held.add(recovery_id)
+                return
+            event = self._waiting[recovery_id] = all_fibers.Event(self._fibers)
+        while not event.wait(self._patience):
+            with self._lock:
+                if time.monotonic() - self._freed >= self._patience:
+                    self._waiting.pop(recovery_id, None)
+                    return
 
     def leave(self, recovery_id: str) -> None:
         """Free the place of a recovery that is prepared. May be repeated."""
@@ -34,4 +54,9 @@ class PreparationLimit:
             if recovery_id not in self._held:
                 return
             self._held.remove(recovery_id)
-        self._free.release()
+            self._freed = time.monotonic()
+            if not self._waiting:
+                return
+            turn, event = self._waiting.popitem(last=False)
+            self._held.add(turn)
+        event.set()

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order of the steps of a recovery: one table, for TaskFlow and for the simulation."""
+"""The order of the steps of a recovery, in one table."""
 
 from collections.abc import Callable
+import functools
 from typing import Any, NamedTuple
 
 from specreds_nova.engine.recovery import run as runs
@@ -20,7 +21,7 @@ from specreds_nova.engine.recovery.steps import super as super_step
 class Step(NamedTuple):
     """A step, and what it passes on.
 
-    :ivar name: name of its task
+    :ivar name: name of the step
     :ivar take: takes the step, with the run and the verdicts of the required steps
     :ivar provides: name of its verdict
     :ivar requires: names of the verdicts that it needs; a step that needs none may be taken at
@@ -48,12 +49,19 @@ STEPS = (
 
 
 def attempt(run: runs.Run) -> str:
-    """Take the steps one after the other, without TaskFlow, and return the outcome.
+    """Take the steps, and return the outcome.
+
+    Steps that require no other step are taken at the same time. Each step begins with what the
+    recovery's record says, so that an engine that takes over a recovery takes all steps again.
 
     :raises exception.RetryAttempt: another attempt is needed
     :raises exception.Superseded: another engine has taken over the recovery
     """
-    results: dict[str, Any] = {}
+    first = [step for step in STEPS if not step.requires]
+    results = dict(zip((step.provides for step in first), run.context.together(
+        [functools.partial(step.take, run) for step in first]), strict=True))
     for step in STEPS:
+        if not step.requires:
+            continue
         results[step.provides] = step.take(run, *(results[name] for name in step.requires))
     return str(results[STEPS[-1].provides])

@@ -11,7 +11,7 @@ from specreds_nova.engine.recovery import sequence
 from specreds_nova.tests.simulation import ends
 from specreds_nova.tests.simulation import story
 
-_LOUD = ('specreds_nova.engine', 'taskflow')
+_LOUD = ('specreds_nova.engine',)
 
 
 class StoryTest(testtools.TestCase):

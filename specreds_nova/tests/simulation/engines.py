@@ -13,7 +13,6 @@ from specreds_nova.engine import model
 from specreds_nova.engine.detection import answering
 from specreds_nova.engine.detection import conf as detection_conf
 from specreds_nova.engine.detection import gates
-from specreds_nova.engine.flows import tasks
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import destination_limits
 from specreds_nova.engine.recovery import dispatch
@@ -226,7 +225,7 @@ class Engine:
             try:
                 self._worker.bring_to_end(recovery_id, begun)
                 done = True
-            except (exception.Superseded, tasks.Handover):
+            except exception.Superseded:
                 done = False
             self._context.destinations.leave(recovery_id)
             self._board.let_go(recovery_id, self.name, done=done)

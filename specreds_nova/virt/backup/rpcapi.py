@@ -48,6 +48,13 @@ class BackupsAPI:
         return Status(self._call(ctxt, host, 'start', backup_id=backup_id,
                           instance_uuid=instance_uuid, superposition_id=superposition_id))
 
+    def begin(self, ctxt: Any, host: str, backup_id: str, instance_uuid: str,
+              superposition_id: str) -> None:
+        """Have a host start a backup, without waiting for it."""
+        self._client.prepare(server=host).cast(
+            ctxt, 'start', backup_id=backup_id, instance_uuid=instance_uuid,
+            superposition_id=superposition_id)
+
     def status(self, ctxt: Any, host: str, backup_id: str) -> Status:
         """Return the status of a backup."""
         return Status(self._call(ctxt, host, 'status', backup_id=backup_id))

@@ -79,7 +79,7 @@ def _prechecking(run: runs.Run) -> Iterator[None]:
 def _note(run: runs.Run, placed: verdicts.StepVerdict, superposed: verdicts.StepVerdict) -> None:
     """Write destination and superposition to the record, before anything depends on them.
 
-    A value in the record is newer than a verdict that TaskFlow replays from its database.
+    A value in the record is newer than a verdict of a step that was taken at the same time.
     """
     values: dict[str, Any] = {}
     if placed.kind == verdicts.STARTED and run.recovery.destination is None:

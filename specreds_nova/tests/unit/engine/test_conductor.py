@@ -7,9 +7,9 @@ from unittest import mock
 
 from specreds_nova.engine import conductor as conductors
 from specreds_nova.engine import exception
+from specreds_nova.engine import fibers
 from specreds_nova.engine import jobs
 from specreds_nova.engine import model
-from specreds_nova.engine.flows import tasks
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.tests.unit.engine import etcd as etcds
 from specreds_nova.tests.unit.engine.recovery import base
@@ -32,8 +32,8 @@ class ConductorTest(base.RecoveryTest):
         self.etcd = etcds.Etcd()
         client: Any = self.etcd
         self.board = jobs.Board(client, 'e1', 4)
-        self.flows = mock.Mock()
-        self.flows.run.side_effect = self._attempt
+        self.fibers = fibers.Fibers(4)
+        self.attempt = mock.Mock(side_effect=self._attempt)
         self.begun: list[str] = []
         self.changed = threading.Condition()
         # Recoveries that do not end before their event is set.
@@ -43,13 +43,13 @@ class ConductorTest(base.RecoveryTest):
         with self.changed:
             self.begun.append(run.recovery.server)
             self.changed.notify_all()
-        if run.id in self.held and not self.held[run.id].wait(_TIMEOUT):
+        if run.id in self.held and not self.fibers.call(self.held[run.id].wait, _TIMEOUT):
             raise AssertionError('the recovery was not released')
         run.change(state=model.ENDED, outcome=model.RECOVERED)
 
     def _conductor(self, slots: int = 10) -> conductors.Conductor:
         conductor = conductors.Conductor(
-            self.context, self.board, self.flows, 'e1', slots, 4.0, 0.02)
+            self.context, self.board, self.fibers, 'e1', slots, 4.0, 0.02, self.attempt)
         self.addCleanup(conductor.stop, _TIMEOUT)
         return conductor
 
@@ -73,7 +73,6 @@ class ConductorTest(base.RecoveryTest):
         self._conductor().start()
         self._wait(lambda: not self.board.known())
         self.assertEqual(model.RECOVERED, self.store.history[recovery.id].outcome)
-        self.flows.forget.assert_called_once_with(recovery.id)
         self.observer.recovery.assert_called_with('end', self.store.history[recovery.id])
 
     def test_highest_priority_comes_first(self) -> None:
@@ -114,6 +113,7 @@ class ConductorTest(base.RecoveryTest):
 
     def test_own_recovery_keeps_its_epoch(self) -> None:
         conductor = self._conductor()
+        conductor.start()
         self.assertTrue(conductor.reserve(_new('00000000-0000-4000-8000-000000000000')))
         recovery = self.make_recovery('a', epoch=1, engine='e1')
         conductor.begin(recovery)
@@ -123,6 +123,7 @@ class ConductorTest(base.RecoveryTest):
     def test_recovery_is_worked_on_without_etcd(self) -> None:
         self.etcd.away = True
         conductor = self._conductor()
+        conductor.start()
         conductor.reserve(_new('00000000-0000-4000-8000-000000000000'))
         recovery = self.make_recovery('a', epoch=1, engine='e1')
         conductor.begin(recovery)
@@ -150,28 +151,27 @@ class ConductorTest(base.RecoveryTest):
 
     def test_job_of_another_engine_is_left(self) -> None:
         recovery = self._posted('a')
-        self.flows.run.side_effect = tasks.Handover
+        self.attempt.side_effect = exception.Superseded('e2 has it')
         self._conductor().start()
-        self._wait(lambda: self.flows.leave.called)
+        self._wait(lambda: self.attempt.called)
         self.assertEqual({recovery.id}, self.board.known())
-        self.flows.forget.assert_not_called()
 
     def test_failed_attempt_is_repeated(self) -> None:
         self._posted('a')
-        self.flows.run.side_effect = [exception.RetryAttempt('lost'),
+        self.attempt.side_effect = [exception.RetryAttempt('lost'),
                                       exception.Unreachable('no database'),
                                       ValueError('unforeseen'), mock.DEFAULT]
-        self.flows.run.return_value = None
+        self.attempt.return_value = None
         conductor = self._conductor()
         with mock.patch.object(self.store, 'get', side_effect=self._ended_after(4)):
             conductor.start()
             self._wait(lambda: not self.board.known())
-        self.assertEqual(4, self.flows.run.call_count)
+        self.assertEqual(4, self.attempt.call_count)
 
     def _ended_after(self, attempts: int) -> Any:
         def get(recovery_id: str) -> model.Recovery:
             recovery = self.store.history[recovery_id]
-            if self.flows.run.call_count < attempts:
+            if self.attempt.call_count < attempts:
                 return recovery
             return model.Recovery(**{**vars(recovery), 'state': model.ENDED,
                                      'outcome': model.RECOVERED})

@@ -41,7 +41,7 @@ class RpcTest(base.TestCase):
                'superposition_id': base.SUPERPOSITION}
         methods = [name for name, member in vars(rpcapi.BackupsAPI).items()
                    if inspect.isfunction(member) and not name.startswith('_')
-                   and name != 'returned']
+                   and name not in ('returned', 'begin')]
         self.assertEqual(9, len(methods))
         for name in methods:
             getattr(self.served, name).return_value = {} if name != 'list' else [{'phase': 'x'}]
@@ -51,6 +51,17 @@ class RpcTest(base.TestCase):
             method({}, base.HOST, *wanted)
             more = {'keep_claim': False} if name == 'promote' else {}
             getattr(self.served, name).assert_called_once_with(*wanted, **more)
+
+    def test_begun_backup_is_started_by_the_host(self) -> None:
+        started = threading.Event()
+
+        def start(*_ids: str) -> dict[str, str]:
+            started.set()
+            return {}
+        self.served.start.side_effect = start
+        self.api.begin({}, base.HOST, base.BACKUP_ID, base.SERVER, base.SUPERPOSITION)
+        self.assertTrue(started.wait(20.0))
+        self.served.start.assert_called_once_with(base.BACKUP_ID, base.SERVER, base.SUPERPOSITION)
 
     def test_promote_passes_keep_claim_on(self) -> None:
         self.served.promote.return_value = {}

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts of backups that occupy no thread while a host works on them.
+
+A start takes a host seconds. A few starts at a time are calls, which return as soon as a backup
+runs. If a rack fails, thousands of them would need as many threads: then hosts are told to start
+backups, and asked for the status until they have.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from specreds_nova import exception as backup_errors
+from specreds_nova.engine import fibers as all_fibers
+from specreds_nova.engine import interfaces
+from specreds_nova.engine.clients import clock as clocks
+
+# Seconds until a host is asked for the first time, and between two requests for the status.
+_FIRST, _LOOK = 1.0, 0.5
+# Seconds within which a host that works on a start knows of it. After that it is called, and
+# returns why it has not started the backup.
+_UNKNOWN = 5.0
+_STARTING = 'starting'
+
+
+class Hosts(interfaces.Backups, Protocol):
+    """The hosts, which also start backups without being waited for."""
+
+    def begin(self, host: str, backup_id: str, server_id: str, superposition_id: str) -> None:
+        """Have a host start a backup, without waiting for it."""
+
+
+class Backups(all_fibers.Client):
+    """The hosts' backups for fibers.
+
+    :param calls: starts that may be calls at a time
+    """
+
+    def __init__(self, fibers: all_fibers.Fibers, client: Hosts, clock: clocks.Clock,
+                 calls: int) -> None:
+        super().__init__(fibers, client)
+        self._backups = client
+        self._clock = clock
+        self._free = calls
+
+    def start(self, host: str, backup_id: str, server_id: str,
+              superposition_id: str) -> Mapping[str, Any]:
+        """Start a backup; it runs when this returns."""
+        what = (host, backup_id, server_id, superposition_id)
+        if self._free <= 0:
+            self._fibers.call(self._backups.begin, *what)
+            self._await(host, backup_id)
+        # A host that has started the backup returns its status at once.
+        self._free -= 1
+        try:
+            return self._fibers.call(self._backups.start, *what)
+        finally:
+            self._free += 1
+
+    def _await(self, host: str, backup_id: str) -> None:
+        """Wait until a host has started a backup, or does not know of it."""
+        until = self._clock.now() + _UNKNOWN
+        self._clock.sleep(_FIRST)
+        while not self._clock.stopping():
+            try:
+                status = self._fibers.call(self._backups.status, host, backup_id)
+                if status['phase'] != _STARTING:
+                    return
+            except backup_errors.BackupNotFound:
+                if self._clock.now() >= until:
+                    return
+            self._clock.sleep(_LOOK)

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fibers: functions that mostly wait, thousands of them in one thread.
+
+A recovery waits for services, hosts and times, and computes next to nothing. As a thread of its
+own each would cost memory and fight for the interpreter. A fiber is written like a thread: it
+sleeps, and calls clients. Its calls are made by a few other threads, and the thread of the fibers
+runs other fibers meanwhile.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent import futures
+import functools
+import heapq
+import itertools
+import queue
+import threading
+import time
+from typing import Any, TypeVar
+
+import greenlet  # type: ignore[import-untyped]
+from oslo_log import log as logging
+
+from specreds_nova.engine import exception
+from specreds_nova.engine.clients import clock as clocks
+
+LOG = logging.getLogger(__name__)
+
+_T = TypeVar('_T')
+
+
+class _Wait:
+    """A wait of a fiber, which ends once. Only the thread of the fibers ends it."""
+
+    __slots__ = ('_fiber', '_over')
+
+    def __init__(self) -> None:
+        self._fiber = greenlet.getcurrent()
+        self._over = False
+
+    def end(self) -> None:
+        """Continue the fiber, unless the wait has ended."""
+        if not self._over:
+            self._over = True
+            self._fiber.switch()
+
+
+class Fibers:
+    """A thread that runs fibers, and threads that make their calls.
+
+    Every method may be called by any thread. Outside of fibers, calls and sleeps are the usual
+    ones of the calling thread.
+
+    :ivar callers: number of threads that make calls of fibers
+    """
+
+    def __init__(self, callers: int) -> None:
+        self.callers = callers
+        self._pool = futures.ThreadPoolExecutor(callers, 'caller')
+        # What the thread of the fibers does next; None to look at times.
+        self._ready: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
+        # Waits by the time of their end. Only the thread of the fibers uses them.
+        self._timers: list[tuple[float, int, _Wait]] = []
+        self._numbers = itertools.count()
+        self._stopped = threading.Event()
+        self._closed = False
+        # Fibers that have not ended.
+        self._count = 0
+        self._hub: greenlet.greenlet | None = None
+        self._thread = threading.Thread(target=self._run, name='recoveries', daemon=True)
+
+    def start(self) -> None:
+        """Start the thread of the fibers."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Wake all fibers that sleep; no fiber sleeps after that."""
+        self._stopped.set()
+        self._ready.put(None)
+
+    def close(self) -> None:
+        """Cancel the calls that have not begun; the thread ends with the last fiber."""
+        self._closed = True
+        self.stop()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def spawn(self, function: Callable[..., object], *arguments: Any) -> None:
+        """Run a function as a fiber."""
+        self._ready.put(lambda: greenlet.greenlet(self._begin, self._hub).switch(
+            function, arguments))
+
+    def inside(self) -> bool:
+        """Return whether the caller is a fiber."""
+        return self._hub is not None and greenlet.getcurrent().parent is self._hub
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep, in a fiber, unless the fibers are being stopped."""
+        self.wait(_Wait(), seconds)
+
+    def call(self, function: Callable[..., _T], *arguments: Any, **more: Any) -> _T:
+        """Call a function by another thread while the fiber waits, and return its result.
+
+        :raises exception.Interrupted: the fibers are closed
+        """
+        if not self.inside():
+            return function(*arguments, **more)
+        wait = _Wait()
+        try:
+            answer = self._pool.submit(function, *arguments, **more)
+        except RuntimeError as exc:
+            raise exception.Interrupted from exc
+        answer.add_done_callback(lambda _: self._ready.put(wait.end))
+        self._switch()
+        try:
+            return answer.result()
+        except futures.CancelledError as exc:
+            raise exception.Interrupted from exc
+
+    def together(self, functions: Sequence[Callable[[], _T]]) -> list[_T]:
+        """Call functions as fibers at the same time, and return their results when all have ended.
+
+        The first error is raised, when all have ended.
+        """
+        if not self.inside():
+            return [function() for function in functions]
+        answers: list[futures.Future[_T]] = [futures.Future() for _ in functions]
+        left, over = list(answers), Event(self)
+
+        def run(function: Callable[[], _T], answer: futures.Future[_T]) -> None:
+            try:
+                answer.set_result(function())
+            except BaseException as exc:
+                answer.set_exception(exc)
+            left.remove(answer)
+            if not left:
+                over.set()
+        for function, answer in zip(functions[1:], answers[1:], strict=True):
+            self.spawn(run, function, answer)
+        run(functions[0], answers[0])
+        while left:
+            over.wait()
+        return [answer.result() for answer in answers]
+
+    # For events
+
+    def wait(self, wait: _Wait, seconds: float | None) -> None:
+        """Run other fibers until a wait of this fiber ends, or the time is over."""
+        if self._stopped.is_set() and seconds is not None:
+            return
+        if seconds is not None:
+            heapq.heappush(self._timers, (time.monotonic() + seconds, next(self._numbers), wait))
+        self._switch()
+
+    def end(self, wait: _Wait) -> None:
+        """End the wait of a fiber, from any thread."""
+        self._ready.put(wait.end)
+
+    def _switch(self) -> None:
+        assert self._hub is not None, 'fibers run once the thread has begun'
+        self._hub.switch()
+
+    # The thread
+
+    def _run(self) -> None:
+        self._hub = greenlet.getcurrent()
+        while not self._closed or self._count:
+            for _ in range(max(1, self._ready.qsize())):
+                ready = self._next()
+                if ready is not None:
+                    ready()
+            now = float('inf') if self._stopped.is_set() else time.monotonic()
+            while self._timers and self._timers[0][0] <= now:
+                heapq.heappop(self._timers)[2].end()
+
+    def _begin(self, function: Callable[..., object], arguments: Sequence[Any]) -> None:
+        self._count += 1
+        try:
+            function(*arguments)
+        except (exception.Interrupted, greenlet.GreenletExit):
+            # The engine is being stopped, or has ended.
+            return
+        except BaseException:
+            LOG.exception('unexpected error of a fiber')
+        finally:
+            self._count -= 1
+
+    def _next(self) -> Callable[[], object] | None:
+        """Return what to do next; None if a time is over, or the fibers are being stopped."""
+        try:
+            if not self._timers:
+                return self._ready.get()
+            return self._ready.get(timeout=max(0.0, self._timers[0][0] - time.monotonic()))
+        except queue.Empty:
+            return None
+
+
+class Event:
+    """An event for which fibers and threads may wait.
+
+    :param fibers: the fibers; None for threads alone
+    """
+
+    def __init__(self, fibers: Fibers | None = None) -> None:
+        self._fibers = fibers
+        self._event = threading.Event()
+        self._lock = threading.Lock()
+        self._waits: list[_Wait] = []
+
+    def set(self) -> None:
+        """Set the event, and continue all that wait for it."""
+        with self._lock:
+            self._event.set()
+            waits, self._waits = self._waits, []
+        for wait in waits:
+            assert self._fibers is not None, 'only fibers are noted'
+            self._fibers.end(wait)
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait for the event, and return whether it is set."""
+        if self._fibers is None or not self._fibers.inside():
+            return self._event.wait(seconds)
+        wait = _Wait()
+        with self._lock:
+            if self._event.is_set():
+                return True
+            self._waits.append(wait)
+        self._fibers.wait(wait, seconds)
+        return self._event.is_set()
+
+
+class Clock(clocks.Clock):
+    """A clock for fibers and threads.
+
+    :param stopping: event that ends all sleeps of threads
+    """
+
+    def __init__(self, fibers: Fibers, stopping: threading.Event) -> None:
+        super().__init__(stopping)
+        self._fibers = fibers
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep, unless the engine is being stopped."""
+        if self._fibers.inside():
+            self._fibers.sleep(seconds)
+        else:
+            super().sleep(seconds)
+
+
+class Client:
+    """A client whose methods are called by other threads while a fiber waits.
+
+    :param client: what is called; it may be used by several threads
+    """
+
+    def __init__(self, fibers: Fibers, client: Any) -> None:
+        self._fibers = fibers
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        return functools.partial(self._fibers.call, getattr(self._client, name))

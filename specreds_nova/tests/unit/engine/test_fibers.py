@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fibers: what waits does not keep others from running, and all share a thread."""
+
+import queue
+import threading
+from typing import Any
+
+import testtools
+
+from specreds_nova.engine import exception
+from specreds_nova.engine import fibers as all_fibers
+
+_TIMEOUT = 20.0
+_MANY = 500
+
+
+class FibersTest(testtools.TestCase):
+    """Functions sleep, call and wait at the same time, in one thread."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.fibers = all_fibers.Fibers(2)
+        self.fibers.start()
+        self.addCleanup(self.fibers.close)
+        self.results: queue.Queue[Any] = queue.Queue()
+
+    def _result(self) -> Any:
+        return self.results.get(timeout=_TIMEOUT)
+
+    def _spawn(self, function: Any, *arguments: Any) -> None:
+        """Run a function as a fiber, and keep its result or its error."""
+        def run() -> None:
+            try:
+                self.results.put(function(*arguments))
+            except exception.Interrupted as exc:
+                self.results.put(exc)
+        self.fibers.spawn(run)
+
+    def test_sleeping_fibers_share_a_thread(self) -> None:
+        def sleep() -> threading.Thread:
+            self.fibers.sleep(0.01)
+            return threading.current_thread()
+        for _ in range(_MANY):
+            self._spawn(sleep)
+        self.assertEqual(1, len({self._result() for _ in range(_MANY)}))
+
+    def test_call_blocks_no_other_fiber(self) -> None:
+        answer = threading.Event()
+        self._spawn(self.fibers.call, answer.wait, _TIMEOUT)
+        self._spawn(lambda: 'other')
+        self.assertEqual('other', self._result())
+        answer.set()
+        self.assertTrue(self._result())
+
+    def test_call_of_a_thread_stays_in_the_thread(self) -> None:
+        self.assertIs(threading.current_thread(), self.fibers.call(threading.current_thread))
+
+    def test_error_of_a_call_reaches_its_fiber(self) -> None:
+        def call() -> object:
+            try:
+                return self.fibers.call(int, 'x')
+            except ValueError as exc:
+                return exc
+        self._spawn(call)
+        self.assertIsInstance(self._result(), ValueError)
+
+    def test_functions_run_together(self) -> None:
+        first = all_fibers.Event(self.fibers)
+
+        def waits() -> str:
+            return f'waited {first.wait(_TIMEOUT)}'
+
+        def sets() -> str:
+            first.set()
+            return 'set'
+        self._spawn(self.fibers.together, [waits, sets])
+        self.assertEqual(['waited True', 'set'], self._result())
+
+    def test_error_is_raised_after_all_have_ended(self) -> None:
+        ended: list[str] = []
+
+        def fails() -> None:
+            raise exception.Interrupted
+
+        def ends() -> None:
+            self.fibers.sleep(0.01)
+            ended.append('other')
+        self._spawn(self.fibers.together, [fails, ends])
+        self.assertIsInstance(self._result(), exception.Interrupted)
+        self.assertEqual(['other'], ended)
+
+    def test_event_that_is_not_set_in_time(self) -> None:
+        event = all_fibers.Event(self.fibers)
+        self._spawn(event.wait, 0.01)
+        self.assertFalse(self._result())
+        event.set()
+        self._spawn(event.wait, _TIMEOUT)
+        self.assertTrue(self._result())
+
+    def test_stop_ends_sleeps(self) -> None:
+        self._spawn(self.fibers.sleep, 1e6)
+        self.fibers.stop()
+        self.assertIsNone(self._result())
+        self._spawn(self.fibers.sleep, 1e6)
+        self.assertIsNone(self._result())
+
+    def test_calls_are_interrupted_once_closed(self) -> None:
+        def call() -> int:
+            self.results.put('begun')
+            self.fibers.sleep(1e6)
+            return self.fibers.call(int)
+        self._spawn(call)
+        self.assertEqual('begun', self._result())
+        self.fibers.close()
+        self.assertIsInstance(self._result(), exception.Interrupted)
