@@ -81,6 +81,7 @@ class Conductor:
         except exception.Unreachable:
             return False
         wanted, now = policies.of(recovery), self._context.clock.now()
+        self._order.slots = self._context.destinations.slots(self._slots)
         with self._lock:
             if not self._order.admits(wanted, self._racing, now):
                 return False
@@ -112,12 +113,18 @@ class Conductor:
         self._wake.set()
 
     def serves(self, recovery_id: str) -> None:
-        """Free the slot of a recovery whose server serves again."""
+        """Free the slot of a recovery that does not race."""
         with self._lock:
             if recovery_id not in self._racing:
                 return
             self._racing.discard(recovery_id)
         self._wake.set()
+
+    def races(self, recovery_id: str) -> None:
+        """Take a slot for a recovery that begins anew: it does not wait for one."""
+        with self._lock:
+            if recovery_id in self._running:
+                self._racing.add(recovery_id)
 
     def running(self) -> int:
         """Return how many recoveries hold a slot."""
@@ -190,6 +197,7 @@ class Conductor:
             if self._board.claim(posted):
                 self._add(posted)
         waiting = [posted.waiting for posted in jobs_by_id.values()]
+        self._order.slots = self._context.destinations.slots(self._slots)
         for turn in self._order.begin(waiting, self._held, self._context.clock.now()):
             if self._stopped.is_set() or self._context.destinations.full():
                 return
@@ -223,7 +231,8 @@ class Conductor:
             self._board.abandon(posted)
 
     def _free(self) -> bool:
-        return len(self._held()) < self._slots
+        with self._lock:
+            return len(self._racing) < self._context.destinations.slots(self._slots)
 
     def _held(self) -> set[str]:
         """Return the recoveries that hold a slot."""

@@ -16,8 +16,9 @@ _PROCESS: list[cfg.Opt] = [
     cfg.StrOpt('name', default=socket.gethostname(), sample_default='its host name',
                help='Name of this engine. Each engine needs a name of its own.'),
     cfg.IntOpt('slots', default=100, min=1,
-               help='Recoveries that this engine works on at a time. Recoveries whose server '
-                    'serves again do not count.'),
+               help='Recoveries that race in this engine at a time, for each 100 healthy hosts. '
+                    'Any smaller number of hosts counts as 100. Recoveries whose server serves '
+                    'again, or can have no backup, do not count.'),
     cfg.StrOpt('jobboard_host', default='localhost',
                help='Host of etcd, in which engines share their work.'),
     cfg.PortOpt('jobboard_port', default=2379, help='Port of etcd for clients.'),

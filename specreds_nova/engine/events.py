@@ -83,12 +83,14 @@ class Observer(observer.Observer):
     """Counts and notifies what happens to recoveries and hosts.
 
     :ivar freed: receives recoveries that need no slot
+    :ivar raced: receives recoveries that need a slot once more
     """
 
     def __init__(self, metrics: counted.Metrics, notifications: notify.Notifications) -> None:
         self._metrics = metrics
         self._notifications = notifications
         self.freed: Callable[[str], None] = lambda recovery_id: None
+        self.raced: Callable[[str], None] = lambda recovery_id: None
 
     def step(self, name: str, seconds: float) -> None:
         """Count a step."""
@@ -107,3 +109,7 @@ class Observer(observer.Observer):
     def serves(self, recovery_id: str) -> None:
         """Pass on a recovery that needs no slot."""
         self.freed(recovery_id)
+
+    def races(self, recovery_id: str) -> None:
+        """Pass on a recovery that needs a slot once more."""
+        self.raced(recovery_id)

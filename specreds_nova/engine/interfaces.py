@@ -203,6 +203,9 @@ class Store(Protocol):
     def hosts(self) -> list[model.Host]:
         """Return all recorded hosts, by name."""
 
+    def spoken(self) -> list[model.Host]:
+        """Return the hosts of which operators have said something."""
+
     def change_host(self, host: model.Host, **values: Any) -> model.Host | None:
         """Change a host; return None if it was changed since it was read."""
 

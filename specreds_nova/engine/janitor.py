@@ -4,7 +4,8 @@
 The janitors of all engines run at the same time, so each of their actions may be repeated.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+import functools
 from typing import Any
 
 from oslo_log import log as logging
@@ -29,6 +30,11 @@ _LEFT = 10.0
 _PASSING = (exception.EngineError, backup_errors.BackupError)
 
 
+def _in_turn(looks: Sequence[Callable[[], None]]) -> None:
+    for look in looks:
+        look()
+
+
 class Janitor:
     """The work of the janitor.
 
@@ -36,17 +42,22 @@ class Janitor:
     :param post: posts the job of a recovery
     :param heed: receives what an operator says of a host: host, word, reason
     :param keep: seconds for which recoveries that have ended are remembered
+    :param together: calls functions, some at a time, until all have ended
     """
 
     def __init__(self, context: contexts.Context, dispatcher: dispatch.Dispatcher,
                  known: Callable[[], set[str]], post: Callable[[model.Recovery], None],
-                 heed: Callable[[str, str | None, str], None], keep: float) -> None:
+                 heed: Callable[[str, str | None, str], None], keep: float,
+                 together: Callable[[Sequence[Callable[[], None]]], object] = _in_turn) -> None:
         self._context = context
         self._dispatcher = dispatcher
         self._known = known
         self._post = post
         self._heed = heed
         self._keep = keep
+        self._together = together
+        # Hosts of which operators have said something.
+        self._spoken: set[str] = set()
         self._swept = self._pruned = float('-inf')
         # By host: the time at which its servers are listed again.
         self._due: dict[str, float] = {}
@@ -61,8 +72,14 @@ class Janitor:
             return
         self._each('the jobs', self._jobs, active)
         for host in hosts:
-            recoveries = [recovery for recovery in active if recovery.host == host.name]
-            self._each(f'host {host.name}', self._host, host, recoveries)
+            self._heed(host.name, host.word, host.word_reason or '')
+        by_host: dict[str, list[model.Recovery]] = {}
+        for recovery in active:
+            by_host.setdefault(recovery.host, []).append(recovery)
+        # A host that answers slowly holds up no other one.
+        self._together([functools.partial(self._each, f'host {host.name}', self._host, host,
+                                          by_host.get(host.name, ()))
+                        for host in hosts if self._notable(host, by_host)])
         now = self._context.clock.now()
         if now - self._swept >= _SELDOM:
             self._swept = now
@@ -70,6 +87,26 @@ class Janitor:
         if now - self._pruned >= _PRUNING:
             self._pruned = now
             self._each('old recoveries', self._context.store.prune, now - self._keep)
+
+    def heed(self) -> None:
+        """Heed what operators say of hosts."""
+        try:
+            spoken = self._context.store.spoken()
+        except exception.EngineError as exc:
+            LOG.warning('what operators say of hosts is read later: %s', exc)
+            return
+        for host in spoken:
+            self._heed(host.name, host.word, host.word_reason or '')
+        names = {host.name for host in spoken}
+        for name in self._spoken - names:
+            self._heed(name, None, '')
+        self._spoken = names
+
+    @staticmethod
+    def _notable(host: model.Host, by_host: Mapping[str, object]) -> bool:
+        """Return whether anything may have to be done about a host."""
+        return (host.state != model.TRUSTED or host.word is not None or bool(host.held)
+                or bool(host.flaps) or host.name in by_host)
 
     @staticmethod
     def _each(what: str, look: Callable[..., object], *arguments: object) -> None:
@@ -95,8 +132,7 @@ class Janitor:
 
     # Hosts
 
-    def _host(self, host: model.Host, recoveries: list[model.Recovery]) -> None:
-        self._heed(host.name, host.word, host.word_reason or '')
+    def _host(self, host: model.Host, recoveries: Sequence[model.Recovery]) -> None:
         if host.word == model.CLEAR:
             for recovery in recoveries:
                 if recovery.state in model.BEFORE_COMMIT and not recovery.abort:
@@ -121,7 +157,7 @@ class Janitor:
         if outdated:
             self._context.store.change_host(host, **outdated)
 
-    def _suspected(self, host: model.Host, recoveries: list[model.Recovery]) -> None:
+    def _suspected(self, host: model.Host, recoveries: Sequence[model.Recovery]) -> None:
         unfinished = [recovery for recovery in recoveries if recovery.state != model.MERGING]
         back = (self._context.suspects.is_well(host.name)
                 or not self._context.suspects.suspected(host.name))

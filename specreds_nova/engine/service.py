@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One engine: its detector, its dispatcher and its conductor, and their threads."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent import futures
+import contextlib
 import dataclasses
 import queue
 import threading
@@ -49,9 +51,13 @@ _HELD = 0.25
 # Seconds between two requests that keep the token in the caches of other services, which keep it
 # for 300 s by default (token_cache_time of keystonemiddleware).
 _WARM = 120.0
+# Hosts that the janitor looks at together.
+_ASKERS = 4
 # Seconds that each part has to stop.
 _PATIENCE = 5.0
 
+# Seconds for which more suspicions are gathered when several hosts are late.
+_GATHER = 0.1
 # Threads that call services and hosts for recoveries.
 CALLERS = 32
 
@@ -98,6 +104,7 @@ class Engine:
             context, self._board, self._fibers, options.name, options.slots, options.job_lease,
             options.job_interval)
         self._observer.freed = self._conductor.serves
+        self._observer.raced = self._conductor.races
         self._dispatcher = dispatch.Dispatcher(
             context, self._facts, detection_conf.host_gates(options),
             detection_conf.server_gates(options), self._conductor, options.name,
@@ -106,8 +113,8 @@ class Engine:
         self._watcher.crash = self._crashes.tell
         self._janitor = janitors.Janitor(
             context, self._dispatcher, self._board.known, self._conductor.post,
-            self._monitor.word,
-            options.keep_recoveries)
+            self._monitor.word, options.keep_recoveries, self._together)
+        self._askers = futures.ThreadPoolExecutor(_ASKERS, 'janitor')
         self._options = options
         self.failed = threading.Event()
         self.on_failure: Callable[[], None] = lambda: None
@@ -132,7 +139,8 @@ class Engine:
         self._conductor.start()
         self._crashes.start()
         for name, target in (('detector', self._tick), ('dispatcher', self._dispatch),
-                             ('janitor', self._look_after), ('warmer', self._keep_warm)):
+                             ('janitor', self._look_after), ('words', self._heed),
+                             ('warmer', self._keep_warm)):
             self._threads.begin(name, target)
         LOG.info('engine %s has started', self._options.name)
 
@@ -150,6 +158,7 @@ class Engine:
         self._masakari.stop(_PATIENCE)
         self._threads.join(_PATIENCE)
         self._prefetch.close()
+        self._askers.shutdown(wait=False, cancel_futures=True)
         self._clients.close()
         return calm
 
@@ -192,19 +201,34 @@ class Engine:
             self._watcher.news.put(name)
         while not self._stopping.is_set():
             try:
-                news = self._watcher.news.get(timeout=_HELD if held.names() else None)
+                news = [self._watcher.news.get(timeout=_HELD if held.names() else None)]
             except queue.Empty:
-                news = None
-            if news is _STOP:
+                self._act(held.names(), held)
+                continue
+            if isinstance(news[0], str):
+                news += self._more(news[0])
+            if _STOP in news:
                 return
-            if isinstance(news, events.HostAppeared):
-                self._record(news.host)
-                continue
-            if isinstance(news, events.GoodbyeChanged):
-                self._record_goodbye(news)
-                continue
-            for name in [news] if news else held.names():
-                self._act(name, held)
+            for other in news:
+                if isinstance(other, events.HostAppeared):
+                    self._record(other.host)
+                elif isinstance(other, events.GoodbyeChanged):
+                    self._record_goodbye(other)
+            suspected = [name for name in news if isinstance(name, str)]
+            if suspected:
+                self._act([*dict.fromkeys(suspected)], held)
+
+    def _more(self, name: str) -> list[Any]:
+        """Return the news that follow a suspicion: hosts of a rack fail together."""
+        others = self._monitor.facts(name).silent - {name}
+        news: list[Any] = []
+        with contextlib.suppress(queue.Empty):
+            # Nothing is to be waited for while no other host is silent.
+            until = self._clock.now() + (_GATHER if others else 0.0)
+            while True:
+                news.append(self._watcher.news.get(
+                    timeout=max(0.0, until - self._clock.now()) or 1e-6))
+        return news
 
     def _record(self, name: str) -> None:
         """Record a host, for engines that start after its death."""
@@ -222,25 +246,32 @@ class Engine:
         except exception.EngineError as exc:
             LOG.warning('host %s: its goodbye is not recorded: %s', news.host, exc)
 
-    def _act(self, name: str, held: holding.Holding) -> None:
-        """Act on one host, or note the reasons that hold it back."""
-        heard = self._monitor.look(name)
-        if heard is None or not heard.suspected:
-            held.release(name)
+    def _act(self, names: Sequence[str], held: holding.Holding) -> None:
+        """Act on hosts, or note the reasons that hold each back."""
+        suspicions = []
+        for name in names:
+            heard = self._monitor.look(name)
+            if heard is None or not heard.suspected:
+                held.release(name)
+                continue
+            # An operator's word counts once.
+            suspicions.append(dispatch.Suspicion(
+                name, heard.why, heard.heard, heard.well if heard.word is None else None))
+        if not suspicions:
             return
         try:
-            # An operator's word counts once.
-            well = heard.well if heard.word is None else None
-            reasons = self._dispatcher.suspect(name, heard.why, heard.heard, well)
+            results = self._dispatcher.suspect_all(suspicions)
         except exception.EngineError as exc:
-            reasons = [str(exc)]
+            results = [[str(exc)] for _ in suspicions]
         except Exception:
-            LOG.exception('host %s cannot be recovered; it is tried again', name)
-            reasons = ['an unexpected error']
-        if reasons:
-            held.keep(name, reasons)
-        else:
-            held.release(name)
+            LOG.exception('suspected hosts cannot be recovered; they are tried again')
+            results = [['an unexpected error'] for _ in suspicions]
+        for suspicion, result in zip(suspicions, results, strict=True):
+            reasons = result if isinstance(result, list) else [str(result)]
+            if reasons:
+                held.keep(suspicion.name, reasons)
+            else:
+                held.release(suspicion.name)
 
     def _look_after(self) -> None:
         last_query = float('-inf')
@@ -250,6 +281,16 @@ class Engine:
             if self._clock.now() - last_query >= timing.ASK_NOVA:
                 last_query = self._clock.now()
                 self._ask_nova()
+
+    def _heed(self) -> None:
+        """Heed operators, however long hosts take to answer the janitor."""
+        while not self._stopping.wait(self._options.janitor_interval):
+            self._janitor.heed()
+
+    def _together(self, looks: Sequence[Callable[[], None]]) -> None:
+        """Take looks at hosts, some at a time."""
+        for done in [self._askers.submit(look) for look in looks]:
+            done.result()
 
     def _ask_nova(self) -> None:
         """Pass the services that Nova takes for down to the detector as evidence."""

@@ -26,6 +26,12 @@ def get_all(connection: sa.Connection) -> list[model.Host]:
     return [_host(row) for row in connection.execute(sa.select(_T).order_by(_T.c.name))]
 
 
+def get_spoken(connection: sa.Connection) -> list[model.Host]:
+    """Return the hosts of which operators have said something."""
+    return [_host(row) for row in connection.execute(
+        sa.select(_T).where(_T.c.word.is_not(None)))]
+
+
 def change(connection: sa.Connection, host: model.Host, values: dict[str, Any]
            ) -> model.Host | None:
     """Change a host; return None if it was changed since it was read.

@@ -51,6 +51,10 @@ class Store:
         """Return all recorded hosts, by name."""
         return self._transactions.run(hosts.get_all)
 
+    def spoken(self) -> list[model.Host]:
+        """Return the hosts of which operators have said something."""
+        return self._transactions.run(hosts.get_spoken)
+
     def change_host(self, host: model.Host, **values: Any) -> model.Host | None:
         """Change a host; return None if it was changed since it was read.
 

@@ -122,10 +122,10 @@ OPTIONS: list[cfg.Opt] = [
                      'such as to migrate them.'),
     # Limits.
     cfg.IntOpt('max_backups', default=100, min=0,
-               help='Backups that are there at once, on all hosts; 0 for no limit. Servers that '
-                    'are over it wait.'),
+               help='Backups that race at once for each 100 healthy hosts; 0 for no limit. Any '
+                    'smaller number of hosts counts as 100. Servers that are over it wait.'),
     cfg.IntOpt('max_backups_per_host', default=20, min=0,
-               help='Backups that are there at once on one host; 0 for no limit.'),
+               help='Backups that race at once on one host; 0 for no limit.'),
 ]
 
 

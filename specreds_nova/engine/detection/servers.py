@@ -5,16 +5,18 @@
 
     reasons = conf.server_gates(CONF.engine).reasons(server)
     limits = conf.limits(CONF.engine)
-    full = limits.full(store.active()) or limits.host_full(destination, store.active())
+    full = limits.full(count, healthy) or limits.host_full(destination, count_there)
 """
 
 from collections.abc import Iterable
+import math
 from typing import Protocol
 
 from specreds_nova import protected
 from specreds_nova.engine import model
 
-# States of recoveries that have a backup, or are about to have one.
+# Number of healthy hosts for which limits of the whole cloud are meant.
+PER_HOSTS = 100
 
 
 class Gate(Protocol):
@@ -114,10 +116,15 @@ class Gates:
         return [reason for reason in reasons if reason is not None]
 
 
+def scaled(limit: int, healthy: int) -> int:
+    """Return a limit that is meant for up to :data:`PER_HOSTS` hosts, for more hosts."""
+    return max(limit, math.ceil(limit * healthy / PER_HOSTS))
+
+
 class Limits:
     """The limits of concurrent backups.
 
-    :param total: on all hosts; 0 for no limit
+    :param total: on all hosts, for each :data:`PER_HOSTS` healthy hosts; 0 for no limit
     :param per_host: on one host; 0 for no limit
     """
 
@@ -125,23 +132,22 @@ class Limits:
         self._total = total
         self._per_host = per_host
 
-    def full(self, active: Iterable[model.Recovery]) -> str | None:
+    def full(self, count: int, healthy: int) -> str | None:
         """Return why another backup has to wait; None if it need not wait.
 
-        :param active: the recoveries that have not ended
+        :param count: backups that race
+        :param healthy: number of hosts that are well
         """
-        count = sum(recovery.state in model.WITH_BACKUP for recovery in active)
-        if not self._total or count < self._total:
+        total = scaled(self._total, healthy)
+        if not total or count < total:
             return None
-        return f'there are {count} backups already, of {self._total} at once'
+        return f'there are {count} backups already, of {total} at once'
 
-    def host_full(self, host: str, active: Iterable[model.Recovery]) -> str | None:
+    def host_full(self, host: str, count: int) -> str | None:
         """Return why a host cannot take another backup; None if it can.
 
-        :param active: the recoveries that have not ended
+        :param count: backups that race on it
         """
-        count = sum(recovery.state in model.WITH_BACKUP and recovery.destination == host
-                    for recovery in active)
         if not self._per_host or count < self._per_host:
             return None
         return f'{host} has {count} backups already, of {self._per_host} at once'

@@ -10,6 +10,7 @@ from specreds_nova.engine import interfaces
 from specreds_nova.engine.clients import starts
 from specreds_nova.engine.detection import leases as all_leases
 from specreds_nova.engine.detection import servers
+from specreds_nova.engine.recovery import crowds as all_crowds
 from specreds_nova.engine.recovery import destination_limits
 from specreds_nova.engine.recovery import observer as observers
 from specreds_nova.engine.recovery import preparation_limit
@@ -22,6 +23,7 @@ class Context:
     :ivar options: group ``[engine]``
     :ivar destinations: limits how many backups run at once, and where
     :ivar preparations: limits how many backups are prepared at once
+    :ivar crowds: the recoveries that look for the same thing again and again
     :ivar leases: times since which hosts have no network lease
     :ivar in_background: calls a function, on another thread if there is one
     :ivar together: calls functions, at the same time if that is possible, and returns their
@@ -40,6 +42,7 @@ class Context:
     destinations: destination_limits.DestinationLimits
     preparations: preparation_limit.PreparationLimit = dataclasses.field(
         default_factory=preparation_limit.PreparationLimit)
+    crowds: all_crowds.Crowds = dataclasses.field(default_factory=all_crowds.Crowds)
     leases: all_leases.Leases = dataclasses.field(default_factory=all_leases.Leases)
     in_background: Callable[[Callable[[], None]], object] = lambda act: act()
     together: Callable[[Sequence[Callable[[], Any]]], list[Any]] = (
@@ -77,7 +80,8 @@ def in_fibers(fibers: all_fibers.Fibers, clock: all_fibers.Clock, clients: Clien
         backups=starts.Backups(fibers, clients.backups, clock, fibers.callers // 2),
         volumes=_client(fibers, clients.volumes),
         suspects=suspects, store=database, options=options,
-        destinations=destination_limits.DestinationLimits(clock, database, limits),
+        destinations=destination_limits.DestinationLimits(
+            clock, database, limits, suspects.healthy),
         preparations=preparation_limit.PreparationLimit(fibers.callers, fibers=fibers),
         in_background=fibers.spawn, together=fibers.together, stopping=stopping,
         observer=observer)

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The choice of a host for each backup: the candidate with the fewest backups."""
+"""The ledger of backups: how many race, and where; and the choice of a host for each."""
 
-from collections.abc import Collection, Mapping, Sequence
+import collections
+from collections.abc import Callable, Collection, Mapping, Sequence
 import threading
 
 from specreds_nova.engine import interfaces
 from specreds_nova.engine import model
 from specreds_nova.engine.detection import servers
 
-# Seconds for which the other engines' recoveries are not read again.
-_FRESH = 0.5
+# Shortest time in seconds after which the other engines' recoveries are read again, and that time
+# in durations of the last read.
+_FRESH, _REST = 0.5, 10.0
 
 
 class Outdated(Exception):
@@ -19,19 +21,28 @@ class Outdated(Exception):
 class DestinationLimits:
     """The backups of all engines, by host. Every method may be called by any thread.
 
-    :param limits: how many backups may exist at once, in all and on each host
+    A backup counts while it races. It keeps its place among the members of its group until Nova
+    has the server on its host.
+
+    :param limits: how many backups may race at once, in all and on each host
+    :param healthy: returns the hosts that are well; the more they are, the more backups may race
     """
 
-    def __init__(self, clock: interfaces.Clock, store: interfaces.Store,
-                 limits: servers.Limits) -> None:
+    def __init__(self, clock: interfaces.Clock, store: interfaces.Store, limits: servers.Limits,
+                 healthy: Callable[[], Collection[str]] = tuple) -> None:
         self._clock = clock
         self._store = store
         self._limits = limits
+        self._healthy = healthy
         self._lock = threading.Lock()
         # By id. Recoveries of this engine may have no host yet.
         self._mine: dict[str, model.Recovery] = {}
-        self._others: list[model.Recovery] = []
-        self._read = float('-inf')
+        self._others: dict[str, model.Recovery] = {}
+        # Of all that race: their number by host of the backup, and by host that has failed.
+        self._load: collections.Counter[str | None] = collections.Counter()
+        self._racing: collections.Counter[str] = collections.Counter()
+        self._hosts = 0
+        self._read, self._rest = float('-inf'), _FRESH
 
     def full(self) -> str | None:
         """Return why another backup has to wait; None if it need not wait.
@@ -40,12 +51,19 @@ class DestinationLimits:
         """
         self._refresh()
         with self._lock:
-            return self._limits.full(self._all())
+            return self._limits.full(self._load.total(), self._hosts)
+
+    def slots(self, configured: int) -> int:
+        """Return how many recoveries of this engine may race at once."""
+        with self._lock:
+            return servers.scaled(configured, self._hosts)
 
     def enter(self, recovery_id: str) -> None:
         """Count a recovery that is about to have a backup. May be repeated."""
         with self._lock:
-            self._mine.setdefault(recovery_id, _racing(recovery_id, None))
+            if recovery_id not in self._mine:
+                self._set(recovery_id, self._others.get(recovery_id)
+                          or _racing(recovery_id, None))
 
     def placed(self, server: model.Server) -> dict[str, str]:
         """Return the hosts of the backups of the other members of a server's group, by server.
@@ -74,42 +92,65 @@ class DestinationLimits:
         with self._lock:
             if server is not None and placed is not None and self._placed(server) != placed:
                 raise Outdated
-            others = [recovery for recovery in self._all() if recovery.id != recovery_id]
-            free = [host for host in candidates
-                    if self._limits.host_full(host, others) is None]
-            if not free:
-                return None
-            load = {host: sum(recovery.destination == host for recovery in others)
-                    for host in free}
+            own = self._known(recovery_id)
+            load = {host: self._load[host] - (own is not None and own.destination == host)
+                    for host in candidates}
             # The candidates of a member of a group are in the order of its policy.
             grouped = server is not None and server.group is not None
-            chosen = min(free, key=lambda host: (host in avoid, 0 if grouped else load[host],
-                                                 candidates.index(host)))
-            self._mine[recovery_id] = _racing(recovery_id, chosen, server)
+            free = [(host in avoid, 0 if grouped else load[host], place, host)
+                    for place, host in enumerate(candidates)
+                    if self._limits.host_full(host, load[host]) is None]
+            if not free:
+                return None
+            chosen = min(free)[-1]
+            self._set(recovery_id, _racing(recovery_id, chosen, server))
             return chosen
 
     def leave(self, recovery_id: str) -> None:
         """Stop counting a recovery: its backup is gone, or is the server. May be repeated."""
         with self._lock:
+            self._count(self._known(recovery_id), -1)
             self._mine.pop(recovery_id, None)
-            self._others = [recovery for recovery in self._others
-                            if recovery.id != recovery_id]
+            self._others.pop(recovery_id, None)
 
     def count(self) -> int:
         """Return how many recoveries of this engine have a backup, or are about to have one."""
         with self._lock:
             return len(self._mine)
 
+    def races(self, host: str) -> bool:
+        """Return whether servers of a failed host race.
+
+        :raises exception.Unreachable: the database does not answer
+        """
+        self._refresh()
+        with self._lock:
+            return self._racing[host] > 0
+
+    def _known(self, recovery_id: str) -> model.Recovery | None:
+        return self._mine.get(recovery_id) or self._others.get(recovery_id)
+
+    def _set(self, recovery_id: str, recovery: model.Recovery) -> None:
+        self._count(self._known(recovery_id), -1)
+        self._mine[recovery_id] = recovery
+        self._count(recovery, 1)
+
+    def _count(self, recovery: model.Recovery | None, by: int) -> None:
+        if recovery is not None and recovery.state == model.RACING:
+            self._load[recovery.destination] += by
+            self._racing[recovery.host] += by
+
     def _placed(self, server: model.Server) -> dict[str, str]:
         group = server.group
         members = set(group['members']) - {server.id} if group is not None else set()
-        return {recovery.server: recovery.destination for recovery in self._all()
+        return {recovery.server: recovery.destination
+                for recovery in (self._others | self._mine).values()
                 if recovery.server in members and recovery.destination is not None}
 
     def _refresh(self, *, anew: bool = False) -> None:
         now = self._clock.now()
         with self._lock:
-            if now - self._read < _FRESH and not anew:
+            if now - self._read < self._rest and not anew:
                 return
             # Before the read, so that only one of several threads reads.
             before, self._read = self._read, now
@@ -119,17 +160,20 @@ class DestinationLimits:
             with self._lock:
                 self._read = before
             raise
+        hosts = len(self._healthy())
         with self._lock:
-            self._others = [recovery for recovery in active
-                            if recovery.state in model.WITH_BACKUP]
-
-    def _all(self) -> list[model.Recovery]:
-        others = [recovery for recovery in self._others if recovery.id not in self._mine]
-        return [*others, *self._mine.values()]
+            self._rest = max(_FRESH, _REST * (self._clock.now() - now))
+            self._hosts = hosts
+            self._others = {recovery.id: recovery for recovery in active
+                            if recovery.state in model.WITH_BACKUP}
+            self._load.clear()
+            self._racing.clear()
+            for recovery in (self._others | self._mine).values():
+                self._count(recovery, 1)
 
 
 def _racing(recovery_id: str, host: str | None,
             server: model.Server | None = None) -> model.Recovery:
     return model.Recovery(id=recovery_id, server=server.id if server else '', server_name='',
-                          project='', host='', suspected=0.0, state=model.RACING,
-                          destination=host)
+                          project='', host=server.host if server else '', suspected=0.0,
+                          state=model.RACING, destination=host)

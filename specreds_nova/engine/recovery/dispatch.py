@@ -2,6 +2,7 @@
 """Recoveries for the servers of suspected hosts, and for servers that have crashed."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+import contextlib
 import dataclasses
 from typing import Any, Protocol
 import uuid
@@ -29,6 +30,8 @@ _MANY = 12
 _TOLD = 15.0
 # How long to cache a refusal that is based on Nova's answer, in seconds.
 _HELD = 2.0
+# Recoveries created in one transaction.
+_AT_ONCE = 200
 # Seconds by which the clocks of two engines may differ.
 _APART = 5.0
 
@@ -37,6 +40,16 @@ _FIRST = 1
 
 Why = Sequence[Mapping[str, Any]]
 FactsOf = Callable[[str, Mapping[str, Any] | None], gates.Facts]
+
+
+@dataclasses.dataclass(frozen=True)
+class Suspicion:
+    """A host that this engine suspects, as :meth:`Dispatcher.suspect` takes it."""
+
+    name: str
+    why: Why
+    heard: float | None = None
+    well: float | None = None
 
 
 class Work(Protocol):
@@ -92,29 +105,84 @@ class Dispatcher:
         :param well: the same for the last time at which the host was not suspected
         :raises exception.Unreachable: Nova or the database does not answer: call again
         """
-        store, now = self._context.store, self._context.clock.now()
+        [result] = self.suspect_all([Suspicion(name, why, heard, well)])
+        if isinstance(result, exception.Unreachable):
+            raise result
+        return result
+
+    def suspect_all(self, suspicions: Sequence[Suspicion]
+                    ) -> list[list[str] | exception.Unreachable]:
+        """Act on suspicions of hosts, whose servers are recovered in one order.
+
+        :returns: for each suspicion the reasons that hold the action back, or the error of a
+            service that does not answer
+        """
+        now = self._context.clock.now()
+        results: list[list[str] | exception.Unreachable] = []
+        accepted: list[tuple[int, model.Host, float, bool]] = []
+        if len(suspicions) > 1:
+            self._ask_ahead(suspicions, now)
+        for suspicion in suspicions:
+            try:
+                outcome = self._suspect(suspicion, now)
+            except exception.Unreachable as exc:
+                results.append(exc)
+                continue
+            results.append(outcome if isinstance(outcome, list) else [])
+            if not isinstance(outcome, list):
+                accepted.append((len(results) - 1, *outcome))
+        wanted: list[model.Recovery] = []
+        for place, host, since, again in accepted:
+            try:
+                wanted += self._wanted(host, since, again=again)
+            except exception.Unreachable as exc:
+                results[place] = exc
+        try:
+            self._begin_all(wanted)
+        except exception.Unreachable as exc:
+            for place, *_ in accepted:
+                results[place] = exc
+        return results
+
+    def _ask_ahead(self, suspicions: Sequence[Suspicion], now: float) -> None:
+        """Ask Nova about hosts: the answers come while those about others are waited for."""
+        for suspicion in suspicions:
+            name, since = suspicion.name, now if suspicion.heard is None else suspicion.heard
+            until, _ = self._held.get(name, (now, []))
+            with contextlib.suppress(exception.Unreachable):
+                if until <= now and not self._shut(model.Host(name), None):
+                    self._nova.begin(name, since)
+
+    def _suspect(self, suspicion: Suspicion, now: float
+                 ) -> list[str] | tuple[model.Host, float, bool]:
+        """Record a suspicion.
+
+        :returns: the reasons that hold the action back, none if another engine has acted; or the
+            host, the time since which it has done nothing, and whether recoveries of the same
+            suspicion may exist
+        """
+        store, name = self._context.store, suspicion.name
         host = store.host(name)
         anew = host.state == model.TRUSTED
-        if not anew and (well is None or well <= host.since + _APART):
+        if not anew and (suspicion.well is None or suspicion.well <= host.since + _APART):
             # Another engine has acted on it; the janitor completes what that engine leaves undone.
             return []
         # An answer from after the host fell silent is as good as a new one.
-        since = now if heard is None else heard
+        since = now if suspicion.heard is None else suspicion.heard
         reasons = self._reasons(host, since, ours=not anew)
         if reasons:
             return reasons
         # A host that had come back, and was not clean yet, has failed once more: its servers are
         # judged from this suspicion on.
         changed = store.change_host(host, state=model.SUSPECTED if anew else host.state,
-                                    since=now, why=tuple(why), held=())
+                                    since=now, why=tuple(suspicion.why), held=())
         if changed is None:
             return ['another engine was faster']
         self._context.leases.note([changed], self._context.clock.now())
         LOG.warning('host %s is suspected%s: %s', name, '' if anew else ' once more',
-                    '; '.join(str(fact.get('words', fact)) for fact in why))
+                    '; '.join(str(fact.get('words', fact)) for fact in suspicion.why))
         self._context.observer.host('suspect', changed)
-        self._dispatch(changed, since, again=not anew)
-        return []
+        return changed, since, not anew
 
     def hold(self, name: str, reasons: Iterable[str]) -> None:
         """Record the reasons that hold back the recoveries of a host that seems to have failed.
@@ -139,7 +207,7 @@ class Dispatcher:
         now = self._context.clock.now()
         if self._reasons(host, now, ours=True):
             return 0
-        return self._dispatch(host, now, again=True)
+        return self._begin_all(self._wanted(host, now, again=True))
 
     def crashed(self, name: str, server_id: str, why: Why) -> str | None:
         """Act on the crash of one server on a host that is well.
@@ -189,25 +257,30 @@ class Dispatcher:
                             maintenance=host.maintenance)
         return self._crash_gates.reasons(facts) + self._server_gates.reasons(server) + often
 
-    def _dispatch(self, host: model.Host, since: float, *, again: bool = False) -> int:
-        """Create a recovery for each server of a host that needs one; return how many.
+    def _wanted(self, host: model.Host, since: float, *, again: bool = False
+                ) -> list[model.Recovery]:
+        """Return a new recovery for each server of a host that needs one.
 
         :param since: time since which the host has done nothing
         :param again: earlier recoveries may belong to the same suspicion
         """
         context = self._context
-        active = {recovery.server for recovery in context.store.active()}
+        active = {recovery.server for recovery in context.store.active(host.name)}
         protected = [server for server in self._nova.servers(host.name, since)
-                 if self._protected(server)]
+                     if self._protected(server)]
         due = [server for server in protected if server.id not in active
                and (not again or self._due(host, server))]
         expected, now = kinds.expected(context.store, due), context.clock.now()
-        wanted = policies.ordered(
-            context.options.dispatch_policy,
-            [self._new(host, server, expected.get(server.id), now) for server in due],
-            context.options.tenant_priority_max, now)
-        self._work.expect(wanted)
-        return self._begin(wanted)
+        return [self._new(host, server, expected.get(server.id), now) for server in due]
+
+    def _begin_all(self, wanted: Sequence[model.Recovery]) -> int:
+        """Create recoveries, and begin them in the order of the policy; return how many."""
+        ordered = policies.ordered(
+            self._context.options.dispatch_policy, wanted,
+            self._context.options.tenant_priority_max, self._context.clock.now())
+        self._work.expect(ordered)
+        return sum(self._begin(ordered[place:place + _AT_ONCE])
+                   for place in range(0, len(ordered), _AT_ONCE))
 
     def _reasons(self, host: model.Host, since: float, ours: bool = False) -> list[str]:
         """Return the reasons that hold back the recoveries of a host.
@@ -280,8 +353,8 @@ class Dispatcher:
     def _begin(self, ordered: Sequence[model.Recovery]) -> int:
         """Create recoveries and start the work on them in this order; return how many.
 
-        They are created all at once: one by one, the last ones would wait for the work of the
-        first ones.
+        They are created at once: one by one, the last ones would wait for the work of the first
+        ones.
         """
         wanted = [self._reserved(recovery) for recovery in ordered]
         created: set[str] = set()

@@ -9,6 +9,7 @@ from oslo_log import log as logging
 from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
+from specreds_nova.engine.recovery import crowds
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.recovery.steps import destination
@@ -53,6 +54,10 @@ class _Evacuation:
 
     def wait(self) -> verdicts.StepVerdict | None:
         """Request the evacuation until the server is on another host, or the time is over."""
+        with self._run.context.crowds.waiting('evacuation') as crowd:
+            return self._wait(crowd)
+
+    def _wait(self, crowd: crowds.Crowd) -> verdicts.StepVerdict | None:
         run = self._run
         until = run.now + run.options.adopt_timeout
         while True:
@@ -70,7 +75,7 @@ class _Evacuation:
                     f'{server.status}, {server.task or "and nothing is being done to it"}')
             if self._stuck(server) if server.task is not None else self._due():
                 self._ask(server)
-            run.pause(_PAUSE)
+            run.pause(crowd.interval(_PAUSE))
 
     def _due(self) -> bool:
         """Return whether to ask Nova (again)."""

@@ -25,4 +25,7 @@ class Observer:
         """Receive that a host is suspected, cleared or held back."""
 
     def serves(self, recovery_id: str) -> None:
-        """Receive that a recovery needs no slot: its server serves, or it cannot proceed."""
+        """Receive that a recovery needs no slot: it does not race, or cannot proceed."""
+
+    def races(self, recovery_id: str) -> None:
+        """Receive that a recovery begins anew, and may race."""

@@ -10,40 +10,48 @@ from specreds_nova.engine.recovery import policies
 
 # Seconds for which slots are kept for recoveries similar to those that came.
 RECENT = 120.0
+# Seconds for which shares are not computed anew while no recovery comes.
+_MOMENT = 1.0
 
 
 class Order:
     """The recoveries of the last minutes, under a policy. May be used by several threads.
 
     :param policy: key of :data:`policies.POLICIES`
-    :param slots: slots of this engine
+    :ivar slots: slots of this engine
     :param tenant_max: highest priority that tenants can give
     """
 
     def __init__(self, policy: str, slots: int, tenant_max: int) -> None:
         self._policy = policies.POLICIES[policy]
-        self._slots = slots
+        self.slots = slots
         self._tenant_max = tenant_max
         self._lock = threading.Lock()
         # By id: the time at which the recovery was noted, and the recovery.
         self._known: dict[str, tuple[float, policies.Waiting]] = {}
+        # By level: shares that depend on arrivals alone, and the time and the number of arrivals
+        # for which they were computed.
+        self._shares: dict[int, tuple[float, int, policies.Allowance]] = {}
+        self._arrivals = 0
 
     def note(self, wanted: Iterable[policies.Waiting], now: float) -> None:
         """Remember recoveries: shares of slots depend on all that come at a time."""
         with self._lock:
             for recovery in wanted:
-                self._known.setdefault(recovery.id, (now, recovery))
+                if recovery.id not in self._known:
+                    self._known[recovery.id] = (now, recovery)
+                    self._arrivals += 1
 
     def admits(self, recovery: policies.Waiting, running: Collection[str], now: float) -> bool:
         """Return whether a new recovery may take a slot at once.
 
         :param running: ids of the recoveries that hold slots
         """
-        if len(running) >= self._slots:
+        if len(running) >= self.slots:
             return False
         self.note([recovery], now)
         allowance = self._allowance([*running, recovery.id], now, self._level(recovery))
-        return allowance.admits(recovery, self._busy(running))
+        return self._admits(allowance, recovery, running)
 
     def begin(self, waiting: Collection[policies.Waiting],
               running: Callable[[], Collection[str]], now: float) -> Iterator[policies.Waiting]:
@@ -62,9 +70,9 @@ class Order:
             allowance, held = self._allowance(there, now, level), False
             for recovery in equals:
                 taken = running()
-                if len(taken) >= self._slots:
+                if len(taken) >= self.slots:
                     return
-                if allowance.admits(recovery, self._busy(taken)):
+                if self._admits(allowance, recovery, taken):
                     yield recovery
                 else:
                     held = True
@@ -80,14 +88,26 @@ class Order:
 
     def _allowance(self, there: Collection[str], now: float, level: int) -> policies.Allowance:
         """Return the shares of slots among the recoveries of one level."""
+        if self._policy.shares is None:
+            return policies.All()
+        shares = self._shares.get(level)
+        if (shares is not None and self._policy.shares == 'came' and now - shares[0] < _MOMENT
+                and shares[1] == self._arrivals):
+            return shares[2]
         with self._lock:
             equals = [(name, noted, recovery) for name, (noted, recovery) in self._known.items()
                       if self._level(recovery) == level]
         # A long recovery waits and runs for long, so that only arrivals show how much of each size
         # there is.
         came = [recovery for _, noted, recovery in equals if now - noted <= RECENT]
-        return self._policy.allowance(
-            came, [recovery for name, _, recovery in equals if name in there], self._slots)
+        allowance = self._policy.allowance(
+            came, [recovery for name, _, recovery in equals if name in there], self.slots)
+        self._shares[level] = now, self._arrivals, allowance
+        return allowance
+
+    def _admits(self, allowance: policies.Allowance, recovery: policies.Waiting,
+                running: Collection[str]) -> bool:
+        return self._policy.shares is None or allowance.admits(recovery, self._busy(running))
 
     def _level(self, recovery: policies.Waiting) -> int:
         return fairness.level(recovery.priority, self._tenant_max)

@@ -78,7 +78,13 @@ class Allowance(Protocol):
 
 
 class Policy(Protocol):
-    """One way to give slots to recoveries."""
+    """One way to give slots to recoveries.
+
+    :ivar shares: what the shares of slots depend on: the recoveries that ``came``, all that are
+        ``there``, or nothing
+    """
+
+    shares: str | None
 
     def ordered(self, waiting: Iterable[Waiting], tenant_max: int, now: float) -> list[Waiting]:
         """Return recoveries in the order in which they get slots.
@@ -95,7 +101,7 @@ class Policy(Protocol):
         """
 
 
-class _All:
+class All:
     """Any recovery may take any free slot."""
 
     def admits(self, recovery: Waiting, busy: Collection[Waiting]) -> bool:
@@ -107,6 +113,8 @@ class _All:
 class CentralFirstCome:
     """One queue in the order of arrival."""
 
+    shares: str | None = None
+
     def ordered(self, waiting: Iterable[Waiting], tenant_max: int, now: float) -> list[Waiting]:
         """Return recoveries by operators' priority, then by arrival."""
         del now
@@ -117,11 +125,13 @@ class CentralFirstCome:
                   ) -> Allowance:
         """Return an allowance of any slot for any recovery."""
         del came, there, slots
-        return _All()
+        return All()
 
 
 class FirstComeByHost(CentralFirstCome):
     """A queue for each failed host, with an even share of the slots."""
+
+    shares: str | None = 'there'
 
     def allowance(self, came: Iterable[Waiting], there: Iterable[Waiting], slots: int
                   ) -> Allowance:
@@ -153,6 +163,8 @@ class ShortestFirst(CentralFirstCome):
 
 class Darc(ShortestFirst):
     """Short before long, with slots that only short recoveries may take."""
+
+    shares: str | None = 'came'
 
     def ordered(self, waiting: Iterable[Waiting], tenant_max: int, now: float) -> list[Waiting]:
         """Return recoveries by operators' priority; then aged ones by arrival, then by size.

@@ -120,6 +120,11 @@ class RecordedRun:
                            if (other.name, other.attempt) != (step.name, step.attempt))
             self._recovery = dataclasses.replace(self._recovery, steps=(*others, step))
 
+    def free(self) -> None:
+        """Free the slot: nothing races, whatever is still to be done."""
+        self.context.destinations.leave(self.id)
+        self.context.observer.serves(self.id)
+
     def silent(self, host: str) -> bool:
         """Return whether a backup's host is not heard while other hosts are.
 

@@ -70,6 +70,8 @@ class RecoveryWorker:
             attempt(run)
         except exception.RetryAttempt as exc:
             LOG.info('recovery %s: another attempt begins: %s', run.id, exc)
+            self._context.destinations.enter(run.id)
+            self._context.observer.races(run.id)
         except exception.Unreachable as exc:
             LOG.warning('recovery %s waits for a service: %s', run.id, exc)
             run.pause(_PAUSE)
@@ -103,8 +105,7 @@ class _Errors:
         self._count += 1
         if self._count >= self._context.options.max_errors:
             why = f'{self._count} unexpected errors: {error}'[:_LONGEST]
-            self._context.destinations.leave(run.id)
-            self._context.observer.serves(run.id)
+            run.free()
             if runs.before_commit(run.recovery) and not run.deciding():
                 run.change(state=model.ENDED, outcome=model.FAILED, error=why)
                 return

@@ -31,6 +31,10 @@ class Store:
         """Return all hosts."""
         return [self._hosts[name] for name in sorted(self._hosts)]
 
+    def spoken(self) -> list[model.Host]:
+        """Return the hosts of which operators have said something."""
+        return [host for host in self.hosts() if host.word is not None]
+
     def change_host(self, host: model.Host, **values: Any) -> model.Host | None:
         """Change a host, unless it has changed since it was read."""
         if self.host(host.name).generation != host.generation:

@@ -29,6 +29,7 @@ def adopt(run: runs.Run, promoted: verdicts.StepVerdict) -> verdicts.StepVerdict
         return promoted
     if run.recovery.state == model.MERGING:
         return verdicts.StepVerdict(verdicts.ADOPTED)
+    run.free()
     with run.step(timeline.ADOPT) as detail:
         if promoted.kind == verdicts.LATE and run.context.suspects.is_well(run.recovery.host):
             failure = _reboot(run, detail)
@@ -50,11 +51,11 @@ def _give_way(run: runs.Run) -> None:
     part in its evacuation.
     """
     until = run.now + run.options.adopt_patience
-    while run.now < until:
-        others = run.insist(run.context.store.active, run.recovery.host)
-        if not any(other.state == model.RACING and other.id != run.id for other in others):
-            return
-        run.pause(_GIVE_WAY)
+    with run.context.crowds.waiting('give-way') as crowd:
+        while run.now < until:
+            if not run.insist(run.context.destinations.races, run.recovery.host):
+                return
+            run.pause(crowd.interval(_GIVE_WAY))
 
 
 def _reboot(run: runs.Run, detail: dict[str, Any]) -> verdicts.StepVerdict | None:

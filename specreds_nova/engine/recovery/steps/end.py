@@ -16,10 +16,9 @@ _OUTCOMES = {verdicts.PRIMARY: model.PRIMARY, verdicts.ABORTED: model.ABORTED,
 
 def end(run: runs.Run, merged: verdicts.StepVerdict) -> str:
     """Record the outcome, and return it."""
-    run.context.destinations.leave(run.id)
     outcome = _OUTCOMES.get(merged.kind) or _recovered(run)
     run.change(state=model.ENDED, outcome=outcome, error=merged.why[:255] or None)
-    run.context.observer.serves(run.id)
+    run.free()
     LOG.info('recovery %s of server %s on %s: %s%s', run.id, run.recovery.server,
              run.recovery.host, outcome, f', {merged.why}' if merged.why else '')
     return outcome

@@ -23,6 +23,7 @@ def fence(run: runs.Run, decided: verdicts.StepVerdict) -> verdicts.StepVerdict:
     standing = run.standing()
     if standing is not None and standing.kind != verdicts.SHUT_OUT:
         return decide.decide(run, standing)
+    run.free()
     with run.step(timeline.FENCE) as detail:
         detail['why'] = decided.why
         if standing is not None:

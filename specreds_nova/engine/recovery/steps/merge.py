@@ -17,12 +17,11 @@ _PAUSE = 3.0
 
 def merge(run: runs.Run, adopted: verdicts.StepVerdict) -> verdicts.StepVerdict:
     """Wait until the superposition is gone, and evacuate the server if its new host fails."""
-    run.context.destinations.leave(run.id)
-    run.context.observer.serves(run.id)
+    run.free()
     superposition = run.recovery.superposition
     if adopted.kind != verdicts.ADOPTED or superposition is None:
         return adopted
-    with run.step(timeline.MERGE) as detail:
+    with run.step(timeline.MERGE) as detail, run.context.crowds.waiting('merge') as crowd:
         silent_since = None
         while True:
             written = run.insist(run.context.volumes.written, superposition)
@@ -32,7 +31,7 @@ def merge(run: runs.Run, adopted: verdicts.StepVerdict) -> verdicts.StepVerdict:
                 detail['bytes'] = written
                 run.change(bytes=written)
             silent_since = _second_failure(run, silent_since, detail)
-            run.pause(_PAUSE)
+            run.pause(crowd.interval(_PAUSE))
 
 
 def _second_failure(run: runs.Run, silent_since: float | None,

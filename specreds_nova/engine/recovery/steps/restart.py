@@ -46,7 +46,7 @@ def attempt(run: runs.Run) -> str:
     :raises exception.Interrupted: the engine is being stopped
     """
     # This recovery needs no room on another host.
-    run.context.destinations.leave(run.id)
+    run.free()
     with run.step(timeline.RESTART) as detail:
         verdict = _Restart(run, detail).wait()
         detail['outcome'] = verdict.kind

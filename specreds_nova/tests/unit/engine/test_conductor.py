@@ -95,6 +95,27 @@ class ConductorTest(base.RecoveryTest):
         self.held[first.id].set()
         self._wait(lambda: not self.board.known())
 
+    def test_slots_grow_with_the_healthy_hosts(self) -> None:
+        self.suspects.healthy.return_value = [f'h{number}' for number in range(300)]
+        self.context = self.make_context()
+        conductor = self._conductor(slots=1)
+        self.assertEqual([True, True, True, False],
+                         [conductor.reserve(_new(str(number))) for number in range(4)])
+
+    def test_recovery_that_begins_anew_takes_its_slot_again(self) -> None:
+        recovery = self._posted('a', held=True)
+        conductor = self._conductor(slots=1)
+        conductor.start()
+        self._wait(lambda: self.begun == ['a'])
+        conductor.serves(recovery.id)
+        self._wait(lambda: conductor.running() == 0)
+        conductor.races(recovery.id)
+        self.assertEqual(1, conductor.running())
+        self.held[recovery.id].set()
+        self._wait(lambda: not self.board.known())
+        conductor.races(recovery.id)
+        self.assertEqual(0, conductor.running())
+
     def test_darc_keeps_a_slot_for_a_short_recovery(self) -> None:
         self.context = self.make_context(dispatch_policy='darc')
         conductor = self._conductor(slots=2)

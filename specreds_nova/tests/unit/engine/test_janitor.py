@@ -154,6 +154,26 @@ class JanitorTest(base.RecoveryTest):
         self.janitor.look()
         self.assertEqual([mock.call('s1'), mock.call('s3')], self.volumes.drop.mock_calls)
 
+    def test_words_are_heeded_without_a_look_at_the_hosts(self) -> None:
+        self.store.change_host(self.store.host('h1'), word=model.SUSPECT, word_reason='smoke')
+        self.janitor.heed()
+        self.assertEqual([('h1', model.SUSPECT, 'smoke')], self.heeded)
+        self.store.change_host(self.store.host('h1'), word=None, word_reason=None)
+        self.janitor.heed()
+        self.janitor.heed()
+        self.assertEqual([('h1', None, '')], self.heeded[1:])
+
+    def test_slow_host_holds_up_no_other_one(self) -> None:
+        looks: list[object] = []
+        waiting = janitor.Janitor(
+            self.context, self.dispatcher, lambda: self.known, mock.Mock(), mock.Mock(), 1e6,
+            looks.extend)
+        for name in ('h1', 'h2'):
+            self.suspect(name)
+        self.store.change_host(self.store.host('h3'))
+        waiting.look()
+        self.assertEqual(2, len(looks))
+
     def test_failure_does_not_prevent_the_other_tasks(self) -> None:
         self.suspect()
         self.suspect('h2')

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The threads of an engine."""
 
+from collections.abc import Iterable
+import queue
 from typing import Any
 from unittest import mock
 
@@ -19,6 +21,30 @@ class ThreadsTest(testtools.TestCase):
         self.engine._stopping = mock.Mock()
         self.engine._metrics = metrics.Metrics()
         self.engine._monitor = mock.Mock()
+
+    def _act_on(self, news: list[object], silent: set[str]) -> list[list[str]]:
+        """Return the hosts on which the dispatcher acts, by turn."""
+        acted: list[list[str]] = []
+        self.engine._watcher = mock.Mock()
+        self.engine._watcher.news = queue.Queue()
+        for event in news:
+            self.engine._watcher.news.put(event)
+        self.engine._clock = mock.Mock(now=lambda: 0.0)
+        self.engine._stopping.is_set.return_value = False
+        self.engine._dispatcher = mock.Mock()
+        self.engine._monitor.all_suspected.return_value = []
+        self.engine._monitor.facts.return_value = mock.Mock(silent=frozenset(silent))
+
+        def act(names: Iterable[str], held: object) -> None:
+            del held
+            acted.append(list(names))
+            self.engine._watcher.news.put(service._STOP)
+        self.engine._act = act
+        self.engine._dispatch()
+        return acted
+
+    def test_hosts_that_fail_together_are_acted_on_together(self) -> None:
+        self.assertEqual([['h1', 'h2']], self._act_on(['h1', 'h2', 'h1'], {'h1', 'h2'}))
 
     def test_received_beats_are_counted(self) -> None:
         self.engine._stopping.wait.side_effect = [False, False, True]

@@ -151,28 +151,26 @@ class ServerGatesTest(testtools.TestCase):
 class LimitsTest(testtools.TestCase):
     """The limits on the number of backups."""
 
-    def active(self, *states: str) -> list[model.Recovery]:
-        return [model.Recovery(id=str(number), server=f's{number}', server_name='', project='p',
-                               host='cn1', suspected=0.0, state=state, destination='cn2')
-                for number, state in enumerate(states)]
-
     def test_total_is_limited(self) -> None:
         limits = conf.limits(_options(max_backups=2))
-        self.assertIsNone(limits.full(self.active(model.RACING)))
-        # Queued recoveries and those whose servers serve do not count.
-        self.assertIsNone(limits.full(self.active(model.RACING, model.QUEUED, model.MERGING)))
-        self.assertIn('2 backups', limits.full(self.active(model.RACING, model.COMMITTED)) or '')
+        self.assertIsNone(limits.full(1, 9))
+        self.assertIn('2 backups', limits.full(2, 9) or '')
+
+    def test_total_grows_with_the_healthy_hosts(self) -> None:
+        limits = conf.limits(_options(max_backups=50))
+        self.assertIsNotNone(limits.full(50, 100))
+        self.assertIsNone(limits.full(4999, 10_000))
+        self.assertIn('5000', limits.full(5000, 10_000) or '')
 
     def test_number_per_host_is_limited(self) -> None:
         limits = conf.limits(_options(max_backups_per_host=1))
-        self.assertIn('cn2', limits.host_full('cn2', self.active(model.RACING)) or '')
-        self.assertIsNone(limits.host_full('cn3', self.active(model.RACING)))
+        self.assertIn('cn2', limits.host_full('cn2', 1) or '')
+        self.assertIsNone(limits.host_full('cn3', 0))
 
     def test_zero_is_no_limit(self) -> None:
         limits = conf.limits(_options(max_backups=0, max_backups_per_host=0))
-        many = self.active(*[model.RACING] * 1000)
-        self.assertIsNone(limits.full(many))
-        self.assertIsNone(limits.host_full('cn2', many))
+        self.assertIsNone(limits.full(1000, 9))
+        self.assertIsNone(limits.host_full('cn2', 1000))
 
 
 class OptionsTest(testtools.TestCase):

@@ -59,7 +59,7 @@ class RecoveryTest(testtools.TestCase):
             clock=self.clock, compute=self.compute, backups=self.backups, volumes=self.volumes,
             suspects=self.suspects, store=store, options=engines.options(**options),
             destinations=destination_limits.DestinationLimits(
-                self.clock, store, limits or self.limits),
+                self.clock, store, limits or self.limits, self.suspects.healthy),
             observer=self.observer)
 
     def make_recovery(self, server: str = 'a', **values: Any) -> model.Recovery:

@@ -47,6 +47,24 @@ class ChoicesTest(base.RecoveryTest):
         choices.leave('0')
         self.assertEqual('h2', choices.choose('2', ['h2', 'h3']))
 
+    def test_promoted_backup_takes_no_room_but_keeps_its_place_in_the_group(self) -> None:
+        limits = self.make_context(servers.Limits(1, 1)).destinations
+        self.make_recovery('b', state=model.COMMITTED, destination='h2')
+        server = base.make_server('a', group={'id': 'g', 'members': ['a', 'b']})
+        self.assertIsNone(limits.full())
+        self.assertEqual({'b': 'h2'}, limits.placed(server))
+        self.assertEqual('h2', limits.choose('x', ['h2']))
+
+    def test_backup_that_was_taken_over_keeps_its_host(self) -> None:
+        recovery = self.make_recovery('b', state=model.RACING, destination='h2')
+        limits = self.context.destinations
+        self.assertIsNone(limits.full())
+        limits.enter(recovery.id)
+        self.assertEqual('h3', limits.choose('x', ['h2', 'h3']))
+        self.assertTrue(limits.races('h1'))
+        limits.leave(recovery.id)
+        self.assertFalse(limits.races('h1'))
+
     def test_full_hosts_make_the_backup_wait(self) -> None:
         choices = self.make_context(servers.Limits(2, 0)).destinations
         choices.enter('0')

@@ -60,6 +60,29 @@ class DispatcherTest(_DispatcherTest):
         self.dispatcher.suspect('h1', _WHY)
         self.assertEqual(['urgent', 'short', 'nonsense', 'long', 'unknown'], self._created())
 
+    def test_servers_of_several_hosts_are_recovered_in_one_order(self) -> None:
+        self.compute.servers.side_effect = lambda host: [
+            base.make_server(f'{host}-{kind}', host=host) for kind in ('long', 'short')]
+        for host in ('h1', 'h2'):
+            for kind, seconds in (('long', 60.0), ('short', 3.0)):
+                self.store.learn(f'{host}-{kind}', seconds)
+        self.silent = frozenset({'h1', 'h2'})
+        self.assertEqual([[], []], self.dispatcher.suspect_all(
+            [dispatch.Suspicion(host, _WHY) for host in ('h1', 'h2')]))
+        self.assertEqual(['h1-short', 'h2-short', 'h1-long', 'h2-long'], self._created())
+
+    def test_host_of_which_nova_says_nothing_holds_up_no_other_one(self) -> None:
+        def servers(host: str) -> list[Any]:
+            if host == 'h1':
+                raise exception.Unreachable('no Nova')
+            return [base.make_server('a', host=host)]
+        self.compute.servers.side_effect = servers
+        self.silent = frozenset({'h1', 'h2'})
+        first, second = self.dispatcher.suspect_all(
+            [dispatch.Suspicion(host, _WHY) for host in ('h1', 'h2')])
+        self.assertIsInstance(first, exception.Unreachable)
+        self.assertEqual(([], ['a']), (second, self._created()))
+
     def test_closed_gate_creates_no_recoveries(self) -> None:
         self.silent = frozenset(f'h{number}' for number in range(8))
         self.assertNotEqual([], self.dispatcher.suspect('h1', _WHY))

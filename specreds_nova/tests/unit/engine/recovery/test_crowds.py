@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How often recoveries look, by how many do."""
+
+import contextlib
+
+import testtools
+
+from specreds_nova.engine.recovery import crowds
+
+
+class CrowdsTest(testtools.TestCase):
+    """Many recoveries look as often, together, as some."""
+
+    def test_interval_grows_with_the_crowd(self) -> None:
+        waiting = crowds.Crowds()
+        with contextlib.ExitStack() as stack:
+            for _ in range(4000):
+                crowd = stack.enter_context(waiting.waiting('merge'))
+            self.assertEqual(40.0, crowd.interval(3.0))
+            with waiting.waiting('evacuation') as other:
+                self.assertEqual(1.0, other.interval(1.0))
+        with waiting.waiting('merge') as crowd:
+            self.assertEqual(3.0, crowd.interval(3.0))
