@@ -11,6 +11,9 @@ from specreds_nova.engine import exception
 from specreds_nova.engine import interfaces
 from specreds_nova.engine.detection import servers
 
+# What a server would get if its host failed.
+SPECULATIVE, EVACUATED, FAILED, NONE = 'speculative', 'evacuated', 'failed', 'none'
+
 # Hosts to ask until one of them can run the backup.
 _ASKED = 3
 
@@ -30,7 +33,7 @@ class Protection:
         self._gates = gates
 
     def check(self, server_id: str) -> dict[str, Any]:
-        """Return ``protected``, ``reasons``, ``volumes`` and ``destinations`` of a server.
+        """Return the answer of :class:`specreds_nova.engine.api.protection.Protection`.
 
         :raises exception.NotFound: the server does not exist
         :raises exception.Unreachable: a service does not answer
@@ -39,6 +42,7 @@ class Protection:
         if server is None:
             raise exception.NotFound(f'there is no server {server_id}')
         reasons = self._gates.reasons(server)
+        gated = bool(reasons)
         volumes = self._eligible(server.volumes)
         reasons += [f'volume {volume}: {reason}' for volume, its_reasons in volumes.items()
                     for reason in its_reasons]
@@ -47,7 +51,17 @@ class Protection:
             reasons.append('no other host has room for it')
         elif not reasons:
             reasons += self._refusals(server_id, destinations[:_ASKED])
+        immovable = self._compute.immovable(server) if reasons and not gated else None
+        if immovable is not None:
+            reasons.append(immovable)
+        if gated:
+            recovery = NONE
+        elif not reasons:
+            recovery = SPECULATIVE
+        else:
+            recovery = EVACUATED if destinations and immovable is None else FAILED
         return {'project': server.project, 'host': server.host, 'protected': not reasons,
+                'recovery': recovery,
                 'reasons': reasons, 'volumes': volumes, 'destinations': destinations}
 
     def _eligible(self, volumes: Sequence[str]) -> Mapping[str, list[str]]:

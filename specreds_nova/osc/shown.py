@@ -16,8 +16,8 @@ _RECOVERY = ('id', 'server_id', 'server_name', 'project_id', 'state', 'outcome',
 _HOST = ('name', 'state', 'since', 'why', 'word', 'word_reason', 'flaps', 'goodbye',
          'goodbye_at', 'maintenance', 'maintenance_reason', 'held',
          'recoveries')
-_PROTECTION = ('server_id', 'project_id', 'protected', 'reasons', 'volumes', 'host',
-               'destinations')
+_PROTECTION = ('server_id', 'project_id', 'protected', 'recovery', 'reasons', 'volumes',
+               'host', 'destinations')
 
 RECOVERIES = {
     'id': 'ID',

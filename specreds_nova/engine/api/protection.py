@@ -13,6 +13,8 @@ class Answer(TypedDict):
 
     :ivar project: project of the server
     :ivar host: host of the server
+    :ivar recovery: the recovery that the server would get: ``speculative``, ``evacuated`` (fenced
+        and evacuated by Nova), ``failed`` (Nova cannot evacuate it) or ``none``
     :ivar reasons: all reasons why the server is not protected; empty if it is
     :ivar volumes: by id, the reasons why a volume cannot be superposed; empty if it can
     :ivar destinations: hosts that have room for the backup, the best first
@@ -21,6 +23,7 @@ class Answer(TypedDict):
     project: str
     host: str
     protected: bool
+    recovery: str
     reasons: Sequence[str]
     volumes: Mapping[str, Sequence[str]]
     destinations: Sequence[str]

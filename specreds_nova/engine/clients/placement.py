@@ -17,6 +17,8 @@ from specreds_nova.engine.clients import rest
 # when a backup claims it.
 _VALID = 1.5
 _AFFINITY = 'affinity'
+# Extra spec of flavors whose servers have a virtual TPM.
+_VTPM = 'hw:tpm_version'
 _TENANT = 'filter_tenant_id'
 _SPECS = 'aggregate_instance_extra_specs:'
 
@@ -55,9 +57,12 @@ class Candidates:
     def immovable(self, server: model.Server) -> str | None:
         """Return why Nova would evacuate a server to no host; None if it may.
 
-        The first of several members of an affinity group that leaves their host is refused where
-        it arrives, as the others are not there.
+        Nova's API refuses servers with a virtual TPM, whose state would be lost. The first of
+        several members of an affinity group that leaves their host is refused where it arrives,
+        as the others are not there.
         """
+        if _VTPM in (server.flavor.get('extra_specs') or {}):
+            return 'Nova evacuates no server with a virtual TPM, whose state is on its host'
         group = server.group
         if group is None or group.get('policy') != _AFFINITY:
             return None

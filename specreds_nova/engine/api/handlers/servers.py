@@ -29,6 +29,7 @@ def protection(call: api_call.Call) -> tuple[HTTPStatus, api_call.Body]:
         'server_id': server_id,
         'project_id': answer['project'],
         'protected': answer['protected'],
+        'recovery': answer['recovery'],
         'reasons': list(answer['reasons']) if details else _without_hosts(answer),
         'volumes': {volume: list(reasons) for volume, reasons in answer['volumes'].items()},
     }

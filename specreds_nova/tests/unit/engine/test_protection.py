@@ -25,8 +25,27 @@ class ProtectionTest(base.RecoveryTest):
 
     def test_protected_server_has_destinations(self) -> None:
         self.assertEqual(
-            {'project': 'p', 'host': 'h1', 'protected': True, 'reasons': [],
-             'volumes': {'v1': []}, 'destinations': ['h2', 'h3']}, self.protection.check('a'))
+            {'project': 'p', 'host': 'h1', 'protected': True, 'recovery': 'speculative',
+             'reasons': [], 'volumes': {'v1': []}, 'destinations': ['h2', 'h3']},
+            self.protection.check('a'))
+
+    def test_recovery_without_a_backup_is_named_beforehand(self) -> None:
+        self.volumes.eligibility.return_value = {'v1': ['it is encrypted']}
+        self.assertEqual('evacuated', self.protection.check('a')['recovery'])
+        self.compute.immovable.return_value = 'it has a virtual TPM'
+        answer = self.protection.check('a')
+        self.assertEqual('failed', answer['recovery'])
+        self.assertIn('it has a virtual TPM', answer['reasons'])
+        self.compute.immovable.return_value = None
+        self.compute.candidates.return_value = []
+        self.assertEqual('failed', self.protection.check('a')['recovery'])
+        self.compute.server.return_value = base.make_server(
+            'a', metadata={'specreds:protect': 'false'})
+        self.assertEqual('none', self.protection.check('a')['recovery'])
+
+    def test_server_that_nova_does_not_evacuate_may_have_a_backup(self) -> None:
+        self.compute.immovable.return_value = 'its group stays together'
+        self.assertEqual('speculative', self.protection.check('a')['recovery'])
 
     def test_closed_gate_is_a_reason(self) -> None:
         self.compute.server.return_value = base.make_server(

@@ -40,7 +40,7 @@ class FakeProtection:
             raise self.error
         if server_id != SERVER:
             raise exception.NotFound('Nova says no')
-        return {'project': 'p1', 'host': 'node1', 'protected': False,
+        return {'project': 'p1', 'host': 'node1', 'protected': False, 'recovery': 'evacuated',
                 'reasons': ['the server is locked'],
                 'volumes': {VOLUME: ['the volume is encrypted']},
                 'destinations': ['node2', 'node3']}

@@ -84,13 +84,15 @@ class ProtectionTest(base.APITest):
     def test_admin_sees_the_whole_protection(self) -> None:
         self.assertEqual(
             {'server_id': base.SERVER, 'project_id': 'p1', 'host': 'node1', 'protected': False,
+             'recovery': 'evacuated',
              'reasons': ['the server is locked'],
              'volumes': {base.VOLUME: ['the volume is encrypted']},
              'destinations': ['node2', 'node3']}, self.request('GET', _PROTECTION)['protection'])
 
     def test_project_sees_no_host_and_destinations(self) -> None:
         shown = self.request('GET', _PROTECTION, caller=base.READER)['protection']
-        self.assertEqual({'server_id', 'project_id', 'protected', 'reasons', 'volumes'},
+        self.assertEqual({'server_id', 'project_id', 'protected', 'recovery', 'reasons',
+                          'volumes'},
                          set(shown))
 
     def test_reasons_for_a_project_name_no_hosts(self) -> None:

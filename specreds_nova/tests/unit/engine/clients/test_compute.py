@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The client of Nova and Placement."""
 
+import dataclasses
 from typing import Any
 
 import ddt
@@ -184,6 +185,12 @@ class ComputeTest(base.ServiceTest):
         self.assertIn('affinity group', str(self.compute.immovable(self._server())))
         self.session.answer('GET', '/servers/c', {'server': _shown('c', 'h2')})
         self.assertIsNone(self.compute.immovable(self._server()))
+
+    def test_server_with_a_virtual_tpm_is_immovable(self) -> None:
+        server = self._server()
+        flavor = {**server.flavor, 'extra_specs': {'hw:tpm_version': '2.0'}}
+        self.assertIn('virtual TPM', str(self.compute.immovable(
+            dataclasses.replace(server, flavor=flavor))))
 
     def test_candidates_are_queried_once_for_many_servers(self) -> None:
         server = self._server()
