@@ -7,7 +7,7 @@ latencies of the real ones without load, so the figure is the engine's own share
 engine, the servers are read from Nova at the first late beat, before the suspicion.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 import contextlib
 import dataclasses
 import os
@@ -202,12 +202,22 @@ class _Cloud:
         self._takes(_NOVA)
         return next(server for server in self._servers if server.id == server_id)
 
-    def candidates(self, server: model.Server, placed: Mapping[str, str] | None = None
-                   ) -> list[str]:
+    def candidates(self, server: model.Server, placed: Mapping[str, str] | None = None,
+                   avoid: Collection[str] = ()) -> list[str]:
         """Return the living hosts as candidates."""
-        del placed
+        del placed, avoid
         self._takes(_NOVA)
         return self.healthy()
+
+    def suits_group(self, server: model.Server, host: str, placed: Mapping[str, str]) -> bool:
+        """Return that every host suits."""
+        del server, host, placed
+        return True
+
+    def permits(self, server: model.Server, host: str) -> bool:
+        """Return that every host is allowed."""
+        del server, host
+        return True
 
     def immovable(self, server: model.Server) -> str | None:
         """Report that Nova evacuates every server."""

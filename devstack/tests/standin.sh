@@ -136,6 +136,10 @@ function iniset_rpc_backend {
         "rabbit://stackrabbit:$RABBIT_PASSWORD@$SERVICE_HOST:5672/$4"
 }
 
+function get_transport_url {
+    echo "rabbit://stackrabbit:$RABBIT_PASSWORD@$SERVICE_HOST:5672/${1:-}"
+}
+
 function setup_logging {
     iniset "$1" DEFAULT logging_exception_prefix 'ERROR %(name)s'
 }

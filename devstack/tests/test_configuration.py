@@ -34,8 +34,8 @@ from specreds_nova.status import files as status_files
 
 # Names of places and of accounts, and who logs how: each cloud has its own.
 _SITE = {('DEFAULT', 'transport_url'), ('DEFAULT', 'debug'), ('database', 'connection'),
-         ('engine', 'jobboard_host'), ('engine', 'jobboard_port'),
-         ('oslo_concurrency', 'lock_path'),
+         ('engine', 'scheduler_transport_url'), ('engine', 'jobboard_host'),
+         ('engine', 'jobboard_port'), ('oslo_concurrency', 'lock_path'),
          *((section, name) for section in ('keystone_authtoken', 'service_auth')
            for name in ('auth_url', 'password', 'www_authenticate_uri', 'region_name'))}
 # Domains by their name or by their id, which comes to the same.
@@ -125,6 +125,8 @@ class ConfigurationTest(_Base):
                                                conf.engine.jobboard_port))
         # Where DevStack has nova-compute.
         self.assertEqual('/nova_cell1', conf.transport_url[conf.transport_url.rindex('/'):])
+        # Where it has Nova's scheduler.
+        self.assertTrue(conf.engine.scheduler_transport_url.endswith(':5672/'))
         self.assertEqual(0o600, self.stack.engine_conf.stat().st_mode & 0o777)
 
     def test_cinder_user_gets_caps_and_mons_get_intervals(self) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The interfaces of services, database and time that the engine uses; tests have fakes."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from specreds_nova.engine import model
@@ -29,15 +29,23 @@ class Compute(Protocol):
     def server(self, server_id: str) -> model.Server | None:
         """Return a server; None if it is deleted."""
 
-    def candidates(self, server: model.Server, placed: Mapping[str, str] | None = None
-                   ) -> list[str]:
+    def candidates(self, server: model.Server, placed: Mapping[str, str] | None = None,
+                   avoid: Collection[str] = ()) -> list[str]:
         """Return other hosts that have room for a server and may run it, the best first.
 
-        They follow from Placement's allocation candidates, traits, availability zone, aggregates,
-        server group, and services that are up and enabled.
+        Nova's scheduler selects them for the stored request spec of the server. If it does not
+        answer, they follow from Placement's allocation candidates, traits, availability zone and
+        aggregates. The server group and the state of services count in both cases.
 
         :param placed: by server, the host of a backup that Nova does not know of yet
+        :param avoid: hosts that are left out
         """
+
+    def suits_group(self, server: model.Server, host: str, placed: Mapping[str, str]) -> bool:
+        """Return whether the anti-affinity of a server's group allows a host."""
+
+    def permits(self, server: model.Server, host: str) -> bool:
+        """Return whether Nova's policies allow a server on a host, its group aside."""
 
     def immovable(self, server: model.Server) -> str | None:
         """Return why Nova would evacuate a server to no host; None if it may."""

@@ -41,6 +41,7 @@ from specreds_nova.engine.detection import votes
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import crashes
 from specreds_nova.engine.recovery import dispatch
+from specreds_nova.engine.recovery import forecast
 from specreds_nova.engine.recovery import nova_prefetch
 
 LOG = logging.getLogger(__name__)
@@ -53,6 +54,8 @@ _HELD = 0.25
 _WARM = 120.0
 # Hosts that the janitor looks at together.
 _ASKERS = 4
+# Seconds from the start to the first forecast of destinations: hosts are heard by then.
+_FIRST_FORECAST = 10.0
 # Seconds that each part has to stop.
 _PATIENCE = 5.0
 
@@ -115,6 +118,9 @@ class Engine:
             context, self._dispatcher, self._board.known, self._conductor.post,
             self._monitor.word, options.keep_recoveries, self._together)
         self._askers = futures.ThreadPoolExecutor(_ASKERS, 'janitor')
+        self._forecast = forecast.Forecast(
+            self._clients.compute, detection_conf.server_gates(options),
+            context.suspects.healthy, self._stopping.is_set)
         self._options = options
         self.failed = threading.Event()
         self.on_failure: Callable[[], None] = lambda: None
@@ -140,7 +146,7 @@ class Engine:
         self._crashes.start()
         for name, target in (('detector', self._tick), ('dispatcher', self._dispatch),
                              ('janitor', self._look_after), ('words', self._heed),
-                             ('warmer', self._keep_warm)):
+                             ('warmer', self._keep_warm), ('forecast', self._look_ahead)):
             self._threads.begin(name, target)
         LOG.info('engine %s has started', self._options.name)
 
@@ -192,6 +198,13 @@ class Engine:
         """Keep the token of this engine in the caches of other services."""
         while not self._stopping.wait(_WARM):
             self._clients.warm_up()
+
+    def _look_ahead(self) -> None:
+        """Find the destinations of protected servers before a host fails."""
+        wait = _FIRST_FORECAST
+        while not self._stopping.wait(wait):
+            self._forecast.look()
+            wait = self._options.forecast_interval
 
     def _dispatch(self) -> None:
         """Act on the events of the detector, and again on hosts that are held back."""

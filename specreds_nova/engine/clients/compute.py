@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nova: :class:`specreds_nova.engine.interfaces.Compute`."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from keystoneauth1 import session as sessions
@@ -10,7 +10,9 @@ from oslo_utils import timeutils
 
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
+from specreds_nova.engine.clients import destinations
 from specreds_nova.engine.clients import facts as cloud_facts
+from specreds_nova.engine.clients import groups
 from specreds_nova.engine.clients import placement
 from specreds_nova.engine.clients import rest
 
@@ -26,19 +28,31 @@ _POWER = ('stop', 'start', 'reboot', 'rebuild', 'evacuate', 'create', 'restore',
 _ACTIONS = 20
 _PLACEMENT_VERSION = '1.36'
 _CONFLICT = 409
+# Extra spec of flavors whose servers have a virtual TPM, which Nova's API does not evacuate.
+_VTPM = 'hw:tpm_version'
+# Intervals of forecasts for which a forecast is valid.
+_FORECASTS = 2
 # Prefix of the reason with which Nova itself disables a service.
 _BY_NOVA = 'AUTO:'
 
 
 class Compute:
-    """Nova and Placement. May be used by several threads."""
+    """Nova and Placement. May be used by several threads.
 
-    def __init__(self, session: sessions.Session, conf: cfg.ConfigOpts) -> None:
+    :param scheduler: Nova's scheduler; None to choose destinations by Placement alone
+    """
+
+    def __init__(self, session: sessions.Session, conf: cfg.ConfigOpts,
+                 scheduler: destinations.Scheduler | None = None) -> None:
         self._nova = rest.Service(session, conf, 'Nova', 'compute', _VERSION)
         self._facts = cloud_facts.Facts(self._nova)
         self._candidates = placement.Candidates(
             rest.Service(session, conf, 'Placement', 'placement', _PLACEMENT_VERSION),
-            self._facts, self._where)
+            self._facts)
+        self._groups = groups.Groups(self._facts.hosts_of)
+        self._destinations = destinations.Destinations(
+            scheduler, self._candidates, self._facts, self._groups,
+            forecast_seconds=_FORECASTS * conf.engine.forecast_interval)
 
     def warm_up(self) -> None:
         """Get a token, find the services, and read the facts that all recoveries need."""
@@ -62,14 +76,28 @@ class Compute:
             return None
         return _server(shown, self._facts.groups())
 
-    def candidates(self, server: model.Server, placed: Mapping[str, str] | None = None
-                   ) -> list[str]:
+    def candidates(self, server: model.Server, placed: Mapping[str, str] | None = None,
+                   avoid: Collection[str] = ()) -> list[str]:
         """Return the hosts that have room for a server and are allowed for it, the best first."""
-        return self._candidates.hosts(server, placed or {})
+        return self._destinations.hosts(server, placed or {}, avoid)
+
+    def forecast(self, server: model.Server) -> None:
+        """Find the candidates of a server before its host fails."""
+        self._destinations.forecast(server)
+
+    def suits_group(self, server: model.Server, host: str, placed: Mapping[str, str]) -> bool:
+        """Return whether the anti-affinity of a server's group allows a host."""
+        return host not in groups.forbidden(server, self._groups.others(server, placed))
+
+    def permits(self, server: model.Server, host: str) -> bool:
+        """Return whether Nova's policies allow a server on a host, its group aside."""
+        return self._destinations.permits(server, host)
 
     def immovable(self, server: model.Server) -> str | None:
         """Return why Nova would evacuate a server to no host; None if it may."""
-        return self._candidates.immovable(server)
+        if _VTPM in (server.flavor.get('extra_specs') or {}):
+            return 'Nova evacuates no server with a virtual TPM, whose state is on its host'
+        return self._groups.immovable(server)
 
     def force_down(self, host: str, down: bool) -> bool:
         """Force a host down in Nova, or take that back; return False if Nova refuses."""
@@ -161,10 +189,6 @@ class Compute:
                            headers=dict(headers or {}))
         except exception.NotFound as exc:
             raise exception.Refused(str(exc)) from exc
-
-    def _where(self, server_id: str) -> str | None:
-        server = self.server(server_id)
-        return None if server is None else server.host
 
 
 def enabled(service: Mapping[str, Any]) -> bool:

@@ -25,6 +25,19 @@ RPC: list[cfg.Opt] = [
     cfg.FloatOpt('collapse_timeout', default=60.0, min=1.0,
                  help='Seconds that Cinder may take to superpose volumes or to collapse a '
                       'superposition.'),
+    cfg.StrOpt('scheduler_transport_url', secret=True,
+               help="Broker of Nova's scheduler, and of conductors with access to Nova's API "
+                    'database. Unless it is set, [DEFAULT] transport_url, which leads to '
+                    'nova-compute; the two differ where cells have brokers of their own.'),
+    cfg.FloatOpt('scheduler_timeout', default=2.0, min=0.0,
+                 help="Seconds that Nova's scheduler and its conductor may take to select a "
+                      'destination before Placement is asked instead, for this recovery and for '
+                      'those of the next 30 s. 0 uses Placement alone, which does not know of all '
+                      "filters of Nova's scheduler."),
+    cfg.FloatOpt('forecast_interval', default=300.0, min=10.0,
+                 help="Seconds between two requests to Nova's scheduler for the destinations of "
+                      'protected servers whose hosts are well. Recoveries use the last answers, '
+                      'and ask the scheduler only if a host refuses.'),
 ]
 
 

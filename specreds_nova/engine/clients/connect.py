@@ -11,6 +11,7 @@ from specreds_nova.engine import exception
 from specreds_nova.engine.clients import backups
 from specreds_nova.engine.clients import compute
 from specreds_nova.engine.clients import rest
+from specreds_nova.engine.clients import scheduler
 from specreds_nova.engine.clients import volumes
 from specreds_nova.virt.backup import rpcapi
 
@@ -27,7 +28,13 @@ class Clients:
         session = rest.session(conf)
         self.transport = messaging.get_rpc_transport(
             conf, allowed_remote_exmods=rpcapi.ALLOWED_EXMODS)
-        self.compute = compute.Compute(session, conf)
+        self._to_scheduler = messaging.get_rpc_transport(
+            conf, url=conf.engine.scheduler_transport_url,
+            allowed_remote_exmods=rpcapi.ALLOWED_EXMODS)
+        timeout = conf.engine.scheduler_timeout
+        self.compute = compute.Compute(
+            session, conf,
+            scheduler.NovaScheduler(self._to_scheduler, timeout) if timeout else None)
         self.volumes = volumes.Volumes(session, conf)
         self.backups = backups.Backups(self.transport, conf.engine.rpc_timeout)
 
@@ -43,3 +50,4 @@ class Clients:
     def close(self) -> None:
         """Disconnect."""
         self.transport.cleanup()
+        self._to_scheduler.cleanup()

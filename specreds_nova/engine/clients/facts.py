@@ -2,6 +2,7 @@
 """Caches of what Nova reports of the cloud as a whole, which all recoveries share."""
 
 from collections.abc import Callable, Mapping, Sequence
+import functools
 import threading
 import time
 from typing import Any, Generic, TypeVar
@@ -54,6 +55,8 @@ class Facts:
         self._hosts = Cached(self._read_hosts, _LASTING)
         self._aggregates = Cached(self._read_aggregates, _LASTING)
         self._groups = Cached(self._read_groups, _CHANGING)
+        self._lock = threading.Lock()
+        self._projects: dict[str, Cached[dict[str, str]]] = {}
 
     def warm_up(self) -> None:
         """Read all values before a recovery needs them."""
@@ -85,6 +88,18 @@ class Facts:
     def groups(self) -> Mapping[str, Mapping[str, Any]]:
         """Return the server group of each server that is in one."""
         return self._groups.get()
+
+    def hosts_of(self, project: str) -> Mapping[str, str]:
+        """Return the host of each server of a project."""
+        with self._lock:
+            hosts = self._projects.setdefault(project, Cached(
+                functools.partial(self._read_hosts_of, project), _CHANGING))
+        return hosts.get()
+
+    def _read_hosts_of(self, project: str) -> dict[str, str]:
+        return {shown['id']: shown['OS-EXT-SRV-ATTR:host'] for shown in self._nova.pages(
+            '/servers/detail', 'servers', all_tenants='true', project_id=project)
+            if shown['OS-EXT-SRV-ATTR:host']}
 
     def _read_services(self) -> dict[str, dict[str, Any]]:
         services = self._nova.get('/os-services', binary='nova-compute')['services']

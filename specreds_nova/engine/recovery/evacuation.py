@@ -129,20 +129,28 @@ class _Evacuation:
                 compute.reset(server.id)
             if target is not None:
                 self._release(target)
-            compute.evacuate(server.id, target or self._other(server), self._force(server, target))
+            host = target or self._other(server)
+            compute.evacuate(server.id, host, self._force(server, host, bool(target)))
         except (exception.Refused, exception.Unreachable) as exc:
             LOG.warning('recovery %s: %s', run.id, exc)
             self._detail['refused'] = str(exc)
 
-    def _force(self, server: model.Server, target: str | None) -> bool:
-        """Return whether Nova is not to ask its scheduler.
+    def _force(self, server: model.Server, host: str | None, backup: bool) -> bool:
+        """Return whether Nova is to skip the checks of a host.
 
         For the scheduler a member of an affinity group can only be where a member is, and the
-        server itself, on the host that has failed, is one.
+        server itself, on the host that has failed, is one. All other policies of Nova have to
+        allow the host: licences, and the isolation of tenants, are not passed over.
+
+        :param backup: the server's backup runs on the host
         """
-        if str((server.group or {}).get('policy')) == 'affinity':
-            return True
-        return target is not None and self._times > _BEFORE_FORCE
+        together = str((server.group or {}).get('policy')) == 'affinity'
+        if host is None or not (together or (backup and self._times > _BEFORE_FORCE)):
+            return False
+        permitted = self._run.context.compute.permits(server, host)
+        if not permitted:
+            self._detail['refused'] = f"Nova's policies do not allow the server on {host}"
+        return permitted
 
     def _release(self, host: str) -> None:
         """Release the claim of the backup right before Nova claims the same room."""

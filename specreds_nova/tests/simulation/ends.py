@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An engine's clients: calls that take time, fail, and can be cut off at any point."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 import dataclasses
 from typing import Any, TypeVar
 
@@ -211,12 +211,22 @@ class Compute:
             return None if server is None else self._cloud.view(server)
         return self._line.call('nova', 'server', act)
 
-    def candidates(self, server: model.Server, placed: Mapping[str, str] | None = None
-                   ) -> list[str]:
+    def candidates(self, server: model.Server, placed: Mapping[str, str] | None = None,
+                   avoid: Collection[str] = ()) -> list[str]:
         """Return the hosts to which a server may go."""
-        del placed
+        del placed, avoid
         return self._line.call('nova', 'candidates',
                                lambda: self._cloud.candidates(server.host))
+
+    def suits_group(self, server: model.Server, host: str, placed: Mapping[str, str]) -> bool:
+        """Return that every host suits."""
+        del server, host, placed
+        return True
+
+    def permits(self, server: model.Server, host: str) -> bool:
+        """Return that every host is allowed."""
+        del server, host
+        return True
 
     def immovable(self, server: model.Server) -> str | None:
         """Return that Nova evacuates every server."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Step ``destination``: the engine chooses a host for the backup."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import destination_limits
@@ -81,7 +81,7 @@ def suits(run: runs.Run, host: str) -> bool:
         return True
     if policy == _TOGETHER:
         return host in placed.values()
-    return host in run.insist(run.context.compute.candidates, server, placed)
+    return run.insist(run.context.compute.suits_group, server, host, placed)
 
 
 def _unused(recovery: model.Recovery) -> str | None:
@@ -97,9 +97,11 @@ def _unused(recovery: model.Recovery) -> str | None:
 def _search(run: runs.Run, server: model.Server) -> tuple[str, int] | verdicts.StepVerdict:
     """Return a host, once one may take another backup, and how many candidates there are."""
     avoid = run.chosen()
+    # Hosts that others are looked for beside: those with failed backups, and full ones.
+    passed = set(avoid)
     while True:
         placed = run.insist(run.context.destinations.placed, server)
-        candidates = heard(run, run.insist(run.context.compute.candidates, server, placed))
+        candidates = _beside(run, server, placed, passed)
         if not candidates:
             return verdicts.StepVerdict(verdicts.EVACUATE, 'no other host has room for it')
         try:
@@ -111,7 +113,21 @@ def _search(run: runs.Run, server: model.Server) -> tuple[str, int] | verdicts.S
             return host, len(candidates)
         if over := run.over():
             return over
-        run.pause(_PAUSE)
+        if passed.issuperset(candidates):
+            passed = set(avoid)
+            run.pause(_PAUSE)
+        else:
+            passed.update(candidates)
+
+
+def _beside(run: runs.Run, server: model.Server, placed: Mapping[str, str], passed: set[str]
+            ) -> list[str]:
+    """Return candidates that were not passed yet; all of them if there are no others."""
+    find = run.context.compute.candidates
+    candidates = heard(run, run.insist(find, server, placed, passed))
+    if candidates or not passed:
+        return candidates
+    return heard(run, run.insist(find, server, placed))
 
 
 def heard(run: runs.Run, candidates: Sequence[str]) -> list[str]:

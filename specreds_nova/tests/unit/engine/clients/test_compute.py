@@ -131,8 +131,13 @@ class ComputeTest(base.ServiceTest):
     def _group(self, policy: str, **rules: int) -> None:
         self.groups.append({'id': 'g', 'policy': policy, 'rules': rules,
                             'members': ['a', 'b', 'c']})
-        for name, host in (('b', 'h3'), ('c', 'h3')):
-            self.session.answer('GET', f'/servers/{name}', {'server': _shown(name, host)})
+        self._places(b='h3', c='h3')
+
+    def _places(self, **hosts: str) -> None:
+        """Place the other members of the group; what Nova has answered before is forgotten."""
+        self.session.answer('GET', '/servers/detail', {'servers': [
+            _shown(name, host) for name, host in {'a': 'h1', **hosts}.items()]})
+        self.compute = compute.Compute(self.session, self.conf)
 
     def test_anti_affinity_excludes_the_hosts_of_the_group(self) -> None:
         self._group('anti-affinity')
@@ -152,8 +157,7 @@ class ComputeTest(base.ServiceTest):
 
     def test_affinity_of_a_group_on_the_failed_host_chooses_one_host(self) -> None:
         self._group('affinity')
-        for name in ('b', 'c'):
-            self.session.answer('GET', f'/servers/{name}', {'server': _shown(name, 'h1')})
+        self._places(b='h1', c='h1')
         hosts = self._hosts()
         self.assertEqual({'h2', 'h3', 'h4'}, set(hosts))
         # All engines have the same order, however full the hosts are.
@@ -165,14 +169,13 @@ class ComputeTest(base.ServiceTest):
     @ddt.unpack
     def test_destinations_of_other_recoveries_count(self, policy: str, hosts: list[str]) -> None:
         self._group(policy)
-        for name in ('b', 'c'):
-            self.session.answer('GET', f'/servers/{name}', {'server': _shown(name, 'h1')})
+        self._places(b='h1', c='h1')
         self._answers()
         self.assertEqual(hosts, self.compute.candidates(self._server(), {'b': 'h2'}))
 
     def test_anti_affinity_counts_servers_and_recoveries(self) -> None:
         self._group('anti-affinity', max_server_per_host=2)
-        self.session.answer('GET', '/servers/c', {'server': _shown('c', 'h1')})
+        self._places(b='h3', c='h1')
         self._answers()
         self.assertEqual(['h4', 'h2'], self.compute.candidates(self._server(), {'c': 'h3'}))
 
@@ -180,10 +183,9 @@ class ComputeTest(base.ServiceTest):
         self._group('affinity')
         self._answers()
         self.assertIsNone(self.compute.immovable(self._server()))
-        for name in ('b', 'c'):
-            self.session.answer('GET', f'/servers/{name}', {'server': _shown(name, 'h1')})
+        self._places(b='h1', c='h1')
         self.assertIn('affinity group', str(self.compute.immovable(self._server())))
-        self.session.answer('GET', '/servers/c', {'server': _shown('c', 'h2')})
+        self._places(b='h1', c='h2')
         self.assertIsNone(self.compute.immovable(self._server()))
 
     def test_server_with_a_virtual_tpm_is_immovable(self) -> None:
@@ -191,6 +193,14 @@ class ComputeTest(base.ServiceTest):
         flavor = {**server.flavor, 'extra_specs': {'hw:tpm_version': '2.0'}}
         self.assertIn('virtual TPM', str(self.compute.immovable(
             dataclasses.replace(server, flavor=flavor))))
+
+    def test_members_of_a_group_are_listed_by_one_request(self) -> None:
+        self._group('anti-affinity')
+        for _ in range(3):
+            self._hosts()
+        paths = [path for _, path, _ in self.session.calls]
+        self.assertEqual(1, paths.count('/servers/detail'))
+        self.assertNotIn('/servers/b', paths)
 
     def test_candidates_are_queried_once_for_many_servers(self) -> None:
         server = self._server()

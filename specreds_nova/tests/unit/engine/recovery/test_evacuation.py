@@ -20,6 +20,7 @@ class MovingTest(base.RecoveryTest):
         self.recovery = self.make_recovery('a', state=model.COMMITTED)
         self.compute.server.side_effect = lambda name: base.make_server(name)
         self.compute.candidates.return_value = ['h2']
+        self.compute.permits.return_value = True
         self.context = self.make_context(adopt_timeout=10.0)
 
     def move(self) -> None:
@@ -79,6 +80,27 @@ class MovingTest(base.RecoveryTest):
             self.move()
             self.assertEqual(('a', 'h2', policy == 'affinity'),
                              self.compute.evacuate.mock_calls[0].args)
+
+    def test_policies_of_nova_are_not_passed_over(self) -> None:
+        # The host has no licence for the server, or is another tenant's.
+        self.compute.permits.return_value = False
+        self.compute.server.side_effect = lambda name: base.make_server(
+            name, group={'id': 'g', 'policy': 'affinity', 'members': ['a', 'b']})
+        self.move()
+        self.assertEqual({('a', 'h2', False)},
+                         {call.args for call in self.compute.evacuate.mock_calls})
+
+    def test_backup_that_nova_does_not_adopt_is_forced_if_policies_allow(self) -> None:
+        self.context = self.make_context(adopt_timeout=30.0)
+        self.suspects.suspected.return_value = False
+        for permitted in (True, False):
+            self.compute.evacuate.reset_mock()
+            self.compute.permits.return_value = permitted
+            recovery = self.store.change(self.recovery, destination='h2')
+            evacuation.evacuate(runs.Run(self.context, recovery), 'h1', {}, lambda host: True)
+            forced = [call.args[2] for call in self.compute.evacuate.mock_calls]
+            self.assertEqual([False, False], forced[:2])
+            self.assertEqual({permitted}, set(forced[2:]))
 
     @staticmethod
     def noting(calls: list[str], name: str) -> Callable[..., bool]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Destinations of servers whose group has other members that are being recovered."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import ddt
@@ -28,15 +28,18 @@ class GroupTest(base.RecoveryTest):
         self.policy = 'affinity'
         self.compute.server.side_effect = self.server
         self.compute.candidates.side_effect = self.candidates
+        self.compute.suits_group.side_effect = lambda server, host, placed: (
+            host not in placed.values())
 
     def server(self, name: str) -> model.Server:
         """Return a member of the group."""
         return base.make_server(name, group={
             'id': 'g', 'policy': self.policy, 'members': ['a', 'b']})
 
-    def candidates(self, server: model.Server, placed: Mapping[str, str]) -> list[str]:
+    def candidates(self, server: model.Server, placed: Mapping[str, str],
+                   avoid: Collection[str] = ()) -> list[str]:
         """Return what Placement and the policy have."""
-        del server
+        del server, avoid
         if self.policy == 'affinity':
             return list(placed.values()) or ['h2', 'h3']
         return [host for host in ('h2', 'h3') if host not in placed.values()]

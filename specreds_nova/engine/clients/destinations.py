@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hosts for a backup: by Nova's scheduler, or by Placement if that does not answer."""
+
+from collections.abc import Collection, Mapping
+import threading
+import time
+from typing import Any, Protocol
+
+from specreds_nova.engine import exception
+from specreds_nova.engine import model
+from specreds_nova.engine.clients import facts as cloud_facts
+from specreds_nova.engine.clients import groups
+from specreds_nova.engine.clients import placement
+
+# Seconds for which an answer of the scheduler serves all servers with the same request: a host
+# without room refuses when a backup claims it, and then the scheduler is asked again.
+_VALID = 1.5
+# Hosts of which the scheduler is asked for others, so that the servers of a host are spread.
+_ENOUGH = 8
+
+
+class Scheduler(Protocol):
+    """Nova's scheduler.
+
+    :raises exception.Unreachable: every method, if the scheduler does not answer
+    """
+
+    def spec(self, server: model.Server) -> Any:
+        """Return the request spec, the same object for servers with equal ones."""
+
+    def select(self, server: model.Server, ignore: Collection[str],
+               group_hosts: list[str]) -> list[str]:
+        """Return some hosts for a server, the best first."""
+
+    def permits(self, server: model.Server, host: str) -> bool:
+        """Return whether a server may be on a host."""
+
+
+class Destinations:
+    """The hosts for backups.
+
+    :param scheduler: None to choose by Placement alone
+    :param forecast_seconds: time for which an answer is valid that was requested ahead
+    """
+
+    def __init__(self, scheduler: Scheduler | None, candidates: placement.Candidates,
+                 facts: cloud_facts.Facts, server_groups: groups.Groups,
+                 forecast_seconds: float) -> None:
+        self._scheduler = scheduler
+        self._candidates = candidates
+        self._facts = facts
+        self._groups = server_groups
+        self._forecast_seconds = forecast_seconds
+        self._lock = threading.Lock()
+        # By the request: the time until which the answer is valid, the spec that keeps the key
+        # unique, and the hosts.
+        self._kept: dict[tuple[Any, ...], tuple[float, Any, list[str]]] = {}
+
+    def hosts(self, server: model.Server, placed: Mapping[str, str],
+              avoid: Collection[str]) -> list[str]:
+        """Return the hosts for a server, the best first.
+
+        :param placed: by server, the host of a backup that Nova does not know of yet
+        :param avoid: hosts that are not wanted; with some, an answer from ahead is not used
+        """
+        others = self._groups.others(server, placed)
+        try:
+            hosts = self._scheduled(server, others, avoid)
+        except exception.Unreachable:
+            hosts = self._candidates.hosts(server)
+        hosts = [host for host in self._serving(server, hosts) if host not in avoid]
+        return groups.ordered(server, hosts, others)
+
+    def forecast(self, server: model.Server) -> None:
+        """Ask Nova's scheduler for the hosts of a server before its host fails.
+
+        :raises exception.Unreachable: the scheduler does not answer
+        """
+        if self._scheduler is not None:
+            self._scheduled(server, self._groups.others(server, {}), (), ahead=True)
+
+    def permits(self, server: model.Server, host: str) -> bool:
+        """Return whether Nova's policies allow a server on a host, its group aside.
+
+        Without an answer of the scheduler, the aggregates decide.
+        """
+        try:
+            if self._scheduler is not None:
+                return self._scheduler.permits(server, host)
+        except exception.Unreachable:
+            pass
+        return self._candidates.allowed(server, host)
+
+    def _scheduled(self, server: model.Server, others: list[str], avoid: Collection[str], *,
+                   ahead: bool = False) -> list[str]:
+        if self._scheduler is None:
+            raise exception.Unreachable('no scheduler')
+        # A member that is still on the failed host binds nobody to that host.
+        bound = sorted({host for host in others if host != server.host}
+                       if groups.policy(server) == groups.AFFINITY else ())
+        ignore = {server.host, *avoid, *groups.forbidden(server, others)}
+        spec = self._scheduler.spec(server)
+        key = (id(spec), tuple(bound), tuple(sorted(ignore)))
+        now = time.monotonic()
+        with self._lock:
+            until, _, hosts = self._kept.get(key, (now, None, []))
+        if now < until and (not ahead or until - now > self._forecast_seconds / 2):
+            return hosts
+        hosts = self._ask(server, ignore, bound)
+        valid = self._forecast_seconds if ahead else _VALID
+        with self._lock:
+            self._kept = {other: entry for other, entry in self._kept.items() if entry[0] > now}
+            self._kept[key] = now + valid, spec, hosts
+        return hosts
+
+    def _ask(self, server: model.Server, ignore: Collection[str], bound: list[str]) -> list[str]:
+        assert self._scheduler is not None
+        hosts: list[str] = []
+        while len(hosts) < _ENOUGH:
+            more = self._scheduler.select(server, {*ignore, *hosts}, bound)
+            hosts += [host for host in more if host not in hosts]
+            if len(more) < 2:
+                # One host is all that is left, or all that Nova returns at once.
+                break
+        return hosts
+
+    def _serving(self, server: model.Server, hosts: list[str]) -> list[str]:
+        services = self._facts.services()
+        return [host for host in hosts if host != server.host and _serves(services.get(host))]
+
+
+def _serves(service: Mapping[str, Any] | None) -> bool:
+    return (service is not None and service['state'] == 'up' and service['status'] == 'enabled'
+            and not service.get('forced_down'))
