@@ -81,14 +81,19 @@ class Administrator:
 
     def boot_later(self, name: str, host: str | None, *, image: str = 'g1',
                    flavor: str | None = None, sizes: tuple[int, ...] = (2,),
-                   metadata: Mapping[str, str] | None = None, **more: Any) -> str:
-        """Boot a server as `boot` does, without waiting, and return its id."""
+                   metadata: Mapping[str, str] | None = None,
+                   hints: Mapping[str, str] | None = None, **more: Any) -> str:
+        """Boot a server as `boot` does, without waiting, and return its id.
+
+        :param hints: for Nova's scheduler
+        """
         placed = {} if host is None else {'host': host}
         body = {'name': name, 'flavorRef': self.flavor_id(flavor or f'm1.{image}'), 'imageRef': '',
                 'block_device_mapping_v2': self.devices(image, sizes),
                 'networks': [{'uuid': self.network_id()}],
                 'metadata': dict(metadata or {}), **placed, **more}
-        made: dict[str, Any] = self.compute.post('/servers', json={'server': body}).json()
+        made: dict[str, Any] = self.compute.post('/servers', json={
+            'server': body, 'os:scheduler_hints': dict(hints or {})}).json()
         return str(made['server']['id'])
 
     def devices(self, image: str, sizes: tuple[int, ...]) -> list[dict[str, Any]]:
