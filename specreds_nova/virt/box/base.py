@@ -2,7 +2,7 @@
 """Interface of the network mechanisms that can hold a box."""
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
 import enum
 from typing import Any
@@ -31,12 +31,90 @@ class ExistingBox:
     intact: bool
 
 
+@dataclasses.dataclass(frozen=True)
+class Binding:
+    """A port's binding on this host.
+
+    :param active: it is the binding in force
+    """
+
+    port: str
+    vif_type: str
+    vnic_type: str
+    details: Mapping[str, Any]
+    profile: Mapping[str, Any]
+    active: bool
+
+
+class Bindings(abc.ABC):
+    """The network service's part of the boxes of a host.
+
+    The service may move a port to another host in a way of its own for each mechanism.
+    """
+
+    @abc.abstractmethod
+    def warm_up(self, context: Any) -> None:
+        """Get a token and find the network service."""
+
+    @abc.abstractmethod
+    def ports(self, context: Any, instance_uuid: str) -> dict[str, Mapping[str, Any]]:
+        """Return the server's ports by id, as the network service shows them."""
+
+    @abc.abstractmethod
+    def refusals(self, context: Any, ports: Mapping[str, Mapping[str, Any]],
+                 wanted: Iterable[str]) -> list[str]:
+        """Return why ports of the server cannot be in a box here.
+
+        :param ports: the server's ports by id, from :meth:`ports`
+        """
+
+    @abc.abstractmethod
+    def bind(self, context: Any, ports: Iterable[Mapping[str, Any]]) -> dict[str, Binding]:
+        """Make an inactive binding for each port. Idempotent.
+
+        :raises errors.BoxFailed: the network service refused
+        """
+
+    @abc.abstractmethod
+    def prepare(self, context: Any, ports: Sequence[Mapping[str, Any]]) -> bool:
+        """Make this host wire the ports before they are activated. Idempotent.
+
+        :returns: False if at least one of the ports is wired only after the activation
+        """
+
+    @abc.abstractmethod
+    def neighbours(self, context: Any, network: str, addresses: Iterable[str]) -> dict[str, str]:
+        """Return the hardware addresses of those IP addresses that ports of the network have."""
+
+    @abc.abstractmethod
+    def activate(self, context: Any, ports: Iterable[str]) -> None:
+        """Move the ports to this host. Idempotent.
+
+        :raises errors.BoxFailed: the network service refused
+        """
+
+    @abc.abstractmethod
+    def delete_other_bindings(self, context: Any, ports: Iterable[str]) -> None:
+        """Delete the bindings that ports of this host still have on other hosts. Idempotent."""
+
+    @abc.abstractmethod
+    def remove(self, context: Any, ports: Iterable[str]) -> None:
+        """Delete the ports' inactive bindings here, and undo their preparation. Idempotent.
+
+        :raises errors.BoxFailed: something is left, try again
+        """
+
+
 class Mechanism(abc.ABC):
     """Isolates a guest's port from the network, and connects it.
+
+    :ivar bindings: the network service's part
 
     Every step fails shut: a mechanism lets nothing through before :meth:`open`, whatever crashes
     before it.
     """
+
+    bindings: Bindings
 
     @abc.abstractmethod
     def warm_up(self) -> None:
@@ -85,6 +163,13 @@ class Mechanism(abc.ABC):
     @abc.abstractmethod
     def announce(self, plan: box_plan.Plan) -> None:
         """Announce the guest of an open box again."""
+
+    @abc.abstractmethod
+    def unplug(self, plan: box_plan.Plan) -> None:
+        """Remove what was made for the guest's device, whose guest is gone. Idempotent.
+
+        :raises Exception: something is left
+        """
 
     @abc.abstractmethod
     def remove(self, port: str) -> None:

@@ -16,7 +16,6 @@ address away from a primary that serves. Such a port, too, is wired after the ac
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-import dataclasses
 from typing import Any
 
 from neutronclient.common import exceptions as client_exceptions
@@ -24,6 +23,7 @@ from nova.network import constants
 from nova.network import neutron
 from oslo_log import log as logging
 
+from specreds_nova.virt.box import base
 from specreds_nova.virt.box import errors
 
 LOG = logging.getLogger(__name__)
@@ -36,22 +36,7 @@ _CONFLICT = 409
 _NOT_FOUND = 404
 
 
-@dataclasses.dataclass(frozen=True)
-class Binding:
-    """A port's binding on this host.
-
-    :param active: it is the binding in force
-    """
-
-    port: str
-    vif_type: str
-    vnic_type: str
-    details: Mapping[str, Any]
-    profile: Mapping[str, Any]
-    active: bool
-
-
-class Bindings:
+class Bindings(base.Bindings):
     """The bindings of one host.
 
     :param host: Nova's name of this host
@@ -91,7 +76,7 @@ class Bindings:
                    for port in wanted)
         return [reason for reason in reasons if reason]
 
-    def bind(self, context: Any, ports: Iterable[Mapping[str, Any]]) -> dict[str, Binding]:
+    def bind(self, context: Any, ports: Iterable[Mapping[str, Any]]) -> dict[str, base.Binding]:
         """Make an inactive binding for each port. Idempotent.
 
         :raises errors.BoxFailed: the network service refused
@@ -192,7 +177,7 @@ class Bindings:
                     _ignore_missing(client.delete_port_binding, port, self._host)
             self._unprepare(client, port)
 
-    def _bind(self, client: Any, port: Mapping[str, Any]) -> Binding:
+    def _bind(self, client: Any, port: Mapping[str, Any]) -> base.Binding:
         profile = {key: value for key, value in neutron.get_binding_profile(port).items()
                    if key != constants.MIGRATING_ATTR}
         request = {'binding': {'host': self._host, 'profile': profile,
@@ -205,7 +190,7 @@ class Bindings:
                     f'it could not be bound to {self._host}: {exc}. '
                     f'is the network agent there alive?')) from exc
             created = client.show_port_binding(port['id'], self._host)['binding']
-        return Binding(port=port['id'], vif_type=created['vif_type'],
+        return base.Binding(port=port['id'], vif_type=created['vif_type'],
                        vnic_type=created['vnic_type'], details=created['vif_details'] or {},
                        profile=created['profile'] or {}, active=created['status'] == _ACTIVE)
 

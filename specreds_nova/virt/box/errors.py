@@ -26,7 +26,7 @@ class BoxNotFound(exception.BackupError):
 
 
 class BoxNotRemoved(exception.BackupError):
-    """The box is gone from this host, but the network service still has its part."""
+    """The box is gone from this host, but something that belongs to it is left."""
 
-    msg_fmt = ('backup %(backup_id)s: the box is gone from host %(host)s, but not from the '
-               'network service: %(reason)s. Remove it again when the network service answers.')
+    msg_fmt = ('backup %(backup_id)s: the box is gone from host %(host)s, but not all '
+               'that belongs to it: %(reason)s. Remove it again when that is mended.')

@@ -29,6 +29,7 @@ from vif_plug_ovs.ovsdb import ovsdb_lib
 
 from specreds_nova.virt.box import announce
 from specreds_nova.virt.box import base
+from specreds_nova.virt.box import bindings
 from specreds_nova.virt.box import errors
 from specreds_nova.virt.box import flows
 from specreds_nova.virt.box import plan as box_plan
@@ -50,9 +51,13 @@ _POLL = 0.02
 
 
 class Ovs(base.Mechanism):
-    """Boxes beside Neutron's Open vSwitch agent, with its own firewall or none."""
+    """Boxes beside Neutron's Open vSwitch agent, with its own firewall or none.
 
-    def __init__(self) -> None:
+    :param host: Nova's name of this host
+    """
+
+    def __init__(self, host: str) -> None:
+        self.bindings = bindings.Bindings(host)
         # Registers os-vif's options; harmless when Nova has done it.
         os_vif.initialize()
         self._switch = ovsdb_lib.BaseOVS(cfg.CONF.os_vif_ovs)
@@ -68,14 +73,7 @@ class Ovs(base.Mechanism):
         # os-vif loads the rest with the first port, in two processes. Unplugging a port that does
         # not exist has no other effect.
         port = uuidutils.generate_uuid()
-        os_vif.unplug(
-            vif_objects.VIFOpenVSwitch(
-                id=port, plugin='ovs', vif_name=f'tap{port[:11]}',
-                bridge_name=cfg.CONF.neutron.ovs_bridge,
-                network=network_objects.Network(id=port, bridge=cfg.CONF.neutron.ovs_bridge),
-                port_profile=vif_objects.VIFPortProfileOpenVSwitch(
-                    interface_id=port, create_port=False)),
-            instance_objects.InstanceInfo(uuid=port, name='specreds-warm-up'))
+        _unplug(port, f'tap{port[:11]}', cfg.CONF.neutron.ovs_bridge, port, {})
 
     def refusal(self, vif_type: str, vnic_type: str, details: Mapping[str, Any]) -> str | None:
         if vnic_type != network_model.VNIC_TYPE_NORMAL:
@@ -148,6 +146,11 @@ class Ovs(base.Mechanism):
     def announce(self, plan: box_plan.Plan) -> None:
         self._send(plan, '\n'.join([*flows.packets_out(announce.frames(plan)), '']))
 
+    def unplug(self, plan: box_plan.Plan) -> None:
+        # Where os-vif makes the device, libvirt does not delete it, and in the kernel's datapath a
+        # row of the table QoS belongs to it, which outlives the port and its bridge.
+        _unplug(plan.port, plan.tap, plan.bridge, plan.instance, plan.details)
+
     def remove(self, port: str) -> None:
         database = self._switch.ovsdb
         patch = box_plan.patch_peer_of(port)
@@ -217,3 +220,18 @@ class Ovs(base.Mechanism):
         except (processutils.ProcessExecutionError, OSError) as exc:
             raise errors.BoxFailed(port=plan.port, reason=(
                 f'the flows of {plan.bridge} could not be changed: {exc}')) from exc
+
+
+def _unplug(port: str, device: str, bridge: str, instance: str, details: Mapping[str, Any]
+            ) -> None:
+    """Have os-vif unplug a port, as Nova does."""
+    profile = vif_objects.VIFPortProfileOpenVSwitch(interface_id=port, create_port=False)
+    if details.get(box_plan.DATAPATH):
+        profile.datapath_type = details[box_plan.DATAPATH]
+    if 'create_tap' in profile.fields:
+        profile.create_tap = bool(details.get(box_plan.CREATE_TAP))
+    os_vif.unplug(
+        vif_objects.VIFOpenVSwitch(
+            id=port, plugin='ovs', vif_name=device, bridge_name=bridge,
+            network=network_objects.Network(id=port, bridge=bridge), port_profile=profile),
+        instance_objects.InstanceInfo(uuid=instance, name=f'specreds-{instance}'))

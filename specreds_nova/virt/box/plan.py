@@ -11,8 +11,15 @@ import ipaddress
 import json
 from typing import Any, Self
 
+from nova.network import model as network_model
+
 # How many characters of a port's id are part of a device's name, as in Nova and os-vif.
 _ID_LENGTH = 11
+
+# Details of a binding that decide whether os-vif makes the guest's device, and for which datapath.
+CREATE_TAP = 'ovs_create_tap'
+DATAPATH = network_model.VIF_DETAILS_OVS_DATAPATH_TYPE
+_PLUGGING = (CREATE_TAP, DATAPATH)
 
 METADATA_ADDRESS = '169.254.169.254'
 
@@ -65,6 +72,7 @@ class Plan:
     :param mtu: bytes, or None for the network's default
     :param subnets: the port's subnets
     :param neighbours: hardware addresses of gateways and DHCP servers that are known
+    :param details: those of the port's binding that decide how os-vif plugs the device
     """
 
     port: str
@@ -76,6 +84,7 @@ class Plan:
     mtu: int | None
     subnets: tuple[Subnet, ...]
     neighbours: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def bridge(self) -> str:
@@ -173,7 +182,9 @@ def from_vif(vif: Any, instance: str, backup_id: str,
     return Plan(port=vif['id'], mac=vif['address'].lower(), tap=vif['devname'],
                 integration_bridge=network['bridge'], instance=instance, backup_id=backup_id,
                 mtu=network.get_meta('mtu'), subnets=_subnets(network['subnets']),
-                neighbours=dict(neighbours or {}))
+                neighbours=dict(neighbours or {}),
+                details={key: value for key, value in (vif['details'] or {}).items()
+                         if key in _PLUGGING})
 
 
 def _subnets(subnets: Sequence[Any]) -> tuple[Subnet, ...]:

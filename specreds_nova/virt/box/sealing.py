@@ -6,7 +6,6 @@ from concurrent import futures
 import copy
 import dataclasses
 import pathlib
-import shutil
 import threading
 import time
 from typing import Any
@@ -19,18 +18,17 @@ from oslo_log import log as logging
 
 from specreds_nova.virt.box import announce
 from specreds_nova.virt.box import base
-from specreds_nova.virt.box import bindings
 from specreds_nova.virt.box import dhcp
 from specreds_nova.virt.box import errors
 from specreds_nova.virt.box import metadata
 from specreds_nova.virt.box import ovs
 from specreds_nova.virt.box import plan as box_plan
+from specreds_nova.virt.box import plan_store
 from specreds_nova.virt.box import privileged
 from specreds_nova.virt.box import vifs
 
 LOG = logging.getLogger(__name__)
 
-_PLAN = 'plan.json'
 _METADATA = 'metadata.json'
 # Timeout of work beside the booting guest: network service, DHCP and metadata. In seconds.
 _BACKGROUND_TIMEOUT = 60.0
@@ -53,9 +51,10 @@ class Box:
         if (missing := dhcp.missing()) is not None:
             LOG.error('servers whose networks have DHCP cannot have backups here: %s', missing)
         self._host: str = cfg.CONF.host
-        self._directory = pathlib.Path(cfg.CONF.state_path, 'specreds', 'boxes')
-        self._mechanism: base.Mechanism = ovs.Ovs()
-        self._bindings = bindings.Bindings(self._host)
+        self._plans = plan_store.PlanStore(
+            pathlib.Path(cfg.CONF.state_path, 'specreds', 'boxes'))
+        self._mechanism: base.Mechanism = ovs.Ovs(self._host)
+        self._bindings = self._mechanism.bindings
         self._workers = futures.ThreadPoolExecutor(_WORKERS, 'specreds-box')
         self._background: dict[str, list[futures.Future[Any]]] = {}
         self._looks: dict[str, futures.Future[_Ports]] = {}
@@ -98,7 +97,7 @@ class Box:
             for vif in vifs])
         plans = [box_plan.from_vif(vif, instance.uuid, backup_id) for vif in vifs]
         for plan in plans:
-            self._save_plan(plan)
+            self._plans.save(plan)
             self._mechanism.seal(plan)
         self._looks[backup_id] = looking = self._start_background(
             backup_id, self._look, context, instance, plans)
@@ -124,7 +123,7 @@ class Box:
         :raises errors.BoxFailed: the guest is not in its box; nothing has been let through
         """
         del instance
-        for plan in self._plans(backup_id):
+        for plan in self._plans.of(backup_id):
             self._mechanism.attached(plan)
         for work in self._background.pop(backup_id, []):
             work.result(timeout=_BACKGROUND_TIMEOUT)
@@ -136,7 +135,7 @@ class Box:
         :raises errors.BoxNotFound: this host has no such box
         :raises errors.BoxFailed: a step failed; open the box again
         """
-        plans = self._plans(backup_id)
+        plans = self._plans.of(backup_id)
         if not plans and instance is not None and instance.get_network_info():
             raise errors.BoxNotFound(backup_id=backup_id)
         begun = time.monotonic()
@@ -159,27 +158,32 @@ class Box:
     def adopted(self, context: Any, backup_id: str) -> None:
         """Delete the ports' bindings on the primary's host. Idempotent."""
         self._bindings.delete_other_bindings(
-            context, [plan.port for plan in self._plans(backup_id)])
+            context, [plan.port for plan in self._plans.of(backup_id)])
 
     def remove(self, context: Any, instance: Any | None, backup_id: str) -> None:
         """Remove the box of a backup that is not promoted. Idempotent.
 
         :param instance: not used; the server may be deleted
-        :raises errors.BoxNotRemoved: the network service still has its part; the rest is gone
+        :raises errors.BoxNotRemoved: the network service still has its part, or os-vif the
+            guest's device; the rest is gone
         """
         del instance
         self._end_background(backup_id)
         ports = self._ports(backup_id)
+        unplugged = [self._unplug(port) for port in ports]
         for port in ports:
             self._remove_local(port)
         # The plans are deleted last: a second attempt starts from them.
         try:
             self._bindings.remove(context, ports)
+            for failure in unplugged:
+                if failure is not None:
+                    raise failure
         except Exception as exc:
             raise errors.BoxNotRemoved(backup_id=backup_id, host=self._host,
                                        reason=str(exc)) from exc
         for port in ports:
-            self._forget(port)
+            self._plans.forget(port)
 
     def reconcile(self, shut: Iterable[str], opened: Iterable[str],
                   unsure: Iterable[str] = ()) -> None:
@@ -192,7 +196,7 @@ class Box:
         shut, opened = set(shut), set(opened)
         boxes = self._mechanism.existing()
         for box in boxes:
-            plan = self._saved_plan(box.port)
+            plan = self._plans.get(box.port)
             if box.backup_id in shut:
                 with self._deciding:
                     self._restore(box, plan)
@@ -202,7 +206,7 @@ class Box:
                 privileged.stop_services(plan.port)
         # An open box of a backup without a record belongs to a server that was adopted.
         carrying = {box.backup_id for box in boxes if box.state is base.State.OPEN}
-        there = {box.backup_id for box in boxes} | {plan.backup_id for plan in self._saved_plans()}
+        there = {box.backup_id for box in boxes} | {plan.backup_id for plan in self._plans.all()}
         for backup_id in there - carrying - shut - opened - set(unsure):
             LOG.warning('removing the box of backup %s, which is unknown on this host', backup_id)
             try:
@@ -215,17 +219,17 @@ class Box:
 
         The guest of an adopted server stays behind its open box until it is unplugged.
         """
-        if not any(self._saved_plan(vif['id']) for vif in network_info):
+        if not any(self._plans.get(vif['id']) for vif in network_info):
             return network_info
         adjusted = copy.deepcopy(list(network_info))
         for vif in adjusted:
-            if self._saved_plan(vif['id']):
+            if self._plans.get(vif['id']):
                 vif['network']['bridge'] = box_plan.bridge_of(vif['id'])
         return network_model.NetworkInfo(adjusted)
 
     def prepare_plug(self, port: str) -> None:
         """Prepare an open box for the device of a guest that is about to be started."""
-        plan = self._saved_plan(port)
+        plan = self._plans.get(port)
         if plan and any(box.port == port and box.state is base.State.OPEN
                         for box in self._mechanism.existing()):
             self._mechanism.release(plan)
@@ -237,12 +241,12 @@ class Box:
 
         :returns: whether there were any
         """
-        boxed = [vif['id'] for vif in network_info if self._saved_plan(vif['id'])]
+        boxed = [vif['id'] for vif in network_info if self._plans.get(vif['id'])]
         ended = [box.port for box in (self._mechanism.existing() if boxed else ())
                  if box.port in boxed and box.state is base.State.OPEN]
         for port in ended:
             self._remove_local(port)
-            self._forget(port)
+            self._plans.forget(port)
         return bool(ended)
 
     def vif_driver(self, host: Any) -> vifs.VIFDriver:
@@ -254,7 +258,7 @@ class Box:
 
     def namespace(self, backup_id: str) -> str | None:
         """Return the network namespace from which the guest's first port can be reached."""
-        plans = self._plans(backup_id)
+        plans = self._plans.of(backup_id)
         return plans[0].namespace if plans else None
 
     def accepts_connection(self, backup_id: str, tcp_port: int, timeout: float) -> bool:
@@ -263,7 +267,7 @@ class Box:
         :param timeout: seconds for each address
         """
         return any(privileged.accepts_connection(plan.port, address, tcp_port, timeout)
-                   for plan in self._plans(backup_id)
+                   for plan in self._plans.of(backup_id)
                    for subnet in plan.ipv4 for address in subnet.addresses)
 
     def _refuse(self, instance: Any, reasons: Sequence[str | None]) -> None:
@@ -308,7 +312,7 @@ class Box:
         for plan in plans:
             self._add_neighbours(context, plan, ports[plan.port]['network_id'])
 
-    def _mismatch(self, plan: box_plan.Plan, binding: bindings.Binding) -> str | None:
+    def _mismatch(self, plan: box_plan.Plan, binding: base.Binding) -> str | None:
         """Return why a binding here does not fit a box made from the primary's binding."""
         details = binding.details
         here = details.get(network_model.VIF_DETAILS_BRIDGE_NAME, cfg.CONF.neutron.ovs_bridge)
@@ -323,7 +327,7 @@ class Box:
         neighbours = self._bindings.neighbours(context, network, addresses)
         if neighbours:
             plan = dataclasses.replace(plan, neighbours=neighbours)
-            self._save_plan(plan)
+            self._plans.save(plan)
             self._mechanism.seal(plan)
 
     def _serve(self, plan: box_plan.Plan, instance: Any) -> None:
@@ -331,7 +335,7 @@ class Box:
         if not plan.ipv4:
             return
         self._start_dhcp(plan)
-        path = self._directory / plan.port / _METADATA
+        path = self._plans.path(plan.port, _METADATA)
         try:
             metadata.write(instance, path)
             privileged.start_responder(plan.port, str(path))
@@ -375,12 +379,25 @@ class Box:
             self._restore_services(plan)
 
     def _restore_services(self, plan: box_plan.Plan) -> None:
-        path = self._directory / plan.port / _METADATA
+        path = self._plans.path(plan.port, _METADATA)
         wanted = any(subnet.dhcp for subnet in plan.ipv4) + path.exists()
         if len(privileged.namespace_runs(plan.port)) < wanted:
             self._start_dhcp(plan)
             if path.exists():
                 privileged.start_responder(plan.port, str(path))
+
+    def _unplug(self, port: str) -> Exception | None:
+        """Unplug the device of a port whose guest is gone; return the failure, if it failed.
+
+        Whatever fails, the box is removed before anything else is done.
+        """
+        plan = self._plans.get(port)
+        try:
+            if plan is not None:
+                self._mechanism.unplug(plan)
+        except Exception as exc:
+            return exc
+        return None
 
     def _remove_local(self, port: str) -> None:
         self._mechanism.remove(port)
@@ -388,32 +405,7 @@ class Box:
 
     def _ports(self, backup_id: str) -> list[str]:
         ports = {box.port for box in self._mechanism.existing() if box.backup_id == backup_id}
-        return sorted(ports | {plan.port for plan in self._plans(backup_id)})
-
-    def _plans(self, backup_id: str) -> list[box_plan.Plan]:
-        return [plan for plan in self._saved_plans() if plan.backup_id == backup_id]
-
-    def _saved_plans(self) -> list[box_plan.Plan]:
-        if not self._directory.exists():
-            return []
-        plans = [self._saved_plan(entry.name) for entry in sorted(self._directory.iterdir())]
-        return [plan for plan in plans if plan]
-
-    def _save_plan(self, plan: box_plan.Plan) -> None:
-        directory = self._directory / plan.port
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        temporary = directory / f'{_PLAN}.new'
-        temporary.write_text(plan.to_json())
-        temporary.replace(directory / _PLAN)
-
-    def _saved_plan(self, port: str) -> box_plan.Plan | None:
-        try:
-            return box_plan.Plan.from_json((self._directory / port / _PLAN).read_text())
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
-
-    def _forget(self, port: str) -> None:
-        shutil.rmtree(self._directory / port, ignore_errors=True)
+        return sorted(ports | {plan.port for plan in self._plans.of(backup_id)})
 
 
 def _elapsed(begun: float) -> int:

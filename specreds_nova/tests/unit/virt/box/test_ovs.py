@@ -6,9 +6,11 @@ from unittest import mock
 
 import fixtures
 from os_vif import objects as os_vif_objects
+from os_vif.objects import vif as vif_objects
 from oslo_concurrency import processutils
 from oslo_config import cfg
 import testtools
+from vif_plug_ovs import ovs as vif_ovs
 from vif_plug_ovs import privsep as vif_privsep
 from vif_plug_ovs.ovsdb import ovsdb_lib
 
@@ -75,7 +77,7 @@ class _TestCase(testtools.TestCase):
             privileged, 'flows', return_value=['actions=drop'])).mock
         self.useFixture(fixtures.MockPatchObject(ovs, '_TIMEOUT', 0))
         self.plan = fakes.plan()
-        self.ovs = ovs.Ovs()
+        self.ovs = ovs.Ovs('h2')
 
 
 class WarmUpTest(_TestCase):
@@ -101,6 +103,31 @@ class WarmUpTest(_TestCase):
         vif_privsep.vif_plug.channel = mock.Mock()
         self.ovs.warm_up()
         self.helper.assert_not_called()
+
+    def test_backup_is_unplugged_as_nova_plugs_it(self) -> None:
+        plan = fakes.plan(details={'ovs_create_tap': True, 'datapath_type': 'system'})
+        self.ovs.unplug(plan)
+        [vif, instance] = self.unplug.call_args.args
+        self.assertEqual((plan.tap, plan.bridge, plan.instance),
+                         (vif.vif_name, vif.network.bridge, instance.uuid))
+        self.assertEqual('system', vif.port_profile.datapath_type)
+        # os-vif of older releases makes no devices.
+        if 'create_tap' in vif.port_profile.fields:
+            self.assertTrue(vif.port_profile.create_tap)
+
+    def test_os_vif_deletes_device_and_qos_of_the_kernel_datapath(self) -> None:
+        plan = fakes.plan(details={'ovs_create_tap': True, 'datapath_type': 'system'})
+        self.ovs.unplug(plan)
+        plugin = vif_ovs.OvsPlugin.load(vif_ovs.constants.PLUGIN_NAME)
+        plugin.config.per_port_bridge = False
+        plugin.ovsdb = mock.Mock()
+        with mock.patch.object(vif_ovs.ip_lib, 'exists', lambda name: name == plan.tap), \
+                mock.patch.object(vif_ovs.linux_net, 'delete_net_dev') as delete:
+            plugin.unplug(*self.unplug.call_args.args)
+        plugin.ovsdb.delete_ovs_vif_port.assert_called_once_with(
+            plan.bridge, plan.tap, qos_type=plugin.config.default_qos_type)
+        if 'create_tap' in vif_objects.VIFPortProfileOpenVSwitch.fields:
+            delete.assert_called_once_with(plan.tap)
 
     def test_os_vif_is_not_called_without_a_switch(self) -> None:
         # os-vif would log the failure at length.

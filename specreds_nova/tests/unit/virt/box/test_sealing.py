@@ -12,11 +12,11 @@ import testtools
 from specreds_nova.tests.unit.virt.box import fakes
 from specreds_nova.virt.box import announce
 from specreds_nova.virt.box import base
-from specreds_nova.virt.box import bindings
 from specreds_nova.virt.box import errors
 from specreds_nova.virt.box import metadata
 from specreds_nova.virt.box import ovs
 from specreds_nova.virt.box import plan as plans
+from specreds_nova.virt.box import plan_store
 from specreds_nova.virt.box import privileged
 from specreds_nova.virt.box import sealing
 
@@ -29,6 +29,8 @@ class FakeMechanism:
         self.boxes: dict[str, base.ExistingBox] = {}
         self.plan: plans.Plan | None = None
         self.refused: str | None = None
+        self.failure: Exception | None = None
+        self.bindings = mock.Mock()
 
     def warm_up(self) -> None:
         self.done.append('warm_up')
@@ -44,6 +46,11 @@ class FakeMechanism:
     def settle(self, plan: plans.Plan) -> None:
         self.done.append('settle')
         self._put(plan, base.State.OPEN)
+
+    def unplug(self, plan: plans.Plan) -> None:
+        self.done.append('unplug')
+        if self.failure is not None:
+            raise self.failure
 
     def remove(self, port: str) -> None:
         self.done.append('remove')
@@ -70,14 +77,12 @@ class _TestCase(testtools.TestCase):
         self.kept = pathlib.Path(state, 'specreds', 'boxes', fakes.PORT)
         self.mechanism = FakeMechanism()
         self.useFixture(fixtures.MockPatchObject(ovs, 'Ovs', return_value=self.mechanism))
-        self.bindings = mock.Mock()
+        self.bindings = self.mechanism.bindings
         self.bindings.ports.return_value = {fakes.PORT: {'id': fakes.PORT, 'network_id': 'n'}}
         self.bindings.refusals.return_value = []
-        self.bindings.bind.return_value = {fakes.PORT: bindings.Binding(
+        self.bindings.bind.return_value = {fakes.PORT: base.Binding(
             fakes.PORT, 'ovs', 'normal', {'bridge_name': 'br-int'}, {}, False)}
         self.bindings.neighbours.return_value = {}
-        self.useFixture(fixtures.MockPatchObject(bindings, 'Bindings',
-                                                 return_value=self.bindings))
         self.useFixture(fixtures.MockPatchObject(announce, 'REPEATS', ()))
         self.privileged = {name: self.useFixture(
             fixtures.MockPatchObject(privileged, name)).mock for name in (
@@ -170,7 +175,7 @@ class TestSeal(_TestCase):
         self.assertNotIn('open', self.mechanism.done)
 
     def test_bridge_of_this_host_is_used(self) -> None:
-        self.bindings.bind.return_value = {fakes.PORT: bindings.Binding(
+        self.bindings.bind.return_value = {fakes.PORT: base.Binding(
             fakes.PORT, 'ovs', 'normal', {'bridge_name': 'br-other'}, {}, False)}
         error = self.assertRaises(errors.BoxRefused, self.sealed)
         self.assertIn('br-other', str(error))
@@ -232,6 +237,22 @@ class TestRemove(_TestCase):
         self.box.remove(mock.sentinel.context, None, fakes.BACKUP_ID)
         names = [call[0] for call in order.mock_calls]
         self.assertEqual('remove', names[-1])
+
+    def test_device_of_the_guest_is_unplugged_before_its_box_is_removed(self) -> None:
+        self.sealed()
+        self.box.remove(mock.sentinel.context, None, fakes.BACKUP_ID)
+        self.assertEqual(['unplug', 'remove'], self.mechanism.done[-2:])
+
+    def test_failed_unplugging_keeps_no_box_and_is_repeated(self) -> None:
+        self.sealed()
+        self.mechanism.failure = OSError('busy')
+        self.assertRaises(errors.BoxNotRemoved, self.box.remove, mock.sentinel.context, None,
+                          fakes.BACKUP_ID)
+        self.assertEqual({}, self.mechanism.boxes)
+        self.assertTrue(self.kept.exists())
+        self.assertEqual([fakes.BACKUP_ID],
+                         [plan.backup_id for plan in plan_store.PlanStore(
+                             self.kept.parent).all()])
 
     def test_removal_is_incomplete_without_the_network_service(self) -> None:
         self.sealed()
