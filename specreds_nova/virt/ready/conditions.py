@@ -7,6 +7,7 @@
 ``console:REGEX``       the output of the serial console matches REGEX
 ``tcp:PORT``            the guest accepts a TCP connection
 ``delay:SECONDS``       the guest has run for that time
+``boot``                the boot seems to be over: see :mod:`specreds_nova.virt.ready.boot`
 
 Server metadata ``specreds:ready`` have precedence over the image property ``specreds_ready``; the
 same holds for ``specreds:ready_timeout`` and ``specreds_ready_timeout``, in seconds. A value has
@@ -34,8 +35,6 @@ _IMAGE = 'image_'
 _PROPERTY = 'specreds_ready'
 _TIMEOUT_PROPERTY = 'specreds_ready_timeout'
 
-# Without a condition and without an agent: time for a boot, in seconds.
-_DEFAULT_DELAY = '30'
 _LONGEST = 86400.0
 # In characters; the limit of Nova for metadata.
 _LONGEST_VALUE = 255
@@ -51,6 +50,12 @@ class Kind(enum.StrEnum):
     CONSOLE = 'console'
     TCP = 'tcp'
     DELAY = 'delay'
+    BOOT = 'boot'
+
+
+# Kinds whose argument may be missing, and those that have none.
+_WITHOUT = (Kind.AGENT, Kind.BOOT)
+_NEVER = (Kind.BOOT,)
 
 
 class Channel(vconfig.LibvirtConfigGuestChannel):
@@ -105,8 +110,8 @@ def default(instance: Any, refused: str = '') -> Condition:
     :param refused: why the owner's condition is not valid
     """
     agent_port = _has_agent_port(instance)
-    kind, argument = (Kind.AGENT, '') if agent_port else (Kind.DELAY, _DEFAULT_DELAY)
-    return Condition(kind, argument, float(cfg.CONF.specreds.ready_timeout), agent_port,
+    kind = Kind.AGENT if agent_port else Kind.BOOT
+    return Condition(kind, '', float(cfg.CONF.specreds.ready_timeout), agent_port,
                      refused=refused)
 
 
@@ -164,7 +169,9 @@ def _read(value: str) -> tuple[Kind, str]:
         raise ValueError(f'it must begin with one of {kinds}') from None
     if colon and not argument:
         raise ValueError('an argument must follow the colon')
-    if not argument and kind is not Kind.AGENT:
+    if argument and kind in _NEVER:
+        raise ValueError(f'{kind} has no argument')
+    if not argument and kind not in _WITHOUT:
         raise ValueError(f'{kind} needs an argument: {kind}:…')
     _check(kind, argument)
     return kind, argument

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Probes of backups: one for each kind of condition."""
 
-import abc
 import json
 import shlex
 import time
@@ -9,11 +8,12 @@ from typing import Any
 
 import libvirt
 import libvirt_qemu
-from lxml import etree
-import nova.privsep.path
 from oslo_log import log as logging
 
+from specreds_nova.virt.ready import base
+from specreds_nova.virt.ready import boot
 from specreds_nova.virt.ready import conditions
+from specreds_nova.virt.ready import consoles
 from specreds_nova.virt.ready import expressions
 
 LOG = logging.getLogger(__name__)
@@ -21,36 +21,15 @@ LOG = logging.getLogger(__name__)
 # In seconds.
 _AGENT_TIMEOUT = 2
 _CONNECT_TIMEOUT = 0.5
-# How much of a console's end is searched, in bytes.
-_CONSOLE_TAIL = 32 * 1024
 # The guest controls its agent: a longer answer is not parsed. In characters.
 _LONGEST_ANSWER = 64 * 1024
 # Searching takes at most this share of the time.
 _CONSOLE_SHARE = 0.05
 _LONGEST_LINE = 4096
 _NOTHING_YET = -2
-# Where a domain names the file of its console, in the kinds of domains that Nova makes.
-_CONSOLE_LOGS = (('./devices/console/log', 'file'), ('./devices/serial/log', 'file'),
-                 ('./devices/console[@type="file"]/source', 'path'),
-                 ('./devices/serial[@type="file"]/source', 'path'))
 
 
-class Probe(abc.ABC):
-    """Checks one running backup."""
-
-    # Seconds between two checks.
-    interval = 0.1
-
-    @abc.abstractmethod
-    def look(self) -> str | None:
-        """Return what was observed, once the condition holds; None before."""
-
-    def close(self) -> None:
-        """Release resources."""
-        return
-
-
-class Agent(Probe):
+class Agent(base.Probe):
     """The guest agent answers, or has run a command that ended with 0.
 
     :param guest: nova.virt.libvirt.guest.Guest
@@ -97,7 +76,7 @@ class Agent(Probe):
         return json.loads(answer)['return']
 
 
-class Line(Probe):
+class Line(base.Probe):
     """The guest has written a line to a virtio-serial port.
 
     :param guest: nova.virt.libvirt.guest.Guest
@@ -146,7 +125,7 @@ class Line(Probe):
         return f'the guest wrote {line.decode(errors="replace").strip()[:200]!r}'
 
 
-class Console(Probe):
+class Console(base.Probe):
     """The output of the serial console matches an expression.
 
     :param guest: nova.virt.libvirt.guest.Guest
@@ -155,23 +134,22 @@ class Console(Probe):
     interval = 0.25
 
     def __init__(self, guest: Any, expression: str) -> None:
-        self._path = _console_log(guest.get_xml_desc())
+        self._path = consoles.path(guest.get_xml_desc())
         self._expression = expressions.Expression(expression)
 
     def look(self) -> str | None:
         if self._path is None:
             raise ValueError('the domain writes its console to no file')
-        try:
-            data, _ = nova.privsep.path.last_bytes(self._path, _CONSOLE_TAIL)
-        except FileNotFoundError:
+        text = consoles.tail(self._path)
+        if text is None:
             return None
         began = time.monotonic()
-        match = self._expression.search(data.replace(b'\r', b''))
+        match = self._expression.search(text)
         self.interval = max(Console.interval, (time.monotonic() - began) / _CONSOLE_SHARE)
         return None if match is None else f'the console shows {match[:200]!r}'
 
 
-class Tcp(Probe):
+class Tcp(base.Probe):
     """The guest accepts a connection from inside its box.
 
     :param box: the boxes of this host
@@ -190,7 +168,7 @@ class Tcp(Probe):
         return None
 
 
-class Delay(Probe):
+class Delay(base.Probe):
     """A time has passed."""
 
     def __init__(self, seconds: float) -> None:
@@ -203,17 +181,7 @@ class Delay(Probe):
         return f'{self._seconds:g} s have passed'
 
 
-def _console_log(xml: str) -> str | None:
-    """Return the path of the file to which a domain's console is written, or None."""
-    devices = etree.fromstring(xml)
-    for where, attribute in _CONSOLE_LOGS:
-        element = devices.find(where)
-        if element is not None and element.get(attribute):
-            return str(element.get(attribute))
-    return None
-
-
-def of(condition: conditions.Condition, guest: Any, box: Any, backup_id: str) -> Probe:
+def of(condition: conditions.Condition, guest: Any, box: Any, backup_id: str) -> base.Probe:
     """Return the probe of a condition."""
     match condition.kind:
         case conditions.Kind.AGENT:
@@ -224,5 +192,7 @@ def of(condition: conditions.Condition, guest: Any, box: Any, backup_id: str) ->
             return Console(guest, condition.argument)
         case conditions.Kind.TCP:
             return Tcp(box, backup_id, int(condition.argument))
+        case conditions.Kind.BOOT:
+            return boot.Boot(guest)
         case conditions.Kind.DELAY:
             return Delay(float(condition.argument))

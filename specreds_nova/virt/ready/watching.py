@@ -8,6 +8,7 @@ from typing import Any
 
 from oslo_log import log as logging
 
+from specreds_nova.virt.ready import base
 from specreds_nova.virt.ready import conditions
 from specreds_nova.virt.ready import probes
 
@@ -21,7 +22,7 @@ class ReadinessWatch:
     :param then: called once when the condition holds, by the thread of the watch
     """
 
-    def __init__(self, condition: conditions.Condition, probe: probes.Probe,
+    def __init__(self, condition: conditions.Condition, probe: base.Probe,
                  begun: float, then: Callable[[], None] | None = None) -> None:
         self.ready = False
         self.detail = f'waiting for {condition}'

@@ -60,6 +60,6 @@ class WatchesTest(testtools.TestCase):
         with mock.patch('specreds_nova.virt.backup.host.find_instance', return_value=instance):
             self.watches.begin(self.record)
         condition = self.watch.call_args.args[0]
-        self.assertEqual((conditions.Kind.DELAY, '30'), (condition.kind, condition.argument))
+        self.assertEqual((conditions.Kind.BOOT, ''), (condition.kind, condition.argument))
         self.assertIn('neither back references nor lookaround', str(condition))
         self.assertEqual([], readiness.devices(instance))

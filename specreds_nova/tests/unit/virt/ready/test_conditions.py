@@ -28,7 +28,8 @@ class TestParse(testtools.TestCase):
                                                                 group='specreds')
 
     @ddt.data('agent', 'agent:/usr/bin/pg_isready -q', 'line:org.specreds.ready',
-              r'console:^ready \d+$', 'tcp:5432', 'delay:2.5', 'delay:0')
+              r'console:^ready \d+$', 'tcp:5432', 'delay:2.5', 'delay:0',
+              'boot')
     def test_valid_condition_is_parsed(self, text: str) -> None:
         condition = conditions.parse(_server({'specreds:ready': text}))
         self.assertEqual(text, str(condition))
@@ -37,7 +38,8 @@ class TestParse(testtools.TestCase):
 
     @ddt.data('', 'soon', 'line', 'line:', 'line:a b', 'line:org.qemu.guest_agent.0', 'tcp',
               'tcp:0', 'tcp:65536', 'tcp:http', 'tcp:²', 'console:(', 'delay:-1', 'delay:nan',
-              'delay:x', 'delay:1e9', 'agent: ', 'agent:"', r'console:(a)\1', 'console:(?=a)b')
+              'delay:x', 'delay:1e9', 'agent: ', 'agent:"', 'boot:1',
+              r'console:(a)\1', 'console:(?=a)b')
     def test_invalid_condition_is_refused(self, text: str) -> None:
         error = self.assertRaises(errors.BadCondition, conditions.parse,
                                   _server({'specreds:ready': text}))
@@ -77,7 +79,7 @@ class TestParse(testtools.TestCase):
         self.assertIn('specreds:ready_timeout', str(error))
 
     def test_default_condition_without_metadata(self) -> None:
-        self.assertEqual('delay:30', str(conditions.parse(_server())))
+        self.assertEqual('boot', str(conditions.parse(_server())))
         self.assertEqual('agent', str(conditions.parse(_server(hw_qemu_guest_agent='yes'))))
 
 

@@ -11,12 +11,13 @@ import libvirt_qemu
 import nova.privsep
 import testtools
 
+from specreds_nova.virt.ready import base
 from specreds_nova.virt.ready import conditions
 from specreds_nova.virt.ready import probes
 
 
 def _of(kind: conditions.Kind, argument: str = '', guest: Any = None, box: Any = None
-        ) -> probes.Probe:
+        ) -> base.Probe:
     return probes.of(conditions.Condition(kind, argument, 1.0), guest or mock.MagicMock(), box,
                      'backup-1')
 

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The default condition: the boot seems to be over."""
+
+from unittest import mock
+
+import fixtures
+import testtools
+
+from specreds_nova.virt.ready import boot
+from specreds_nova.virt.ready import consoles
+
+_XML = ('<domain><devices><serial><log file="/console"/></serial>'
+        '<interface><target dev="tap1"/></interface></devices></domain>')
+
+
+class BootTest(testtools.TestCase):
+    """A guest that boots, with a clock that the test moves."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.now = 100.0
+        self.cpu = 0.0
+        self.requests = 0
+        self.packets = (0, 0)
+        self.console: bytes | None = None
+        self.useFixture(fixtures.MockPatch('time.monotonic', lambda: self.now))
+        self.useFixture(fixtures.MockPatchObject(consoles, 'tail', lambda path: self.console))
+        domain = mock.Mock()
+        domain.blockStats.side_effect = lambda disk: (self.requests, 0, self.requests, 0, 0)
+        domain.info.side_effect = lambda: [1, 0, 0, 1, int(self.cpu * 1e9)]
+        domain.interfaceStats.side_effect = lambda device: (
+            0, self.packets[0], 0, 0, 0, self.packets[1], 0, 0)
+        guest = mock.Mock(_domain=domain)
+        guest.get_xml_desc.return_value = _XML
+        self.boot = boot.Boot(guest)
+
+    def busy(self, seconds: float) -> list[str | None]:
+        """Let a guest boot: its processor and its disks work."""
+        return self._pass(seconds, cpu=0.9, requests=100)
+
+    def idle(self, seconds: float) -> list[str | None]:
+        """Let a guest wait."""
+        return self._pass(seconds, cpu=0.02, requests=1)
+
+    def _pass(self, seconds: float, cpu: float, requests: int) -> list[str | None]:
+        seen = []
+        for _ in range(int(seconds * 4)):
+            self.now += 0.25
+            self.cpu += cpu / 4
+            self.requests += requests // 4
+            seen.append(self.boot.look())
+        return seen
+
+    def test_login_prompt_of_an_idle_guest_is_ready(self) -> None:
+        self.assertEqual({None}, set(self.busy(5)))
+        self.console = b'Debian 12 vm ttyS0\n\nvm login: '
+        self.assertEqual({None}, set(self.busy(2)))
+        self.assertIsNone(self.idle(0.75)[-1])
+        self.assertIn("'login: '", str(self.idle(0.5)[-1]))
+
+    def test_ends_of_boots_are_known(self) -> None:
+        for text in (b'Cloud-init v. 22.4.2 finished at Tue, 24 Nov 2026', b'g1 login:\n',
+                     b'[  OK  ] Reached target multi-user.target - Multi-User System.',
+                     b'[  OK  ] Reached target \x1b[0;1;39mGraphical Interface'):
+            self.console = text
+            self.boot._idle_since = self.now - 2
+            self.assertIsNotNone(self.boot.look(), repr(text))
+
+    def test_guest_that_has_used_the_network_is_ready_when_idle(self) -> None:
+        self.busy(3)
+        self.packets = (4, 2)
+        self.assertIsNone(self.idle(2.75)[-1])
+        self.assertIn('network', str(self.idle(0.5)[-1]))
+
+    def test_idle_guest_without_a_sign_waits_for_the_end_of_the_time(self) -> None:
+        # It may wait for its boot loader's menu, or be stuck.
+        self.packets = (1, 0)
+        self.assertEqual({None}, set(self.idle(29)))
+        self.assertIn('30 s', str(self.idle(2)[-1]))
+
+    def test_busy_guest_is_ready_at_the_end_of_the_time(self) -> None:
+        self.packets = (9, 9)
+        self.console = b'login: '
+        self.assertEqual({None}, set(self.busy(29)))
+        self.assertIn('30 s', str(self.busy(2)[-1]))

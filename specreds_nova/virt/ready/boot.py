@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Probe of guests whose owners have set no condition: the boot seems to be over."""
+
+import dataclasses
+import time
+from typing import Any
+
+from lxml import etree
+
+from specreds_nova.virt.ready import base
+from specreds_nova.virt.ready import consoles
+from specreds_nova.virt.ready import expressions
+
+# What guests write to the serial console at the end of a boot: getty, cloud-init, systemd.
+_MARKERS = (r'login: *$|Cloud-init v\. \S+ finished at |'
+            r'Reached target [^\n]*([Mm]ulti-[Uu]ser|[Gg]raphical)')
+# Seconds for which a guest is idle: after a marker, and after an answer of the box.
+_IDLE_AFTER_MARKER = 1.0
+_IDLE_AFTER_ANSWER = 3.0
+# An idle guest takes less of one processor, and makes fewer requests to its disks per second.
+_IDLE_SHARE = 0.5
+_IDLE_REQUESTS = 20.0
+# Seconds after which the boot is over whatever the guest does.
+_LONGEST = 30.0
+# Indexes in libvirt's statistics: time of processors in ns, requests to read and write, packets
+# that were received and sent.
+_CPU_TIME = 4
+_READS, _WRITES = 0, 2
+_RECEIVED, _SENT = 1, 5
+# All disks of a domain.
+_ALL_DISKS = ''
+
+
+@dataclasses.dataclass(frozen=True)
+class _Sample:
+    at: float
+    cpu: float
+    requests: int
+
+    def idle(self, before: '_Sample') -> bool:
+        """Return whether the guest was idle since another sample."""
+        seconds = max(self.at - before.at, 1e-3)
+        return ((self.cpu - before.cpu) / seconds < _IDLE_SHARE
+                and (self.requests - before.requests) / seconds < _IDLE_REQUESTS)
+
+
+class Boot(base.Probe):
+    """Disks and processors are idle, after the console or the network shows a boot.
+
+    The network of a box answers nothing but requests for addresses, ARP and metadata.
+
+    :param guest: nova.virt.libvirt.guest.Guest
+    """
+
+    interval = 0.25
+
+    def __init__(self, guest: Any) -> None:
+        self._domain = guest._domain
+        xml = guest.get_xml_desc()
+        self._console = consoles.path(xml)
+        self._devices = [str(target.get('dev')) for target in etree.fromstring(xml).iterfind(
+            './devices/interface/target')]
+        self._markers = expressions.Expression(_MARKERS)
+        self._begun = time.monotonic()
+        self._before = self._sample()
+        self._idle_since = self._begun
+
+    def look(self) -> str | None:
+        """Return what was observed, once the boot seems to be over; None before."""
+        now, before = self._sample(), self._before
+        self._before = now
+        if not now.idle(before):
+            self._idle_since = now.at
+        idle = now.at - self._idle_since
+        if idle >= _IDLE_AFTER_MARKER and (marker := self._marker()):
+            return f'the console shows {marker[:200]!r}, and the guest is idle'
+        if idle >= _IDLE_AFTER_ANSWER and self._answered():
+            return 'the network has answered the guest, and the guest is idle'
+        if now.at - self._begun >= _LONGEST:
+            return f'{_LONGEST:g} s have passed'
+        return None
+
+    def _sample(self) -> _Sample:
+        disks = self._domain.blockStats(_ALL_DISKS)
+        return _Sample(time.monotonic(), self._domain.info()[_CPU_TIME] / 1e9,
+                       disks[_READS] + disks[_WRITES])
+
+    def _marker(self) -> str | None:
+        text = None if self._console is None else consoles.tail(self._console)
+        return None if text is None else self._markers.search(text)
+
+    def _answered(self) -> bool:
+        stats = [self._domain.interfaceStats(device) for device in self._devices]
+        return any(counts[_RECEIVED] and counts[_SENT] for counts in stats)
