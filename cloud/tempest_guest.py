@@ -9,7 +9,6 @@ import time
 from typing import Any, Protocol
 
 from cloud import commands
-from cloud.openstack import cloud as clouds
 
 # Seconds between two heartbeats of a guest that is busy, and in which one that is not is quiet.
 _BUSY = 0.1
@@ -21,6 +20,17 @@ class Client(Protocol):
     """Somebody on the tenants' network."""
 
     def run(self, argv: Sequence[str], /) -> str: ...
+
+
+class Here:
+    """Somebody on a network from which this machine reaches guests."""
+
+    def run(self, argv: Sequence[str]) -> str:
+        """Run a program, and return its output.
+
+        :raises CloudError: it failed
+        """
+        return commands.run(argv)
 
 
 class Guest:
@@ -84,15 +94,24 @@ _ACTIONS = {'identity': Guest.identity, 'write': Guest.write, 'read': Guest.read
             'busy': Guest.busy, 'quiet': Guest.quiet}
 
 
+def _client(data: str | None) -> Client:
+    if data is None:
+        return Here()
+    # Where this machine reaches guests itself, nothing of the cloud is installed.
+    from cloud.openstack import cloud as clouds
+    return clouds.Cloud(data).tenant
+
+
 def main() -> int:
     """:return: the exit status: 1 if the guest does not answer"""
     parser = argparse.ArgumentParser(prog='python -m cloud.tempest_guest', description=__doc__)
-    parser.add_argument('--data', required=True, help='data directory of the cloud')
+    parser.add_argument('--data', help='data directory of the cloud; by default, this machine '
+                                       'itself reaches guests')
     parser.add_argument('action', choices=list(_ACTIONS))
     parser.add_argument('address')
     args = parser.parse_args()
     try:
-        print(_ACTIONS[args.action](Guest(clouds.Cloud(args.data).tenant, args.address)))
+        print(_ACTIONS[args.action](Guest(_client(args.data), args.address)))
     except commands.CloudError as exc:
         print(f'error: {exc}', file=sys.stderr)
         return 1

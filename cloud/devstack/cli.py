@@ -14,10 +14,12 @@ from cloud.devstack import tempest
 
 REPOSITORIES = 'SPECREDS_DEVSTACK_REPOSITORIES'
 FROM_PACKAGES = 'SPECREDS_DEVSTACK_FROM_PACKAGES'
+_NODES = range(1, len(layout.NODES) + 1)
 _DESCRIPTION = f"""\
 Run a real DevStack, with this checkout's last commit as plug-in, in a container on this machine.
+With --nodes 2, a second container is a second compute host.
 
-The container has systemd as its first process, and a network of its own: a bridge on this machine
+A container has systemd as its first process, and a network of its own: a bridge on this machine
 ({layout.DEFAULT_SUBNET}), from which it reaches others, and by which others do not reach it.
 stack.sh runs there as anywhere, with devstack-plugin-ceph; Ceph is one OSD of the distribution's
 packages. Servers run without KVM.
@@ -25,10 +27,12 @@ packages. Servers run without KVM.
 _EPILOG = f"""\
 examples:
   ./run devstack up                  a quarter of an hour, from the developers' repositories
+  ./run devstack up --nodes 2        and a second compute host, which tests may kill
   ./run devstack test                this project's tests, then OpenStack's with the tag smoke
   ./run devstack test tempest_plugin.api
   ./run devstack shell               a shell as the user stack, in DevStack's directory
   ./run devstack shell sudo journalctl -u devstack@specreds-engine
+  ./run devstack shell --node 2 sudo virsh list
   ./run devstack down                stops it; up starts it again
   ./run devstack wipe                removes it, and takes the changes to this machine back
 
@@ -66,9 +70,10 @@ def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
                       help=f'tests whose name matches (default: {" and ".join(tempest.SETS)}: '
                            f'{" and ".join(tempest.SETS.values())})'.replace('%', '%%'))
     shell = actions.add_parser('shell', help='run a shell or a command as the user stack')
+    shell.add_argument('--node', type=int, choices=_NODES, default=1, help='(default: 1)')
     shell.add_argument('command', nargs=argparse.REMAINDER)
-    actions.add_parser('down', help="stop the container, and restore this machine's network")
-    wipe = actions.add_parser('wipe', help='the same, and remove the container')
+    actions.add_parser('down', help="stop the containers, and restore this machine's network")
+    wipe = actions.add_parser('wipe', help='the same, and remove the containers')
     wipe.add_argument('--cached', action='store_true', help='and the fresh root in the cache')
     return top
 
@@ -81,8 +86,11 @@ def _add_up(up: argparse.ArgumentParser, environment: Mapping[str, str]) -> None
     up.add_argument('--from-packages', action='store_true',
                     default=environment.get(FROM_PACKAGES) == '1',
                     help='clone and download only what is no package: see ./run devstack --help')
+    up.add_argument('--nodes', type=int, choices=_NODES, default=1,
+                    help='compute hosts; a second one that exists is started in any case '
+                         '(default: 1)')
     up.add_argument('--subnet', default=layout.DEFAULT_SUBNET,
-                    help='IPv4 subnet of the container, which nothing else here uses '
+                    help='IPv4 subnet of the containers, which nothing else here uses '
                          '(default: %(default)s)')
     up.add_argument('--mirror', metavar='URL', help="archive to take the distribution's packages "
                                                     'from (default: that of apt on this machine)')
@@ -97,9 +105,10 @@ def run(args: argparse.Namespace, progress: commands.Progress) -> int:
     if os.geteuid():
         raise commands.CloudError('./run devstack needs root: it runs a container, and changes '
                                   'the network of this machine')
-    stack = devstack.Devstack(layout.Layout(args.data.absolute(), args.cache.absolute()))
+    files = layout.Layout(args.data.absolute(), args.cache.absolute())
+    stack = devstack.Devstack(files)
     if args.action == 'up':
-        return _up(stack, args, progress)
+        return _up(stack, files, args, progress)
     if args.action == 'status':
         for name, state in stack.status():
             print(f'{name:40} {state}')
@@ -107,7 +116,7 @@ def run(args: argparse.Namespace, progress: commands.Progress) -> int:
     if args.action == 'test':
         return _test(stack, args, progress)
     if args.action == 'shell':
-        return stack.shell(args.command or ['bash', '-i'])
+        return stack.shell(args.node - 1, args.command or ['bash', '-i'])
     if args.action == 'down':
         stack.down(progress)
     else:
@@ -116,13 +125,15 @@ def run(args: argparse.Namespace, progress: commands.Progress) -> int:
     return 0
 
 
-def _up(stack: devstack.Devstack, args: argparse.Namespace, progress: commands.Progress) -> int:
+def _up(stack: devstack.Devstack, files: layout.Layout, args: argparse.Namespace,
+        progress: commands.Progress) -> int:
     try:
         layout.addresses(args.subnet)
     except ValueError as exc:
         raise commands.CloudError(f'--subnet {args.subnet}: {exc}') from exc
-    stack.up(args.subnet, repositories.given(args.repository), args.from_packages, args.mirror,
-             progress)
+    repos = repositories.Repositories(files, repositories.given(args.repository),
+                                      args.from_packages)
+    stack.up(args.nodes, args.subnet, repos, args.mirror, progress)
     progress('DevStack is up: ./run devstack test, ./run devstack shell')
     return 0
 

@@ -10,9 +10,9 @@ import subprocess
 import time
 
 from cloud import commands
+from cloud.devstack import layout
 from cloud.matrix import jail
 
-NAME = 'devstack'
 # Of DevStack's services, some need their 90 s to stop.
 _STOP_SECONDS = 180.0
 _BOOT_SECONDS = 120.0
@@ -24,11 +24,13 @@ _RESOLVED = pathlib.Path('/run/systemd/resolve/resolv.conf')
 class Container:
     """One container.
 
+    :param name: of the machine that it is
     :param root: its root directory
     :param log: file for the output of systemd-nspawn
     """
 
-    def __init__(self, root: pathlib.Path, log: pathlib.Path) -> None:
+    def __init__(self, name: str, root: pathlib.Path, log: pathlib.Path) -> None:
+        self.name = name
         self.root = root
         self._log = log
 
@@ -42,18 +44,20 @@ class Container:
                 return pid
         return None
 
-    def start(self, bridge: str, attach: Callable[[int], None]) -> None:
+    def start(self, bridge: str, shared: Sequence[tuple[pathlib.Path, pathlib.PurePosixPath]],
+              attach: Callable[[int], None]) -> None:
         """Start it if it does not run, and wait until its services have started.
 
         :param bridge: of this machine, to which its interface is added
+        :param shared: directories of this machine that it may read, and where
         :param attach: gives the container, by its first process, its address
         :raises CloudError: it does not start
         """
         if self.leader is None:
             with self._log.open('ab') as output:
                 process = subprocess.Popen(
-                    nspawn(self.root, bridge), stdin=subprocess.DEVNULL, stdout=output,
-                    stderr=output, start_new_session=True)
+                    nspawn(self.name, self.root, bridge, shared), stdin=subprocess.DEVNULL,
+                    stdout=output, stderr=output, start_new_session=True)
             attach(self._wait_for_leader(process))
         self.wait_booted()
 
@@ -61,7 +65,7 @@ class Container:
         deadline = time.monotonic() + _BOOT_SECONDS
         while (leader := self.leader) is None:
             if process.poll() is not None or time.monotonic() > deadline:
-                raise commands.CloudError(f'the container did not start: see {self._log}')
+                raise commands.CloudError(f'{self.name} did not start: see {self._log}')
             time.sleep(_PERIOD_SECONDS)
         return leader
 
@@ -73,7 +77,7 @@ class Container:
         deadline = time.monotonic() + _BOOT_SECONDS
         while (state := self._state()) not in _BOOTED:
             if time.monotonic() > deadline:
-                raise commands.CloudError(f'the container is still {state or "starting"} after '
+                raise commands.CloudError(f'{self.name} is still {state or "starting"} after '
                                           f'{_BOOT_SECONDS:g} s: see {self._log}')
             time.sleep(_PERIOD_SECONDS)
 
@@ -88,7 +92,7 @@ class Container:
         :raises CloudError: the container does not run
         """
         if (leader := self.leader) is None:
-            raise commands.CloudError('the container does not run: ./run devstack up')
+            raise commands.CloudError(f'{self.name} does not run: ./run devstack up')
         return ['nsenter', '--target', str(leader), '--all', '--', 'env', '-i',
                 *(f'{name}={value}'
                   for name, value in jail.environment(os.environ).items()), *argv]
@@ -128,17 +132,20 @@ class Container:
             time.sleep(_PERIOD_SECONDS)
 
 
-def nspawn(root: pathlib.Path, bridge: str) -> list[str]:
+def nspawn(name: str, root: pathlib.Path, bridge: str,
+           shared: Sequence[tuple[pathlib.Path, pathlib.PurePosixPath]]) -> list[str]:
     """Return the command that runs a container.
 
     All capabilities, because DevStack makes network namespaces, devices and cgroups. No filter for
     keyrings and BPF, which libvirt and iproute2 use.
     """
     resolver = 'copy-uplink' if _RESOLVED.exists() else 'copy-host'
-    return ['systemd-nspawn', '--quiet', f'--directory={root}', '--boot', f'--machine={NAME}',
+    return ['systemd-nspawn', '--quiet', f'--directory={root}', '--boot', f'--machine={name}',
             '--register=no', '--keep-unit', '--capability=all', f'--network-bridge={bridge}',
+            f'--network-veth-extra={layout.data_device(name)}:{layout.DATA}',
             f'--resolv-conf={resolver}', '--link-journal=no', '--console=pipe',
-            '--system-call-filter=@keyring bpf']
+            '--system-call-filter=@keyring bpf',
+            *(f'--bind-ro={source}:{target}' for source, target in shared)]
 
 
 def is_leader(process: pathlib.Path) -> bool:

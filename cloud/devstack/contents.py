@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The container's root: packages, configuration, and stand-ins."""
 
+from collections.abc import Sequence
 import os
 import pathlib
 import shutil
@@ -28,16 +29,15 @@ _FILES = {
     # Open vSwitch's userspace datapath and QEMU need it.
     'etc/tmpfiles.d/specreds-devstack.conf':
         'd /dev/net 0755 root root\nc /dev/net/tun 0666 root root - 10:200\n',
-    'etc/hostname': 'devstack\n',
     # The repositories are root's, and DevStack's user clones them.
     'etc/gitconfig': '[safe]\n\tdirectory = *\n',
 }
 
 
-def fill(files: layout.Layout, host: str, progress: commands.Progress) -> None:
-    """Install and write all that the container needs before its first start.
+def fill(files: layout.Layout, nodes: Sequence[str], progress: commands.Progress) -> None:
+    """Install and write all that a container needs before its first start.
 
-    :param host: its address
+    :param nodes: addresses of all nodes
     :raises CloudError: packages cannot be had
     """
     root = files.root.path
@@ -51,7 +51,8 @@ def fill(files: layout.Layout, host: str, progress: commands.Progress) -> None:
                 raise commands.CloudError(f'{" ".join(argv[:4])} failed: see {log}')
     for name, text in _FILES.items():
         write(root / name, text)
-    write(root / 'etc/hosts', hosts(pathlib.Path('/etc/hosts').read_text(), host))
+    write(root / 'etc/hostname', f'{files.name}\n')
+    write(root / 'etc/hosts', hosts(pathlib.Path('/etc/hosts').read_text(), nodes))
     write(root / 'etc/environment', environment())
     shutil.copytree(_STAND_INS, files.inside(layout.STAND_INS), dirs_exist_ok=True)
     for name, stand_in in _LINKS.items():
@@ -60,9 +61,10 @@ def fill(files: layout.Layout, host: str, progress: commands.Progress) -> None:
         path.symlink_to(layout.STAND_INS / stand_in)
 
 
-def hosts(machine: str, host: str) -> str:
-    """Return the container's ``/etc/hosts``: this machine's, and the container itself."""
-    return f'{machine.rstrip()}\n{host} devstack\n'
+def hosts(machine: str, nodes: Sequence[str]) -> str:
+    """Return the ``/etc/hosts`` of a container: this machine's, and the nodes."""
+    return ''.join(f'{line}\n' for line in (machine.rstrip(), *(
+        f'{address} {name}' for address, name in zip(nodes, layout.NODES, strict=True))))
 
 
 def environment() -> str:

@@ -7,85 +7,81 @@ import shutil
 
 from cloud import commands
 from cloud import directory
-from cloud.devstack import container as containers
-from cloud.devstack import contents
 from cloud.devstack import layout
 from cloud.devstack import network as networks
+from cloud.devstack import node as nodes
 from cloud.devstack import repositories
-from cloud.devstack import stacking
 from cloud.devstack import tempest
 
-_SERVICES = ['systemctl', 'list-units', '--all', '--plain', '--no-legend', 'devstack@*',
-             'ceph-*@*']
+# It would take the end of the other node's nova-compute for the death of a host.
+_ENGINE = 'devstack@specreds-engine'
 
 
 class Devstack:
-    """A DevStack in a container, with a network of its own.
+    """A DevStack in one or two containers, with a network of their own.
 
-    :param files: its places
+    :param files: its places, and those of its first node
     """
 
     def __init__(self, files: layout.Layout) -> None:
         self._files = files
-        self._container = containers.Container(files.root.path, files.logs / 'container.log')
         self._network = networks.Network(files.network)
+        self._first = nodes.Node(files, self._network)
+        self._second = nodes.Node(files.second, self._network)
 
-    @property
-    def container(self) -> containers.Container:
-        """Its container."""
-        return self._container
-
-    def up(self, subnet: str, addresses: Mapping[str, str], from_packages: bool,
+    def up(self, count: int, subnet: str, repos: repositories.Repositories,
            mirror: str | None, progress: commands.Progress) -> None:
         """Make what is missing, start what does not run, and run stack.sh if it has not succeeded.
 
-        :param subnet: of the container and of the bridge
-        :param addresses: of repositories, by name
-        :param from_packages: whether to clone and download only what is no package
+        :param count: of nodes; a second one that exists is started in any case
+        :param subnet: of the containers and of the bridge
+        :param repos: what DevStack clones
         :param mirror: address of the distribution's archive; None for apt's
         :raises CloudError: it cannot be done
         """
-        _, host, _ = layout.addresses(subnet)
+        hosts = layout.addresses(subnet).nodes
         self._files.data.mkdir(parents=True, exist_ok=True)
         with directory.locked(self._files.data / 'lock'):
-            self._files.root.make(mirror, progress)
-            if self._container.leader is None:
-                contents.fill(self._files, host, progress)
             self._network.up(subnet)
-            progress('starting the container')
-            self._container.start(networks.BRIDGE, self._attach)
-            stack = stacking.Stacking(self._files, self._container, host)
-            if not stack.done:
-                repos = repositories.Repositories(self._files, addresses, from_packages)
+            self._first.start(mirror, hosts, None, progress)
+            if not self._first.stacking.done:
                 repos.make(progress)
-                stack.prepare(repos, from_packages, progress)
-                stack.run(progress)
+                self._first.stacking.prepare(hosts, repos, '', progress)
+                self._first.stacking.run(progress)
+            if count > 1 or self._second.exists:
+                self._add_second(hosts, repos, mirror, progress)
 
-    def _attach(self, leader: int) -> None:
-        changes = self._network.changes
-        assert changes
-        self._network.attach(leader, changes.subnet)
+    def _add_second(self, hosts: tuple[str, ...], repos: repositories.Repositories,
+                    mirror: str | None, progress: commands.Progress) -> None:
+        first, second = self._first, self._second
+        second.start(mirror, hosts, first.files, progress)
+        if not second.stacking.done:
+            repos.make(progress)
+            second.stacking.prepare(hosts, repos, first.stacking.key, progress)
+            second.follow(first)
+            second.stacking.run(progress)
+        # Each may have been done already.
+        for node in (first, second):
+            node.connect()
+            node.admit(first)
+        first.container.run(['su', '-', 'stack', '-c', 'devstack/tools/discover_hosts.sh'])
+
+    @property
+    def _nodes(self) -> list[nodes.Node]:
+        return [self._first, *([self._second] if self._second.exists else [])]
 
     def status(self) -> list[tuple[str, str]]:
         """Return what there is, line by line: its name and its state."""
         changes = self._network.changes
-        running = self._container.leader is not None
-        lines = [('root', str(self._files.root.path) if self._files.root.exists else 'none'),
-                 ('container', 'running' if running else 'stopped'),
-                 ('network', f'{changes.subnet} by {changes.uplink}' if changes else 'none'),
-                 ('stack.sh', 'succeeded' if self._files.stacked.exists() else
-                  'not run' if not self._files.begun.exists() else
-                  f'runs, or did not succeed: see {self._files.stack_log}')]
-        if running:
-            lines += [(words[0], words[2]) for line in self._container.run(_SERVICES).splitlines()
-                      if len(words := line.split()) > 3]
-        return lines
+        network = f'{changes.subnet} by {changes.uplink}' if changes else 'none'
+        return [('network', network), *((
+            f'{node.files.name}: {name}', state)
+            for node in self._nodes for name, state in node.status())]
 
     @property
     def healthy(self) -> bool:
-        """Whether it is up, and none of its services has failed."""
-        return self._files.stacked.exists() and self._container.leader is not None and not any(
-            state == 'failed' for _, state in self.status())
+        """Whether all nodes are up, and none of their services has failed."""
+        return all(node.healthy for node in self._nodes)
 
     def test(self, sets: Mapping[str, str], progress: commands.Progress
              ) -> dict[str, tempest.Totals]:
@@ -94,28 +90,34 @@ class Devstack:
         :param sets: regular expressions by title
         :raises CloudError: it is not up, or Tempest does not work
         """
-        if not self._files.stacked.exists():
+        if not all(node.stacking.done for node in self._nodes):
             raise commands.CloudError('stack.sh has not succeeded: ./run devstack up')
-        return {title: tempest.run(self._container, title, regex,
+        return {title: tempest.run(self._first.container, title, regex,
                                    self._files.logs / f'tempest-{title.replace(" ", "-")}.log',
                                    progress)
                 for title, regex in sets.items()}
 
-    def shell(self, argv: Sequence[str]) -> int:
-        """Run a command as DevStack's user on this terminal, and return its exit status."""
-        return self._container.shell(argv)
+    def shell(self, index: int, argv: Sequence[str]) -> int:
+        """Run a command as DevStack's user on this terminal, and return its exit status.
+
+        :param index: of the node
+        """
+        return (self._first, self._second)[index].container.shell(argv)
 
     def down(self, progress: commands.Progress, kill: bool = False) -> None:
-        """Stop the container, and take the changes to this machine's network back.
+        """Stop the containers, and take the changes to this machine's network back.
 
-        :param kill: whether to kill the container, with all that runs in it
+        :param kill: whether to kill the containers, with all that runs in them
         """
         if not self._files.data.exists():
             return
         with directory.locked(self._files.data / 'lock'):
-            if self._container.leader is not None:
-                progress('stopping the container')
-                self._container.stop(kill)
+            running = [node for node in reversed(self._nodes) if node.container.leader]
+            if len(running) > 1 and not kill:
+                self._first.container.run(['systemctl', 'stop', _ENGINE])
+            for node in running:
+                progress(f'stopping {node.files.name}')
+                node.container.stop(kill)
             self._network.down()
 
     def wipe(self, cache: bool, progress: commands.Progress) -> None:
@@ -125,5 +127,6 @@ class Devstack:
         """
         self.down(progress, kill=True)
         if os.path.exists(self._files.data):
-            self._files.root.wipe(cache)
+            for node in reversed(self._nodes):
+                node.files.root.wipe(cache)
             shutil.rmtree(self._files.data)

@@ -15,20 +15,38 @@ GIT = pathlib.PurePosixPath('/opt/git')
 STAND_INS = pathlib.PurePosixPath('/opt/stand-ins')
 DEVSTACK = pathlib.PurePosixPath('/opt/stack/devstack')
 STACK_LOG = pathlib.PurePosixPath('/opt/stack/logs/stack.sh.log')
+NOVA_CONF = pathlib.PurePosixPath('/etc/nova/nova.conf')
+ETC_CEPH = pathlib.PurePosixPath('/etc/ceph')
 # Of a range that RFC 2544 reserves for tests.
 DEFAULT_SUBNET = '198.18.250.0/24'
+# A second interface of a container, without an address, for what tenants send from node to node.
+DATA = 'data0'
+# Host names of the nodes. The first one has everything, the second one is a compute host.
+NODES = ('devstack', 'devstack2')
 
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """Places of one DevStack.
+    """Places of one node of a DevStack.
 
-    :param data: directory of the DevStack
+    :param data: directory of the node; that of the first node is the DevStack's
     :param cache: directory of fresh roots
+    :param index: of the node
     """
 
     data: pathlib.Path
     cache: pathlib.Path
+    index: int = 0
+
+    @property
+    def name(self) -> str:
+        """The host name of the node."""
+        return NODES[self.index]
+
+    @property
+    def second(self) -> 'Layout':
+        """The places of the second node, below those of the first one."""
+        return Layout(self.data / 'second', self.cache, 1)
 
     @property
     def root(self) -> roots.Root:
@@ -65,12 +83,32 @@ class Layout:
         return self.root.path / str(path).lstrip('/')
 
 
-def addresses(subnet: str) -> tuple[str, str, int]:
-    """Return the addresses of this machine and of the container, and the length of the prefix.
+@dataclasses.dataclass(frozen=True)
+class Addresses:
+    """Addresses in the subnet of a DevStack.
 
-    :raises ValueError: the subnet is none, or has no room for both
+    :param bridge: of this machine
+    :param nodes: of the containers
+    :param prefix: length of the subnet's prefix
+    """
+
+    bridge: str
+    nodes: tuple[str, ...]
+    prefix: int
+
+
+def addresses(subnet: str) -> Addresses:
+    """Return the addresses in a subnet.
+
+    :raises ValueError: the subnet is none, or has no room for all
     """
     network = ipaddress.IPv4Network(subnet)
-    if network.num_addresses < 4:
+    if network.num_addresses < len(NODES) + 3:
         raise ValueError(f'{subnet} has too few addresses')
-    return str(network[1]), str(network[2]), network.prefixlen
+    return Addresses(str(network[1]), tuple(str(network[2 + index])
+                                            for index in range(len(NODES))), network.prefixlen)
+
+
+def data_device(name: str) -> str:
+    """Return the other end of a node's second interface, on this machine."""
+    return f'{name}-data'

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DevStack's ``local.conf`` for the container."""
+"""DevStack's ``local.conf`` for the containers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from cloud.devstack import layout
 from cloud.devstack import repositories
@@ -22,7 +22,47 @@ ENABLE_KSM=False
 ENABLE_KSMTUNED=False
 CEPHADM_DEV_OSD=False
 OVS_DATAPATH_TYPE=netdev
+# In user space, Open vSwitch has no tunnels by interfaces that are not its own.
+Q_ML2_TENANT_NETWORK_TYPE=vlan
+TENANT_VLAN_RANGE=100:199
+"""
+_HOST = '$DEST/specreds/devstack/tools/host'
+_CONTROLLER = f"""\
 disable_service horizon n-novnc dstat
+
+# Tests may do anything to the nodes, which are theirs alone.
+SPECREDS_TEMPEST_DESTRUCTIVE=True
+SPECREDS_TEMPEST_KILL_COMMAND="{_HOST} kill {{host}}"
+SPECREDS_TEMPEST_BOOT_COMMAND="{_HOST} boot {{host}}"
+SPECREDS_TEMPEST_HANG_COMMAND="{_HOST} hang {{host}}"
+SPECREDS_TEMPEST_RESUME_COMMAND="{_HOST} resume {{host}}"
+"""
+# Servers start where more memory is left, and services need some of the controller's. So the tests
+# kill the second node first.
+_MEMORY = """\
+
+[[post-config|$NOVA_CONF]]
+[DEFAULT]
+reserved_host_memory_mb = 4096
+"""
+# Guest G1 has no ssh.
+_GUEST = """\
+
+[[test-config|$TEMPEST_CONFIG]]
+[specreds]
+guest_command = env PYTHONPATH=$DEST/specreds python3 -m cloud.tempest_guest {action} {address}
+server_ready = tcp:80
+"""
+# As devstack/samples/compute.conf.
+_COMPUTE = """\
+SERVICE_HOST={controller}
+DATABASE_TYPE=mysql
+MYSQL_HOST=$SERVICE_HOST
+RABBIT_HOST=$SERVICE_HOST
+GLANCE_HOSTPORT=$SERVICE_HOST:9292
+ENABLED_SERVICES=n-cpu,q-agt,placement-client
+REMOTE_CEPH=True
+CINDER_CEPH_UUID={key}
 """
 _PACKAGES = f"""\
 
@@ -35,21 +75,29 @@ TEMPEST_VENV_UPPER_CONSTRAINTS={repositories.CONSTRAINTS}
 """
 
 
-def text(host: str, addresses: Mapping[str, str], etcd_sha256: str = '') -> str:
-    """Return the contents of the file.
+def text(index: int, nodes: Sequence[str], addresses: Mapping[str, str],
+         etcd_sha256: str = '', key: str = '') -> str:
+    """Return the contents of the file of a node.
 
-    :param host: address of the container
+    :param index: of the node
+    :param nodes: addresses of all nodes; the first one is the controller
     :param addresses: of the repositories that are not their developers', by name
     :param etcd_sha256: checksum of etcd's archive, if it is made of packages, as the image is
+    :param key: libvirt's name, on the controller, for the key to the volumes
     """
     plugin = addresses.get(repositories.PLUGIN_CEPH,
                            f'{repositories.DEVELOPERS}/{repositories.PLUGIN_CEPH}')
-    lines = [f'HOST_IP={host}', *(
+    lines = [f'HOST_IP={nodes[index]}', *(
         f'{variable}={addresses[name]}'
         for name, variable in repositories.VARIABLES.items() if name in addresses)]
-    parts = [_COMMON, '\n' + '\n'.join(lines) + '\n']
+    parts = [_COMMON, _COMPUTE.format(controller=nodes[0], key=key) if index else _CONTROLLER,
+             '\n' + '\n'.join(lines) + '\n']
     if etcd_sha256:
         parts.append(f'{_PACKAGES}ETCD_SHA256={etcd_sha256}\n')
     parts.append(f'\nenable_plugin {repositories.PLUGIN_CEPH} {plugin}\n'
                  f'enable_plugin specreds file://{layout.GIT}/specreds.git checkout\n')
+    if not index:
+        parts.append(_MEMORY)
+    if not index and etcd_sha256:
+        parts.append(_GUEST)
     return ''.join(parts)

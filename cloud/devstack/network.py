@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The container's network: a bridge on this machine, from which packets leave by its uplink."""
+"""The containers' network: a bridge on this machine, from which packets leave by its uplink."""
 
 import dataclasses
 import json
@@ -55,12 +55,12 @@ def uplink(route: str) -> str:
 
 
 def rules(changes: Changes) -> str:
-    """Return the table for nft: the container reaches others, and others do not reach it."""
+    """Return the table for nft: the containers reach others, and others do not reach them."""
     return _RULES.format(table=TABLE, subnet=changes.subnet, uplink=changes.uplink)
 
 
 class Network:
-    """The network of the container.
+    """The network of the containers.
 
     :param state: file that records the changes, so that they can be taken back
     """
@@ -80,7 +80,7 @@ class Network:
 
         :raises CloudError: it cannot be done
         """
-        ours, _, prefix = layout.addresses(subnet)
+        addresses = layout.addresses(subnet)
         changes = self.changes
         if changes and changes.subnet != subnet:
             self.down()
@@ -92,22 +92,29 @@ class Network:
             self._state.write_text(json.dumps(dataclasses.asdict(changes)) + '\n')
         if not _exists(BRIDGE):
             commands.run(['ip', 'link', 'add', BRIDGE, 'type', 'bridge'])
-        commands.run(['ip', 'address', 'replace', f'{ours}/{prefix}', 'dev', BRIDGE])
+        commands.run(['ip', 'address', 'replace', f'{addresses.bridge}/{addresses.prefix}', 'dev',
+                      BRIDGE])
         commands.run(['ip', 'link', 'set', BRIDGE, 'up'])
         for device in (BRIDGE, changes.uplink):
             _forwarding(device).write_text('1')
         _delete_table()
         load(rules(changes))
 
-    def attach(self, leader: int, subnet: str) -> None:
-        """Set the address and the route of the container's interface.
+    def attach(self, leader: int, index: int) -> None:
+        """Set the address and the route of a container's interface, and connect the second one.
 
         :param leader: the container's first process
+        :param index: of the node
         """
-        ours, theirs, prefix = layout.addresses(subnet)
-        for words in (['address', 'replace', f'{theirs}/{prefix}', 'dev', _INTERFACE],
+        assert self.changes
+        addresses = layout.addresses(self.changes.subnet)
+        address = f'{addresses.nodes[index]}/{addresses.prefix}'
+        commands.run(['ip', 'link', 'set', layout.data_device(layout.NODES[index]), 'master',
+                      BRIDGE, 'up'])
+        for words in (['address', 'replace', address, 'dev', _INTERFACE],
                       ['link', 'set', _INTERFACE, 'up'],
-                      ['route', 'replace', 'default', 'via', ours]):
+                      ['link', 'set', layout.DATA, 'up'],
+                      ['route', 'replace', 'default', 'via', addresses.bridge]):
             commands.run(['nsenter', '--target', str(leader), '--net', '--', 'ip', *words])
 
     def down(self) -> None:

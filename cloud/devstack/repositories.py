@@ -87,7 +87,7 @@ class Repositories:
                  from_packages: bool) -> None:
         self._files = files
         self._addresses = addresses
-        self._from_packages = from_packages
+        self.from_packages = from_packages
 
     def make(self, progress: commands.Progress) -> None:
         """Make those that do not exist, and bring this project's up to date.
@@ -99,7 +99,7 @@ class Repositories:
             if not self._path(name).exists():
                 progress(f'cloning {name}')
                 self._clone(name, address)
-        if self._from_packages:
+        if self.from_packages:
             versions = pins(_OUR_CONSTRAINTS.read_text())
             for name, package in PACKAGES.items():
                 if name not in self._addresses and not self._path(name).exists():
@@ -109,7 +109,7 @@ class Repositories:
 
     def addresses(self) -> dict[str, str]:
         """Return the address in the container of each repository that is not its developers'."""
-        local = set(self._addresses) | (set(PACKAGES) if self._from_packages else set())
+        local = set(self._addresses) | (set(PACKAGES) if self.from_packages else set())
         return {name: f'file://{layout.GIT}/{name}.git' for name in NAMES if name in local}
 
     def _path(self, name: str) -> pathlib.Path:
@@ -119,7 +119,7 @@ class Repositories:
         work = self._files.data / f'{name}.new'
         commands.run(['rm', '-rf', str(work)])
         commands.run(['git', 'clone', '-q', '--no-hardlinks', address, str(work)], _TIMEOUT)
-        if name == 'requirements' and self._from_packages:
+        if name == 'requirements' and self.from_packages:
             self._constrain(work)
         commands.run(['git', 'clone', '-q', '--bare', str(work), str(self._path(name))], _TIMEOUT)
         commands.run(['rm', '-rf', str(work)])

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """DevStack itself in the container: its user, its configuration, and stack.sh."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 import contextlib
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import threading
@@ -22,53 +23,66 @@ _MINUTES = 60.0
 _TIMEOUT = 10 * _MINUTES
 # Lines of stack.sh's output that an error quotes.
 _QUOTED = 15
+_KEY = re.compile(r'^rbd_secret_uuid\s*=\s*(\S+)', re.MULTILINE)
 
 
 class Stacking:
-    """DevStack in a container that runs.
+    """DevStack in a container that runs."""
 
-    :param host: address of the container
-    """
-
-    def __init__(self, files: layout.Layout, container: containers.Container, host: str) -> None:
+    def __init__(self, files: layout.Layout, container: containers.Container) -> None:
         self._files = files
         self._container = container
-        self._host = host
 
     @property
     def done(self) -> bool:
         """Whether stack.sh has succeeded."""
         return self._files.stacked.exists()
 
-    def prepare(self, repos: repositories.Repositories, from_packages: bool,
+    def prepare(self, nodes: Sequence[str], repos: repositories.Repositories, key: str,
                 progress: commands.Progress) -> None:
         """Make DevStack's user, its checkout and its configuration.
 
+        :param nodes: addresses of all nodes
+        :param repos: what DevStack clones
+        :param key: libvirt's name, on the first node, for the key to the volumes
         :raises CloudError: something cannot be had
         """
         addresses = repos.addresses()
         if not self._files.inside(layout.DEVSTACK / 'stack.sh').exists():
-            progress("making DevStack's user and checkout")
-            self._check_out(addresses.get('devstack', f'{repositories.DEVELOPERS}/devstack'))
-        checksum = self._downloads(progress) if from_packages else ''
+            progress(f"making DevStack's user and checkout on {self._files.name}")
+            self._check_out(addresses.get('devstack', f'{repositories.DEVELOPERS}/devstack'),
+                            nodes[self._files.index])
+        checksum = self._downloads(progress) if repos.from_packages else ''
         conf = self._files.inside(layout.DEVSTACK / 'local.conf')
-        conf.write_text(local_conf.text(self._host, addresses, checksum))
+        conf.write_text(local_conf.text(self._files.index, nodes, addresses, checksum, key))
         self._container.run(['chown', '-R', 'stack:', str(layout.DEVSTACK)])
 
-    def _check_out(self, address: str) -> None:
+    @property
+    def key(self) -> str:
+        """libvirt's name for the key to the volumes.
+
+        :raises CloudError: Nova has none
+        """
+        conf = self._files.inside(layout.NOVA_CONF)
+        names = _KEY.findall(conf.read_text())
+        if not names:
+            raise commands.CloudError(f'{conf} has no rbd_secret_uuid')
+        return str(names[0])
+
+    def _check_out(self, address: str, host: str) -> None:
         fresh = '/opt/devstack'
         self._container.run(['rm', '-rf', fresh])
         self._container.run(['git', 'clone', '-q', address, fresh], _TIMEOUT)
-        self._container.run(['env', f'HOST_IP={self._host}', 'bash',
+        self._container.run(['env', f'HOST_IP={host}', 'bash',
                              f'{fresh}/tools/create-stack-user.sh'], _TIMEOUT)
         self._container.run(['mv', '-T', fresh, str(layout.DEVSTACK)])
 
     def _downloads(self, progress: commands.Progress) -> str:
         """Make the files that stack.sh would download; return the checksum of etcd's archive."""
-        image = guests.image('g1', progress)
-        copy = self._files.inside(local_conf.IMAGE)
-        copy.parent.mkdir(exist_ok=True)
-        shutil.copyfile(image, copy)
+        if self._files.index == 0:
+            copy = self._files.inside(local_conf.IMAGE)
+            copy.parent.mkdir(exist_ok=True)
+            shutil.copyfile(guests.image('g1', progress), copy)
         progress("making etcd's archive of the distribution's packages")
         return self._container.run([str(layout.STAND_INS / 'fetch-etcd.sh'),
                                     str(layout.DEVSTACK / 'files')], _TIMEOUT).strip()
@@ -83,7 +97,8 @@ class Stacking:
         self._files.stack_log.unlink(missing_ok=True)
         began = time.monotonic()
         for script in scripts:
-            progress(f'{script} runs; its output is in {self._files.stack_log}')
+            progress(f'{script} runs on {self._files.name}; its output is in '
+                     f'{self._files.stack_log}')
             with self._steps(progress):
                 status = self._run(script)
             # What unstack.sh does not find, stack.sh makes.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ./run devstack writes, chooses and takes back."""
 
+from collections.abc import Callable
 import io
 import os
 import pathlib
@@ -20,6 +21,7 @@ from cloud.devstack import devstack
 from cloud.devstack import layout
 from cloud.devstack import local_conf
 from cloud.devstack import network
+from cloud.devstack import node
 from cloud.devstack import repositories
 from cloud.devstack import stacking
 from cloud.devstack import tempest
@@ -27,6 +29,7 @@ from cloud.matrix import jail
 from cloud.matrix import root as roots
 
 _SUBNET = '198.18.7.0/24'
+_NODES = ('198.18.7.2', '198.18.7.3')
 _TEMPEST_OUTPUT = """\
 {0} setUpClass (tempest_plugin.scenario.test_killed.KilledTest) [0.000000s] ... SKIPPED: no command
 {0} tempest_plugin.api.test_recoveries.Test.test_list[id-1] [0.234530s] ... ok
@@ -61,16 +64,22 @@ class _Base(testtools.TestCase):
 class LayoutTest(_Base):
 
     def test_addresses(self) -> None:
-        self.assertEqual(('198.18.7.1', '198.18.7.2', 24), layout.addresses(_SUBNET))
+        self.assertEqual(layout.Addresses('198.18.7.1', _NODES, 24), layout.addresses(_SUBNET))
 
     def test_subnet_without_room(self) -> None:
-        for subnet in ('198.18.7.0/31', '198.18.7.1/24', 'x'):
+        for subnet in ('198.18.7.0/30', '198.18.7.1/24', 'x'):
             self.assertRaises(ValueError, layout.addresses, subnet)
 
     def test_fresh_root_is_shared_with_the_matrix(self) -> None:
         matrix = roots.Root(self.data, layout.PLATFORM)
         self.assertEqual(matrix.tarball, self.files.root.tarball)
         self.assertNotEqual(matrix.path, self.files.root.path)
+
+    def test_second_node_shares_nothing_else_with_the_first(self) -> None:
+        second = self.files.second
+        self.assertEqual(self.files.root.tarball, second.root.tarball)
+        for name in ('name', 'stacked', 'begun', 'logs', 'stack_log'):
+            self.assertNotEqual(getattr(self.files, name), getattr(second, name))
 
 
 class NetworkTest(_Base):
@@ -126,6 +135,17 @@ class NetworkTest(_Base):
         self.network.down()
         self.assertEqual([], calls)
 
+    def test_each_node_has_an_address_of_its_own(self) -> None:
+        calls = self.record_commands(ip='192.0.2.255 dev up0')
+        self.network.up(_SUBNET)
+        for index, address in enumerate(_NODES):
+            calls.clear()
+            self.network.attach(7, index)
+            self.assertIn(['ip', 'link', 'set', f'{layout.NODES[index]}-data', 'master',
+                           network.BRIDGE, 'up'], calls)
+            self.assertTrue(any(f'{address}/24' in call for call in calls))
+            self.assertEqual(['default', 'via', '198.18.7.1'], calls[-1][-3:])
+
     def test_another_subnet_replaces_the_former(self) -> None:
         self.record_commands(ip='192.0.2.255 dev up0')
         self.network.up(_SUBNET)
@@ -154,24 +174,31 @@ class ContainerTest(_Base):
         self.assertFalse(container.is_leader(self.data / 'ended'))
 
     def test_program_needs_a_container_that_runs(self) -> None:
-        stopped = container.Container(self.data / 'root', self.data / 'log')
+        stopped = container.Container('devstack', self.data / 'root', self.data / 'log')
         error = self.assertRaises(commands.CloudError, stopped.command, ['true'])
         self.assertIn('./run devstack up', str(error))
 
     def test_program_gets_no_variables_of_this_process(self) -> None:
         with mock.patch.dict(os.environ, {'SECRET': 'x', 'PIP_CERT': '/c'}), \
                 mock.patch.object(container.Container, 'leader', 7):
-            argv = container.Container(self.data, self.data / 'log').as_stack('./stack.sh')
+            argv = container.Container(
+                'devstack', self.data, self.data / 'log').as_stack('./stack.sh')
         self.assertEqual(['nsenter', '--target', '7'], argv[:3])
         self.assertIn('PIP_CERT=/c', argv)
         self.assertNotIn('SECRET=x', argv)
         self.assertEqual(['su', '-', 'stack', '-c', './stack.sh'], argv[-5:])
 
     def test_network_of_its_own(self) -> None:
-        self.assertIn('--network-bridge=br', container.nspawn(self.data, 'br'))
+        self.assertIn('--network-bridge=br', container.nspawn('name', self.data, 'br', []))
+
+    def test_shared_directories_cannot_be_written(self) -> None:
+        argv = container.nspawn('devstack2', self.data, 'br', [(self.data, layout.GIT)])
+        self.assertEqual(f'--bind-ro={self.data}:/opt/git', argv[-1])
+        self.assertIn('--machine=devstack2', argv)
+        self.assertIn('--network-veth-extra=devstack2-data:data0', argv)
 
     def test_stop(self) -> None:
-        running = container.Container(self.data / 'root', self.data / 'log')
+        running = container.Container('devstack', self.data / 'root', self.data / 'log')
         for kill, number in ((False, signal.SIGRTMIN + 3), (True, signal.SIGKILL)):
             leaders = mock.PropertyMock(side_effect=[7, None])
             with mock.patch.object(container.Container, 'leader', leaders), \
@@ -180,10 +207,11 @@ class ContainerTest(_Base):
             send.assert_called_once_with(7, number)
 
     def test_failed_start_names_the_log(self) -> None:
-        failed = container.Container(self.data / 'root', self.data / 'log')
+        failed = container.Container('devstack', self.data / 'root', self.data / 'log')
         with mock.patch.object(subprocess, 'Popen') as start:
             start.return_value.poll.return_value = 1
-            error = self.assertRaises(commands.CloudError, failed.start, 'br', mock.Mock())
+            error = self.assertRaises(commands.CloudError, failed.start, 'br', [],
+                                      mock.Mock())
         self.assertIn(str(self.data / 'log'), str(error))
 
 
@@ -226,7 +254,7 @@ class RepositoryTest(_Base):
 class LocalConfTest(_Base):
 
     def test_developers_repositories_without_settings(self) -> None:
-        text = local_conf.text('198.18.7.2', {})
+        text = local_conf.text(0, _NODES, {})
         self.assertIn('\nHOST_IP=198.18.7.2\n', text)
         self.assertIn(f'enable_plugin devstack-plugin-ceph {repositories.DEVELOPERS}/', text)
         self.assertNotIn('_REPO=', text)
@@ -236,7 +264,7 @@ class LocalConfTest(_Base):
         addresses = repositories.Repositories(self.files, dict.fromkeys(
             ('devstack', 'devstack-plugin-ceph', 'requirements', 'os-test-images'), '/x'),
             True).addresses()
-        text = local_conf.text('198.18.7.2', addresses, 'abc')
+        text = local_conf.text(0, _NODES, addresses, 'abc')
         for line in ('ETCD_SHA256=abc', 'OSTESTIMAGES_REPO=file:///opt/git/os-test-images.git',
                      'PLACEMENT_REPO=file:///opt/git/placement.git',
                      'enable_plugin devstack-plugin-ceph file:///opt/git/devstack-plugin-ceph.git',
@@ -244,9 +272,35 @@ class LocalConfTest(_Base):
             self.assertIn(f'\n{line}\n', text)
 
     def test_ceph_comes_first(self) -> None:
-        plugins = [line.split()[1] for line in local_conf.text('h', {}).splitlines()
+        plugins = [line.split()[1] for line in local_conf.text(0, _NODES, {}).splitlines()
                    if line.startswith('enable_plugin')]
         self.assertEqual(['devstack-plugin-ceph', 'specreds'], plugins)
+
+
+    def test_second_node_is_a_compute_host_of_the_first(self) -> None:
+        text = local_conf.text(1, _NODES, {}, key='some-id')
+        for line in ('HOST_IP=198.18.7.3', 'CINDER_CEPH_UUID=some-id',
+                     'SERVICE_HOST=198.18.7.2', 'REMOTE_CEPH=True',
+                     'ENABLED_SERVICES=n-cpu,q-agt,placement-client'):
+            self.assertIn(f'\n{line}\n', text)
+        self.assertNotIn('SPECREDS_TEMPEST', text)
+
+    def test_guests_without_ssh_are_asked_by_a_command(self) -> None:
+        for checksum in ('', 'abc'):
+            text = local_conf.text(0, _NODES, {}, checksum)
+            self.assertIs(bool(checksum), 'guest_command = ' in text)
+            self.assertIs(bool(checksum), 'TEMPEST_RUN_VALIDATION=False' in text)
+
+    def test_servers_start_on_the_second_node_first(self) -> None:
+        self.assertEqual([True, False], ['reserved_host_memory_mb' in local_conf.text(
+            index, _NODES, {}) for index in range(2)])
+
+    def test_tempest_may_kill_hosts(self) -> None:
+        text = local_conf.text(0, _NODES, {})
+        self.assertIn('\nSPECREDS_TEMPEST_DESTRUCTIVE=True\n', text)
+        self.assertIn('SPECREDS_TEMPEST_KILL_COMMAND='
+                      '"$DEST/specreds/devstack/tools/host kill {host}"', text)
+        self.assertTrue(os.access(roots.PROJECT / 'devstack/tools/host', os.X_OK))
 
 
 class ContentsTest(_Base):
@@ -257,16 +311,17 @@ class ContentsTest(_Base):
         (root / 'usr/local/bin').mkdir(parents=True)
         (root / 'usr/sbin').mkdir()
         for _ in range(2):
-            contents.fill(self.files, '198.18.7.2', commands.silent)
+            contents.fill(self.files, _NODES, commands.silent)
         self.assertEqual('devstack\n', (root / 'etc/hostname').read_text())
-        self.assertTrue((root / 'etc/hosts').read_text().endswith('198.18.7.2 devstack\n'))
+        self.assertTrue((root / 'etc/hosts').read_text().endswith(
+            '198.18.7.2 devstack\n198.18.7.3 devstack2\n'))
         self.assertEqual('/opt/stand-ins/curl', os.readlink(root / 'usr/local/bin/curl'))
         self.assertTrue(os.access(root / 'opt/stand-ins/cephadm', os.X_OK))
 
     def test_failed_installation_names_the_log(self) -> None:
         self.useFixture(fixtures.MonkeyPatch('cloud.matrix.jail.run', lambda *_: 1))
         for _ in range(2):
-            error = self.assertRaises(commands.CloudError, contents.fill, self.files, 'h',
+            error = self.assertRaises(commands.CloudError, contents.fill, self.files, _NODES,
                                       commands.silent)
             self.assertIn('packages.log', str(error))
 
@@ -283,7 +338,7 @@ class StackingTest(_Base):
         self.steps = self.files.inside(layout.STACK_LOG).parent
         self.steps.mkdir(parents=True)
         self.container = mock.create_autospec(container.Container, instance=True)
-        self.stack = stacking.Stacking(self.files, self.container, '198.18.7.2')
+        self.stack = stacking.Stacking(self.files, self.container)
 
     def script(self, text: str) -> None:
         self.container.as_stack.side_effect = lambda script: [
@@ -358,8 +413,9 @@ class DevstackTest(_Base):
         self.stack = devstack.Devstack(self.files)
 
     def test_status_of_nothing(self) -> None:
-        self.assertEqual({'root': 'none', 'container': 'stopped', 'network': 'none',
-                          'stack.sh': 'not run'}, dict(self.stack.status()))
+        self.assertEqual({'network': 'none', 'devstack: root': 'none',
+                          'devstack: container': 'stopped', 'devstack: stack.sh': 'not run'},
+                         dict(self.stack.status()))
         self.assertFalse(self.stack.healthy)
 
     def test_tests_need_a_stack(self) -> None:
@@ -374,6 +430,29 @@ class DevstackTest(_Base):
             for state, expected in (('active', True), ('failed', False)):
                 self.record_commands(nsenter=f'devstack@x.service loaded {state} {state} x\n')
                 self.assertIs(expected, self.stack.healthy)
+
+    def test_second_node_that_failed_is_not_healthy(self) -> None:
+        self.files.second.data.mkdir(parents=True)
+        self.files.stacked.touch()
+        self.record_commands()
+        with mock.patch.object(container.Container, 'leader', 7):
+            self.assertFalse(self.stack.healthy)
+            self.assertEqual('not run', dict(self.stack.status())['devstack2: stack.sh'])
+            self.assertRaises(commands.CloudError, self.stack.test, tempest.SETS,
+                              commands.silent)
+            self.files.second.stacked.touch()
+            self.assertTrue(self.stack.healthy)
+
+    def test_engine_stops_before_the_second_node(self) -> None:
+        self.files.second.data.mkdir(parents=True)
+        calls = self.record_commands()
+        stopped: list[str] = []
+        with mock.patch.object(container.Container, 'leader', 7), \
+                mock.patch.object(container.Container, 'stop', autospec=True,
+                                  side_effect=lambda node, _: stopped.append(node.name)):
+            self.stack.down(commands.silent)
+        self.assertEqual(['systemctl', 'stop', 'devstack@specreds-engine'], calls[0][-3:])
+        self.assertEqual(['devstack2', 'devstack'], stopped)
 
     def test_down_and_wipe_of_nothing(self) -> None:
         calls = self.record_commands()
@@ -401,6 +480,88 @@ class DevstackTest(_Base):
             self.assertIs(not cached, tarball.exists())
 
 
+class SecondNodeTest(_Base):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.first, self.second = (
+            node.Node(files, mock.create_autospec(network.Network, instance=True))
+            for files in (self.files, self.files.second))
+
+    def test_has_the_first_ones_name_of_the_key(self) -> None:
+        conf = self.files.inside(layout.NOVA_CONF)
+        conf.parent.mkdir(parents=True)
+        conf.write_text('[libvirt]\nrbd_user = cinder\n')
+        self.assertRaises(commands.CloudError, getattr, self.first.stacking, 'key')
+        conf.write_text('[libvirt]\nrbd_user = cinder\nrbd_secret_uuid = some-id\n')
+        self.assertEqual('some-id', self.first.stacking.key)
+
+    def test_has_the_first_ones_ceph_and_downloads(self) -> None:
+        for name in ('etc/ceph/ceph.conf', 'opt/stack/.cache/pip/wheel'):
+            path = self.files.root.path / name
+            path.parent.mkdir(parents=True)
+            path.write_text(name)
+        root = self.files.second.root.path
+        (root / 'etc/ceph').mkdir(parents=True)
+        (root / 'etc/ceph/old').touch()
+        (root / 'opt/stack').mkdir(parents=True)
+        self.second.follow(self.first)
+        self.assertEqual(['ceph.conf'], [path.name for path in (root / 'etc/ceph').iterdir()])
+        self.assertEqual('opt/stack/.cache/pip/wheel',
+                         (root / 'opt/stack/.cache/pip/wheel').read_text())
+
+
+class UpTest(_Base):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.done: list[str] = []
+        self.record_commands()
+        for case, names in ((node.Node, ('start', 'follow', 'connect', 'admit')),
+                            (stacking.Stacking, ('prepare', 'run'))):
+            for name in names:
+                self.useFixture(fixtures.MockPatchObject(
+                    case, name, autospec=True, side_effect=self.recorder(name)))
+        for patched in (mock.patch.object(network.Network, 'up'),
+                        mock.patch.object(stacking.Stacking, 'key', 'some-id'),
+                        mock.patch.object(container.Container, 'leader', 7)):
+            patched.start()
+            self.addCleanup(patched.stop)
+
+    def recorder(self, name: str) -> Callable[..., None]:
+        def record(self_: node.Node | stacking.Stacking, *_: object) -> None:
+            files = self_.files if isinstance(self_, node.Node) else self_._files
+            files.data.mkdir(parents=True, exist_ok=True)
+            if name == 'run':
+                files.stacked.touch()
+            self.done.append(f'{name} {files.name}')
+        return record
+
+    def up(self, count: int) -> list[str]:
+        """Return what happens, in order."""
+        self.done.clear()
+        repos = mock.create_autospec(repositories.Repositories, instance=True)
+        devstack.Devstack(self.files).up(count, _SUBNET, repos, None, commands.silent)
+        return list(self.done)
+
+    def test_second_node_follows_the_first(self) -> None:
+        self.assertEqual(
+            ['start devstack', 'prepare devstack', 'run devstack',
+             'start devstack2', 'prepare devstack2', 'follow devstack2', 'run devstack2',
+             'connect devstack', 'admit devstack', 'connect devstack2', 'admit devstack2'],
+            self.up(2))
+
+    def test_second_node_is_added_to_a_first_that_runs(self) -> None:
+        self.assertNotIn('start devstack2', self.up(1))
+        self.assertEqual(['start devstack', 'start devstack2', 'prepare devstack2'],
+                         self.up(2)[:3])
+
+    def test_second_node_that_exists_is_started_again(self) -> None:
+        self.up(2)
+        self.assertEqual(['start devstack', 'start devstack2', 'connect devstack'],
+                         self.up(1)[:3])
+
+
 class CommandLineTest(_Base):
 
     def run_cli(self, *words: str, **variables: str) -> int:
@@ -415,11 +576,14 @@ class CommandLineTest(_Base):
     @mock.patch.object(devstack.Devstack, 'up')
     def test_up(self, up: mock.Mock, _root: mock.Mock) -> None:
         self.assertEqual(0, self.run_cli('up'))
-        self.assertEqual((layout.DEFAULT_SUBNET, {}, False, None), up.call_args.args[:4])
-        self.run_cli('up', '--repository', 'nova=/new', '--subnet', _SUBNET,
+        self.assertEqual((1, layout.DEFAULT_SUBNET), up.call_args.args[:2])
+        self.assertEqual({}, up.call_args.args[2].addresses())
+        self.run_cli('up', '--nodes', '2', '--repository', 'nova=/new', '--subnet', _SUBNET,
                      **{cli.REPOSITORIES: 'nova=/old devstack=/d', cli.FROM_PACKAGES: '1'})
-        self.assertEqual((_SUBNET, {'nova': '/new', 'devstack': '/d'}, True, None),
-                         up.call_args.args[:4])
+        count, subnet, repos, mirror = up.call_args.args[:4]
+        self.assertEqual((2, _SUBNET, True, None),
+                         (count, subnet, repos.from_packages, mirror))
+        self.assertEqual({'devstack', *repositories.PACKAGES}, set(repos.addresses()))
 
     @mock.patch.object(os, 'geteuid', return_value=0)
     def test_subnet_is_checked(self, _root: mock.Mock) -> None:
