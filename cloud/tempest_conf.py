@@ -62,7 +62,10 @@ def block_storage(cloud: clouds.Cloud, directory: pathlib.Path) -> private.Conf:
             # There is no cinder-backup.
             'backup': 'false',
         },
-        'validation': {'run_validation': 'false'},
+        # Guests have no ssh, and projects no networks of their own.
+        'validation': {'run_validation': 'false', 'connect_method': 'fixed',
+                       'network_for_ssh': neutron.NETWORK},
+        'enforce_scope': {'cinder': 'true', 'specreds': 'true'},
     }
 
 

@@ -1,11 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options of ``tempest.conf``: features of the cloud, and permitted disturbances."""
 
+from typing import Any
+
 from oslo_config import cfg
 
 AVAILABLE = [
     cfg.BoolOpt('specreds', default=True,
                 help='Whether the cloud has SpecREDS. If not, all tests of SpecREDS are skipped.'),
+]
+
+SCOPE = [
+    cfg.BoolOpt('specreds', default=False,
+                help='Whether the engine refuses tokens of the system, as [oslo_policy] '
+                     'enforce_scope of the engine says.'),
 ]
 
 GROUP = cfg.OptGroup('specreds', title='Speculative recovery',
@@ -71,3 +79,8 @@ OPTIONS = [
                choices=['public', 'admin', 'internal', 'publicURL', 'adminURL', 'internalURL'],
                help="Endpoint of the engine's API."),
 ]
+
+
+def list_opts() -> list[tuple[str, list[Any]]]:
+    """List the options by their groups, for the entry point ``oslo.config.opts``."""
+    return [('service_available', AVAILABLE), ('enforce_scope', SCOPE), (GROUP.name, OPTIONS)]

@@ -27,12 +27,13 @@ class SpecredsPlugin(plugins.TempestPlugin):
     def register_opts(self, conf: Any) -> None:
         """Register the options."""
         conf.register_opts(config.AVAILABLE, group='service_available')
+        conf.register_opts(config.SCOPE, group='enforce_scope')
         conf.register_group(config.GROUP)
         conf.register_opts(config.OPTIONS, group=config.GROUP)
 
     def get_opt_lists(self) -> list[tuple[str, list[Any]]]:
         """Return the options for a sample of the configuration."""
-        return [('service_available', config.AVAILABLE), (config.GROUP.name, config.OPTIONS)]
+        return config.list_opts()
 
     def get_service_clients(self) -> list[dict[str, Any]]:
         """Return the clients: ``os_admin.superpositions``, ``os_admin.speculative``."""

@@ -110,6 +110,8 @@ class ConfigurationTest(_Base):
                                'service_auth': ('interface',)}.items():
             for name in names:
                 sections[section].pop(name)
+        # Of the setting that has a default.
+        self.assertEqual({'enforce_scope': ['True']}, sections.pop('oslo_policy'))
         self.assertEqual(has, sections)
         self.assertIn('service_token_roles_required', has['keystone_authtoken'])
 
@@ -166,6 +168,7 @@ class ConfigurationTest(_Base):
         self.assertEqual(['True'], tempest['service_available']['specreds'])
         self.assertEqual(['ceph'], tempest['specreds']['volume_type'])
         self.assertEqual(['False'], tempest['specreds']['destructive'])
+        self.assertEqual(['True'], tempest['enforce_scope']['specreds'])
 
 
 class PolicyTest(testtools.TestCase):

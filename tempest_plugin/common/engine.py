@@ -7,7 +7,7 @@ from tempest_plugin.common import base
 class EngineTest(base.BaseTest):
     """A test on a cloud with an engine."""
 
-    features = ('superpositions', 'recoveries')
+    features: tuple[str, ...] = ('superpositions', 'recoveries')
 
     @classmethod
     def setup_clients(cls) -> None:

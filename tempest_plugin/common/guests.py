@@ -82,20 +82,13 @@ class CommandGuest:
 class SshGuest:
     """A guest that ssh reaches, by the options of [validation].
 
-    :param address: the address of the server
-    :param key: the private key that the guest accepts, if any
+    :param client: of Tempest, for the guest
     """
 
     writes = True
 
-    def __init__(self, address: str, key: str | None) -> None:
-        self._client = remote_client.RemoteClient(
-            address, CONF.validation.image_ssh_user,
-            password=CONF.validation.image_ssh_password, pkey=key,
-            ssh_timeout=CONF.validation.ssh_timeout,
-            connect_timeout=CONF.validation.connect_timeout,
-            ssh_shell_prologue=CONF.validation.ssh_shell_prologue,
-            ssh_key_type=CONF.validation.ssh_key_type)
+    def __init__(self, client: remote_client.RemoteClient) -> None:
+        self._client = client
 
     def identity(self) -> str:
         """Return a text that differs after each boot."""

@@ -2,21 +2,16 @@
 """Servers that boot from volumes, for tests of several services together."""
 
 import dataclasses
-import functools
 from typing import Any
 
 from tempest import config
-from tempest.lib import exceptions
-from tempest.lib.common import api_microversion_fixture
-from tempest.lib.common.utils import data_utils
+from tempest.common import utils
+from tempest.scenario import manager
 
 from tempest_plugin.common import engine
 from tempest_plugin.common import guests
 
 CONF = config.CONF
-
-# The first version in which services have UUIDs; it also shows whether a service is forced down.
-_COMPUTE_API = '2.53'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,9 +29,11 @@ class Server:
     guest: guests.Guest | None
 
 
-class ServersTest(engine.EngineTest):
+class ServersTest(engine.EngineTest, manager.ScenarioTest):
     """A test that makes servers, which belong to ``owner`` and are deleted when the test ends."""
 
+    # The first version in which services have UUIDs; it also shows whether one is forced down.
+    compute_min_microversion = '2.53'
     # The number of compute hosts that the tests need.
     hosts_needed = 1
 
@@ -50,12 +47,6 @@ class ServersTest(engine.EngineTest):
         for option in ('image_ref', 'flavor_ref'):
             if not CONF.compute[option]:
                 raise cls.skipException(f'[compute] {option} is not set')
-
-    @classmethod
-    def setup_credentials(cls) -> None:
-        """Create the networks that a server needs, if each project has its own."""
-        cls.set_network_resources(network=True, subnet=True, router=True, dhcp=True)
-        super().setup_credentials()
 
     @classmethod
     def network_resources_wanted(cls) -> bool:
@@ -79,11 +70,6 @@ class ServersTest(engine.EngineTest):
                 f'the test needs {cls.hosts_needed} hosts that the engine trusts, and the cloud '
                 f'has {len(known)}')
 
-    def setUp(self) -> None:
-        super().setUp()
-        self.useFixture(api_microversion_fixture.APIMicroversionFixture(
-            compute_microversion=_COMPUTE_API))
-
     def make_server(self, volumes: int = 1, metadata: dict[str, str] | None = None) -> Server:
         """Boot a server from a volume, and wait until its guest answers.
 
@@ -94,25 +80,14 @@ class ServersTest(engine.EngineTest):
                *(self.make_volume() for _ in range(1, volumes)))
         if metadata is None and CONF.specreds.server_ready:
             metadata = {'specreds:ready': CONF.specreds.server_ready}
-        network = self.get_tenant_network()
-        access = self.get_test_validation_resources(self.owner())
-        more: dict[str, Any] = {}
-        if access.get('keypair'):
-            more['key_name'] = access['keypair']['name']
-        if access.get('security_group'):
-            more['security_groups'] = [{'name': access['security_group']['name']}]
-        server_id: str = self.servers.create_server(
-            name=data_utils.rand_name(self.__class__.__name__, prefix=CONF.resource_name_prefix),
-            flavorRef=CONF.compute.flavor_ref, imageRef='', metadata=metadata or {},
-            networks=[{'uuid': network['id']}] if network else 'auto',
-            block_device_mapping_v2=[
+        access = self._access()
+        shown = self.create_server(
+            image_id='', metadata=metadata or {}, block_device_mapping_v2=[
                 {'source_type': 'volume', 'destination_type': 'volume', 'uuid': volume_id,
                  'boot_index': 0 if volume_id == ids[0] else -1, 'delete_on_termination': False}
-                for volume_id in ids], **more)['server']['id']
-        self.addCleanup(self.remove_server, server_id)
-        shown = self.wait_active(server_id)
-        guest = self._guest(shown, network, access)
-        server = Server(server_id, shown['OS-EXT-SRV-ATTR:host'], ids, guest)
+                for volume_id in ids], **access)
+        guest = self._guest(shown, access)
+        server = Server(shown['id'], self.get_host_for_server(shown['id']), ids, guest)
         if guest is not None:
             self.identity(server)
         return server
@@ -131,13 +106,6 @@ class ServersTest(engine.EngineTest):
             return shown if ready else None
         shown: dict[str, Any] = self.wait(f'server {server_id} to be active', found)
         return shown
-
-    def remove_server(self, server_id: str) -> None:
-        """Delete a server, and wait until it is gone."""
-        if self.gone(self.servers.delete_server, server_id):
-            return
-        self.wait(f'server {server_id} to be gone', functools.partial(
-            self.gone, self.servers.show_server, server_id))
 
     # Guests
 
@@ -159,32 +127,28 @@ class ServersTest(engine.EngineTest):
             raise self.skipException('the test makes a guest write: set [specreds] '
                                      'guest_command, or [validation] run_validation')
 
-    def _guest(self, shown: dict[str, Any], network: Any, access: Any) -> guests.Guest | None:
+    def _access(self) -> dict[str, Any]:
+        """Return what a server is created with so that its guest can be reached."""
+        kind = guests.kind()
+        if kind not in ('command', 'ssh') or not utils.is_extension_enabled(
+                'security-group', 'network'):
+            return {'keypair': self.create_keypair()} if kind == 'ssh' else {}
+        group = self.create_security_group()
+        if kind == 'ssh':
+            return {'keypair': self.create_keypair(), 'security_groups': [{'name': group['name']}]}
+        # It is not known how the command reaches guests.
+        self.create_loginable_secgroup_rule(secgroup=group, rulesets=[{'protocol': 'tcp'}])
+        return {'security_groups': [{'name': group['name']}]}
+
+    def _guest(self, shown: Any, access: dict[str, Any]) -> guests.Guest | None:
         kind = guests.kind()
         if kind == 'command':
-            [address, *_] = [entry['addr'] for group in shown['addresses'].values()
-                             for entry in group]
-            return guests.CommandGuest(address)
+            return guests.CommandGuest(self.get_server_ip(shown))
         if kind == 'ssh':
-            key = access['keypair']['private_key'] if access.get('keypair') else None
-            return guests.SshGuest(self._reachable(shown, network, access), key)
+            return guests.SshGuest(self.get_remote_client(
+                self.get_server_ip(shown), private_key=access['keypair']['private_key'],
+                server=shown))
         if kind == 'console':
             return guests.ConsoleGuest(lambda: str(self.servers.get_console_output(
                 shown['id'])['output']))
         return None
-
-    def _reachable(self, shown: dict[str, Any], network: Any, access: Any) -> str:
-        """Return the address for ssh: a floating one, or the one in network_for_ssh."""
-        if CONF.validation.connect_method == 'floating':
-            [port, *_] = self.owner().ports_client.list_ports(
-                device_id=shown['id'], network_id=network['id'])['ports']
-            self.owner().floating_ips_client.update_floatingip(
-                access['floating_ip']['id'], port_id=port['id'])
-            return str(access['floating_ip']['ip'])
-        try:
-            return next(str(entry['addr'])
-                        for entry in shown['addresses'][CONF.validation.network_for_ssh]
-                        if entry['version'] == CONF.validation.ip_version_for_ssh)
-        except (KeyError, StopIteration):
-            raise exceptions.InvalidConfiguration(
-                'the server has no address in [validation] network_for_ssh') from None

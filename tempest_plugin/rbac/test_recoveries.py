@@ -5,8 +5,6 @@ from typing import Any
 
 from tempest import config
 from tempest.lib import decorators
-from tempest.lib import exceptions
-from tempest.lib.common.utils import data_utils
 
 from tempest_plugin.common import engine
 
@@ -32,27 +30,6 @@ class RecoveriesRbacTest(engine.EngineTest):
             self.assertEqual([], client.list_recoveries()['recoveries'])
             self.assertEqual([], client.list_recoveries(
                 project=persona.credentials.project_id)['recoveries'])
-
-    @decorators.attr(type='negative')
-    @decorators.idempotent_id('926cb140-3ed0-497e-94b0-cba072fe223b')
-    def test_members_and_readers_know_nothing_of_hosts(self) -> None:
-        """Members and readers may not see hosts or other projects, nor act on either."""
-        nothing = data_utils.rand_uuid()
-        host = self.hosts.list_hosts()['hosts'][0]['name']
-        before = self.hosts.show_host(host)['host']
-        for persona in (self.os_project_member, self.os_project_reader):
-            hosts = persona.speculative.HostsClient()
-            recoveries = persona.speculative.RecoveriesClient()
-            self.assertRaises(exceptions.Forbidden, hosts.list_hosts)
-            self.assertRaises(exceptions.Forbidden, hosts.show_host, host)
-            self.assertRaises(exceptions.Forbidden, hosts.suspect_host, host, 'tempest')
-            self.assertRaises(exceptions.Forbidden, hosts.clear_host, host, 'tempest')
-            self.assertRaises(exceptions.Forbidden, recoveries.list_recoveries, host=host)
-            self.assertRaises(exceptions.Forbidden, recoveries.list_recoveries,
-                              project=self.os_admin.credentials.project_id)
-            self.assertRaises(exceptions.NotFound, recoveries.show_recovery, nothing)
-            self.assertRaises(exceptions.NotFound, recoveries.abort_recovery, nothing)
-        self.assertEqual(before['word'], self.hosts.show_host(host)['host']['word'])
 
     @decorators.idempotent_id('5f358560-59c9-4885-b4ae-501d72241622')
     def test_services_see_all(self) -> None:

@@ -5,7 +5,6 @@ from typing import Any
 
 from tempest import config
 from tempest.lib import decorators
-from tempest.lib import exceptions
 
 from tempest_plugin.common import base
 
@@ -48,40 +47,6 @@ class SuperpositionsRbacTest(base.BaseTest):
             self.assertEqual([self.made['id']], [superposition['id'] for superposition in listed])
             [eligibility] = client.show_eligibility(self.volume_id)['eligibility']
             self.assertEqual(self.volume_id, eligibility['volume_id'])
-
-    @decorators.attr(type='negative')
-    @decorators.idempotent_id('58d7718e-1b79-4ddf-941f-46a9aba4d728')
-    def test_members_and_readers_do_not_decide(self) -> None:
-        """Changes by members and readers are refused, and the state remains."""
-        made = self.made['id']
-        for client in (self.member, self.reader):
-            for request in (
-                    lambda client=client: client.create_superposition(
-                        volume_ids=[self.volume_id]),
-                    lambda client=client: client.check_superposition(made),
-                    lambda client=client: client.collapse_superposition(made, 'promote'),
-                    lambda client=client: client.collapse_superposition(made, 'abort'),
-                    lambda client=client: client.merge_superposition(made, 'offline'),
-                    lambda client=client: client.show_connection(made, {'host': 'h'}),
-                    lambda client=client: client.delete_superposition(made),
-                    lambda client=client: client.list_superpositions(all_tenants=1)):
-                self.assertRaises(exceptions.Forbidden, request)
-        shown = self.superpositions.show_superposition(made)['superposition']
-        self.assertEqual('superposed', shown['state'])
-
-    @decorators.attr(type='negative')
-    @decorators.idempotent_id('76b7dae4-0b44-4097-8e7c-b0a509d4c667')
-    def test_others_see_nothing(self) -> None:
-        """Requests of another project's members return 404, and their list is empty."""
-        client, made = self.other, self.made['id']
-        for request in (client.show_superposition, client.check_superposition,
-                        client.delete_superposition):
-            self.assertRaises(exceptions.NotFound, request, made)
-        self.assertRaises(exceptions.NotFound, client.collapse_superposition, made, 'abort')
-        self.assertRaises(exceptions.NotFound, client.show_eligibility, self.volume_id)
-        self.assertRaises(exceptions.NotFound, client.create_superposition,
-                          volume_ids=[self.volume_id])
-        self.assertEqual([], client.list_superpositions()['superpositions'])
 
     @decorators.idempotent_id('ca618850-9192-4078-b79e-9d8f98669b2a')
     def test_services_and_administrators_decide(self) -> None:

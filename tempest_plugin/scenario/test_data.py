@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of a running server whose volumes are superposed."""
 
+from tempest.common import utils
 from tempest.lib import decorators
 
 from tempest_plugin.common import servers
@@ -15,6 +16,7 @@ class DataTest(servers.ServersTest):
 
     @decorators.attr(type=['smoke', 'slow'])
     @decorators.idempotent_id('b0f79069-f0bd-4a96-8751-8feff9712adb')
+    @utils.services('compute', 'image', 'network', 'volume')
     def test_a_server_that_writes(self) -> None:
         """A write of the server makes the superposition dirty, and is kept."""
         self.need_guests_that_write()
@@ -37,6 +39,7 @@ class DataTest(servers.ServersTest):
 
     @decorators.attr(type='slow')
     @decorators.idempotent_id('10f306b3-277e-4de8-bac1-79ae15e59021')
+    @utils.services('compute', 'image', 'network', 'volume')
     def test_superposed_and_dropped(self) -> None:
         """The same guest runs before, during and after a superposition that is dropped."""
         who = self.identity(self.server) if self.server.guest else None

@@ -3,10 +3,12 @@
 
 from typing import Any
 
+from tempest.common import utils
 from tempest.lib import decorators
 from tempest.lib import exceptions
 
 from tempest_plugin.common import consistency
+from tempest_plugin.common import personas
 from tempest_plugin.common import servers
 
 # Long enough to kill the destination before the backup is ready.
@@ -14,14 +16,15 @@ _SLOW = {'specreds:ready': 'delay:15'}
 
 
 @decorators.serial
-class KilledTest(consistency.ConsistencyTest):
+class KilledTest(personas.PersonasTest, consistency.ConsistencyTest):
     """A server is recovered on another host, with all of its writes."""
 
-    credentials = ['primary', 'alt', 'admin']
+    credentials = ['primary', *personas.PersonasTest.credentials]
     disturbs = ('kill',)
 
     @decorators.attr(type='slow')
     @decorators.idempotent_id('ccb7a697-43c9-498d-a833-37e708d3ad30')
+    @utils.services('compute', 'image', 'network', 'volume')
     def test_one_volume(self) -> None:
         """All services agree on the new host; only the owner's project sees the recovery."""
         server = self.make_server()
@@ -33,12 +36,19 @@ class KilledTest(consistency.ConsistencyTest):
             self.assertNotIn(hidden, shown)
         self.assertEqual([recovery['id']], [entry['id'] for entry in own.list_recoveries(
             server=server.id)['recoveries']])
-        other = self.os_alt.speculative.RecoveriesClient()
-        self.assertRaises(exceptions.NotFound, other.show_recovery, recovery['id'])
-        self.assertRaises(exceptions.Conflict, self.recoveries.abort_recovery, recovery['id'])
+        self._assert_policies(recovery['id'])
+
+    def _assert_policies(self, recovery_id: str) -> None:
+        """Assert what each persona may do about a recovery that has ended."""
+        self.assert_rule('recovery:show', lambda clients: (
+            clients.speculative.RecoveriesClient().show_recovery(recovery_id)))
+        self.assert_rule('recovery:abort', lambda clients: (
+            clients.speculative.RecoveriesClient().abort_recovery(recovery_id)))
+        self.assertRaises(exceptions.Conflict, self.recoveries.abort_recovery, recovery_id)
 
     @decorators.attr(type='slow')
     @decorators.idempotent_id('f73287d2-96a6-4531-9fd2-e7fdf860ed85')
+    @utils.services('compute', 'image', 'network', 'volume')
     def test_two_volumes(self) -> None:
         """Both volumes are decided together, and keep their writes."""
         self._killed_and_recovered(self.make_server(volumes=2))
@@ -71,6 +81,7 @@ class SecondFailureTest(consistency.ConsistencyTest):
 
     @decorators.attr(type='slow')
     @decorators.idempotent_id('0ced7792-fdc0-4922-96fb-7a03fe72088e')
+    @utils.services('compute', 'image', 'network', 'volume')
     def test_the_host_of_the_backup(self) -> None:
         """If the destination dies before the backup is ready, a third host gets a backup."""
         server = self.make_server(metadata=_SLOW)
@@ -95,6 +106,7 @@ class SecondFailureTest(consistency.ConsistencyTest):
 
     @decorators.attr(type='slow')
     @decorators.idempotent_id('80b243c7-eccf-4ba2-b8e9-359db4346d29')
+    @utils.services('compute', 'image', 'network', 'volume')
     def test_the_host_that_it_went_to(self) -> None:
         """If the destination dies after the recovery, the server is recovered once more."""
         server = self.make_server()

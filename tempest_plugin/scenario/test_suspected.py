@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests with compute hosts that are suspected, but alive."""
 
+from tempest.common import utils
 from tempest.lib import decorators
 
 from tempest_plugin.common import consistency
@@ -49,6 +50,7 @@ class SuspectedTest(_SuspectedTest):
 
     @decorators.attr(type='slow')
     @decorators.idempotent_id('ce3cbee5-27d2-4204-a32d-c8af8b37ec40')
+    @utils.services('compute', 'image', 'network', 'volume')
     def test_an_operators_word(self) -> None:
         """A host stays suspected until it is cleared; the server's writes save the primary."""
         self.suspect(self.server.host)
@@ -58,6 +60,7 @@ class SuspectedTest(_SuspectedTest):
 
     @decorators.attr(type='slow')
     @decorators.idempotent_id('dcff9af7-8ce9-4406-8cda-a4837cf64f36')
+    @utils.services('compute', 'image', 'network', 'volume')
     def test_aborted(self) -> None:
         """An aborted recovery ends in favour of the primary."""
         self.guest.busy(False)
@@ -78,6 +81,7 @@ class HungTest(_SuspectedTest):
 
     @decorators.attr(type='slow')
     @decorators.idempotent_id('8c7de483-6832-4078-8dc1-62bc4a935ecc')
+    @utils.services('compute', 'image', 'network', 'volume')
     def test_a_host_that_hangs_and_goes_on(self) -> None:
         """A host that resumes before the backup is ready keeps its server."""
         self.hang(self.server.host)

@@ -4,6 +4,7 @@
 from unittest import mock
 
 import ddt
+from tempest.scenario import manager
 import testtools
 
 from tempest_plugin.common import engine
@@ -20,7 +21,7 @@ class HostsNeededTest(testtools.TestCase):
     @ddt.unpack
     def test_too_few_hosts(self, case: type[engine.EngineTest], needed: int) -> None:
         hosts = mock.Mock()
-        with mock.patch.object(engine.EngineTest, 'resource_setup'), \
+        with mock.patch.object(manager.ScenarioTest, 'resource_setup'), \
                 mock.patch.object(case, 'hosts', hosts, create=True):
             hosts.list_hosts.return_value = {'hosts': [{}] * (needed - 1)}
             error = self.assertRaises(case.skipException, case.resource_setup)

@@ -1,16 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plug-in's tests, options and commands."""
 
+import configparser
 import pathlib
+import pkgutil
+import re
 import sys
 import unittest
 
 import fixtures
 from oslo_config import cfg
+from oslo_policy import policy
 import testtools
 
+from specreds_cinder import policies as cinder_policies
+from specreds_nova.engine import policies as engine_policies
 from tempest_plugin import plugin
 from tempest_plugin.common import commands
+from tempest_plugin.common import personas
 
 
 class PluginTest(testtools.TestCase):
@@ -29,7 +36,8 @@ class PluginTest(testtools.TestCase):
 
     def test_options_are_registered_and_listed(self) -> None:
         conf = cfg.ConfigOpts()
-        conf.register_group(cfg.OptGroup('service_available'))
+        for name in ('service_available', 'enforce_scope'):
+            conf.register_group(cfg.OptGroup(name))
         self.plugin.register_opts(conf)
         path = pathlib.Path(self.useFixture(fixtures.TempDir()).path, 'tempest.conf')
         path.write_text('[specreds]\ndestructive = true\nhost_kill_command = off {host}\n')
@@ -42,12 +50,42 @@ class PluginTest(testtools.TestCase):
         self.assertEqual(set(conf.service_available),
                          {option.dest for option in listed['service_available']})
 
+    def test_sample_generator_lists_the_options_of_the_plug_in(self) -> None:
+        setup = configparser.ConfigParser()
+        setup.read(pathlib.Path(plugin.__file__).parents[1] / 'setup.cfg')
+        names = dict(line.split(' = ') for line in
+                     setup['entry_points']['oslo.config.opts'].strip().splitlines())
+        listed = pkgutil.resolve_name(names['tempest_plugin'])()
+        self.assertEqual(self.plugin.get_opt_lists(), listed)
+
     def test_nothing_is_destructive_by_default(self) -> None:
         conf = cfg.ConfigOpts()
-        conf.register_group(cfg.OptGroup('service_available'))
+        for name in ('service_available', 'enforce_scope'):
+            conf.register_group(cfg.OptGroup(name))
         self.plugin.register_opts(conf)
         conf(args=[], default_config_files=[])
         self.assertFalse(conf.specreds.destructive)
+
+
+class PersonasTest(testtools.TestCase):
+
+    def test_matrix_has_all_rules_of_both_apis(self) -> None:
+        documented = {rule.name for rule in (*cinder_policies.list_rules(),
+                                             *engine_policies.list_rules())
+                      if isinstance(rule, policy.DocumentedRuleDefault)}
+        self.assertEqual(documented, {*personas.RULES, *personas.DETAILS})
+
+    def test_matrix_has_each_persona(self) -> None:
+        for rule, outcomes in personas.RULES.items():
+            self.assertEqual(len(personas.PERSONAS), len(outcomes.split()), rule)
+
+    def test_each_rule_is_tested(self) -> None:
+        directory = pathlib.Path(personas.__file__).parents[1]
+        texts = ''.join(path.read_text() for suite in ('rbac', 'scenario')
+                        for path in (directory / suite).glob('*.py'))
+        tested = set(re.findall(r"'((?:superposition|recovery|host|server):[a-z_:]+)'", texts))
+        tested |= {f'host:{action}' for action in ('suspect', 'clear', 'maintenance')}
+        self.assertEqual({*personas.RULES, *personas.DETAILS}, tested)
 
 
 class CommandsTest(testtools.TestCase):
