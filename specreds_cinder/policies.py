@@ -3,6 +3,7 @@
 
 from typing import Any
 
+from cinder import exception
 from cinder import policy as cinder_policy
 from cinder.policies import base
 from oslo_policy import policy
@@ -80,7 +81,10 @@ def register() -> None:
 def allows(ctxt: Any, rule: str, project_id: str | None) -> bool:
     """Report whether a rule permits a caller to act on a project's volumes."""
     register()
-    return ctxt.authorize(rule, {'project_id': project_id}, fatal=False) is not False
+    try:
+        return ctxt.authorize(rule, {'project_id': project_id}, fatal=False) is not False
+    except policy.InvalidScope:
+        return False
 
 
 def authorize(ctxt: Any, rule: str, project_id: str | None) -> None:
@@ -89,4 +93,8 @@ def authorize(ctxt: Any, rule: str, project_id: str | None) -> None:
     :raises PolicyNotAuthorized: the rule forbids it
     """
     register()
-    ctxt.authorize(rule, {'project_id': project_id})
+    try:
+        ctxt.authorize(rule, {'project_id': project_id})
+    except policy.InvalidScope:
+        # Cinder has no rules with a scope, and would answer with status 500.
+        raise exception.PolicyNotAuthorized(action=rule) from None

@@ -177,6 +177,12 @@ class TestList(base.APITestCase):
                          self.ids('?all_tenants=1', ctxt=base.caller('service')))
         self.refused(403, 'GET', f'{base.BASE}?all_tenants=1', ctxt=base.caller('member'))
 
+    def test_token_of_the_system_is_refused(self) -> None:
+        ctxt = base.caller()
+        ctxt.system_scope = 'all'
+        self.refused(403, 'GET', f'{base.BASE}?all_tenants=1', ctxt=ctxt)
+        self.refused(404, 'GET', f'{base.BASE}/{base.ID}', ctxt=ctxt)
+
     def test_state_is_unknown_where_a_back_end_does_not_answer(self) -> None:
         def listed(_ctxt: Any, host: str) -> Any:
             if host == base.HOST:
