@@ -166,6 +166,11 @@ function configure_keystone_authtoken_middleware {
     iniset "$1" "${3:-keystone_authtoken}" memcached_servers "$MEMCACHE_SERVERS"
 }
 
+function configure_cinder_access {
+    iniset "$NOVA_CONF" cinder os_region_name "$REGION_NAME"
+    configure_keystoneauth "$NOVA_CONF" nova cinder
+}
+
 function configure_cinder_backend_ceph {
     iniset "$CINDER_CONF" "$1" volume_backend_name "$1"
     iniset "$CINDER_CONF" "$1" volume_driver cinder.volume.drivers.rbd.RBDDriver
