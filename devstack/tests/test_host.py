@@ -43,7 +43,7 @@ class HostTest(testtools.TestCase):
     def test_nothing_that_was_killed_is_restarted(self) -> None:
         self.assertEqual(0, self.run_tool('kill', 'node2'))
         self.assertIn('ssh stack@node2', self.calls.read_text().splitlines())
-        self.assertEqual([f'systemctl kill --signal KILL {_UNITS}', 'pkill -KILL',
+        self.assertEqual([f'systemctl kill --kill-whom main --signal KILL {_UNITS}', 'pkill -KILL',
                           f'systemctl stop {_UNITS}'], self.called())
 
     def test_host_without_guests(self) -> None:
@@ -55,9 +55,9 @@ class HostTest(testtools.TestCase):
 
     def test_guests_stop_last_and_go_on_first(self) -> None:
         self.assertEqual(0, self.run_tool('hang', 'node2'))
-        self.assertEqual([f'systemctl kill --signal STOP {_UNITS}', 'pkill -STOP'], self.called())
+        self.assertEqual([f'systemctl kill --kill-whom main --signal STOP {_UNITS}', 'pkill -STOP'], self.called())
         self.assertEqual(0, self.run_tool('resume', 'node2'))
-        self.assertEqual(['pkill -CONT', f'systemctl kill --signal CONT {_UNITS}'], self.called())
+        self.assertEqual(['pkill -CONT', f'systemctl kill --kill-whom main --signal CONT {_UNITS}'], self.called())
 
     def test_boot(self) -> None:
         self.assertEqual(0, self.run_tool('boot', 'node2'))
