@@ -70,6 +70,8 @@ class AllInOneTest(_Base):
                          units['specreds-api']['Service']['Environment'])
         for service in ('specreds-engine', 'specreds-sentinel'):
             self.assertEqual(['always'], units[service]['Service']['Restart'])
+            self.assertEqual((['notify'], ['30']), (units[service]['Service']['Type'],
+                                                    units[service]['Service']['WatchdogSec']))
             self.assertEqual(['0'], units[service]['Unit']['StartLimitIntervalSec'])
         self.assertEqual([' '.join(privileges.REQUIRED)],
                          units['specreds-sentinel']['Service']['AmbientCapabilities'])

@@ -11,6 +11,7 @@ from oslo_config import cfg
 from oslo_db import options as db_options
 from oslo_log import log as logging
 
+from specreds_nova import systemd
 from specreds_nova.engine import conf as engine_conf
 from specreds_nova.engine import exception
 from specreds_nova.engine import service
@@ -46,12 +47,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (exception.EngineError, OSError, ValueError) as exc:
         print(f'specreds-engine: {exc}', file=sys.stderr)
         return 1
-    ended.wait()
+    _watch(engine, ended)
     if not engine.stop():
         # Threads that wait for an answer are not joined: other engines have their recoveries.
         sys.stderr.flush()
         os._exit(int(engine.failed.is_set()))
     return int(engine.failed.is_set())
+
+
+def _watch(engine: service.Engine, ended: threading.Event) -> None:
+    """Report to systemd how the engine does, until it is to end."""
+    systemd.ready()
+    while not ended.wait(systemd.INTERVAL):
+        status = '; '.join(engine.problems()) or 'ok'
+        if engine.faults():
+            systemd.troubled(status)
+        else:
+            # A restart does not bring a broker back.
+            systemd.alive(status)
+    systemd.stopping()
 
 
 if __name__ == '__main__':

@@ -63,6 +63,10 @@ _PATIENCE = 5.0
 _GATHER = 0.1
 # Threads that call services and hosts for recoveries.
 CALLERS = 32
+# Seconds after which a thread hangs that waits for nothing, and one that asks other services.
+_HANGS, _HANGS_ASKING = 10.0, 600.0
+# Seconds for which the dispatcher waits for events, to show that it does not hang.
+_IDLE = 5.0
 
 _STOP = object()
 
@@ -144,9 +148,11 @@ class Engine:
         self._votes.start()
         self._conductor.start()
         self._crashes.start()
-        for name, target in (('detector', self._tick), ('dispatcher', self._dispatch),
-                             ('janitor', self._look_after), ('words', self._heed),
-                             ('warmer', self._keep_warm), ('forecast', self._look_ahead)):
+        self._threads.begin('detector', self._tick, _HANGS)
+        for name, target in (('dispatcher', self._dispatch), ('janitor', self._look_after),
+                             ('words', self._heed)):
+            self._threads.begin(name, target, _HANGS_ASKING)
+        for name, target in (('warmer', self._keep_warm), ('forecast', self._look_ahead)):
             self._threads.begin(name, target)
         LOG.info('engine %s has started', self._options.name)
 
@@ -169,9 +175,13 @@ class Engine:
         return calm
 
     def problems(self) -> list[str]:
-        """Return the problems of this engine: failed threads, or a broker that is lost."""
+        """Return the problems of this engine: its faults, or a broker that is lost."""
         trouble = self._monitor.trouble()
-        return [*self._threads.problems(), *([trouble] if trouble else [])]
+        return [*self.faults(), *([trouble] if trouble else [])]
+
+    def faults(self) -> list[str]:
+        """Return the threads that have failed or hang, which a restart of the process mends."""
+        return self._threads.problems()
 
     def _facts(self, host: str, service: Mapping[str, Any] | None) -> gates.Facts:
         """Return what the gates examine, with what the other engines hear at this moment.
@@ -192,6 +202,7 @@ class Engine:
     def _tick(self) -> None:
         while not self._stopping.wait(_TICK):
             self._monitor.tick()
+            self._threads.progress('detector')
             self._metrics.heard(self._monitor.counted())
 
     def _keep_warm(self) -> None:
@@ -214,7 +225,8 @@ class Engine:
             self._watcher.news.put(name)
         while not self._stopping.is_set():
             try:
-                news = [self._watcher.news.get(timeout=_HELD if held.names() else None)]
+                self._threads.progress('dispatcher')
+                news = [self._watcher.news.get(timeout=_HELD if held.names() else _IDLE)]
             except queue.Empty:
                 self._act(held.names(), held)
                 continue
@@ -289,6 +301,7 @@ class Engine:
     def _look_after(self) -> None:
         last_query = float('-inf')
         while not self._stopping.wait(self._options.janitor_interval):
+            self._threads.progress('janitor')
             self._janitor.look()
             self._count()
             if self._clock.now() - last_query >= timing.ASK_NOVA:
@@ -298,6 +311,7 @@ class Engine:
     def _heed(self) -> None:
         """Heed operators, however long hosts take to answer the janitor."""
         while not self._stopping.wait(self._options.janitor_interval):
+            self._threads.progress('words')
             self._janitor.heed()
 
     def _together(self, looks: Sequence[Callable[[], None]]) -> None:

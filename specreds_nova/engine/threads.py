@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads that are started again when they fail; the process ends if they fail too often."""
+"""Threads that are started again when they fail; the process ends if they fail too often.
+
+A thread that hangs cannot be started again: it is among the problems, and systemd restarts the
+process.
+"""
 
 import collections
 from collections.abc import Callable
@@ -28,12 +32,24 @@ class Threads:
         self._give_up = give_up
         self._threads: dict[str, threading.Thread] = {}
         self._failing: dict[str, str] = {}
+        # By thread: when it made progress, and the seconds that it may take for more.
+        self._progress: dict[str, float] = {}
+        self._patience: dict[str, float] = {}
 
-    def begin(self, name: str, target: Callable[[], None]) -> None:
-        """Start a thread."""
+    def begin(self, name: str, target: Callable[[], None], patience: float = float('inf')
+              ) -> None:
+        """Start a thread.
+
+        :param patience: seconds between two calls of :meth:`progress`, after which it hangs
+        """
+        self._progress[name], self._patience[name] = time.monotonic(), patience
         thread = threading.Thread(target=self._run, args=(name, target), name=name, daemon=True)
         self._threads[name] = thread
         thread.start()
+
+    def progress(self, name: str) -> None:
+        """Note that a thread makes progress."""
+        self._progress[name] = time.monotonic()
 
     def join(self, patience: float) -> None:
         """Wait for the end of all threads.
@@ -44,12 +60,15 @@ class Threads:
             thread.join(patience)
 
     def problems(self) -> list[str]:
-        """Return the threads that have failed, with their errors; none while the process ends."""
+        """Return the threads that have failed or hang; none while the process ends."""
         if self._stopping.is_set():
             return []
+        now = time.monotonic()
+        hung = [f'thread {name} has made no progress for {now - since:.0f} s'
+                for name, since in self._progress.items() if now - since > self._patience[name]]
         dead = [f'thread {name} has ended' for name, thread in self._threads.items()
                 if not thread.is_alive()]
-        return dead + [f'thread {name} has failed: {why}'
+        return hung + dead + [f'thread {name} has failed: {why}'
                        for name, why in list(self._failing.items())]
 
     def _run(self, name: str, target: Callable[[], None]) -> None:

@@ -16,6 +16,7 @@ from typing import IO
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from specreds_nova import systemd
 from specreds_nova.heartbeat import renewals
 from specreds_nova.sentinel import conf as options
 from specreds_nova.sentinel import domains
@@ -77,7 +78,7 @@ class _Daemon:
         self._steps: int = conf.specreds.sentinel_watchdog
         self._status_file = state / 'sentinel.json'
         self._stop = threading.Event()
-        self._looks = 0
+        self._looks = self._lease_looks = 0
         self._told = 0.0
         self._watch = watch.HostWatch(
             domains.Hypervisor(conf.libvirt.connection_uri or _SYSTEM),
@@ -102,13 +103,19 @@ class _Daemon:
         LOG.info('%s looks at the domains of this host every %g s', _NAME, self._interval_s)
         threading.Thread(target=self._look, daemon=True, name='look').start()
         threading.Thread(target=self._keep_lease, daemon=True, name='lease').start()
+        systemd.ready()
         # Counted by our own steps: a host that stood still, clock and all, has nothing that hangs.
-        seen, hung = -1, 0
+        seen, hung = (-1, -1), [0, 0]
         while not self._stop.wait(_STEP_S):
-            seen, hung = self._looks, hung + 1 if seen == self._looks else 0
-            if hung > self._steps:
+            now = self._looks, self._lease_looks
+            hung = [steps + 1 if before == after else 0
+                    for steps, before, after in zip(hung, seen, now, strict=True)]
+            seen = now
+            if max(hung) > self._steps:
                 LOG.critical('a look has hung for %d s: beginning anew', self._steps)
                 os.execv(sys.executable, [sys.executable, *sys.argv])
+            systemd.alive(self._watch.status.trouble or 'ok')
+        systemd.stopping()
         LOG.info('%s stops', _NAME)
         return 0
 
@@ -133,9 +140,11 @@ class _Daemon:
                     self._lease.renewed(renewed)
                 self._lease.look(self._watch.guests())
                 self._watch.status.hidden = self._lease.down
+                self._lease_looks += 1
             except Exception:
                 # As above.
                 LOG.exception('the lease on the network could not be looked at')
+                self._lease_looks += 1
                 self._stop.wait(_LEASE_STEP_S)
 
     def _tell(self) -> None:

@@ -76,6 +76,12 @@ class Status:
     ended: list[str] = dataclasses.field(default_factory=list)
     hidden: list[str] = dataclasses.field(default_factory=list)
 
+    @property
+    def trouble(self) -> str:
+        """What does not answer, in words; empty if all is well."""
+        silent = [f'storage of user {user}: {why}' for user, why in sorted(self.silent.items())]
+        return '; '.join(([self.hypervisor] if self.hypervisor else []) + silent)
+
 
 class HostWatch:
     """Looks at the domains of this host.

@@ -21,6 +21,7 @@ class ThreadsTest(testtools.TestCase):
         self.engine._stopping = mock.Mock()
         self.engine._metrics = metrics.Metrics()
         self.engine._monitor = mock.Mock()
+        self.engine._threads = mock.Mock()
 
     def _act_on(self, news: list[object], silent: set[str]) -> list[list[str]]:
         """Return the hosts on which the dispatcher acts, by turn."""

@@ -40,6 +40,18 @@ class ThreadsTest(testtools.TestCase):
         self.stopping.set()
         self.threads.join(_PATIENCE)
 
+    def test_hanging_thread_is_a_problem(self) -> None:
+        self.threads.begin('played', self._work, patience=0.0)
+        self.assertTrue(self.well.wait(_PATIENCE))
+        self.assertIn('thread played has made no progress', str(self.threads.problems()))
+
+    def test_progress_ends_the_problem(self) -> None:
+        self.threads.begin('played', self._work, patience=_PATIENCE)
+        self.threads._progress['played'] -= 2 * _PATIENCE
+        self.assertIn('no progress for 120 s', str(self.threads.problems()))
+        self.threads.progress('played')
+        self.assertEqual([], self.threads.problems())
+
     def test_process_ends_after_too_many_failures(self) -> None:
         self.failures = 100
         self.threads.begin('played', self._work)

@@ -12,6 +12,7 @@ import ddt
 import fixtures
 import testtools
 
+from specreds_nova import systemd
 from specreds_nova.tests.unit.packaging import base
 
 _PLACE = base.ROOT / 'etc/systemd'
@@ -33,6 +34,12 @@ class UnitsTest(testtools.TestCase):
             self.assertIn(option, ('--config-file', '--ini'))
         self.assertEqual('always', service['Restart'])
         self.assertEqual('yes', service['NoNewPrivileges'])
+
+    @ddt.data('specreds-engine.service', 'specreds-sentinel.service')
+    def test_systemd_restarts_a_service_that_hangs(self, name: str) -> None:
+        service = base.read_ini(f'etc/systemd/{name}')['Service']
+        self.assertEqual('notify', service['Type'])
+        self.assertGreater(float(service['WatchdogSec']), 10 * systemd.INTERVAL)
 
     @ddt.data('specreds-engine.service', 'specreds-api.service')
     def test_engine_has_a_user_of_its_own_and_no_privileges(self, name: str) -> None:

@@ -5,14 +5,17 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import tempfile
 import threading
 from typing import Any
 from unittest import mock
 
+import fixtures
 from oslo_log import log as logging
 import testtools
 
+from specreds_nova.sentinel import lease
 from specreds_nova.sentinel import main
 from specreds_nova.sentinel import privileges
 from specreds_nova.sentinel import watch
@@ -39,6 +42,7 @@ class MainTestCase(testtools.TestCase):
         self.stopping: dict[int, Any] = {}
         for target, name, new in (
                 (watch.HostWatch, 'look', self.look), (main, '_STEP_S', 0.01),
+                (main, '_LEASE_STEP_S', 0.001),
                 (main, '_STATUS_S', 0),
                 (signal, 'signal', self.stopping.__setitem__),
                 (logging, 'setup', mock.Mock())):
@@ -57,6 +61,30 @@ class MainTestCase(testtools.TestCase):
         self.assertEqual(0, main.main(self.argv))
         status = json.loads((self.root / 'specreds/sentinel.json').read_text())
         self.assertEqual(os.getpid(), status['pid'])
+
+    def test_systemd_is_told_that_the_sentinel_is_ready_alive_and_stopping(self) -> None:
+        path = self.root / 'notify'
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notified:
+            notified.bind(str(path))
+            notified.settimeout(30.0)
+            self.useFixture(fixtures.EnvironmentVariable('NOTIFY_SOCKET', str(path)))
+            running = threading.Thread(target=main.main, args=(self.argv,), daemon=True)
+            running.start()
+            messages = [notified.recv(1024), notified.recv(1024)]
+            self._stop()
+            while messages[-1] != b'STOPPING=1':
+                messages.append(notified.recv(1024))
+            running.join(30.0)
+        self.assertEqual([b'READY=1', b'WATCHDOG=1\nSTATUS=ok'], messages[:2])
+
+    def test_hanging_lease_restarts_the_sentinel(self) -> None:
+        release = threading.Event()
+        self.addCleanup(release.set)
+        with mock.patch.object(lease.Lease, 'look', lambda *_: release.wait()), \
+                mock.patch.object(os, 'execv', side_effect=_Replaced) as execv:
+            self.assertRaises(_Replaced, main.main, self.argv)
+        self._stop()
+        self.assertEqual(1, execv.call_count)
 
     def test_missing_capabilities_are_logged_at_start(self) -> None:
         self.look.side_effect = self._stop
