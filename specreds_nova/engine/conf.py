@@ -5,6 +5,7 @@ import socket
 
 from oslo_config import cfg
 
+from specreds_nova.engine import power
 from specreds_nova.engine.clients import conf as clients_conf
 from specreds_nova.engine.detection import conf as detection_conf
 from specreds_nova.engine.detection import masakari
@@ -43,7 +44,7 @@ _PROCESS: list[cfg.Opt] = [
 ]
 
 OPTIONS: list[cfg.Opt] = [*_PROCESS, *detection_conf.OPTIONS, *masakari.OPTIONS,
-                          *recovery_conf.OPTIONS, *clients_conf.RPC]
+                          *recovery_conf.OPTIONS, *power.OPTIONS, *clients_conf.RPC]
 
 
 def register(conf: cfg.ConfigOpts) -> None:

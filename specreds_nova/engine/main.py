@@ -20,7 +20,7 @@ from specreds_nova.engine import timing
 # Levels for libraries whose logs are too long at the default level.
 _QUIET = ['keystoneauth=WARN', 'urllib3=WARN', 'etcd3gw=WARN',
           'oslo_messaging=INFO', 'amqp=WARN', 'kombu=WARN', 'alembic=WARN',
-          'oslo_db.api=CRITICAL']
+          'oslo_db.api=CRITICAL', 'sushy=WARN']
 
 
 def main(argv: Sequence[str] | None = None) -> int:

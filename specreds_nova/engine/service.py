@@ -22,6 +22,7 @@ from specreds_nova.engine import jobs
 from specreds_nova.engine import metrics as counted
 from specreds_nova.engine import model
 from specreds_nova.engine import notify
+from specreds_nova.engine import power
 from specreds_nova.engine import threads
 from specreds_nova.engine import timing
 from specreds_nova.engine.clients import compute
@@ -49,6 +50,8 @@ LOG = logging.getLogger(__name__)
 # Seconds between two ticks of the detector, and between two looks at hosts that are held back.
 _TICK = 0.05
 _HELD = 0.25
+# Seconds between two looks for hosts to power off.
+_POWER = 2.0
 # Seconds between two requests that keep the token in the caches of other services, which keep it
 # for 300 s by default (token_cache_time of keystonemiddleware).
 _WARM = 120.0
@@ -125,6 +128,8 @@ class Engine:
         self._forecast = forecast.Forecast(
             self._clients.compute, detection_conf.server_gates(options),
             context.suspects.healthy, self._stopping.is_set)
+        self._power_off = (power.PowerOff(context, power.Redfish(options), options.name)
+                           if options.redfish_systems else None)
         self._options = options
         self.failed = threading.Event()
         self.on_failure: Callable[[], None] = lambda: None
@@ -154,6 +159,8 @@ class Engine:
             self._threads.begin(name, target, _HANGS_ASKING)
         for name, target in (('warmer', self._keep_warm), ('forecast', self._look_ahead)):
             self._threads.begin(name, target)
+        if self._power_off is not None:
+            self._threads.begin('power-off', self._look_for_power, _HANGS_ASKING)
         LOG.info('engine %s has started', self._options.name)
 
     def stop(self) -> bool:
@@ -169,6 +176,8 @@ class Engine:
         self._listener.stop()
         self._masakari.stop(_PATIENCE)
         self._threads.join(_PATIENCE)
+        if self._power_off is not None:
+            self._power_off.close()
         self._prefetch.close()
         self._askers.shutdown(wait=False, cancel_futures=True)
         self._clients.close()
@@ -216,6 +225,15 @@ class Engine:
         while not self._stopping.wait(wait):
             self._forecast.look()
             wait = self._options.forecast_interval
+
+    def _look_for_power(self) -> None:
+        """Power off fenced hosts, which may wait for Nova without harm."""
+        while self._power_off is not None and not self._stopping.wait(_POWER):
+            self._threads.progress('power-off')
+            try:
+                self._power_off.look()
+            except exception.EngineError as exc:
+                LOG.warning('hosts are powered off later: %s', exc)
 
     def _dispatch(self) -> None:
         """Act on the events of the detector, and again on hosts that are held back."""

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Power-off of fenced hosts by Redfish, after the commit point and asynchronous.
+
+Nothing depends on it: storage has decided before, and the sentinel of the host ends the servers
+that were promoted elsewhere, or hides them. A host whose sentinel does not run, and that nobody
+hears, may still show them to tenants. It is off by default.
+"""
+
+from collections.abc import Mapping
+from concurrent import futures
+import importlib
+from typing import Any, Protocol
+from urllib import parse
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from specreds_nova.engine import exception
+from specreds_nova.engine import model
+from specreds_nova.engine.recovery import context as contexts
+
+LOG = logging.getLogger(__name__)
+
+# Kind of the note among the evidence against a host, of which each fenced host has one at most.
+POWER = 'power'
+# Seconds between two attempts to power a host off.
+_AGAIN = 60.0
+# Seconds that the controller of a host may take to answer.
+_CONNECT, _ANSWER = 5.0, 20.0
+_HOSTS_AT_ONCE = 8
+# Recoveries of a host that are read to find those of its servers.
+_MANY = 1000
+# Outcomes of recoveries after which the server does not run on its former host.
+_ELSEWHERE = frozenset({model.RECOVERED, model.RESTARTED, model.EVACUATED})
+
+OPTIONS: list[cfg.Opt] = [
+    cfg.DictOpt('redfish_systems', default={},
+                help='Hosts that are powered off by Redfish after one of their servers was '
+                     'promoted elsewhere, unless the host is heard: HOST:URL, separated by '
+                     'commas, with the URL of the system, as '
+                     'node7:https://bmc7.example.org/redfish/v1/Systems/1. Without any, no host '
+                     'is powered off.'),
+    cfg.StrOpt('redfish_username', help='User of the Redfish services.'),
+    cfg.StrOpt('redfish_password', secret=True, help='Password of redfish_username.'),
+    cfg.StrOpt('redfish_ca_cert',
+               help='File with the certificates of trusted authorities, for Redfish; by default '
+                    "those of Python's requests."),
+    cfg.FloatOpt('power_off_after', default=30.0, min=0.0,
+                 help='Seconds that the sentinel of a fenced host has to end the servers that '
+                      'were promoted elsewhere, and the host to be heard again, before it is '
+                      'powered off.'),
+]
+
+
+class Systems(Protocol):
+    """The hosts that can be powered off."""
+
+    def known(self, host: str) -> bool:
+        """Return whether a host can be powered off."""
+
+    def power_off(self, host: str) -> None:
+        """Power a host off, unless it is off.
+
+        :raises exception.Unreachable: it cannot be done now
+        """
+
+
+class Redfish:
+    """Systems whose controllers speak Redfish.
+
+    :param options: group ``[engine]``
+    :raises exception.Invalid: the library for Redfish is not installed
+    """
+
+    def __init__(self, options: Any) -> None:
+        self._urls: Mapping[str, str] = options.redfish_systems
+        self._options = options
+        self._sushy: Any = None
+        if self._urls:
+            try:
+                self._sushy = importlib.import_module('sushy')
+            except ImportError as exc:
+                raise exception.Invalid(
+                    '[engine] redfish_systems needs sushy: install specreds[redfish]') from exc
+
+    def known(self, host: str) -> bool:
+        """Return whether a host can be powered off."""
+        return host in self._urls
+
+    def power_off(self, host: str) -> None:
+        """Power a host off, unless it is off.
+
+        :raises exception.Unreachable: it cannot be done now
+        """
+        sushy, options = self._sushy, self._options
+        url = parse.urlsplit(self._urls[host])
+        try:
+            service = sushy.Sushy(
+                f'{url.scheme}://{url.netloc}', options.redfish_username, options.redfish_password,
+                verify=options.redfish_ca_cert or True, server_side_retries=0,
+                connect_timeout=_CONNECT, read_timeout=_ANSWER)
+            system = service.get_system(url.path)
+            if system.power_state != sushy.PowerState.OFF:
+                system.reset_system(sushy.ResetType.FORCE_OFF)
+        except (sushy.exceptions.SushyError, OSError) as exc:
+            raise exception.Unreachable(f'the controller of {host}: {exc}') from exc
+
+
+class PowerOff:
+    """Powers off the fenced hosts that nobody hears and that run nothing else.
+
+    :param engine: name of this engine
+    """
+
+    def __init__(self, context: contexts.Context, systems: Systems, engine: str) -> None:
+        self._context = context
+        self._systems = systems
+        self._engine = engine
+        self._pool = futures.ThreadPoolExecutor(_HOSTS_AT_ONCE, 'power-off')
+        # By host: the suspicion, and the time at which this engine first saw it fenced.
+        self._fenced: dict[str, tuple[float, float]] = {}
+
+    def look(self) -> list[futures.Future[None]]:
+        """Begin to power off the hosts for which that is due.
+
+        :raises exception.Unreachable: Nova or the database does not answer
+        """
+        return [self._pool.submit(self._power_off, claimed)
+                for host in self._context.store.hosts()
+                if self._due(host) and (claimed := self._note(host, 'begun')) is not None]
+
+    def close(self) -> None:
+        """Begin nothing more."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _due(self, host: model.Host) -> bool:
+        if host.state != model.FENCED or not self._systems.known(host.name):
+            self._fenced.pop(host.name, None)
+            return False
+        now = self._context.clock.now()
+        if self._fenced.get(host.name, (None,))[0] != host.since:
+            self._fenced[host.name] = host.since, now
+        if now - self._fenced[host.name][1] < self._context.options.power_off_after:
+            return False
+        noted = _noted(host)
+        if noted and (noted['state'] == 'done' or now - noted['at'] < _AGAIN):
+            return False
+        return (host.word != model.CLEAR and host.maintenance is None
+                and not self._context.suspects.is_well(host.name)
+                and self._context.suspects.suspected(host.name) and self._empty(host))
+
+    def _empty(self, host: model.Host) -> bool:
+        """Return whether all servers of a host run elsewhere, or are stopped."""
+        latest: dict[str, model.Recovery] = {}
+        for recovery in self._context.store.recoveries({'host': host.name}, _MANY):
+            if recovery.created >= host.since:
+                latest.setdefault(recovery.server, recovery)
+        return all(server.status == 'SHUTOFF' or _elsewhere(latest.get(server.id))
+                   for server in self._context.compute.servers(host.name))
+
+    def _note(self, host: model.Host, state: str) -> model.Host | None:
+        """Record the power-off with the evidence; return None if another engine was faster."""
+        words = f'powered off by {self._engine}' if state == 'done' else \
+            f'{self._engine} powers it off'
+        why = [fact for fact in host.why if fact.get('kind') != POWER]
+        note = {'kind': POWER, 'words': words, 'at': self._context.clock.now(), 'state': state}
+        return self._context.store.change_host(host, why=(*why, note))
+
+    def _power_off(self, host: model.Host) -> None:
+        try:
+            if self._context.suspects.is_well(host.name):
+                return
+            self._systems.power_off(host.name)
+            LOG.warning('host %s is powered off: its servers run elsewhere, and it is not heard',
+                        host.name)
+            self._note(self._context.store.host(host.name), 'done')
+        except exception.EngineError as exc:
+            LOG.warning('host %s is not powered off, which is tried again: %s', host.name, exc)
+        except Exception:
+            LOG.exception('host %s is not powered off', host.name)
+
+
+def _noted(host: model.Host) -> Mapping[str, Any]:
+    return next((fact for fact in host.why if fact.get('kind') == POWER), {})
+
+
+def _elsewhere(recovery: model.Recovery | None) -> bool:
+    """Return whether a recovery is past the commit point, so that its primary is fenced."""
+    if recovery is None:
+        return False
+    if recovery.state == model.ENDED:
+        return recovery.outcome in _ELSEWHERE
+    return recovery.state not in model.BEFORE_COMMIT
