@@ -55,9 +55,12 @@ class HostTest(testtools.TestCase):
 
     def test_guests_stop_last_and_go_on_first(self) -> None:
         self.assertEqual(0, self.run_tool('hang', 'node2'))
-        self.assertEqual([f'systemctl kill --kill-whom main --signal STOP {_UNITS}', 'pkill -STOP'], self.called())
+        self.assertEqual([f'systemctl kill --kill-whom main --signal STOP {_UNITS}',
+                          'pkill -STOP'], self.called())
         self.assertEqual(0, self.run_tool('resume', 'node2'))
-        self.assertEqual(['pkill -CONT', f'systemctl kill --kill-whom main --signal CONT {_UNITS}'], self.called())
+        self.assertEqual(['pkill -CONT',
+                          f'systemctl kill --kill-whom main --signal CONT {_UNITS}'],
+                         self.called())
 
     def test_boot(self) -> None:
         self.assertEqual(0, self.run_tool('boot', 'node2'))
