@@ -11,6 +11,7 @@ import rbd
 from specreds_cinder.superposition import address
 from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import latch
 from specreds_cinder.superposition import record as records
 
 _SECTOR = 512
@@ -125,9 +126,17 @@ def clients(cluster: ceph.Cluster, ref: records.VolumeRef) -> frozenset[str]:
 
     :raises VolumeGone: there is no such image
     """
+    return frozenset().union(*watchers_and_owners(cluster, ref))
+
+
+def watchers_and_owners(cluster: ceph.Cluster,
+                        ref: records.VolumeRef) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the addresses that watch an image, and those that own a lock on it.
+
+    :raises VolumeGone: there is no such image
+    """
     with opened(cluster, ref) as image:
-        addresses = _watchers(image) | _lock_owners(image)
-    return addresses - cluster.addresses
+        return (_watchers(image) - cluster.addresses, _lock_owners(image) - cluster.addresses)
 
 
 def _watchers(image: Any) -> frozenset[str]:
@@ -137,7 +146,8 @@ def _watchers(image: Any) -> frozenset[str]:
 def _lock_owners(image: Any) -> frozenset[str]:
     # The owner of the exclusive lock by the header; lock_get_owners() needs a writable open.
     lockers = image.list_lockers()
-    return address.clients(locker[2] for locker in (lockers['lockers'] if lockers else ()))
+    return address.clients(locker[2] for locker in (lockers['lockers'] if lockers else ())
+                           if locker[1] != latch.COOKIE)
 
 
 def _mirrored(image: Any) -> bool:

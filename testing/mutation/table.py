@@ -116,7 +116,7 @@ MUTATIONS = (
              f'{_FUNCTIONAL}.test_fence.FenceTest.'
              'test_fence_during_a_dirty_decision_is_lifted'),
     Mutation('merge-beside-a-hung-backup', f'{_SUPERPOSITION}/protocol/merge.py',
-             'record = self._shut_out(record)', 'pass',
+             'self.fence.close(fenced)', 'pass',
              f'{_FUNCTIONAL}.test_ledger.HungTest.'
              'test_hung_backup_is_fenced_before_its_overlay_is_merged'),
     Mutation('silent-client-unfenced', f'{_SUPERPOSITION}/roles.py',
@@ -125,10 +125,39 @@ MUTATIONS = (
              f'{_UNIT}.test_roles.RolesTest.'
              'test_client_of_an_earlier_superposition_is_fenced_also_when_silent'),
     Mutation('backup-by-host-alone', f'{_SUPERPOSITION}/roles.py',
-             'seen.image - record.clients - earlier', 'seen.image - record.clients',
+             'volume.image - record.clients - earlier', 'volume.image - record.clients',
              f'{_UNIT}.test_roles.RolesTest.'
              'test_host_does_not_make_an_earlier_client_a_backup'),
     Mutation('backup-not-in-the-ledger', f'{_SUPERPOSITION}/protocol/clients.py',
              'self._remember(record, volume, clients, classified.backup)', 'pass',
              f'{_FUNCTIONAL}.test_ledger.EntriesTest.test_promoted_backup_is_in_the_ledger'),
+    Mutation('newcomer-behind-the-address-of-the-backup', f'{_SUPERPOSITION}/roles.py',
+             'if len(near) == count:', 'if near:',
+             f'{_UNIT}.test_roles.RolesTest.'
+             'test_newcomer_behind_the_same_address_is_unclear_at_first'),
+    Mutation('promotion-without-latch', f'{_SUPERPOSITION}/protocol/collapse.py',
+             '            self._latch(record)\n', '',
+             f'{_FUNCTIONAL}.test_latch.PromotedTest.'
+             'test_stranger_cannot_write_to_a_promoted_volume'),
+    Mutation('latch-opened-to-all', f'{_SUPERPOSITION}/protocol/merge.py',
+             'self.fence.close(new)', 'pass',
+             f'{_FUNCTIONAL}.test_latch.PromotedTest.test_online_merge_lets_only_the_server_write'),
+    Mutation('latch-closed-by-an-overtaken-controller', f'{_SUPERPOSITION}/latch.py',
+             'if header.armed != superposition:', 'if False:',
+             f'{_FUNCTIONAL}.test_latch.OpenedTest.'
+             'test_overtaken_controller_cannot_close_the_latch'),
+    Mutation('latch-opened-for-a-moment', f'{_SUPERPOSITION}/latch.py',
+             'armed=None if header.armed == superposition else header.armed',
+             'armed=header.armed',
+             f'{_FUNCTIONAL}.test_latch.OpenedTest.'
+             'test_controller_overtaken_by_a_merge_cannot_close_the_latch'),
+    Mutation('latch-armed-without-a-claim', f'{_SUPERPOSITION}/latch.py',
+             'if foreign and not self._claims(volume, superposition):', 'if False:',
+             f'{_FUNCTIONAL}.test_latch.OpenedTest.'
+             'test_superposition_without_the_claim_does_not_arm'),
+    Mutation('latch-breaks-the-lock', f'{_SUPERPOSITION}/latch.py',
+             'return Lock((*self._others, _owner(superposition)),',
+             'return Lock((_owner(superposition),),',
+             f'{_FUNCTIONAL}.test_latch.OpenedTest.'
+             'test_aborted_collapse_leaves_the_lock_as_it_was'),
 )

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import fence
+from specreds_cinder.superposition import latch as latches
 from specreds_cinder.superposition import ledger as ledgers
 from specreds_cinder.superposition import overlay
 from specreds_cinder.superposition import record as records
@@ -31,6 +32,7 @@ class Base:
         self.settings = settings or tunables.Settings()
         self.store = stores.Store(cluster)
         self.ledger = ledgers.Ledger(cluster)
+        self.latch = latches.Latch(cluster, self.store)
         self.fence = fence.Fence(cluster, self.settings.fence_expiry_s)
 
     def show(self, superposition: str, home: records.Home) -> records.Record:

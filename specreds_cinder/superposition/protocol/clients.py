@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The clients of a superposition's volumes, and their ledgers."""
 
+import contextlib
 import dataclasses
-import functools
-import operator
 
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import ledger as ledgers
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import roles
 from specreds_cinder.superposition import states
+from specreds_cinder.superposition import volume as volumes
 from specreds_cinder.superposition.protocol import base
 
 
@@ -29,15 +29,31 @@ class Clients(base.Base):
             raise errors.RecordChanged(
                 f'superposition {record.id} was ended by another controller meanwhile; look at it '
                 f'again')
-        classified = roles.classify(record, functools.reduce(operator.or_, seen),
-                                    attended=attended)
+        classified = roles.classify(record, seen, attended=attended)
         for volume, clients in zip(record.volumes, seen, strict=True):
             self._remember(record, volume, clients, classified.backup)
         return classified
 
+    def _classified(self, record: records.Record, *, attended: bool) -> roles.Roles:
+        """Observe the clients, for a step that fences all but the backup's.
+
+        :raises OverlayBusy: it is not clear which clients are the backup's
+        """
+        observed = self.observe(record, attended=attended)
+        if observed.unclear:
+            raise errors.OverlayBusy(
+                f'more clients have the volumes of superposition {record.id} open than its '
+                f'overlays ({", ".join(sorted(observed.unclear))}), and their addresses do not '
+                f'tell which of them are those of the backup: stop the other ones, and try again')
+        return observed
+
     def _look(self, volume: records.Volume) -> roles.Seen:
         # The ledger first: a client that leaves it meanwhile need not be fenced.
-        return roles.Seen(ledger=self.ledger.read(volume), image=self._users([volume.ref]),
+        entries = self.ledger.read(volume)
+        watchers = owners = frozenset[str]()
+        with contextlib.suppress(errors.VolumeGone):
+            watchers, owners = volumes.watchers_and_owners(self.cluster, volume.ref)
+        return roles.Seen(ledger=entries, image=watchers | owners, owners=owners,
                           overlay=self._users([volume.overlay_ref]))
 
     def _remember(self, record: records.Record, volume: records.Volume, seen: roles.Seen,
@@ -55,6 +71,10 @@ class Clients(base.Base):
         """Return the ledgers of all volumes of a record."""
         return {client: entry for entries in self._each(self.ledger.read, record.volumes)
                 for client, entry in entries.items()}
+
+    def _unlatch(self, record: records.Record) -> None:
+        """Let librbd lock the volumes again, for good."""
+        self._each(lambda volume: self.latch.open(volume, record.id), record.volumes)
 
     def _fencing(self, record: records.Record, clients: tuple[str, ...]) -> records.Record:
         """Record the clients that are about to be fenced."""

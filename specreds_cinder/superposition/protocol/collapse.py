@@ -182,6 +182,9 @@ class Collapse(end.Ending):
             with trace.span('fence', record.id):
                 self.fence.close(clients)
             closed = time.monotonic()
+            # Before the sweep: any client that has the lock after this is among those that the
+            # sweep is followed by a look at.
+            self._latch(record)
             second, record = self._behind_fence(record, known)
             report = CollapseReport(
                 states.LATE_DIRTY if second.dirty else states.PROMOTED, first, second,
@@ -225,6 +228,15 @@ class Collapse(end.Ending):
             f'new clients keep opening the volumes of superposition {record.id}: '
             f'{", ".join(sorted(known - before))}')
 
+    def _latch(self, record: records.Record) -> None:
+        """Keep every client that does not have a volume's lock from taking it."""
+        def close(volume: records.Volume) -> None:
+            # The sweep finds an image that is gone dirty.
+            with contextlib.suppress(errors.VolumeGone):
+                self.latch.close(volume, record.id)
+        with trace.span('latch', record.id):
+            self._each(close, record.volumes)
+
     def _was_fenced(self, record: records.Record) -> bool:
         """Report whether an interrupted collapse has fenced any client.
 
@@ -250,9 +262,10 @@ class Collapse(end.Ending):
         """Return the clients to fence, after all visible clients are in the ledgers.
 
         :param attended: the caller has made the disks of the backup durable, if one runs
-        :raises OverlayBusy: a backup runs whose acknowledged writes may not be durable
+        :raises OverlayBusy: a backup runs whose acknowledged writes may not be durable, or it is
+            not clear which clients are its own
         """
-        observed = self.observe(record, attended=attended)
+        observed = self._classified(record, attended=attended)
         if observed.backup and not attended:
             raise errors.OverlayBusy(
                 f'a backup has the overlays of superposition {record.id} open at '

@@ -101,9 +101,10 @@ class Creation(end.Ending):
             states.SUPERPOSED, cuts=taken_cuts, volumes=tuple(mapped)))
 
     def _equip(self, volume: records.Volume, superposition: str) -> None:
-        """Enter the primary's clients into the ledger, and create the overlay."""
+        """Enter the primary's clients into the ledger, arm the latch, and create the overlay."""
         self.ledger.enter(volume, volume.clients,
                           ledgers.Entry(ledgers.PRIMARY, superposition), replace=True)
+        self.latch.arm(volume, superposition)
         overlay.create(self.cluster, volume)
 
     def _mapped(self, volume: records.Volume, cut: records.Cut) -> records.Volume:

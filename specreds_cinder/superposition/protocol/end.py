@@ -40,6 +40,7 @@ class Ending(clients.Clients):
         if record.state != states.ABORTING:
             record = self.store.swap(record, record.moved(states.ABORTING, outcome=outcome))
         self._unfence(record)
+        self._unlatch(record)
         if self.settings.evict_backup:
             self._evict(record)
         self._clean(record, progress, evict=self.settings.evict_backup)
@@ -85,6 +86,7 @@ class Ending(clients.Clients):
         self._each(lambda volume: overlay.remove(self.cluster, volume, shut_out, progress),
                    record.volumes)
         self._settle(record)
+        self._unlatch(record)
         self._each(lambda volume: self.store.release(volume, record.id), record.volumes)
         # Again: a controller that was collapsing when the record was decided may have fenced
         # since. Without a record it fences nothing.

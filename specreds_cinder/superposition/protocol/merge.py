@@ -41,9 +41,9 @@ class Merge(end.Ending):
         """
         if backup is None:
             self.unused(record)
-        record = self.begin_merge(record)
-        if backup is None and record.state == states.MERGING:
-            record = self._shut_out(record)
+        record = self._begin(record)
+        if record.state == states.MERGING:
+            record = self._admit(record) if backup is not None else self._shut_out(record)
         if record.state == states.MERGING:
             limit = self.settings.merge_bytes_per_second if rate is None else rate
             with self._kept_fenced(record), trace.span('merge', record.id):
@@ -73,7 +73,7 @@ class Merge(end.Ending):
 
         :raises OverlayBusy: a client has an overlay open: the server runs
         """
-        observed = self.observe(record, attended=False)
+        observed = self._classified(record, attended=False)
         self.unused(record)
         fenced = observed.fenced | set(record.fenced)
         if fenced != set(record.fenced):
@@ -86,13 +86,33 @@ class Merge(end.Ending):
             raise errors.OverlayBusy(
                 f'{", ".join(sorted(late))} opened volumes or overlays of superposition '
                 f'{record.id} while the other clients were fenced: merge it again')
+        self._unlatch(record)
+        return record
+
+    def _admit(self, record: records.Record) -> records.Record:
+        """Let the server that runs lock its volumes, and no other client that is visible or known.
+
+        A client that waits for the lock watches the volume: it is fenced before it can have it.
+        """
+        fenced = self._classified(record, attended=True).fenced
+        new = fenced - set(record.fenced)
+        if new:
+            record = self._fencing(record, tuple(sorted(fenced | set(record.fenced))))
+            self.fence.close(new)
+        self._unlatch(record)
         return record
 
     def begin_merge(self, record: records.Record) -> records.Record:
         """Record that a merge begins, for a hypervisor that runs the merge.
 
+        When this returns, the server that runs can lock its volumes. May be repeated.
+
         :raises Conflict: it was not promoted
         """
+        record = self._begin(record)
+        return self._admit(record) if record.state == states.MERGING else record
+
+    def _begin(self, record: records.Record) -> records.Record:
         record = self._in(record, states.PROMOTED, states.MERGING, states.MERGED)
         if record.state != states.PROMOTED:
             return record

@@ -122,14 +122,14 @@ class Backup(Process):
         self._cluster = cluster
         self.prefixes = [f'sp{index}' for index in range(len(record.volumes))]
         self.qmp = str(self.directory / 'qmp')
-        self._nbd = str(self.directory / 'nbd')
+        self.nbd = str(self.directory / 'nbd')
         self.suspended: list[bool] = []
         self._quiet = False
         # The test that plays the guest holds this while it writes.
         self.running_guest = threading.Lock()
         command = ['qemu-storage-daemon', '--chardev',
                    f'socket,id=q,path={self.qmp},server=on,wait=off', '--monitor', 'chardev=q',
-                   '--nbd-server', f'addr.type=unix,addr.path={self._nbd},max-connections=0']
+                   '--nbd-server', f'addr.type=unix,addr.path={self.nbd},max-connections=0']
         for prefix, volume in zip(self.prefixes, record.volumes, strict=True):
             for node in nodes.overlay_nodes(cluster, volume, speculative=speculative,
                                             prefix=prefix):
@@ -146,7 +146,7 @@ class Backup(Process):
         # volume's exclusive lock for that: no guest's read does so.
         disk.set_request_structured_replies(False)
         disk.set_export_name(export)
-        disk.connect_unix(self._nbd)
+        disk.connect_unix(self.nbd)
         return disk
 
     @property

@@ -9,6 +9,7 @@ import threading
 from typing import Any
 
 import fixtures
+import rados
 import rbd
 import tenacity
 
@@ -124,11 +125,22 @@ class ProtocolTestCase(base.FunctionalTestCase):
         for home in record.homes:
             self.assertNotIn(record.id, self.protocol.store.index(home))
         for volume in record.volumes:
+            self.assert_unlatched(volume.ref.home, volume.image_id)
             images = self.images(volume.ref.home)
             self.assertNotIn(volume.overlay, images.values())
             ours = {f'specreds.super.{record.id}', f'specreds.claim.{volume.image_id}'}
             for pool in {volume.pool, volume.data_pool}:
                 self.assert_only_images(pool, volume.namespace, images, ours)
+
+    def assert_unlatched(self, home: sp.Home, image_id: str) -> None:
+        """Assert that the latch of an image is open, and cannot be closed."""
+        with self.open_pool(home.pool, home.namespace) as io:
+            try:
+                attributes = dict(io.get_xattrs(f'rbd_header.{image_id}'))
+            except rados.ObjectNotFound:
+                return
+        self.assertNotIn('specreds.latch', attributes)
+        self.assertNotIn(b'specreds', attributes.get('lock.rbd_lock', b''))
 
     @tenacity.retry(retry=tenacity.retry_if_exception_type(AssertionError), reraise=True,
                     stop=tenacity.stop_after_delay(_LISTED_SECONDS), wait=tenacity.wait_fixed(0.5))

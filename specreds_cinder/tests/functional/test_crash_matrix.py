@@ -103,6 +103,8 @@ class CrashMatrixTestCase(protocol_base.ProtocolTestCase):
             self.conclude(record)
         self.protocol.tidy(self.home, older_s=0)
         self.assert_namespace_clean()
+        for image_id in self.ours:
+            self.assert_unlatched(self.home, image_id)
         alive = primary.write(_AFTER, 0x45) == 0 and primary.write(_AFTER, 0x45, disk=1) == 0
         content = [self.contents(ref, _SIZE) for ref in self.refs]
         child = {data[_CHILD:_CHILD + _BLOCK] for data in content}
