@@ -8,6 +8,7 @@ import errno
 import functools
 import json
 import math
+import queue
 import threading
 from typing import Any
 
@@ -23,6 +24,8 @@ DEFAULT_TIMEOUT = 10.0
 # if a replica answers, the primary OSD may not have the osdmap with the fence. Older releases of
 # Ceph lack this option and always ask the primary OSD.
 _PINNED = {'rados_replica_read_policy': 'default'}
+# CEPH_STR_HASH_RJENKINS of Ceph's include/ceph_hash.h.
+_RJENKINS = 2
 _TIMED_OUT = (errno.ETIMEDOUT, errno.EAGAIN)
 _CONNECTION_LOST = (errno.ESHUTDOWN, errno.ENOTCONN)
 
@@ -32,6 +35,7 @@ class Pool:
     """The properties of a pool that the protocol needs, at one moment.
 
     :param merges: changes whenever two placement groups of the pool were merged
+    :param rjenkins: names of objects are hashed as this code does
     """
 
     id: int
@@ -41,6 +45,7 @@ class Pool:
     erasure: bool
     cache_tier: bool
     rbd: bool
+    rjenkins: bool = True
 
 
 class Cluster:
@@ -154,6 +159,34 @@ class Cluster:
         # Some commands ("osd blocklist ls") append their status text to the JSON.
         return json.JSONDecoder().raw_decode(text)[0] if text[:1] in ('[', '{') else None
 
+    def wait_for_latest_osdmap(self) -> None:
+        """Make every later operation of both clients carry at least the osdmap of this moment.
+
+        Ceph waits for this without a limit if the monitors vanish meanwhile; the thread that then
+        still waits ends with the process.
+
+        :raises ClusterTimeout: no monitor answered in time
+        """
+        results: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+
+        def wait() -> None:
+            try:
+                self.aio.wait_for_latest_osdmap()
+                with answering('wait for the latest osdmap'):
+                    self.rados.wait_for_latest_osdmap()
+            except BaseException as exc:
+                results.put(exc)
+            else:
+                results.put(None)
+        threading.Thread(target=wait, daemon=True, name='osdmap').start()
+        try:
+            error = results.get(timeout=self.timeout)
+        except queue.Empty:
+            raise errors.ClusterTimeout(f'wait for the latest osdmap: no monitor answered within '
+                                        f'{self.timeout:g} s') from None
+        if error is not None:
+            raise error
+
     def pools(self) -> dict[int, Pool]:
         """Return the pools by id, as the monitors know them at this moment.
 
@@ -214,4 +247,5 @@ def _pool(entry: Mapping[str, Any]) -> Pool:
         erasure=entry['type'] == 3,
         cache_tier=bool(entry['tiers'] or entry['tier_of'] >= 0
                         or entry['read_tier'] >= 0 or entry['write_tier'] >= 0),
-        rbd='rbd' in entry['application_metadata'])
+        rbd='rbd' in entry['application_metadata'],
+        rjenkins=entry['object_hash'] == _RJENKINS)

@@ -45,10 +45,10 @@ class Fence:
 
         The sweep needs it. So does librbd: only with that map does an OSD remove a fenced client
         from an image's watchers.
+
+        :raises ClusterTimeout: no monitor answered in time
         """
-        self._cluster.aio.wait_for_latest_osdmap()
-        with ceph.answering('wait for the latest osdmap'):
-            self._cluster.rados.wait_for_latest_osdmap()
+        self._cluster.wait_for_latest_osdmap()
 
     def open(self, clients: Iterable[str]) -> None:
         """Remove blocklist entries. One that does not exist is no error."""

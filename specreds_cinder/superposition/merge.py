@@ -53,7 +53,9 @@ def offline(cluster: ceph.Cluster, record: records.Record, ledger: ledgers.Ledge
             if progress is not None:
                 progress(int(sum(sizes[:index]) + share * sizes[index]), sum(sizes))
         with trace.change('merge.commit', str(volume.ref)):
-            _Commit(cluster, volume, ledger, record.id, stall_s).run(rate, report)
+            # QEMU opens images by name, and an image may have another one since ``super``.
+            _Commit(cluster, volumes.current(cluster, volume), ledger, record.id, stall_s).run(
+                rate, report)
     # A client that has opened an overlay by now may have written data that is not in the volume.
     unused(cluster, record)
 

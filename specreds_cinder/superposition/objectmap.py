@@ -8,6 +8,7 @@ with the number of entries, then two bits per object, first object in the highes
 from collections.abc import Iterator
 import hashlib
 import struct
+from typing import Any
 
 import numpy
 from numpy import typing as npt
@@ -20,6 +21,8 @@ _HEADER = struct.Struct('<IBBIQ')
 _PER_BYTE = 4
 _SHIFTS = numpy.array([6, 4, 2, 0], dtype=numpy.uint8)
 _CHUNK = 256 << 10
+# OBJECT_PENDING of Ceph's include/rbd/object_map_types.h.
+_PENDING = 2
 
 
 def name(image_id: str) -> str:
@@ -36,10 +39,25 @@ def existing(io: 'rados.Ioctx', image_id: str) -> Iterator[npt.NDArray[numpy.int
     :raises VolumeGone: there is no object map (any more)
     :raises ClusterError: it is not one that this code understands
     """
+    for first, states in _states(io, image_id):
+        yield numpy.flatnonzero(states) + first
+
+
+def pending(io: 'rados.Ioctx', image_id: str) -> list[int]:
+    """Return the numbers of the objects of which a removal has begun.
+
+    Raises as :func:`existing` does.
+    """
+    return [int(number) + first for first, states in _states(io, image_id)
+            for number in numpy.flatnonzero(states == _PENDING)]
+
+
+def _states(io: 'rados.Ioctx', image_id: str) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+    """Yield the states of many objects at a time, and the number of the first of them."""
     first = 0
     for entries, raw in _chunks(io, image_id):
         states = (numpy.frombuffer(raw, dtype=numpy.uint8)[:, None] >> _SHIFTS) & 3
-        yield numpy.flatnonzero(states.reshape(-1)[:entries]) + first
+        yield first, states.reshape(-1)[:entries]
         first += entries
 
 

@@ -39,7 +39,9 @@ _SCHEMA = {
                 'pool': _TEXT, 'namespace': _TEXT, 'image': _TEXT, 'image_id': _TEXT,
                 'pool_id': _COUNT, 'data_pool_id': _COUNT, 'data_pool': _TEXT,
                 'data_prefix': _TEXT, 'size_bytes': _COUNT, 'object_size': _COUNT,
-                'features': _COUNT, 'map_digest': _TEXT, 'overlay': _TEXT, 'clients': _TEXTS,
+                'features': _COUNT, 'map_digest': _TEXT,
+                'pending': {'type': 'array', 'items': _COUNT}, 'overlay': _TEXT,
+                'clients': _TEXTS,
             }}},
         'cuts': {'type': 'object', 'propertyNames': {'pattern': '^[0-9]+$'},
                  'additionalProperties': {
@@ -119,6 +121,7 @@ class Volume:
     :param data_prefix: data objects are named ``<data_prefix>.<number, 16 hex digits>``
     :param features: RBD feature bits
     :param map_digest: fingerprint of its object map at the cut; empty if the map was changing
+    :param pending: numbers of objects that existed at the cut while a discard was removing them
     :param overlay: name of the overlay's RBD image, in the same pool and namespace
     :param clients: addresses of the primary's clients, as blocklists name them
     """
@@ -137,6 +140,7 @@ class Volume:
     overlay: str
     clients: tuple[str, ...]
     map_digest: str = ''
+    pending: tuple[int, ...] = ()
 
     @property
     def ref(self) -> VolumeRef:
@@ -254,7 +258,8 @@ class Record:
         """
         body = parse(raw, _VALIDATOR, 'superposition record')
         del body['format']
-        body['volumes'] = tuple(Volume(**{**volume, 'clients': tuple(volume['clients'])})
+        body['volumes'] = tuple(Volume(**{**volume, 'clients': tuple(volume['clients']),
+                                          'pending': tuple(volume.get('pending', ()))})
                                 for volume in body['volumes'])
         body['cuts'] = {int(pool): Cut(cut['pg_num'], cut['merges'], tuple(cut['versions']))
                         for pool, cut in body['cuts'].items()}

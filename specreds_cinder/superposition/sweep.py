@@ -144,6 +144,12 @@ class Sweeper:
         after = numpy.flatnonzero(numpy.array(versions, dtype=numpy.uint64) > bounds)
         if len(after):
             self._dirty(f'{names[after[0]].decode()} of {volume.ref} was written')
+        # An object without a version is gone. Its discard was under way at the cut, and has
+        # removed it since; a client that died before it changed the map leaves no other trace.
+        gone = [name for number, name, version in zip(numbers, names, versions, strict=True)
+                if not version and number in volume.pending] if volume.pending else []
+        if gone:
+            self._dirty(f'{gone[0].decode()} of {volume.ref} was discarded')
 
     def _stat(self, io: librados.IoCtx, names: list[bytes], began: float) -> list[int]:
         if self._pace is None:

@@ -25,6 +25,9 @@ _NEEDED = {
 }
 # Missing from python-rbd; values of src/include/rbd/features.h.
 _DIRTY_CACHE = 1 << 11
+# The kernel counts its watches from here (CEPH_LINGER_ID_START of Linux's
+# include/linux/ceph/osd_client.h); librados uses addresses of its memory.
+_KERNEL_WATCH = 0xffff << 48
 _REFUSED = {
     rbd.RBD_FEATURE_JOURNALING:
         'it is journaled: its writes are replayed elsewhere; disable journaling first',
@@ -40,6 +43,7 @@ class Facts:
 
     :param clients: addresses that watch the image or own a lock on it
     :param invalid_map: its object map is flagged as invalid
+    :param kernel: addresses of ``clients`` that are kernels ("rbd map")
     """
 
     ref: records.VolumeRef
@@ -55,6 +59,7 @@ class Facts:
     invalid_map: bool
     mirrored: bool
     encrypted: bool
+    kernel: frozenset[str] = frozenset()
 
     def reasons(self, pools: Mapping[int, ceph.Pool]) -> list[str]:
         """Return the reasons why the image cannot be superposed; none if it can.
@@ -72,24 +77,33 @@ class Facts:
             against.append('it is mirrored to another cluster: disable mirroring first')
         if self.encrypted:
             against.append('it is encrypted (LUKS): the overlay would hold plain text')
+        if self.kernel:
+            against.append(f'the kernel of a host has it mapped ({", ".join(sorted(self.kernel))}'
+                           f'): one client serves all images that are mapped there, so a fence '
+                           f'would cut all of them off')
         if len({address.host(client) for client in self.clients}) > 1:
             against.append('clients on several hosts have it open '
                            f'({", ".join(sorted(self.clients))}): there must be one primary')
         against += [f'pool {pools[pool_id].name} has a cache tier' for pool_id
                   in {self.pool_id, self.data_pool_id} if pools[pool_id].cache_tier]
+        against += [f'pool {pools[pool_id].name} hashes the names of its objects by another '
+                    f'function than rjenkins' for pool_id
+                    in {self.pool_id, self.data_pool_id} if not pools[pool_id].rjenkins]
         return against
 
 
 @contextlib.contextmanager
 def opened(cluster: ceph.Cluster, ref: records.VolumeRef, *,
-           read_only: bool = True) -> Iterator[Any]:
+           read_only: bool = True, image_id: str | None = None) -> Iterator[Any]:
     """Open an RBD image; read-only, it registers no watch and takes no lock.
 
+    :param image_id: open the image by this id, whatever its name is
     :raises VolumeGone: there is no such image
     """
     with cluster.ioctx(ref.pool, ref.namespace) as io, ceph.answering(f'use image {ref}'):
         try:
-            with rbd.Image(io, ref.image, read_only=read_only) as image:
+            with rbd.Image(io, None if image_id else ref.image, read_only=read_only,
+                           image_id=image_id) as image:
                 yield image
         except rbd.ImageNotFound:
             raise errors.VolumeGone(f'there is no RBD image {ref} (any more)') from None
@@ -118,24 +132,37 @@ def inspect(cluster: ceph.Cluster, ref: records.VolumeRef) -> Facts:
             clients=(_watchers(image) | owners) - cluster.addresses, owners=owners,
             invalid_map=bool(image.flags() & rbd.RBD_FLAG_OBJECT_MAP_INVALID),
             mirrored=_mirrored(image),
+            kernel=address.clients(watcher['addr'] for watcher in image.watchers_list()
+                                   if watcher['cookie'] >= _KERNEL_WATCH),
             encrypted=image.read(0, min(len(_LUKS_MAGIC), image.size())) == _LUKS_MAGIC)
 
 
-def clients(cluster: ceph.Cluster, ref: records.VolumeRef) -> frozenset[str]:
+def current(cluster: ceph.Cluster, volume: records.Volume) -> records.Volume:
+    """Return a volume with the name that its image has at this moment.
+
+    :raises VolumeGone: the image is gone
+    """
+    with opened(cluster, volume.ref, image_id=volume.image_id) as image:
+        return dataclasses.replace(volume, image=image.get_name())
+
+
+def clients(cluster: ceph.Cluster, ref: records.VolumeRef,
+            image_id: str | None = None) -> frozenset[str]:
     """Return the addresses that watch an image or own a lock on it, without this process's.
 
     :raises VolumeGone: there is no such image
     """
-    return frozenset().union(*watchers_and_owners(cluster, ref))
+    return frozenset().union(*watchers_and_owners(cluster, ref, image_id))
 
 
-def watchers_and_owners(cluster: ceph.Cluster,
-                        ref: records.VolumeRef) -> tuple[frozenset[str], frozenset[str]]:
+def watchers_and_owners(cluster: ceph.Cluster, ref: records.VolumeRef,
+                        image_id: str | None = None) -> tuple[frozenset[str], frozenset[str]]:
     """Return the addresses that watch an image, and those that own a lock on it.
 
+    :param image_id: as for :func:`opened`
     :raises VolumeGone: there is no such image
     """
-    with opened(cluster, ref) as image:
+    with opened(cluster, ref, image_id=image_id) as image:
         return (_watchers(image) - cluster.addresses, _lock_owners(image) - cluster.addresses)
 
 

@@ -52,7 +52,8 @@ class Clients(base.Base):
         entries = self.ledger.read(volume)
         watchers = owners = frozenset[str]()
         with contextlib.suppress(errors.VolumeGone):
-            watchers, owners = volumes.watchers_and_owners(self.cluster, volume.ref)
+            watchers, owners = volumes.watchers_and_owners(self.cluster, volume.ref,
+                                                           volume.image_id)
         return roles.Seen(ledger=entries, image=watchers | owners, owners=owners,
                           overlay=self._users([volume.overlay_ref]))
 

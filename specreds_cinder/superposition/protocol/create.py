@@ -108,16 +108,24 @@ class Creation(end.Ending):
         overlay.create(self.cluster, volume)
 
     def _mapped(self, volume: records.Volume, cut: records.Cut) -> records.Volume:
-        """Return a volume with the fingerprint of its object map at the cut.
+        """Return a volume with the fingerprint of its object map, and its discards, at the cut.
 
         A map that has changed since the cut gets none, so that no later sweep finds it clean.
         """
         with self.cluster.ioctx(volume.pool, volume.namespace) as io, \
                 ceph.answering(f'read the object map of {volume.ref}'):
             digest = objectmap.digest(io, volume.image_id)
+            pending = self._existing(volume, objectmap.pending(io, volume.image_id))
         if sweep.moved(self.cluster, volume, cut):
             digest = ''
-        return dataclasses.replace(volume, map_digest=digest)
+        return dataclasses.replace(volume, map_digest=digest, pending=pending)
+
+    def _existing(self, volume: records.Volume, numbers: Sequence[int]) -> tuple[int, ...]:
+        """Return the numbers of the objects of a volume that exist."""
+        io = self.cluster.aio.ioctx(volume.data_pool_id, volume.namespace)
+        versions = io.stat_versions([b'%s.%016x' % (volume.data_prefix.encode(), number)
+                                     for number in numbers], sweep.DEPTH)
+        return tuple(number for number, version in zip(numbers, versions, strict=True) if version)
 
     def _cutter(self, pool_id: int, namespace: str) -> cuts.Cutter:
         with self._lock:

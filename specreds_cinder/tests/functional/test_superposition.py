@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The life of a superposition, and the sweep, which finds every kind of change after the cut."""
 
+import dataclasses
 import json
 import signal
 import subprocess
@@ -20,6 +21,8 @@ from specreds_cinder.tests.functional import base
 from specreds_cinder.tests.functional import protocol_base
 
 OBJECT = 4 * base.MIB
+# Place of the first four objects in an object map.
+_FIRST_OBJECTS = 18
 
 
 class LifeTest(protocol_base.ProtocolTestCase):
@@ -127,6 +130,21 @@ class LifeTest(protocol_base.ProtocolTestCase):
         self.protocol.merge(record, progress=lambda done, total: seen.append((done, total)))
         self.assertEqual(seen[-1][0], seen[-1][1])
         self.assertEqual(sorted(seen), seen)
+
+    def test_renamed_volume_is_merged(self) -> None:
+        record = self.superpose(self.make_volume())
+        volume = record.volumes[0]
+        actors.child_io(self.cluster, volume, 'write -P 7 0 4k')
+        self.assertEqual('promoted', self.protocol.collapse(record).outcome)
+        # librbd takes the exclusive lock for it, which the latch forbids until the merge begins.
+        self.protocol.begin_merge(record)
+        renamed = dataclasses.replace(volume.ref, image=f'{volume.image}-renamed')
+        with self.open_pool() as io:
+            rbd.RBD().rename(io, volume.image, renamed.image)
+        self.addCleanup(self.remove_image, renamed)
+        self.protocol.merge(record)
+        self.assertEqual(b'\7' * 4096, self.contents(renamed)[:4096])
+        self.assert_nothing_left(record)
 
     def test_orphaned_merge_can_be_repeated(self) -> None:
         record = self.superpose(self.make_volume())
@@ -242,6 +260,21 @@ class DirtyTest(protocol_base.ProtocolTestCase):
                 'discard', offset=0, length=OBJECT))):
             record = self.superpose(volume)
         self.assert_dirty(record, 'objects were created or discarded')
+
+    def test_discard_in_flight_at_the_cut_is_dirty_once_it_ends(self) -> None:
+        volume = self.make_volume()
+        with self.open_pool() as io:
+            with rbd.Image(io, volume.image) as image:
+                image_id, prefix = image.id(), image.block_name_prefix()
+            # Objects 1 and 2 as librbd marks them before it removes them; 2 is gone already.
+            io.write(f'rbd_object_map.{image_id}', bytes([0b01_10_10_01]), _FIRST_OBJECTS)
+            io.remove_object(f'{prefix}.0000000000000002')
+            record = self.superpose(volume)
+            self.assertEqual((1,), record.volumes[0].pending)
+            self.assertFalse(self.protocol.check(record).dirty)
+            # The primary dies before it changes the map.
+            io.remove_object(f'{prefix}.0000000000000001')
+        self.assert_dirty(record, '.0000000000000001 of ')
 
     def test_last_volume_of_a_set_is_dirty(self) -> None:
         volumes = [self.make_volume() for _ in range(3)]

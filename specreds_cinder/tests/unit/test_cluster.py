@@ -17,7 +17,7 @@ from specreds_cinder.superposition import librados
 
 POOL = {'pool_id': 7, 'pool_name': 'volumes', 'pg_num': 32, 'type': 1, 'tiers': [],
         'tier_of': -1, 'read_tier': -1, 'write_tier': -1, 'application_metadata': {'rbd': {}},
-        'last_pg_merge_meta': {'source_pgid': '0.0', 'ready_epoch': 0}}
+        'last_pg_merge_meta': {'source_pgid': '0.0', 'ready_epoch': 0}, 'object_hash': 2}
 
 
 @ddt.ddt
@@ -109,6 +109,12 @@ class MonitorTest(testtools.TestCase):
         self.assertEqual(('volumes', 32, False, False, True),
                          (pool.name, pool.pg_num, pool.erasure, pool.cache_tier, pool.rbd))
         self.assertIn('source_pgid', pool.merges)
+        self.assertTrue(pool.rjenkins)
+
+    def test_other_hash_of_names_is_recognized(self) -> None:
+        cluster = ceph.Cluster()
+        with mock.patch.object(cluster, 'mon', return_value=[{**POOL, 'object_hash': 1}]):
+            self.assertFalse(cluster.pools()[7].rjenkins)
 
     @ddt.data(({'tiers': [3]}, True), ({'tier_of': 0}, True), ({'read_tier': 2}, True),
               ({'write_tier': 2}, True), ({'type': 3}, False))

@@ -3,12 +3,15 @@
 
 from collections.abc import Mapping
 import datetime
+import functools
 import threading
 from typing import Any
 from unittest import mock
 
+import rados
 import testtools
 
+from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import fence
 
@@ -48,7 +51,9 @@ class FenceTest(testtools.TestCase):
         super().setUp()
         self.monitor = FakeMonitor()
         self.monitor.entries[OTHER] = self.monitor.after(50)
-        self.cluster = mock.Mock(mon=self.monitor)
+        self.cluster = mock.Mock(mon=self.monitor, timeout=60)
+        self.cluster.wait_for_latest_osdmap = functools.partial(
+            ceph.Cluster.wait_for_latest_osdmap, self.cluster)
         self.fence = fence.Fence(self.cluster, 1000)
 
     def left(self, client: str) -> float:
@@ -92,6 +97,17 @@ class FenceTest(testtools.TestCase):
         self.fence.close([FIRST])
         self.assertEqual([self.monitor.commands] * 2, seen)
         self.assertEqual(('add', FIRST), self.monitor.commands[-1])
+
+    def test_monitors_that_vanish_while_the_osdmap_is_fetched_are_an_error(self) -> None:
+        back = threading.Event()
+        self.addCleanup(back.set)
+        self.cluster.timeout = 0.01
+        self.cluster.rados.wait_for_latest_osdmap.side_effect = back.wait
+        self.assertRaises(errors.ClusterTimeout, self.fence.close, [FIRST])
+
+    def test_failure_to_fetch_the_osdmap_is_raised(self) -> None:
+        self.cluster.rados.wait_for_latest_osdmap.side_effect = rados.Error('shut down')
+        self.assertRaises(errors.ClusterError, self.fence.close, [FIRST])
 
     def test_entry_with_less_than_half_its_time_is_renewed(self) -> None:
         self.monitor.entries[FIRST] = self.monitor.after(600)

@@ -29,6 +29,8 @@ class OfflineTest(testtools.TestCase):
             'PATH', f'{self.bin}{os.pathsep}{os.environ["PATH"]}'))
         self.users: frozenset[str] = frozenset()
         self.useFixture(fixtures.MockPatchObject(volumes, 'clients', side_effect=self.clients))
+        self.useFixture(fixtures.MockPatchObject(
+            volumes, 'current', side_effect=lambda _cluster, volume: volume))
         self.ledger = mock.Mock()
         self.useFixture(fixtures.MockPatchObject(overlay, 'used_bytes', return_value=1000))
         self.cluster = mock.Mock(conffile='/etc/ceph/ceph.conf', user='cinder')

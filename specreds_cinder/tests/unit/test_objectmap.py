@@ -50,6 +50,12 @@ class ObjectMapTest(testtools.TestCase):
         self.assertEqual([0, 1, 5], existing(FakeIo(_KNOWN)))
 
     @hypothesis.given(_STATES, strategies.integers(1, 60))
+    def test_pending_objects_are_listed(self, states: list[int], chunk: int) -> None:
+        with mock.patch.object(objectmap, '_CHUNK', chunk):
+            self.assertEqual([index for index, state in enumerate(states) if state == PENDING],
+                             objectmap.pending(FakeIo(encode(states)), 'abc'))
+
+    @hypothesis.given(_STATES, strategies.integers(1, 60))
     def test_existing_objects_are_listed_in_chunks(self, states: list[int], chunk: int) -> None:
         with mock.patch.object(objectmap, '_CHUNK', chunk):
             io = FakeIo(encode(states))

@@ -37,7 +37,7 @@ _RECORDS = strategies.builds(
     prepared=strategies.booleans(), labels=strategies.dictionaries(strategies.text(), _LABELS),
     version=_COUNTS)
 # Fields that a record of an older release lacks.
-_OPTIONAL = ('map_digest', 'joint', 'prepared', 'labels')
+_OPTIONAL = ('map_digest', 'pending', 'joint', 'prepared', 'labels')
 
 
 def make_volume(**changes: Any) -> records.Volume:

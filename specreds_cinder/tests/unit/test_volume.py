@@ -3,6 +3,7 @@
 
 import dataclasses
 from typing import Any
+from unittest import mock
 
 import ddt
 import rbd
@@ -13,8 +14,8 @@ from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import volume as volumes
 
 POOLS = {number: ceph.Pool(id=number, name=f'pool-{number}', pg_num=8, merges='null',
-                           erasure=False, cache_tier=number == 3, rbd=True)
-         for number in (1, 2, 3)}
+                           erasure=False, cache_tier=number == 3, rbd=True, rjenkins=number != 4)
+         for number in (1, 2, 3, 4)}
 NEEDED = rbd.RBD_FEATURE_EXCLUSIVE_LOCK | rbd.RBD_FEATURE_OBJECT_MAP
 GOOD = volumes.Facts(
     ref=records.VolumeRef('pool-1', '', 'vol'), image_id='10', pool_id=1, data_pool_id=2,
@@ -63,6 +64,9 @@ class ReasonsTest(testtools.TestCase):
         ({'size_bytes': 513}, '512'),
         ({'pool_id': 3}, 'pool-3'),
         ({'data_pool_id': 3}, 'pool-3'),
+        ({'pool_id': 4}, 'rjenkins'),
+        ({'data_pool_id': 4}, 'rjenkins'),
+        ({'kernel': frozenset({'10.0.0.1:0/1'})}, '10.0.0.1:0/1'),
     )
     @ddt.unpack
     def test_unsuitable_image_has_a_reason(self, changes: dict[str, Any], word: str) -> None:
@@ -79,3 +83,21 @@ class ReasonsTest(testtools.TestCase):
                         rbd.RBD_FEATURE_FAST_DIFF, rbd.RBD_FEATURE_DEEP_FLATTEN,
                         rbd.RBD_FEATURE_DATA_POOL):
             self.assertEqual([], self.reasons(features=NEEDED | feature))
+
+
+class InspectTest(testtools.TestCase):
+
+    def test_kernel_is_told_from_librbd_by_the_cookie_of_its_watch(self) -> None:
+        cluster = mock.MagicMock(addresses=frozenset())
+        watchers = [{'addr': '10.0.0.1:0/1', 'id': 1, 'cookie': 140702524642464},
+                    {'addr': '10.0.0.1:0/2', 'id': 2, 'cookie': 18446462598732840961}]
+        with mock.patch.object(rbd, 'Image') as image:
+            opened = image.return_value.__enter__.return_value
+            opened.old_format.return_value = False
+            opened.list_lockers.return_value = []
+            opened.watchers_list.return_value = watchers
+            opened.data_pool_id.return_value = opened.size.return_value = 1
+            opened.flags.return_value = opened.features.return_value = 0
+            facts = volumes.inspect(cluster, GOOD.ref)
+        self.assertEqual({'10.0.0.1:0/1', '10.0.0.1:0/2'}, facts.clients)
+        self.assertEqual({'10.0.0.1:0/2'}, facts.kernel)
