@@ -15,6 +15,7 @@ from specreds_cinder import superposition as sp
 from specreds_cinder.cli import capabilities
 from specreds_cinder.cli import collapsing
 from specreds_cinder.cli import reading
+from specreds_cinder.cli import releasing
 from specreds_cinder.cli import superposing
 
 _DESCRIPTION = """\
@@ -36,6 +37,8 @@ _COMMANDS: dict[str, Any] = {
     'merge': collapsing.Merge,
     'resume': collapsing.Resume,
     'renew': collapsing.Renew,
+    'fenced': releasing.Fenced,
+    'release': releasing.Release,
     'caps': capabilities.Caps,
 }
 

@@ -25,9 +25,10 @@ from specreds_cinder.superposition import states
 from specreds_cinder.superposition.protocol import collapse
 from specreds_cinder.superposition.protocol import host_fence
 from specreds_cinder.superposition.protocol import merge
+from specreds_cinder.superposition.protocol import release
 
 
-class Protocol(host_fence.HostFence, collapse.Collapse, merge.Merge):
+class Protocol(host_fence.HostFence, collapse.Collapse, merge.Merge, release.Release):
     """Superpositions on one cluster. Safe to share between threads."""
 
     def renew(self, record: records.Record) -> list[str]:

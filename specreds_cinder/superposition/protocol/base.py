@@ -2,7 +2,7 @@
 """The base of all steps of the protocol: the cluster, and the records of superpositions."""
 
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent import futures
 import contextlib
 import dataclasses
@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import fence
+from specreds_cinder.superposition import fenced as fences
 from specreds_cinder.superposition import latch as latches
 from specreds_cinder.superposition import ledger as ledgers
 from specreds_cinder.superposition import overlay
@@ -32,6 +33,7 @@ class Base:
         self.settings = settings or tunables.Settings()
         self.store = stores.Store(cluster)
         self.ledger = ledgers.Ledger(cluster)
+        self.fenced_clients = fences.FencedClients(cluster)
         self.latch = latches.Latch(cluster, self.store)
         self.fence = fence.Fence(cluster, self.settings.fence_expiry_s)
 
@@ -113,6 +115,12 @@ class Base:
         record = self.reload(record)
         return self.store.swap(record, dataclasses.replace(
             record, labels={**record.labels, **labels}))
+
+    def _keep_fenced(self, home: records.Home, clients: Collection[str], superposition: str,
+                     server_id: str | None = None) -> None:
+        """List clients whose blocklist entries outlive the superposition, or the fence."""
+        self.fenced_clients.enter(home, clients, fences.Entry(
+            superposition, server_id, records.now()))
 
     def _in(self, record: records.Record, *allowed: str) -> records.Record:
         """Return the current record, which has to be in one of some states.

@@ -55,9 +55,12 @@ class Ending(clients.Clients):
         backup = self._users([volume.overlay_ref for volume in record.volumes])
         hosts = {address.host(client) for client in backup}
         hosts -= {address.host(client) for client in record.clients}
-        if hosts and record.clients:
-            self.fence.close(client for client in self._users(
-                [volume.ref for volume in record.volumes]) if address.host(client) in hosts)
+        below = frozenset(client for client in self._users(
+            [volume.ref for volume in record.volumes]) if address.host(client) in hosts
+            ) if hosts and record.clients else frozenset()
+        # The clients of the overlays are fenced when these are removed.
+        self._keep_fenced(record.home, backup | below, record.id, record.server_id)
+        self.fence.close(below)
 
     def _unfence(self, record: records.Record) -> None:
         if record.outcome in (states.ABORTED, states.DIRTY) and record.fenced:
@@ -98,4 +101,5 @@ class Ending(clients.Clients):
         if record.outcome not in (states.PROMOTED, states.LATE_DIRTY) or not record.fenced:
             return
         proven = self.fence.remaining().keys() & set(record.fenced)
+        self._keep_fenced(record.home, proven, record.id, record.server_id)
         self._each(lambda volume: self.ledger.leave(volume, proven), record.volumes)

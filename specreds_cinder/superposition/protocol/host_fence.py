@@ -83,6 +83,7 @@ class HostFence(create.Creation):
         for _ in range(_ROUNDS):
             if not due:
                 return fenced
+            self._keep_fenced(targets[0].ref.home, due, fence_id)
             self.fence.close(due)
             self._barrier(recorded)
             for volume in recorded:

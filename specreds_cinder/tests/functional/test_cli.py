@@ -13,8 +13,8 @@ _COMMAND = pathlib.Path(sys.executable).parent / 'specreds-super'
 _TIMEOUT = 120
 
 
-class CliTestCase(protocol_base.ProtocolTestCase):
-    """Each test is what one operator does."""
+class CommandTestCase(protocol_base.ProtocolTestCase):
+    """A test that runs the command."""
 
     def run_super(self, *words: str, status: int = 0) -> str:
         """Run the command, and return its output, or its errors if it has to fail."""
@@ -27,6 +27,10 @@ class CliTestCase(protocol_base.ProtocolTestCase):
     def json(self, *words: str, status: int = 0) -> Any:
         """Run the command, and return its output as parsed JSON."""
         return json.loads(self.run_super(*words, '-f', 'json', status=status))
+
+
+class CliTestCase(CommandTestCase):
+    """Each test is what one operator does."""
 
     def test_promoted_volume_is_merged(self) -> None:
         volume = self.make_image('vm', protocol_base.SIZE, objects=2)

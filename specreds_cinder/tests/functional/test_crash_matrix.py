@@ -159,6 +159,7 @@ class CrashMatrixTestCase(protocol_base.ProtocolTestCase):
                 # The ledger of a primary that lives.
                 self.assertIn(name.rpartition('.')[2], self.ours)
             elif kind == 'specreds':
-                self.assertTrue(name.startswith(('specreds.cut.', 'specreds.index')), name)
+                self.assertTrue(name.startswith(('specreds.cut.', 'specreds.index',
+                                                 'specreds.fenced')), name)
             elif kind in ('rbd_data', 'rbd_header', 'rbd_object_map'):
                 self.assertIn(name.split('.')[1], self.ours)

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The list of the clients that superpositions have fenced for good.
+
+Their blocklist entries last for years and are part of every osdmap, so they have to be removed
+once their clients have ended for sure. The list says which entries those are: it is an omap,
+``specreds.fenced``, in the pool and namespace of the record, with one key for each client.
+"""
+
+from collections.abc import Collection
+import dataclasses
+import json
+
+import jsonschema
+import rados
+
+from specreds_cinder.superposition import cluster as ceph
+from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import trace
+
+_OBJECT = 'specreds.fenced'
+_BATCH = 1000
+_TEXT = {'type': 'string'}
+_VALIDATOR = jsonschema.Draft202012Validator({
+    'type': 'object', 'required': ['superposition', 'server_id', 'fenced_at'],
+    'properties': {'superposition': _TEXT, 'server_id': {'type': ['string', 'null']},
+                   'fenced_at': _TEXT}})
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """A client that stays fenced.
+
+    :param superposition: id of the superposition that has fenced it
+    :param server_id: id of the server that it belonged to
+    :param fenced_at: a time at which it was fenced already, in the form of records
+    """
+
+    superposition: str
+    server_id: str | None
+    fenced_at: str
+
+
+class FencedClients:
+    """The lists of a cluster. Safe to share between threads."""
+
+    def __init__(self, cluster: ceph.Cluster) -> None:
+        self._cluster = cluster
+
+    def enter(self, home: records.Home, clients: Collection[str], entry: Entry) -> None:
+        """Enter clients into the list of a home. Later entries replace earlier ones."""
+        if not clients:
+            return
+        value = json.dumps(dataclasses.asdict(entry), separators=(',', ':')).encode()
+        with self._cluster.ioctx(home.pool, home.namespace) as io, \
+                ceph.answering(f'enter fenced clients in {home}'), \
+                trace.change('fenced.enter', entry.superposition), rados.WriteOpCtx() as op:
+            io.set_omap(op, tuple(clients), (value,) * len(clients))
+            io.operate_write_op(op, _OBJECT)
+
+    def read(self, home: records.Home) -> dict[str, Entry]:
+        """Return the list of a home, by client.
+
+        :raises ClusterError: it is unreadable, or of a newer format
+        """
+        entries: dict[str, Entry] = {}
+        with self._cluster.ioctx(home.pool, home.namespace) as io, \
+                ceph.answering(f'read the fenced clients of {home}'):
+            while True:
+                with rados.ReadOpCtx() as op:
+                    page, _status = io.get_omap_vals(op, max(entries, default=''), '', _BATCH)
+                    try:
+                        io.operate_read_op(op, _OBJECT)
+                    except rados.ObjectNotFound:
+                        return entries
+                    values = {client: Entry(**records.parse(value, _VALIDATOR, 'fenced client'))
+                              for client, value in page}
+                entries.update(values)
+                if len(values) < _BATCH:
+                    return entries
+
+    def remove(self, home: records.Home, clients: Collection[str]) -> None:
+        """Remove clients from the list of a home. One that is not in it is no error."""
+        if not clients:
+            return
+        with self._cluster.ioctx(home.pool, home.namespace) as io, \
+                ceph.answering(f'remove fenced clients from {home}'), \
+                trace.change('fenced.remove', str(home)), rados.WriteOpCtx() as op:
+            io.remove_omap_keys(op, tuple(clients))
+            io.operate_write_op(op, _OBJECT)

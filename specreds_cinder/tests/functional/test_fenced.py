@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The clients that stay fenced are listed, and released once they have ended."""
+
+import datetime
+
+from specreds_cinder import superposition as sp
+from specreds_cinder.superposition import address
+from specreds_cinder.superposition import fenced as fences
+from specreds_cinder.tests.functional import test_cli
+
+
+class FencedTest(test_cli.CommandTestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.volume = self.make_volume()
+        self.home = sp.Home(self.pool)
+        self.primary = self.make_primary(self.volume)
+
+    def promote_and_merge(self) -> None:
+        """End a superposition of which the primary stays fenced."""
+        record = self.protocol.super([self.volume], server_id='vm-1')
+        self.addCleanup(self.drop, record)
+        self.assertEqual('promoted', self.protocol.collapse(record).outcome)
+        self.assertTrue(self.primary.clients.isdisjoint(self.listed()))
+        self.protocol.merge(record)
+
+    def listed(self) -> set[str]:
+        """Return the clients that are listed."""
+        return {listed.client for listed in self.protocol.fenced(self.home)}
+
+    def test_primary_of_a_merged_superposition_is_listed_until_it_is_released(self) -> None:
+        self.promote_and_merge()
+        client, = self.primary.clients
+        shown = {line['client']: line for line in self.json('fenced', '--pool', self.pool)}
+        self.assertEqual('vm-1', shown[client]['server'])
+        self.primary.kill()
+        released = self.json('release', '--pool', self.pool, '--client', client)
+        self.assertEqual([{'client': client}], released)
+        self.assertNotIn(client, self.fenced() | self.listed())
+        self.assertIn(client, self.run_super('release', '--client', client, status=1))
+
+    def test_boot_of_a_host_releases_what_was_fenced_before(self) -> None:
+        self.promote_and_merge()
+        client, = self.primary.clients
+        self.primary.kill()
+        host = address.host(client)
+        now = datetime.datetime.now(datetime.UTC)
+        for early in (now - datetime.timedelta(hours=1), now):
+            released = self.json('release', '--pool', self.pool, '--host', host,
+                                 '--booted-at', early.isoformat())
+            self.assertNotIn({'client': client}, released)
+        self.assertIn(client, self.fenced())
+        late = now + datetime.timedelta(hours=1)
+        self.assertEqual([], self.protocol.release_host(self.home, '192.0.2.77', late))
+        self.assertIn(client, self.protocol.release_host(self.home, host, late))
+        self.assertNotIn(client, self.fenced())
+        self.assertRaises(sp.InvalidInput, self.protocol.release_host, self.home, host,
+                          late.replace(tzinfo=None))
+
+    def test_primary_that_lives_is_not_listed(self) -> None:
+        record = self.superpose(self.volume)
+        self.protocol.abort(record)
+        self.assertTrue(self.primary.clients.isdisjoint(self.listed()))
+        self.assertRaises(sp.InvalidInput, self.protocol.release, self.home, self.primary.clients)
+
+    def test_fenced_backup_is_listed(self) -> None:
+        record = self.superpose(self.volume)
+        backup = self.make_backup(record)
+        self.protocol.abort(record)
+        self.assertEqual(1, len([listed for listed in self.protocol.fenced(self.home)
+                                 if listed.entry.superposition == record.id]))
+        backup.kill()
+
+    def test_client_that_ceph_has_forgotten_leaves_the_list(self) -> None:
+        gone = '10.0.0.1:0/1'
+        self.protocol.fenced_clients.enter(self.home, [gone], fences.Entry(
+            'superposition', None, '2026-01-01T00:00:00.000+00:00'))
+        self.assertNotIn(gone, self.listed())
+        self.assertNotIn(gone, self.protocol.fenced_clients.read(self.home))
