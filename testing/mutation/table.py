@@ -116,7 +116,7 @@ MUTATIONS = (
              f'{_FUNCTIONAL}.test_fence.FenceTest.'
              'test_fence_during_a_dirty_decision_is_lifted'),
     Mutation('merge-beside-a-hung-backup', f'{_SUPERPOSITION}/protocol/merge.py',
-             'self.fence.close(fenced)', 'pass',
+             ' if backup is not None else self._shut_out(record)', '',
              f'{_FUNCTIONAL}.test_ledger.HungTest.'
              'test_hung_backup_is_fenced_before_its_overlay_is_merged'),
     Mutation('silent-client-unfenced', f'{_SUPERPOSITION}/roles.py',
