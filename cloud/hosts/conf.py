@@ -148,7 +148,9 @@ class Writer:
             'ovs': {'datapath_type': 'netdev', 'ovsdb_connection': OVSDB,
                     'bridge_mappings': f'{neutron.PHYSICAL_NETWORK}:{PHYSICAL_BRIDGE}'},
             'agent': {'root_helper': '', 'extensions': 'dhcp', 'tunnel_types': ''},
-            'securitygroup': {'firewall_driver': 'openvswitch', 'enable_security_group': 'true'},
+            'securitygroup': {'firewall_driver': self._settings.firewall,
+                              # ipset is a program of its own, which the hosts do not have.
+                              'enable_ipset': 'false', 'enable_security_group': 'true'},
         }, _privsep(_NEUTRON_PRIVSEP, files.neutron_conf))
 
     def init(self) -> dict[str, object]:

@@ -28,6 +28,9 @@ def add(areas: 'argparse._SubParsersAction[argparse.ArgumentParser]') -> None:
     up.add_argument('--hosts', type=int, metavar='N',
                     help='number of simulated compute hosts; with 0 there is only block storage '
                          f'(default: {layout.DEFAULT_HOSTS})')
+    up.add_argument('--firewall', choices=layout.FIREWALLS,
+                    help="firewall driver of Neutron's agents on the hosts (default: "
+                         f'{layout.FIREWALLS[0]})')
     up.add_argument('--extra-backend', action='append', metavar='NAME=POOL,USER,CONF',
                     help='a back end on another Ceph; can be given several times')
     up.add_argument('--clustered', action=argparse.BooleanOptionalAction,
@@ -86,7 +89,8 @@ def _up(args: argparse.Namespace, progress: commands.Progress) -> int:
         engines = layout.DEFAULT_ENGINES if engines is None else engines
     cloud = openstack_cloud.Cloud(args.data, port=args.port, backends=args.backends,
                                   extra_backends=extra, clustered=args.clustered,
-                                  plain=args.plain, hosts=hosts, engines=engines)
+                                  plain=args.plain, hosts=hosts, engines=engines,
+                                  firewall=args.firewall)
     cloud.up(progress)
     progress(f'the cloud is up; to use it, type: . {cloud.openrc()}')
     print(f'openrc: {cloud.openrc()}', flush=True)

@@ -49,6 +49,7 @@ class Cloud:
     :param port: first of the 200 ports that it uses (100 for OpenStack, 100 for Ceph)
     :param backends: number of back ends on the cloud's own Ceph
     :param hosts: number of compute hosts; with none (the default), there is only block storage
+    :param firewall: the firewall driver of Neutron's agents on the hosts
     :param extra_backends: back ends elsewhere; may be changed by a later `up`
     :param clustered: one more back end on the cloud's own Ceph, with two volume services; may be
         changed by a later `up`
@@ -62,10 +63,12 @@ class Cloud:
                  backends: int | None = None,
                  extra_backends: Sequence[layout.Backend] | None = None,
                  clustered: bool | None = None, plain: bool | None = None,
-                 hosts: int | None = None, engines: int | None = None) -> None:
+                 hosts: int | None = None, engines: int | None = None,
+                 firewall: str | None = None) -> None:
         self.files = layout.Layout(pathlib.Path(data_dir))
         fixed: dict[str, Any] = {name: value for name, value in (
-            ('port', port), ('backends', backends), ('hosts', hosts)) if value is not None}
+            ('port', port), ('backends', backends), ('hosts', hosts), ('firewall', firewall))
+            if value is not None}
         free: dict[str, Any] = {name: value for name, value in (
             ('extra_backends', extra_backends and tuple(extra_backends)),
             ('clustered', clustered), ('plain', plain), ('engines', engines))

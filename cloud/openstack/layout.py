@@ -75,10 +75,14 @@ class Backend:
         """Under which UUID a hypervisor knows the key of the back end's Ceph user."""
         return str(uuid.uuid5(uuid.UUID(settings.secret_uuid), self.name))
 
+FIREWALLS = ('openvswitch', 'iptables_hybrid')
+
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """The choices for a cloud. `port`, `backends`, `hosts` and `secret_uuid` are made once.
+    """The choices for a cloud.
+
+    `port`, `backends`, `hosts`, `firewall` and `secret_uuid` are made once.
 
     :param backends: number of back ends on the cloud's own Ceph
     :param hosts: number of simulated compute hosts; with none, there is only block storage
@@ -86,6 +90,7 @@ class Settings:
     :param clustered: one more back end on the cloud's own Ceph, with two volume services
     :param plain: Cinder and Nova without the plug-in
     :param engines: number of processes of specreds-engine, where there are hosts with the plug-in
+    :param firewall: the firewall driver of Neutron's agents on the hosts
     :param secret_uuid: from which those of the back ends' keys are made
     """
 
@@ -96,6 +101,7 @@ class Settings:
     clustered: bool = False
     plain: bool = False
     engines: int = 0
+    firewall: str = FIREWALLS[0]
     secret_uuid: str = dataclasses.field(default_factory=lambda: str(uuid.uuid4()))
 
     def check(self, own: Iterable[Backend]) -> None:
@@ -112,6 +118,9 @@ class Settings:
             raise commands.CloudError(f'{self.hosts} hosts: choose 0 to {MAX_HOSTS}')
         if not 0 <= self.engines <= MAX_ENGINES:
             raise commands.CloudError(f'{self.engines} engines: choose 0 to {MAX_ENGINES}')
+        if self.firewall not in FIREWALLS:
+            raise commands.CloudError(
+                f'firewall {self.firewall}: choose {" or ".join(FIREWALLS)}')
         names = [name for backend in (*own, *self.extra_backends) for name in backend.instances]
         for name in names:
             if not _NAME.fullmatch(name):

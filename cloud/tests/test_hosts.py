@@ -119,6 +119,12 @@ class ConfTest(_Base):
         self.assertEqual('dhcp', agent['agent']['extensions'])
         self.assertEqual('openvswitch', agent['securitygroup']['firewall_driver'])
 
+    def test_agent_uses_the_chosen_firewall(self) -> None:
+        self.write(layout.Settings(hosts=3, firewall='iptables_hybrid'))
+        group = self.read(self.files.neutron_conf)['securitygroup']
+        self.assertEqual(('iptables_hybrid', 'false'),
+                         (group['firewall_driver'], group['enable_ipset']))
+
     def test_secrets_are_in_private_files_only(self) -> None:
         self.write()
         holders = {path for path in self.files.root.rglob('*') if path.is_file()

@@ -143,9 +143,6 @@ def _network(instance: Any) -> Iterator[str]:
             yield f'port {vif["id"]} is of type {vif["vnic_type"]}: it has to be normal'
         elif vif['type'] != network_model.VIF_TYPE_OVS:
             yield f'port {vif["id"]} is bound as {vif["type"]}: it has to be bound as ovs'
-        elif vif.is_hybrid_plug_enabled():
-            yield (f'port {vif["id"]} is behind an iptables bridge: Neutron has to use the '
-                   f'openvswitch firewall')
 
 
 def _devices(context: Any, instance: Any) -> Iterator[str]:

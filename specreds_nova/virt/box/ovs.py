@@ -6,11 +6,16 @@ and a restarted ovs-vswitchd has no flows. Its patch to the integration bridge h
 that the network service's agent looks for, so the agent wires that end like any port, security
 groups included, and does not see the guest's own device.
 
+Where iptables implements security groups (``firewall_driver = iptables_hybrid``), os-vif connects
+the guest's device to a Linux bridge, and that to the box instead of the integration bridge. The
+agent's rules name the guest's device, and hold inside the box, too.
+
 An open box is a wire, whatever number the guest's device has. ``fail_mode=standalone`` keeps it a
 wire when ovs-vswitchd restarts, and also stores that the box is open.
 """
 
 from collections.abc import Mapping
+import os
 import pathlib
 import time
 from typing import Any
@@ -24,6 +29,7 @@ from oslo_concurrency import processutils
 from oslo_config import cfg
 from oslo_utils import uuidutils
 from ovsdbapp import exceptions as ovsdb_exceptions
+from vif_plug_ovs import linux_net
 from vif_plug_ovs import privsep as vif_privsep
 from vif_plug_ovs.ovsdb import ovsdb_lib
 
@@ -42,6 +48,7 @@ _INSTANCE = 'specreds-instance'
 
 _SHUT = 'secure'
 _OPEN = 'standalone'
+_DEVICES = '/sys/class/net'
 # Prefix of the bridges of trunks.
 _TRUNK = 'tbr-'
 # Timeout of a transaction in the database, in seconds.
@@ -80,9 +87,6 @@ class Ovs(base.Mechanism):
             return f'a port of type {vnic_type} does not go through a switch of this host'
         if vif_type != network_model.VIF_TYPE_OVS:
             return f'its ports are bound as {vif_type}, which has no box'
-        if details.get(network_model.VIF_DETAILS_OVS_HYBRID_PLUG):
-            return ("iptables on the guest's device implements its security groups "
-                    '(firewall_driver = iptables_hybrid); use openvswitch')
         if str(details.get(network_model.VIF_DETAILS_BRIDGE_NAME, '')).startswith(_TRUNK):
             return 'it is the parent of a trunk'
         drivers = set(details.get('bound_drivers', {}).values())
@@ -110,11 +114,11 @@ class Ovs(base.Mechanism):
             raise errors.BoxFailed(port=plan.port, reason=str(exc)) from exc
 
     def attached(self, plan: box_plan.Plan) -> None:
-        owner = self._switch.ovsdb.iface_to_br(plan.tap).execute()
-        if owner != plan.bridge:
-            raise errors.BoxFailed(port=plan.port, reason=(
-                f'the guest\'s device {plan.tap} is in {owner or "no bridge"}, '
-                f'not in {plan.bridge}'))
+        self._must_be_in(plan, plan.device, plan.bridge,
+                         self._switch.ovsdb.iface_to_br(plan.device).execute())
+        if plan.hybrid:
+            self._must_be_in(plan, plan.tap, box_plan.linux_bridge_of(plan.port),
+                             _master(plan.tap))
         self._wait_for_device(plan)
         # A switch in user space and libvirt may change the device's flags at the same moment, and
         # undo each other's change.
@@ -132,8 +136,9 @@ class Ovs(base.Mechanism):
         self._send(plan, flows.bundle(flows.settled()))
 
     def release(self, plan: box_plan.Plan) -> None:
-        # As in serve: a switch in user space would keep using the removed device.
-        if not pathlib.Path('/sys/class/net', plan.tap).exists():
+        # As in serve: a switch in user space would keep using the removed device. That of a Linux
+        # bridge is there without a guest.
+        if not plan.hybrid and not pathlib.Path(_DEVICES, plan.tap).exists():
             with self._switch.ovsdb.transaction(check_error=True) as txn:
                 txn.add(self._switch.ovsdb.del_port(plan.tap, plan.bridge, if_exists=True))
             if cfg.CONF.os_vif_ovs.isolate_vif:
@@ -154,10 +159,25 @@ class Ovs(base.Mechanism):
     def remove(self, port: str) -> None:
         database = self._switch.ovsdb
         patch = box_plan.patch_peer_of(port)
+        self._remove_linux_bridge(port)
         with database.transaction(check_error=True) as txn:
             if bridge := database.port_to_br(patch).execute():
                 txn.add(database.del_port(patch, bridge, if_exists=True))
             txn.add(database.del_br(box_plan.bridge_of(port), if_exists=True))
+
+    @staticmethod
+    def _must_be_in(plan: box_plan.Plan, device: str, bridge: str, owner: str | None) -> None:
+        """:raises errors.BoxFailed: a device is in another bridge, or in none"""
+        if owner != bridge:
+            raise errors.BoxFailed(port=plan.port, reason=(
+                f'the guest\'s device {device} is in {owner or "no bridge"}, not in {bridge}'))
+
+    def _remove_linux_bridge(self, port: str) -> None:
+        """Remove a port's Linux bridge, if that is connected to the port's box."""
+        veth = box_plan.veth_of(port)
+        if self._switch.ovsdb.port_to_br(veth).execute() == box_plan.bridge_of(port):
+            linux_net.delete_bridge(box_plan.linux_bridge_of(port), None)
+            linux_net.delete_net_dev(veth)
 
     def existing(self) -> list[base.ExistingBox]:
         rows = self._switch.ovsdb.db_list('Bridge', columns=['name', 'external_ids', 'fail_mode']
@@ -186,7 +206,7 @@ class Ovs(base.Mechanism):
             txn.add(database.db_set(
                 'Bridge', plan.bridge, ('fail_mode', _SHUT), ('external_ids', {
                     _PORT: plan.port, _BACKUP: plan.backup_id, _INSTANCE: plan.instance})))
-            txn.add(database.add_port(plan.bridge, plan.tap, ofport_request=flows.GUEST))
+            txn.add(database.add_port(plan.bridge, plan.device, ofport_request=flows.GUEST))
             txn.add(database.add_port(plan.bridge, plan.patch))
             txn.add(database.db_set(
                 'Interface', plan.patch, ('type', 'patch'), ('ofport_request', flows.PATCH),
@@ -200,10 +220,10 @@ class Ovs(base.Mechanism):
 
     def _wait_for_device(self, plan: box_plan.Plan) -> None:
         deadline = time.monotonic() + _TIMEOUT
-        while (ofport := self._value('Interface', plan.tap, 'ofport')) != flows.GUEST:
+        while (ofport := self._value('Interface', plan.device, 'ofport')) != flows.GUEST:
             if time.monotonic() > deadline:
                 raise errors.BoxFailed(port=plan.port, reason=(
-                    f'its device {plan.tap} is port {ofport} of {plan.bridge} '
+                    f'its device {plan.device} is port {ofport} of {plan.bridge} '
                     f'instead of {flows.GUEST}'))
             time.sleep(_POLL)
 
@@ -235,3 +255,11 @@ def _unplug(port: str, device: str, bridge: str, instance: str, details: Mapping
             id=port, plugin='ovs', vif_name=device, bridge_name=bridge,
             network=network_objects.Network(id=port, bridge=bridge), port_profile=profile),
         instance_objects.InstanceInfo(uuid=instance, name=f'specreds-{instance}'))
+
+
+def _master(device: str) -> str | None:
+    """Return the Linux bridge that a device is in; None if it is in none."""
+    try:
+        return os.path.basename(os.readlink(f'{_DEVICES}/{device}/master'))
+    except OSError:
+        return None

@@ -73,6 +73,8 @@ class Plan:
     :param subnets: the port's subnets
     :param neighbours: hardware addresses of gateways and DHCP servers that are known
     :param details: those of the port's binding that decide how os-vif plugs the device
+    :param hybrid: a Linux bridge, on which iptables implements security groups, is between the
+        guest's device and the box
     """
 
     port: str
@@ -85,10 +87,16 @@ class Plan:
     subnets: tuple[Subnet, ...]
     neighbours: Mapping[str, str] = dataclasses.field(default_factory=dict)
     details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    hybrid: bool = False
 
     @property
     def bridge(self) -> str:
         return bridge_of(self.port)
+
+    @property
+    def device(self) -> str:
+        """Device through which the guest is in the box's bridge."""
+        return veth_of(self.port) if self.hybrid else self.tap
 
     @property
     def patch(self) -> str:
@@ -164,6 +172,16 @@ def patch_peer_of(port: str) -> str:
     return f'sbi-{port[:_ID_LENGTH]}'
 
 
+def veth_of(port: str) -> str:
+    """Return the device by which os-vif connects a port's Linux bridge with Open vSwitch."""
+    return f'qvo{port[:_ID_LENGTH]}'
+
+
+def linux_bridge_of(port: str) -> str:
+    """Return the Linux bridge that Nova names for a port."""
+    return f'qbr{port[:_ID_LENGTH]}'
+
+
 def service_of(port: str) -> str:
     return f'sv{port[:_ID_LENGTH]}'
 
@@ -184,7 +202,8 @@ def from_vif(vif: Any, instance: str, backup_id: str,
                 mtu=network.get_meta('mtu'), subnets=_subnets(network['subnets']),
                 neighbours=dict(neighbours or {}),
                 details={key: value for key, value in (vif['details'] or {}).items()
-                         if key in _PLUGGING})
+                         if key in _PLUGGING},
+                hybrid=bool(vif.is_hybrid_plug_enabled()))
 
 
 def _subnets(subnets: Sequence[Any]) -> tuple[Subnet, ...]:

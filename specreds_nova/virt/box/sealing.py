@@ -319,6 +319,10 @@ class Box:
         if here != plan.integration_bridge:
             return (f'its port {plan.port} belongs to {here} on this host, but to '
                     f'{plan.integration_bridge} on its own host')
+        # Rules of iptables would not meet the frames of a guest without a Linux bridge.
+        if bool(details.get(network_model.VIF_DETAILS_OVS_HYBRID_PLUG)) != plan.hybrid:
+            return (f'the network agents of this host and of its own have different firewall '
+                    f'drivers: security groups would not apply to its port {plan.port}')
         return self._mechanism.refusal(binding.vif_type, binding.vnic_type, details)
 
     def _add_neighbours(self, context: Any, plan: box_plan.Plan, network: str) -> None:

@@ -113,7 +113,7 @@ class EligibilityTest(base.TestCase):
         self.refused('bound as ovs')
         self.vif['type'] = 'ovs'
         self.vif['details'] = {'ovs_hybrid_plug': True}
-        self.refused('iptables')
+        self.refused()
 
     def test_passed_through_devices_are_not_eligible(self) -> None:
         self.server.numa_topology = mock.Mock()

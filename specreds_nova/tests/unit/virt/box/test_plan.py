@@ -19,6 +19,13 @@ class TestPlan(testtools.TestCase):
                           neighbours={fakes.GATEWAY: 'fa:16:3e:00:00:99'})
         self.assertEqual(plan, plans.Plan.from_json(plan.to_json()))
 
+    def test_linux_bridge_of_novas_network_info_is_part_of_the_plan(self) -> None:
+        vif = fakes.vif(details={'bridge_name': 'br-int', 'ovs_hybrid_plug': True})
+        plan = plans.from_vif(vif, fakes.SERVER, fakes.BACKUP_ID)
+        self.assertEqual((True, 'qvoaaaaaaaa-11'), (plan.hybrid, plan.device))
+        self.assertEqual(plan, plans.Plan.from_json(plan.to_json()))
+        self.assertEqual('tapaaaaaaaa-11', fakes.plan().device)
+
     def test_device_names_fit_into_the_kernel(self) -> None:
         plan = fakes.plan()
         names = {plan.bridge, plan.service, plan.tap}

@@ -180,6 +180,13 @@ class TestSeal(_TestCase):
         error = self.assertRaises(errors.BoxRefused, self.sealed)
         self.assertIn('br-other', str(error))
 
+    def test_other_firewall_of_this_host_is_refused(self) -> None:
+        self.bindings.bind.return_value = {fakes.PORT: bindings.Binding(
+            fakes.PORT, 'ovs', 'normal', {'bridge_name': 'br-int', 'ovs_hybrid_plug': True}, {},
+            False)}
+        error = self.assertRaises(errors.BoxRefused, self.sealed)
+        self.assertIn('security groups would not apply', str(error))
+
     def test_hardware_addresses_outside_are_learned(self) -> None:
         self.bindings.neighbours.return_value = {fakes.GATEWAY: 'fa:16:3e:00:00:99'}
         self.sealed()
