@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table: what a server has, the recovery that it gets, why, and the test that shows it."""
+
+import dataclasses
+
+SPECULATIVE = 'speculative'
+EVACUATED = 'evacuated'
+FAILED = 'failed'
+NONE = 'none'
+# From the best to the worst: a server gets the worst one of all that it has.
+RECOVERIES = (SPECULATIVE, EVACUATED, FAILED, NONE)
+
+_VIRT = 'specreds_nova.tests.unit.virt.backup.test_eligibility.EligibilityTest'
+_ENGINE = 'specreds_nova.tests.unit.engine'
+_STORIES = 'specreds_nova.tests.stories'
+_SHARED = ('specreds_nova.tests.engine_stories.test_shut_out.TestShutOut.'
+           'test_server_with_a_shared_volume_is_evacuated_and_the_other_one_keeps_it')
+_RBD = 'specreds_cinder.tests.functional.test_eligibility'
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One thing that a server may have.
+
+    :ivar key: name of the row for populations
+    :ivar part: disks, network or machine
+    :ivar what: the thing, as a user would say it
+    :ivar recovery: the best recovery of a server with it
+    :ivar why: the reason, or what is done about it
+    :ivar test: id of a test that shows it
+    """
+
+    key: str
+    part: str
+    what: str
+    recovery: str
+    why: str
+    test: str
+
+
+_DISKS, _NETWORK, _MACHINE = 'disks', 'network', 'machine'
+
+ROWS = (
+    Row('volume', _DISKS, 'volumes on RBD', SPECULATIVE, 'superposed together',
+        'specreds_nova.tests.cloud.test_shapes.TestShapes.'
+        'test_backup_with_two_ports_a_scsi_disk_and_a_config_drive'),
+    Row('multi-attach', _DISKS, 'a multi-attach volume', EVACUATED,
+        'more than one server writes to it; the failed host is shut out of it', _SHARED),
+    Row('encrypted', _DISKS, 'an encrypted volume', EVACUATED,
+        'the overlay would hold plain text; the failed host is shut out of it',
+        f'{_RBD}.EligibilityTest.test_encrypted_image_is_refused'),
+    Row('mirrored', _DISKS, 'a mirrored or journaled volume', EVACUATED,
+        'its writes are replayed elsewhere; the failed host is shut out of it',
+        f'{_RBD}.EligibilityTest.test_journaled_image_is_refused'),
+    Row('foreign', _DISKS, 'a volume of another driver than RBD', FAILED,
+        'Cinder cannot shut a host out of it; evacuated with evacuate_unfenced',
+        f'{_ENGINE}.recovery.steps.test_shut_out.ShutOutTest.test_refused_fence_fails'),
+    Row('local', _DISKS, 'a local disk beside its volumes', EVACUATED,
+        'its disk died with its host, and is made anew by Nova',
+        f'{_VIRT}.test_local_disks_are_not_eligible'),
+    Row('local-root', _DISKS, 'a local root disk, also one of Nova in RBD', NONE,
+        'it does not boot from a volume',
+        f'{_ENGINE}.detection.test_gates.ServerGatesTest.test_server_without_volumes_is_held_back'),
+    Row('ovs', _NETWORK, 'ports of Open vSwitch with the firewall openvswitch', SPECULATIVE,
+        'sealed in a box',
+        'specreds_nova.tests.cloud.test_box.TestShut.'
+        'test_sealed_guest_has_its_network_and_passes_no_frame'),
+    Row('hybrid', _NETWORK, 'ports of Open vSwitch with the firewall iptables_hybrid', SPECULATIVE,
+        'the Linux bridge is connected to the box',
+        'specreds_nova.tests.hybrid_stories.test_hybrid.TestHybrid.'
+        'test_promoted_backup_is_behind_the_rules_of_its_device'),
+    Row('ovn', _NETWORK, 'ports of OVN', EVACUATED, 'OVN has no box',
+        'specreds_nova.tests.unit.virt.box.test_ovs.TestRefusal.test_other_types_are_refused'),
+    Row('trunk', _NETWORK, 'a trunk, or a port with limits or guarantees of bandwidth', EVACUATED,
+        'a box would lose them',
+        'specreds_nova.tests.unit.virt.box.test_ovs.TestRefusal.test_other_types_are_refused'),
+    Row('passthrough', _NETWORK, 'a port of SR-IOV or vDPA', EVACUATED,
+        'a device of its host; Nova claims one elsewhere, or refuses',
+        f'{_VIRT}.test_ports_are_checked'),
+    Row('bios', _MACHINE, 'BIOS', SPECULATIVE, '',
+        'specreds_nova.tests.engine.test_deaths.TestDeaths.'
+        'test_dead_host_has_its_servers_recovered'),
+    Row('uefi', _MACHINE, 'UEFI, with or without secure boot', SPECULATIVE,
+        'its variables begin anew from the template',
+        f'{_STORIES}.test_firmware.TestFirmware.test_server_with_secure_boot'),
+    Row('pinned', _MACHINE, 'a NUMA topology, pinned CPUs or huge pages', EVACUATED,
+        'they cannot be claimed for a backup',
+        f'{_VIRT}.test_passed_through_devices_are_not_eligible'),
+    Row('vtpm', _MACHINE, 'a virtual TPM', FAILED,
+        'its state is on its host; Nova evacuates no such server',
+        f'{_ENGINE}.clients.test_compute.ComputeTest.test_server_with_a_virtual_tpm_is_immovable'),
+    Row('devices', _MACHINE, 'PCI devices, accelerators or mounted shares', EVACUATED,
+        'devices of its host; Nova claims others elsewhere, or refuses',
+        f'{_VIRT}.test_passed_through_devices_are_not_eligible'),
+)
+BY_KEY = {row.key: row for row in ROWS}
+
+
+def recovery(*keys: str) -> str:
+    """Return the recovery of a server that has several things."""
+    return max((BY_KEY[key].recovery for key in keys), key=RECOVERIES.index)
