@@ -20,6 +20,7 @@ from specreds_nova.status import cinder
 from specreds_nova.status import engine
 from specreds_nova.status import files
 from specreds_nova.status import findings
+from specreds_nova.status import neutron
 from specreds_nova.status import nova
 
 _NOVA = '/etc/nova/nova.conf'
@@ -75,9 +76,11 @@ class Checks(upgradecheck.UpgradeCommands):
         def look(config: files.Files) -> Iterator[findings.Finding]:
             other = self._engine_files() if self._conf.config_file else None
             return nova.settings(config, other)
-        return self._of_file(
-            self._path('nova_conf', _NOVA), 'nova-compute is not on this host', nova.in_use,
-            ': servers of this host have no backups, and it can have none', look)
+        return self._of_nova(look)
+
+    def nova_network(self) -> upgradecheck.Result:
+        """Check Neutron's agents."""
+        return self._of_nova(neutron.agents)
 
     _upgrade_checks = (
         ('Engine: configuration', engine_options),
@@ -88,6 +91,7 @@ class Checks(upgradecheck.UpgradeCommands):
         ('Cinder: configuration', cinder_options),
         ('Cinder: capabilities in Ceph', cinder_capabilities),
         ('Nova: configuration', nova_options),
+        ('Nova: network agents', nova_network),
     )
 
     def _of_engine(self, look: Callable[[], Iterator[findings.Finding]]) -> upgradecheck.Result:
@@ -104,6 +108,12 @@ class Checks(upgradecheck.UpgradeCommands):
                    ) -> upgradecheck.Result:
         return self._of_file(self._path('cinder_conf', _CINDER), 'Cinder is not on this host',
                              cinder.in_use, '', look)
+
+    def _of_nova(self, look: Callable[[files.Files], Iterator[findings.Finding]]
+                 ) -> upgradecheck.Result:
+        return self._of_file(
+            self._path('nova_conf', _NOVA), 'nova-compute is not on this host', nova.in_use,
+            ': servers of this host have no backups, and it can have none', look)
 
     @staticmethod
     def _of_file(path: str | None, absent: str, in_use: Callable[[files.Files], bool], unused: str,

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Backups of servers that boot by UEFI, with and without secure boot."""
+"""Backups of servers that boot by UEFI with secure boot.
+
+Nova starts no server by UEFI without secure boot on libvirt 9.0, for which ``secure='no'`` is an
+error.
+"""
 
 import xml.etree.ElementTree as ElementTree
 
@@ -36,8 +40,9 @@ class TestFirmware(life.LifeTestCase):
         assert loader is not None
         return loader.text, loader.get('secure'), str(root.findtext('./os/nvram'))
 
-    def check_firmware(self, server: drills.Server) -> None:
-        """Abort a backup, then promote, adopt and merge another one."""
+    def test_server_with_secure_boot(self) -> None:
+        server = self.boot_uefi(os_secure_boot='required')
+        self.assertEqual('yes', self.loader(server, base.PRIMARY)[1])
         name = self.guest_name(server)
         loader, secure, _variables = self.loader(server, base.PRIMARY)
         dropped = self.begin(server)
@@ -54,11 +59,3 @@ class TestFirmware(life.LifeTestCase):
         self.drill.merged(recovery)
         self.assert_plain_and_durable(recovery)
         self.assertEqual((loader, secure), self.loader(server, base.BACKUP)[:2])
-
-    def test_server_with_uefi(self) -> None:
-        self.check_firmware(self.boot_uefi())
-
-    def test_server_with_secure_boot(self) -> None:
-        server = self.boot_uefi(os_secure_boot='required')
-        self.assertEqual('yes', self.loader(server, base.PRIMARY)[1])
-        self.check_firmware(server)

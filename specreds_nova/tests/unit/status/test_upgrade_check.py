@@ -5,11 +5,13 @@ import contextlib
 import io
 import json
 import pathlib
+import socket
 from typing import Any
 from unittest import mock
 
 import ddt
 import fixtures
+from keystoneauth1 import exceptions as keystone_exceptions
 import testtools
 
 from specreds_cinder.superposition import cluster as ceph
@@ -70,6 +72,11 @@ class _Ceph:
             raise errors.ClusterError(f'{operation}: client.cinder is not allowed to')
 
 
+def _agent(host: str, **changes: Any) -> dict[str, Any]:
+    return {'host': host, 'agent_type': 'Open vSwitch agent', 'alive': True,
+            'configurations': {'ovs_hybrid_plug': False}, **changes}
+
+
 @ddt.ddt
 class UpgradeCheckTest(testtools.TestCase):
 
@@ -83,6 +90,9 @@ class UpgradeCheckTest(testtools.TestCase):
         self.useFixture(fixtures.MonkeyPatch('oslo_config.cfg.find_config_files',
                                              lambda *_: []))
         self.useFixture(fixtures.MonkeyPatch('specreds_nova.status.ceph.ceph.Cluster', _Ceph))
+        self.agents = self.useFixture(fixtures.MockPatch(
+            'specreds_nova.status.neutron._agents', return_value=[_agent(socket.gethostname())])
+        ).mock
         self.answer = mock.Mock(json=lambda: {'etcdserver': '3.5.16'})
         self.useFixture(fixtures.MonkeyPatch(
             'specreds_nova.status.engine.requests.get', lambda *_, **__: self.answer))
@@ -149,6 +159,31 @@ class UpgradeCheckTest(testtools.TestCase):
         findings = self.run_check(*arguments)
         self.assertEqual({SUCCESS}, {code for code, _ in findings.values()}, str(findings))
         self.assertEqual({'fine', ''}, {text for _, text in findings.values()})
+
+    def test_other_network_than_open_vswitch_fails(self) -> None:
+        self.write_nova()
+        host = socket.gethostname()
+        self.agents.return_value = [_agent(host, agent_type='OVN Controller agent'),
+                                    _agent('other')]
+        self.assert_found('Nova: network agents', FAILURE, 'Neutron has OVN Controller agent')
+        self.agents.return_value = []
+        self.assert_found('Nova: network agents', FAILURE, 'Neutron has no agent')
+
+    def test_other_firewall_elsewhere_is_a_warning(self) -> None:
+        self.write_nova()
+        self.agents.return_value = [_agent(socket.gethostname()), _agent('same'),
+                                    _agent('other', configurations={'ovs_hybrid_plug': True})]
+        self.assert_found('Nova: network agents', WARNING, 'on other has another firewall_driver')
+
+    def test_dead_network_agent_is_a_warning(self) -> None:
+        self.write_nova()
+        self.agents.return_value = [_agent(socket.gethostname(), alive=False)]
+        self.assert_found('Nova: network agents', WARNING, 'is down')
+
+    def test_silent_neutron_is_a_warning(self) -> None:
+        self.write_nova()
+        self.agents.side_effect = keystone_exceptions.ConnectFailure('no route')
+        self.assert_found('Nova: network agents', WARNING, 'no route')
 
     def test_default_output_is_a_table(self) -> None:
         printed = io.StringIO()
