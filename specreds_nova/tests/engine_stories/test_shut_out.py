@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers whose volumes cannot be superposed are shut out of them, and evacuated."""
 
+import json
 from typing import Any
 
 from cloud import drill as drills
@@ -45,11 +46,20 @@ class TestShutOut(base.EngineTestCase):
         self.wait(f'{server.name} to have the volume', lambda: server.id in [
             attachment['server_id'] for attachment in self.volume(volume_id)['attachments']
             if attachment['attachment_id']] and self.volume(volume_id)['status'] == 'in-use')
+        self.addCleanup(self.detach, server, volume_id)
         self.addCleanup(self.mend)
+
+    def detach(self, server: drills.Server, volume_id: str) -> None:
+        """Detach a volume from a server, so that it is not deleted with the server."""
+        self.drill.compute.delete(f'/servers/{server.id}/os-volume_attachments/{volume_id}')
+        self.wait(f'{server.name} not to have the volume', lambda: server.id not in [
+            attachment['server_id'] for attachment in self.volume(volume_id)['attachments']])
 
     def blocklist(self) -> set[str]:
         """Return the addresses on Ceph's blocklist."""
-        return {entry['addr'] for entry in self.cloud.ceph.admin_json(['osd', 'blocklist', 'ls'])}
+        # The command writes its status behind the JSON.
+        listed = self.cloud.ceph.admin(['osd', 'blocklist', 'ls', '--format', 'json'])
+        return {entry['addr'] for entry in json.JSONDecoder().raw_decode(listed)[0]}
 
     def test_server_with_a_shared_volume_is_evacuated_and_the_other_one_keeps_it(self) -> None:
         volume_id = self.shared_volume()

@@ -175,6 +175,9 @@ class Ovs(base.Mechanism):
     def _remove_linux_bridge(self, port: str) -> None:
         """Remove a port's Linux bridge, if that is connected to the port's box."""
         veth = box_plan.veth_of(port)
+        # The database's client logs an error about a port that does not exist.
+        if not pathlib.Path(_DEVICES, veth).exists():
+            return
         if self._switch.ovsdb.port_to_br(veth).execute() == box_plan.bridge_of(port):
             linux_net.delete_bridge(box_plan.linux_bridge_of(port), None)
             linux_net.delete_net_dev(veth)

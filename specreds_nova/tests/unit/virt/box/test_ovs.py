@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import contextlib
 import dataclasses
+import pathlib
 from typing import Any
 from unittest import mock
 
@@ -287,6 +288,10 @@ class HybridTest(_TestCase):
         self.master = self.useFixture(fixtures.MockPatchObject(
             ovs, '_master', return_value='qbraaaaaaaa-11')).mock
         self.removed = self.useFixture(fixtures.MockPatchObject(ovs, 'linux_net')).mock
+        devices = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        self.useFixture(fixtures.MockPatchObject(ovs, '_DEVICES', devices))
+        self.veth = devices / self.plan.device
+        self.veth.touch()
 
     def test_veth_pair_is_the_guest_s_end_of_the_box(self) -> None:
         self.ovs.seal(self.plan)
@@ -317,6 +322,13 @@ class HybridTest(_TestCase):
         self.ovs.remove(fakes.PORT)
         self.removed.delete_bridge.assert_called_once_with('qbraaaaaaaa-11', None)
         self.removed.delete_net_dev.assert_called_once_with(self.plan.device)
+
+    def test_database_is_not_asked_for_a_missing_veth_pair(self) -> None:
+        self.veth.unlink()
+        with mock.patch.object(self.database, 'port_to_br', wraps=self.database.port_to_br) as ask:
+            self.ovs.remove(fakes.PORT)
+        ask.assert_called_once_with(self.plan.patch_peer)
+        self.removed.delete_bridge.assert_not_called()
 
     def test_linux_bridge_of_a_port_outside_of_a_box_stays(self) -> None:
         self.database.bridges[self.plan.device] = 'br-int'
