@@ -154,7 +154,8 @@ class Ovs(base.Mechanism):
     def unplug(self, plan: box_plan.Plan) -> None:
         # Where os-vif makes the device, libvirt does not delete it, and in the kernel's datapath a
         # row of the table QoS belongs to it, which outlives the port and its bridge.
-        _unplug(plan.port, plan.tap, plan.bridge, plan.instance, plan.details)
+        _unplug(plan.port, plan.tap, plan.bridge, plan.instance, plan.details,
+                box_plan.linux_bridge_of(plan.port) if plan.hybrid else None)
 
     def remove(self, port: str) -> None:
         database = self._switch.ovsdb
@@ -245,18 +246,21 @@ class Ovs(base.Mechanism):
                 f'the flows of {plan.bridge} could not be changed: {exc}')) from exc
 
 
-def _unplug(port: str, device: str, bridge: str, instance: str, details: Mapping[str, Any]
-            ) -> None:
-    """Have os-vif unplug a port, as Nova does."""
+def _unplug(port: str, device: str, bridge: str, instance: str, details: Mapping[str, Any],
+            linux_bridge: str | None = None) -> None:
+    """Have os-vif unplug a port, as Nova does.
+
+    :param linux_bridge: the bridge that the device is in, if it is not in Open vSwitch's own
+    """
     profile = vif_objects.VIFPortProfileOpenVSwitch(interface_id=port, create_port=False)
     if details.get(box_plan.DATAPATH):
         profile.datapath_type = details[box_plan.DATAPATH]
     if 'create_tap' in profile.fields:
         profile.create_tap = bool(details.get(box_plan.CREATE_TAP))
+    kind = vif_objects.VIFBridge if linux_bridge else vif_objects.VIFOpenVSwitch
     os_vif.unplug(
-        vif_objects.VIFOpenVSwitch(
-            id=port, plugin='ovs', vif_name=device, bridge_name=bridge,
-            network=network_objects.Network(id=port, bridge=bridge), port_profile=profile),
+        kind(id=port, plugin='ovs', vif_name=device, bridge_name=linux_bridge or bridge,
+             network=network_objects.Network(id=port, bridge=bridge), port_profile=profile),
         instance_objects.InstanceInfo(uuid=instance, name=f'specreds-{instance}'))
 
 

@@ -130,6 +130,17 @@ class WarmUpTest(_TestCase):
         if 'create_tap' in vif_objects.VIFPortProfileOpenVSwitch.fields:
             delete.assert_called_once_with(plan.tap)
 
+    def test_backup_behind_a_linux_bridge_is_unplugged_with_it(self) -> None:
+        plan = fakes.plan(hybrid=True, details={'datapath_type': 'system'})
+        self.ovs.unplug(plan)
+        plugin = vif_ovs.OvsPlugin.load(vif_ovs.constants.PLUGIN_NAME)
+        plugin.ovsdb = mock.Mock()
+        with mock.patch.object(vif_ovs.linux_net, 'delete_bridge') as delete:
+            plugin.unplug(*self.unplug.call_args.args)
+        delete.assert_called_once_with('qbraaaaaaaa-11', 'qvbaaaaaaaa-11')
+        plugin.ovsdb.delete_ovs_vif_port.assert_called_once_with(
+            plan.bridge, plan.device, qos_type=plugin.config.default_qos_type)
+
     def test_os_vif_is_not_called_without_a_switch(self) -> None:
         # os-vif would log the failure at length.
         self.database.up = False

@@ -181,7 +181,7 @@ class TestSeal(_TestCase):
         self.assertIn('br-other', str(error))
 
     def test_other_firewall_of_this_host_is_refused(self) -> None:
-        self.bindings.bind.return_value = {fakes.PORT: bindings.Binding(
+        self.bindings.bind.return_value = {fakes.PORT: base.Binding(
             fakes.PORT, 'ovs', 'normal', {'bridge_name': 'br-int', 'ovs_hybrid_plug': True}, {},
             False)}
         error = self.assertRaises(errors.BoxRefused, self.sealed)
