@@ -17,6 +17,7 @@ from bench import environment
 from bench import exports
 from bench import failover
 from bench import fio
+from bench import hostile
 from bench import merge
 from bench import nova
 from bench import progress
@@ -39,7 +40,8 @@ _CINDER = 'cinder'
 _NOVA = 'nova'
 _HOSTS = 2
 _FAILOVER = 'failover'
-_NAMES = (*_ON_CEPH, _CINDER, _NOVA, _FAILOVER, dispatch.NAME)
+_NAMES = (*_ON_CEPH, _CINDER, _NOVA, _FAILOVER, dispatch.NAME,
+          hostile.NAME)
 _FAILURES = (commands.CloudError, exports.ExportFailed, fio.FioFailed, trace.BadTrace,
              errors.SuperError, keystone_exceptions.ClientException, RuntimeError)
 Figures = dict[str, str | float]
@@ -142,6 +144,8 @@ def _run(args: argparse.Namespace) -> int:
         names = (*names, *failover.MORE)
     if dispatch.NAME in names:
         keep(dispatch.NAME, dispatch.run(args.quick, args.figures))
+    if hostile.NAME in names:
+        keep(hostile.NAME, hostile.run())
     print(report.table(figures, names))
     for key in report.missed(figures):
         print(f'bar missed: {key}')

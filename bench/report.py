@@ -103,6 +103,8 @@ BARS = (
     Bar('faults.broker_outage_backups', 'backups started while the broker was gone', at_most=0),
     Bar('scale.sixty_servers_s', '60 servers of a host: until the last backup is to start (s)',
         at_most=3),
+    Bar('hook.hostile_late_share',
+        'hostile metadata that delay a heartbeat by 100 ms (share of 1,000 values)', at_most=0),
     Bar('dispatch.bimodal.short_p99_9_cfcfs_over_darc',
         'slowdown of short recoveries (p99.9), bimodal: cfcfs ÷ darc', at_least=8),
     Bar('dispatch.extreme.short_p99_9_cfcfs_over_darc', '  extreme bimodal', at_least=8),
