@@ -32,7 +32,14 @@ class NoSecondSweep(superposition.Protocol):
 
 
 class HastySecondSweep(superposition.Protocol):
-    """Stops the sweep after the fence at the first dirty object."""
+    """Stops the sweep after the fence at the first dirty object.
+
+    It closes no latches: an operation on a header brings the fence to an OSD as a sweep does, and
+    hides the error where a pool has one OSD.
+    """
+
+    def _latch(self, record: superposition.Record) -> None:
+        pass
 
     def _sweep(self, record: superposition.Record, *,
                thorough: bool) -> superposition.SweepReport:
