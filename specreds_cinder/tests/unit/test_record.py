@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records: their encoding, and the moves between their states."""
 
+import base64
 import dataclasses
 import json
 from typing import Any
+import zlib
 
 import ddt
 import hypothesis
@@ -65,6 +67,14 @@ class StoredTest(testtools.TestCase):
         record = make_record(version=17)
         self.assertNotIn('version', json.loads(record.dump()))
 
+    def test_record_of_format_1_is_read(self) -> None:
+        record = make_record(cuts={1: records.Cut(2, 'null', (7, 2**40))})
+        body = json.loads(record.dump())
+        self.assertEqual(2, body['format'])
+        body['format'] = 1
+        body['cuts']['1']['versions'] = [7, 2**40]
+        self.assertEqual(record, records.Record.load(json.dumps(body).encode(), 0))
+
 
 @ddt.ddt
 class UnreadableTest(testtools.TestCase):
@@ -73,7 +83,7 @@ class UnreadableTest(testtools.TestCase):
     def test_bytes_that_are_no_record_are_an_error(self, raw: bytes) -> None:
         self.assertRaises(errors.ClusterError, records.Record.load, raw, 0)
 
-    @ddt.data(('format', 2), ('state', 'undecided'), ('outcome', 'won'), ('volumes', []),
+    @ddt.data(('format', 3), ('state', 'undecided'), ('outcome', 'won'), ('volumes', []),
               ('cuts', []), ('cuts', {'1': {'pg_num': 1}}), ('fenced', 'all'), ('id', 7),
               ('joint', 1), ('prepared', 'no'), ('labels', []))
     @ddt.unpack
@@ -82,6 +92,12 @@ class UnreadableTest(testtools.TestCase):
         error = self.assertRaises(errors.ClusterError, records.Record.load,
                                   json.dumps(body).encode(), 0)
         self.assertIn('newer release', str(error))
+
+    @ddt.data('', '!', 'AAAA', base64.b64encode(zlib.compress(b'1234567')).decode())
+    def test_damaged_versions_are_an_error(self, versions: str) -> None:
+        body = {**json.loads(make_record().dump()), 'cuts': {
+            '1': {'pg_num': 1, 'merges': '', 'versions': versions}}}
+        self.assertRaises(errors.ClusterError, records.Record.load, json.dumps(body).encode(), 0)
 
     def test_only_optional_fields_may_be_missing(self) -> None:
         for place in ((), ('volumes', 0)):
