@@ -33,8 +33,9 @@ OPTIONS: list[cfg.Opt] = [
                      'is detected at once. If disabled, a write is only detected by a check or a '
                      'collapse.'),
     cfg.FloatOpt('watch_objects_per_second', default=_DEFAULTS.watch_objects_per_second, min=1.0,
-                 help='Objects per second that the background sweep examines, for each '
-                      'superposition. The default covers 100 GiB in about a second.'),
+                 help='Objects per second that the background sweeps of a back end examine, all '
+                      'together. They pause while a decision sweeps. The default covers 100 GiB '
+                      'in about a second.'),
     cfg.IntOpt('merge_bytes_per_second', default=_DEFAULTS.merge_bytes_per_second, min=0,
                help='Bytes per second at which a volume service merges a promoted version into a '
                     'volume that no server has open; 0 for no limit.'),

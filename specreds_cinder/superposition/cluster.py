@@ -120,6 +120,8 @@ class Cluster:
                     **self._options,
                     # The sweep is bound by CPU: one messenger thread, no debug buffer.
                     'ms_async_op_threads': '1',
+                    # A cut writes to all placement groups of a pool at once.
+                    'objecter_inflight_ops': '65536',
                     'debug_ms': '0/0', 'debug_objecter': '0/0', 'debug_rados': '0/0',
                 }, _PINNED)
             return self._aio

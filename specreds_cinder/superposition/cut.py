@@ -5,19 +5,29 @@ RADOS gives every write in a placement group a ``user_version`` that strictly in
 group (``PrimaryLogPG``: the maximum of the group's last and the object's, plus one), and keeps it
 through failures and splits. One small write to a marker object in every group therefore bounds
 all writes before it: an object was written after the cut iff its version is greater.
+
+A group that does not answer, because its OSDs have failed, must not keep all volumes of its pool
+from being superposed. Its bound is :data:`UNBOUNDED`, the version of no write, so that any object
+that is found in the group counts as written after the cut. :func:`bounded` tells whether a volume
+has such an object.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 import threading
+
+import numpy
 
 from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import objectmap
 from specreds_cinder.superposition import placement_groups
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import trace
 
 MARKER = 'specreds.cut.'
-_DEPTH = 128
+UNBOUNDED = 0
+# An OSD that lives answers within milliseconds; a loaded one answers some of many writes.
+PATIENCE_S = 0.5
 _TRIES = 5
 
 
@@ -27,6 +37,7 @@ def take(cluster: ceph.Cluster, pool_id: int, namespace: str) -> records.Cut:
     The pool's placement groups are read before and after the writes: if a group was split or
     merged in between, a marker may bound only a part of its group.
 
+    :returns: the cut, in which a group that did not answer is :data:`UNBOUNDED`
     :raises ClusterTimeout: Ceph did not answer in time
     :raises ClusterError: the pool is gone, or its placement groups keep changing
     """
@@ -35,10 +46,11 @@ def take(cluster: ceph.Cluster, pool_id: int, namespace: str) -> records.Cut:
     for _ in range(_TRIES):
         names = placement_groups.markers(before.pg_num, namespace, MARKER)
         with trace.change('cut', before.name):
-            versions = io.write_versions(names, b'\0', _DEPTH)
+            versions = io.write_answered(names, b'\0', PATIENCE_S)
         after = pool_facts(cluster, pool_id)
         if (after.pg_num, after.merges) == (before.pg_num, before.merges):
-            return records.Cut(after.pg_num, after.merges, tuple(versions))
+            return records.Cut(after.pg_num, after.merges, tuple(
+                UNBOUNDED if version is None else version for version in versions))
         before = after
     raise errors.ClusterError(
         f'the placement groups of pool {before.name} changed during {_TRIES} cuts: try again '
@@ -54,6 +66,43 @@ def pool_facts(cluster: ceph.Cluster, pool_id: int) -> ceph.Pool:
     if pool is None:
         raise errors.ClusterError(f'pool {pool_id} does not exist any more')
     return pool
+
+
+def groups_of(names: Sequence[bytes], namespace: str, cut: records.Cut
+              ) -> placement_groups.Hashes:
+    """Return the placement group of each object, as of a cut."""
+    return placement_groups.stable_mod(placement_groups.hashes(names, namespace), cut.pg_num)
+
+
+def bounded(cluster: ceph.Cluster, volume: records.Volume, taken: Mapping[int, records.Cut]
+            ) -> bool:
+    """Report whether cuts bound the groups of all existing objects of a volume, and of its map.
+
+    The map is compared at each sweep, so that an object which is created later shows, whatever the
+    bound of its group.
+
+    :param taken: the cuts by pool id
+    """
+    cut = taken[volume.data_pool_id]
+    if answered_by_all(cut) and answered_by_all(taken[volume.pool_id]):
+        return True
+    oid = objectmap.name(volume.image_id).encode()
+    if not _bounds([oid], volume, taken[volume.pool_id]):
+        return False
+    with cluster.ioctx(volume.pool, volume.namespace) as io, \
+            ceph.answering(f'read the object map of {volume.ref}'):
+        return all(_bounds(objectmap.data_names(volume.data_prefix, numbers.tolist()), volume, cut)
+                   for numbers in objectmap.existing(io, volume.image_id))
+
+
+def answered_by_all(cut: records.Cut) -> bool:
+    """Report whether every placement group answered a cut."""
+    return UNBOUNDED not in cut.versions
+
+
+def _bounds(names: Sequence[bytes], volume: records.Volume, cut: records.Cut) -> bool:
+    groups = numpy.unique(groups_of(names, volume.namespace, cut))
+    return bool(numpy.all(numpy.array(cut.versions)[groups] != UNBOUNDED))
 
 
 class Cutter:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 import errno
 import os
 import threading
+import time
 from typing import Any
 
 import cffi
@@ -32,6 +33,8 @@ void rados_ioctx_set_namespace(rados_ioctx_t io, const char *nspace);
 void rados_ioctx_destroy(rados_ioctx_t io);
 int rados_aio_create_completion2(void *arg, void *complete, rados_completion_t *completion);
 int rados_aio_wait_for_complete(rados_completion_t c);
+int rados_aio_is_complete(rados_completion_t c);
+int rados_aio_cancel(rados_ioctx_t io, rados_completion_t c);
 int rados_aio_get_return_value(rados_completion_t c);
 uint64_t rados_aio_get_version(rados_completion_t c);
 void rados_aio_release(rados_completion_t c);
@@ -43,6 +46,7 @@ int rados_aio_write_full(rados_ioctx_t io, const char *o, rados_completion_t c,
 """)
 
 _MISSING = -errno.ENOENT
+_POLL_S = 0.001
 
 
 class Client:
@@ -145,15 +149,28 @@ class IoCtx:
                        lambda name, done: stat(io, name, done, sizes + next(place), null))
         return [int(sizes[index]) for index in range(len(names))]
 
-    def write_versions(self, names: Sequence[bytes], data: bytes, depth: int) -> list[int]:
+    def stat_answered(self, names: Sequence[bytes], patience_s: float) -> list[int | None]:
+        """Return what :meth:`stat_versions` does, but None for objects that do not answer.
+
+        Parameters and errors are those of :meth:`write_answered`.
+        """
+        stat, io, null = self._lib.rados_aio_stat, self._io, _ffi.NULL
+        return self._answered(names, patience_s, 'stat',
+                              lambda name, done: stat(io, name, done, null, null))
+
+    def write_answered(self, names: Sequence[bytes], data: bytes,
+                       patience_s: float) -> list[int | None]:
         """Write each object as a whole, and return the ``user_version`` of each write.
 
-        :param depth: how many operations are in flight at a time
+        All writes are in flight at a time. A write that is given up may happen later.
+
+        :param patience_s: seconds without any answer after which the rest is given up
+        :returns: None for a write that was given up
         :raises ClusterTimeout: an OSD did not answer in time
         :raises ClusterError: a write failed for another reason
         """
         write, io, length = self._lib.rados_aio_write_full, self._io, len(data)
-        return self._versions(names, depth, 'write',
+        return self._answered(names, patience_s, 'write',
                               lambda name, done: write(io, name, done, data, length))
 
     def remove(self, names: Sequence[bytes], depth: int) -> None:
@@ -179,7 +196,8 @@ class IoCtx:
         pending: collections.deque[Any] = collections.deque()
         versions: list[int] = []
 
-        # The cost of a sweep is this loop: tens of thousands of rounds a second.
+        # The cost of a sweep is this loop: 3.3 us per object, beside the 4.4 us of librados's
+        # own thread. A loop in C takes 7.1 to 7.8 us in all, so there is nothing to gain by one.
         def finish() -> None:
             done = pending.popleft()
             wait(done)
@@ -210,6 +228,49 @@ class IoCtx:
                 wait(done)
                 release(done)
         return versions
+
+    def _answered(self, names: Sequence[bytes], patience_s: float, verb: str,
+                  submit: Callable[[bytes, Any], int]) -> list[int | None]:
+        """Put all operations in flight, and return the versions of those that are answered.
+
+        :param submit: hands an operation to librados that has no memory of ours for its results,
+            since one that is given up may still end
+        """
+        lib, pending = self._lib, dict[int, Any]()
+        versions: list[int | None] = [None] * len(names)
+        slot = _ffi.new('rados_completion_t *')
+        try:
+            for place, name in enumerate(names):
+                lib.rados_aio_create_completion2(_ffi.NULL, _ffi.NULL, slot)
+                pending[place] = slot[0]
+                _check(submit(name, slot[0]), f'{verb} {name.decode()} in {self._label}')
+            progressed = time.monotonic()
+            while pending:
+                ended = [place for place, done in pending.items()
+                         if lib.rados_aio_is_complete(done)]
+                for place in ended:
+                    versions[place] = self._version(
+                        pending[place], f'{verb} {names[place].decode()} in {self._label}')
+                    lib.rados_aio_release(pending.pop(place))
+                if ended:
+                    progressed = time.monotonic()
+                elif time.monotonic() - progressed > patience_s:
+                    break
+                else:
+                    time.sleep(_POLL_S)
+        finally:
+            for done in pending.values():
+                lib.rados_aio_cancel(self._io, done)
+                lib.rados_aio_release(done)
+        return versions
+
+    def _version(self, done: Any, what: str) -> int:
+        code = self._lib.rados_aio_get_return_value(done)
+        if code == _MISSING:
+            return 0
+        _check(code, what)
+        version: int = self._lib.rados_aio_get_version(done)
+        return version
 
 
 def _check(code: int, what: str) -> None:

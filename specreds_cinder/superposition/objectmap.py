@@ -5,7 +5,7 @@ The map is a ``BitVector<2>`` (src/common/bit_vector.hpp of Ceph 16): a length-p
 with the number of entries, then two bits per object, first object in the highest bits.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 import hashlib
 import struct
 from typing import Any
@@ -28,6 +28,15 @@ _PENDING = 2
 def name(image_id: str) -> str:
     """Name the object that holds an image's object map."""
     return f'{_PREFIX}{image_id}'
+
+
+def data_names(prefix: str, numbers: Iterable[int]) -> list[bytes]:
+    """Return the names of data objects.
+
+    :param prefix: that of the image's data objects
+    """
+    base = prefix.encode()
+    return [b'%s.%016x' % (base, number) for number in numbers]
 
 
 def existing(io: 'rados.Ioctx', image_id: str) -> Iterator[npt.NDArray[numpy.int64]]:

@@ -11,8 +11,8 @@ class Settings:
     """Settings of the protocol.
 
     :param workers: number of volumes that are prepared or removed at a time
-    :param watch_objects_per_second: pace of the background sweep during the race; by default
-        100 GiB are swept in 0.85 s
+    :param watch_objects_per_second: pace of all background sweeps together, which watch the races
+        of a back end; by default 100 GiB are swept in 0.85 s
     :param fence_expiry_s: seconds after which Ceph removes a blocklist entry. Longer than any
         primary lives, since an entry cannot be prolonged, only replaced
     :param merge_bytes_per_second: limit of the rate of a merge; 0 for none

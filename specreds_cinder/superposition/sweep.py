@@ -8,6 +8,7 @@ objects of map and header without any write of data.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+import contextlib
 import dataclasses
 import functools
 import threading
@@ -21,6 +22,7 @@ from specreds_cinder.superposition import cut as cuts
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import librados
 from specreds_cinder.superposition import objectmap
+from specreds_cinder.superposition import pace as pacing
 from specreds_cinder.superposition import placement_groups
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import trace
@@ -54,7 +56,8 @@ class Sweeper:
     """Sweeps the volumes of one superposition.
 
     :param depth: stats in flight at a time
-    :param pace: objects per second at most; None for as fast as it goes
+    :param pace: objects per second at most, of all sweeps with a pace together; None for as fast
+        as it goes
     :param thorough: examine every object even after the first dirty one, and send an operation
         with the osdmap of this client to every placement group of the pools. Behind a fence, that
         makes the sweep a barrier: no OSD accepts a fenced write once the sweep has ended.
@@ -67,6 +70,7 @@ class Sweeper:
         self._depth = depth
         self._pace = pace
         self._thorough = thorough
+        self._budget = pacing.budget(cluster)
         self._stop = threading.Event()
         self._swept = 0
         self._first: str | None = None
@@ -83,22 +87,22 @@ class Sweeper:
         """
         began = time.monotonic()
         self._swept, self._first = 0, None
-        for step in self._steps():
-            step()
-            if self._first is not None and not self._thorough:
-                break
+        with contextlib.nullcontext() if self._pace else self._budget.deciding():
+            for step in self._steps():
+                step()
+                if self._first is not None and not self._thorough:
+                    break
         return SweepReport(self._first is not None, self._first, self._swept,
                            time.monotonic() - began)
 
     def _steps(self) -> Iterator[Callable[[], None]]:
         for volume in self._record.volumes:
             yield functools.partial(self._volume, volume)
+        # After the volumes, so that a merge of placement groups before any stat is noticed.
+        yield self._groups
         if self._thorough:
             for pool_id in self._record.cuts:
-                yield functools.partial(_every_group, self._cluster, self._record, pool_id,
-                                        self._depth)
-        # Last, so that a merge of placement groups before any of the stats is noticed.
-        yield self._groups
+                yield functools.partial(self._barrier, pool_id)
 
     def _volume(self, volume: records.Volume) -> None:
         if not self._header(volume):
@@ -131,17 +135,18 @@ class Sweeper:
         return facts.image_id == volume.image_id
 
     def _objects(self, volume: records.Volume, numbers: Sequence[int]) -> None:
-        began = time.monotonic()
-        prefix = volume.data_prefix
-        names = [b'%s.%016x' % (prefix.encode(), number) for number in numbers]
+        names = objectmap.data_names(volume.data_prefix, numbers)
         io = self._cluster.aio.ioctx(volume.data_pool_id, volume.namespace)
-        versions = self._stat(io, names, began)
+        versions = self._stat(io, names)
         trace.progress('sweep', self._record.id, self._swept)
         cut = self._record.cuts[volume.data_pool_id]
-        groups = placement_groups.stable_mod(
-            placement_groups.hashes(names, volume.namespace), cut.pg_num)
+        groups = cuts.groups_of(names, volume.namespace, cut)
         bounds = numpy.array(cut.versions, dtype=numpy.uint64)[groups]
-        after = numpy.flatnonzero(numpy.array(versions, dtype=numpy.uint64) > bounds)
+        swept = numpy.array(versions, dtype=numpy.uint64)
+        # No object has the version of a marker, unless RADOS gave it to two writes that were in
+        # flight together: an erasure-coded group knows its last version only once a write is
+        # logged. Such a write may have come after the marker.
+        after = numpy.flatnonzero((swept >= bounds) & (swept > 0))
         if len(after):
             self._dirty(f'{names[after[0]].decode()} of {volume.ref} was written')
         # An object without a version is gone. Its discard was under way at the cut, and has
@@ -151,20 +156,22 @@ class Sweeper:
         if gone:
             self._dirty(f'{gone[0].decode()} of {volume.ref} was discarded')
 
-    def _stat(self, io: librados.IoCtx, names: list[bytes], began: float) -> list[int]:
+    def _stat(self, io: librados.IoCtx, names: list[bytes]) -> list[int]:
         if self._pace is None:
             self._swept += len(names)
             return io.stat_versions(names, self._depth)
         versions: list[int] = []
-        # Examine the objects of a tenth of a second, then sleep until that time is over.
+        # The objects of a tenth of a second at a time.
         slice_ = max(1, int(self._pace / 10))
         for start in range(0, len(names), slice_):
             part = names[start:start + slice_]
+            if self._stop.wait(self._budget.reserve(len(part), self._pace)):
+                raise _Stopped
+            while self._budget.paused:
+                if self._stop.wait(_PAUSE_S):
+                    raise _Stopped
             versions += io.stat_versions(part, self._depth)
             self._swept += len(part)
-            due = began + len(versions) / self._pace
-            if self._stop.wait(max(0.0, due - time.monotonic())):
-                raise _Stopped
         return versions
 
     def _map(self, volume: records.Volume, io: 'rados.Ioctx') -> None:
@@ -182,6 +189,22 @@ class Sweeper:
         owners = volumes.inspect(self._cluster, volume.ref).owners
         if owners & self._record.clients:
             self._dirty(f'{oid} of {volume.ref} was touched by the primary')
+
+    def _barrier(self, pool_id: int) -> None:
+        """Send an operation with the osdmap of this client to every placement group of a pool.
+
+        If the volumes are dirty, the primary is started again, and all its writes must have an
+        end. If they are clean, a group that does not answer needs no barrier: none of the objects
+        is in that group, since all of them were swept. librbd changes the object map before it
+        creates an object, and the map, which a fenced client cannot change any more, is equal.
+
+        :raises ClusterTimeout: a group does not answer, and the volumes are dirty
+        """
+        io, markers = _markers(self._cluster, self._record, pool_id)
+        if self._first is not None:
+            io.stat_versions(markers, self._depth)
+        else:
+            io.stat_answered(markers, cuts.PATIENCE_S)
 
     def _groups(self) -> None:
         pools = self._cluster.pools()
@@ -201,17 +224,20 @@ def barrier(cluster: ceph.Cluster, record: records.Record) -> None:
     """Send an operation with the osdmap of this client to every placement group of the pools.
 
     After this returns, no OSD accepts a write of a client that is blocklisted in that map.
+
+    :raises ClusterTimeout: a placement group does not answer
     """
     for pool_id in record.cuts:
-        _every_group(cluster, record, pool_id, DEPTH)
+        io, markers = _markers(cluster, record, pool_id)
+        io.stat_versions(markers, DEPTH)
 
 
-def _every_group(cluster: ceph.Cluster, record: records.Record, pool_id: int,
-                 depth: int) -> None:
+def _markers(cluster: ceph.Cluster, record: records.Record, pool_id: int
+             ) -> tuple[librados.IoCtx, Sequence[bytes]]:
     pool = cuts.pool_facts(cluster, pool_id)
     namespace = record.namespace_of(pool_id)
-    io = cluster.aio.ioctx(pool_id, namespace)
-    io.stat_versions(placement_groups.markers(pool.pg_num, namespace, cuts.MARKER), depth)
+    return (cluster.aio.ioctx(pool_id, namespace),
+            placement_groups.markers(pool.pg_num, namespace, cuts.MARKER))
 
 
 def moved(cluster: ceph.Cluster, volume: records.Volume, cut: records.Cut) -> bool:
@@ -219,16 +245,15 @@ def moved(cluster: ceph.Cluster, volume: records.Volume, cut: records.Cut) -> bo
     oid = objectmap.name(volume.image_id).encode()
     io = cluster.aio.ioctx(volume.pool_id, volume.namespace)
     version, = io.stat_versions([oid], 1)
-    group, = placement_groups.stable_mod(
-        placement_groups.hashes([oid], volume.namespace), cut.pg_num)
-    return version > cut.versions[int(group)]
+    group, = cuts.groups_of([oid], volume.namespace, cut)
+    return version >= cut.versions[int(group)]
 
 
 class BackgroundSweep:
     """Sweeps repeatedly in a thread, at a bounded pace, until dirty or until the context ends.
 
     :param on_dirty: called once, in the thread, with the report of the dirty sweep
-    :param pace: objects per second at most
+    :param pace: objects per second at most, of all background sweeps together
     """
 
     def __init__(self, cluster: ceph.Cluster, record: records.Record,
@@ -275,4 +300,5 @@ class BackgroundSweep:
 
 
 _RETRY = 0.2
+_PAUSE_S = 0.02
 _SHORTEST = 0.1

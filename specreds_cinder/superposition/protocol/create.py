@@ -87,18 +87,36 @@ class Creation(end.Ending):
 
     def _take(self, record: records.Record) -> records.Record:
         """Create the overlays and take the cuts in parallel, then swap the record."""
-        pool_ids = sorted({pool_id for volume in record.volumes
-                           for pool_id in (volume.pool_id, volume.data_pool_id)})
-        with futures.ThreadPoolExecutor(len(pool_ids)) as executor:
-            taking = {pool_id: executor.submit(
-                self._cutter(pool_id, record.namespace_of(pool_id)).take)
-                for pool_id in pool_ids}
+        with futures.ThreadPoolExecutor(1) as executor:
+            taking = executor.submit(self._cuts, record)
             self._each(lambda volume: self._equip(volume, record.id), record.volumes)
-            taken_cuts = {pool_id: future.result() for pool_id, future in taking.items()}
+            taken_cuts = taking.result()
         mapped = self._each(lambda volume: self._mapped(volume, taken_cuts[volume.pool_id]),
                             record.volumes)
         return self.store.swap(record, record.moved(
             states.SUPERPOSED, cuts=taken_cuts, volumes=tuple(mapped)))
+
+    def _cuts(self, record: records.Record) -> dict[int, records.Cut]:
+        """Take the cuts of all pools, until they bound all groups with objects of the volumes.
+
+        :raises ClusterTimeout: such a group does not answer
+        """
+        pool_ids = sorted({pool_id for volume in record.volumes
+                           for pool_id in (volume.pool_id, volume.data_pool_id)})
+        deadline = time.monotonic() + self.cluster.timeout
+        with futures.ThreadPoolExecutor(len(pool_ids)) as executor:
+            while True:
+                taking = {pool_id: executor.submit(
+                    self._cutter(pool_id, record.namespace_of(pool_id)).take)
+                    for pool_id in pool_ids}
+                taken_cuts = {pool_id: future.result() for pool_id, future in taking.items()}
+                silent = next((volume for volume in record.volumes
+                               if not cuts.bounded(self.cluster, volume, taken_cuts)), None)
+                if silent is None:
+                    return taken_cuts
+                if time.monotonic() > deadline:
+                    raise errors.ClusterTimeout(
+                        f'a placement group with objects of {silent.ref} does not answer')
 
     def _equip(self, volume: records.Volume, superposition: str) -> None:
         """Enter the primary's clients into the ledger, arm the latch, and create the overlay."""

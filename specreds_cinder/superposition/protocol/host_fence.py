@@ -4,8 +4,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
 import logging
+import time
 
 from specreds_cinder.superposition import address
+from specreds_cinder.superposition import cut as cuts
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import ledger as ledgers
 from specreds_cinder.superposition import record as records
@@ -130,8 +132,16 @@ class HostFence(create.Creation):
         return volume
 
     def _barrier(self, fenced: Iterable[records.Volume]) -> None:
-        """Make every placement group of some volumes have the osdmap of this moment."""
+        """Make every placement group of some volumes have the osdmap of this moment.
+
+        :raises ClusterTimeout: a placement group does not answer
+        """
+        deadline = time.monotonic() + self.cluster.timeout
         for pool_id, namespace in sorted({
                 (pool_id, volume.namespace) for volume in fenced
                 for pool_id in (volume.pool_id, volume.data_pool_id)}):
-            self._cutter(pool_id, namespace).take()
+            while not cuts.answered_by_all(self._cutter(pool_id, namespace).take()):
+                if time.monotonic() > deadline:
+                    raise errors.ClusterTimeout(
+                        f'a placement group of pool {pool_id} does not answer: a fenced write '
+                        f'may be on its way to it')

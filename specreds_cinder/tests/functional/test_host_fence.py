@@ -80,14 +80,14 @@ class HostFenceTest(protocol_base.ProtocolTestCase):
         volume = self.make_volume()
         self.make_primary(volume)
         order: list[str] = []
-        write = librados.IoCtx.write_versions
+        write = librados.IoCtx.write_answered
 
         def marked(io: librados.IoCtx, names: list[bytes], *arguments: object) -> object:
             order.append(f'{len(names)} markers')
             return write(io, names, *arguments)  # type: ignore[arg-type]
         pg_num = next(pool.pg_num for pool in self.cluster.pools().values()
                       if pool.name == self.pool)
-        with mock.patch.object(librados.IoCtx, 'write_versions', marked), \
+        with mock.patch.object(librados.IoCtx, 'write_answered', marked), \
                 sp.trace.observe(self.at('fence.add', 'after', lambda: order.append('fence'))):
             self.shut_out(sp.Target(volume))
         self.assertEqual(['fence', f'{pg_num} markers'], order)

@@ -113,7 +113,7 @@ class WatchTest(protocol_base.ProtocolTestCase):
             for thread in threads():
                 thread.join(_SECONDS)
         # The waits are replaced, so each object is due a hundred seconds after the one before.
-        self.assertEqual([100 * number for number in range(1, 9)],
+        self.assertEqual([100 * number for number in range(8)],
                          [round(seconds, -2) for seconds in waits])
 
     def test_closing_the_watch_ends_a_slow_pass(self) -> None:

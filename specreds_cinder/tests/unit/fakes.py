@@ -10,6 +10,7 @@ from typing import Any
 import rados
 
 from specreds_cinder.superposition import cluster as ceph
+from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import record
 from specreds_cinder.superposition import states
 
@@ -69,16 +70,29 @@ class AioIoctx:
         self.versions = dict(versions or {})
         self.statted: list[bytes] = []
         self.written: list[list[bytes]] = []
+        self.silent: set[bytes] = set()
 
     def stat_versions(self, names: Sequence[bytes], depth: int) -> list[int]:
-        """Return the versions, 0 for missing objects."""
+        """Return the versions, 0 for missing objects.
+
+        :raises ClusterTimeout: one of the objects is silent
+        """
+        if self.silent.intersection(names):
+            raise errors.ClusterTimeout('stat: Ceph did not answer in time')
         self.statted += names
         return [self.versions.get(name, 0) for name in names]
 
-    def write_versions(self, names: Sequence[bytes], data: bytes, depth: int) -> list[int]:
-        """Return a version per name."""
+    def stat_answered(self, names: Sequence[bytes], patience_s: float) -> list[int | None]:
+        """Return the versions, None for silent objects."""
+        self.statted += [name for name in names if name not in self.silent]
+        return [None if name in self.silent else self.versions.get(name, 0) for name in names]
+
+    def write_answered(self, names: Sequence[bytes], data: bytes,
+                       patience_s: float) -> list[int | None]:
+        """Return a version per name, None for silent objects."""
         self.written.append(list(names))
-        return list(range(1, len(names) + 1))
+        return [None if name in self.silent else number
+                for number, name in enumerate(names, 1)]
 
 
 class Cluster:

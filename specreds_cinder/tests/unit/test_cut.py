@@ -4,6 +4,7 @@
 from collections.abc import Callable
 import dataclasses
 import itertools
+import struct
 import threading
 from typing import Any
 from unittest import mock
@@ -13,7 +14,10 @@ import testtools
 from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import cut as cuts
 from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import objectmap
+from specreds_cinder.superposition import placement_groups
 from specreds_cinder.superposition import record as records
+from specreds_cinder.tests.unit import fakes
 
 _SECONDS = 60
 POOL = ceph.Pool(id=7, name='volumes', pg_num=4, merges='null', erasure=False, cache_tier=False,
@@ -116,7 +120,7 @@ class TakeTest(testtools.TestCase):
 
     def take(self, *pools: dict[int, ceph.Pool]) -> tuple[Any, mock.Mock]:
         """Take a cut of a cluster with these listings of pools, one after the other."""
-        io = mock.Mock(**{'write_versions.side_effect': lambda names, *_: [
+        io = mock.Mock(**{'write_answered.side_effect': lambda names, *_: [
             index + 100 for index in range(len(names))]})
         cluster = mock.Mock(**{'pools.side_effect': [*pools, pools[-1]] + [pools[-1]] * 20,
                                'aio.ioctx.return_value': io})
@@ -125,21 +129,27 @@ class TakeTest(testtools.TestCase):
     def test_cut_writes_once_to_each_group(self) -> None:
         cut, io = self.take({7: POOL})
         self.assertEqual(records.Cut(4, 'null', (100, 101, 102, 103)), cut)
-        io.write_versions.assert_called_once()
-        names = io.write_versions.call_args.args[0]
+        io.write_answered.assert_called_once()
+        names = io.write_answered.call_args.args[0]
         self.assertEqual(4, len(set(names)))
         self.assertTrue(all(name.startswith(b'specreds.cut.') for name in names))
+
+    def test_group_that_does_not_answer_is_unbounded(self) -> None:
+        io = fakes.AioIoctx()
+        io.silent = {placement_groups.markers(8, '', cuts.MARKER)[5]}
+        cut = cuts.take(fakes.Cluster(aio=io), fakes.POOL_ID, '')  # type: ignore[arg-type]
+        self.assertEqual((1, 2, 3, 4, 5, cuts.UNBOUNDED, 7, 8), cut.versions)
 
     def test_cut_is_repeated_when_groups_change(self) -> None:
         grown = dataclasses.replace(POOL, pg_num=8)
         cut, io = self.take({7: POOL}, {7: grown})
         self.assertEqual((8, 8), (cut.pg_num, len(cut.versions)))
-        self.assertEqual(2, io.write_versions.call_count)
+        self.assertEqual(2, io.write_answered.call_count)
 
     def test_cut_is_repeated_when_groups_merge_and_split(self) -> None:
         cut, io = self.take({7: POOL}, {7: dataclasses.replace(POOL, merges='{}')})
         self.assertEqual('{}', cut.merges)
-        self.assertEqual(2, io.write_versions.call_count)
+        self.assertEqual(2, io.write_answered.call_count)
 
     def test_groups_that_never_settle_are_an_error(self) -> None:
         changing = [{7: dataclasses.replace(POOL, pg_num=number)} for number in range(1, 30)]
@@ -149,3 +159,40 @@ class TakeTest(testtools.TestCase):
     def test_missing_pool_is_an_error(self) -> None:
         self.assertRaises(errors.ClusterError, self.take, {})
         self.assertRaises(errors.ClusterError, self.take, {7: POOL}, {})
+
+
+class BoundedTest(testtools.TestCase):
+    """A volume of sixteen objects of which two exist, in a pool of 64 groups."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.volume = fakes.volume()
+        self.map = objectmap.name(self.volume.image_id)
+        stored = struct.pack('<IBBIQ', 14, 1, 1, 8, 16) + b'\x40\0\0\x01'
+        self.cluster: Any = fakes.Cluster(io=fakes.Ioctx({self.map: stored}))
+
+    def bounded(self, *silent: bytes) -> bool:
+        """Return whether a cut bounds the volume though the groups of some objects are silent."""
+        versions = [7] * 64
+        whole = records.Cut(64, 'null', tuple(versions))
+        for group in cuts.groups_of(silent, '', whole) if silent else ():
+            versions[int(group)] = cuts.UNBOUNDED
+        return cuts.bounded(self.cluster, self.volume, {
+            fakes.POOL_ID: dataclasses.replace(whole, versions=tuple(versions))})
+
+    def name(self, number: int) -> bytes:
+        return b'%s.%016x' % (fakes.PREFIX.encode(), number)
+
+    def test_answer_of_all_groups_bounds_any_volume(self) -> None:
+        self.cluster = None
+        self.assertTrue(self.bounded())
+
+    def test_silent_group_without_objects_of_the_volume_does_not_count(self) -> None:
+        self.assertTrue(self.bounded(self.name(1)))
+
+    def test_silent_group_of_an_object_is_no_bound(self) -> None:
+        for number in (0, 15):
+            self.assertFalse(self.bounded(self.name(number)), number)
+
+    def test_silent_group_of_the_object_map_is_no_bound(self) -> None:
+        self.assertFalse(self.bounded(self.map.encode()))

@@ -30,6 +30,8 @@ class FakeLibrados:
         self.pending: dict[int, tuple[int, int]] = {}
         self._made = 0
         self.refuse: dict[bytes, int] = {}
+        self.silent: set[int] = set()
+        self.cancelled: set[int] = set()
         self.most = 0
 
     def rados_aio_create_completion2(self, _arg: object, _call: object, slot: Any) -> int:
@@ -41,12 +43,23 @@ class FakeLibrados:
     def rados_aio_stat(self, _io: object, name: bytes, done: Any, *_out: object) -> int:
         """Submit a stat."""
         self.pending[self._number(done)] = self._answers.get(name, (-errno.ENOENT, 0))
+        if name.startswith(b'silent'):
+            self.silent.add(self._number(done))
         self.most = max(self.most, len(self.pending))
         return self.refuse.get(name, 0)
 
     def rados_aio_write_full(self, io: object, name: bytes, done: Any, *_data: object) -> int:
         """Submit a write."""
         return self.rados_aio_stat(io, name, done)
+
+    def rados_aio_is_complete(self, done: Any) -> int:
+        """Return whether the operation has ended."""
+        return self._number(done) not in self.silent
+
+    def rados_aio_cancel(self, _io: object, done: Any) -> int:
+        """Note that the operation is given up."""
+        self.cancelled.add(self._number(done))
+        return 0
 
     def rados_aio_wait_for_complete(self, _done: Any) -> int:
         """Wait."""
@@ -90,7 +103,7 @@ class VersionsTest(testtools.TestCase):
         lib = FakeLibrados({b'o1': (0, 1), b'o2': (code, 0)})
         io = librados.IoCtx(lib, None, 'pool 2')
         for verb, call in (('stat', lambda: io.stat_versions(names, 2)),
-                           ('write', lambda: io.write_versions(names, b'x', 2))):
+                           ('write', lambda: io.write_answered(names, b'x', 0.0))):
             error = self.assertRaises(errors.ClusterError, call)
             self.assertIs(expected, type(error))
             self.assertIn(f'could not {verb} o2 in pool 2', str(error))
@@ -103,6 +116,32 @@ class VersionsTest(testtools.TestCase):
         io = librados.IoCtx(lib, None, 'pool 2')
         error = self.assertRaises(errors.ClusterError, io.stat_versions, [b'o0', b'o1'], 8)
         self.assertIn('stat o1 in pool 2: Invalid argument', str(error))
+        self.assertEqual({}, lib.pending)
+
+
+class AnsweredTest(testtools.TestCase):
+    """Operations of which some are never answered."""
+
+    def test_versions_are_in_order_with_none_for_silent_objects(self) -> None:
+        lib = FakeLibrados({b'o1': (0, 5), b'silent': (0, 6), b'o3': (0, 7)})
+        io = librados.IoCtx(lib, None, 'pool 2')
+        names = [b'o1', b'silent', b'missing', b'o3']
+        self.assertEqual([5, None, 0, 7], io.stat_answered(names, 0.0))
+        self.assertEqual([5, None, 0, 7], io.write_answered(names, b'x', 0.0))
+        self.assertEqual((2, {}), (len(lib.cancelled), lib.pending))
+
+    def test_error_gives_up_what_is_in_flight(self) -> None:
+        lib = FakeLibrados({b'o1': (-errno.EIO, 0)})
+        io = librados.IoCtx(lib, None, 'pool 2')
+        error = self.assertRaises(errors.ClusterError, io.stat_answered, [b'silent', b'o1'], 9.0)
+        self.assertIn('stat o1 in pool 2', str(error))
+        self.assertEqual({}, lib.pending)
+
+    def test_operation_that_cannot_be_submitted_gives_up_the_others(self) -> None:
+        lib = FakeLibrados({})
+        lib.refuse = {b'o1': -errno.EINVAL}
+        io = librados.IoCtx(lib, None, 'pool 2')
+        self.assertRaises(errors.ClusterError, io.write_answered, [b'silent', b'o1'], b'x', 9.0)
         self.assertEqual({}, lib.pending)
 
 

@@ -14,6 +14,7 @@ from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import cut
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import objectmap
+from specreds_cinder.superposition import pace
 from specreds_cinder.superposition import placement_groups
 from specreds_cinder.superposition import record
 from specreds_cinder.superposition import sweep
@@ -38,8 +39,8 @@ class SweepTestCase(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.aio = fakes.AioIoctx({_MAP: 100, **{_data(number): 100
-                                                 for number in range(_OBJECTS)}})
+        self.aio = fakes.AioIoctx({_MAP: 99, **{_data(number): 99
+                                                for number in range(_OBJECTS)}})
         self.io = fakes.Ioctx({_MAP.decode(): _STORED})
         self.volume = fakes.volume(map_digest=_DIGEST)
         self.record = fakes.superposition(volumes=(self.volume,))
@@ -94,13 +95,49 @@ class SweeperTest(SweepTestCase):
         self.aio.versions[_data(number)] = 101
         self.assert_dirty(f'{_data(number).decode()} of volumes/vol-1 was written')
 
+    def test_object_with_the_version_of_the_cut_is_dirty(self) -> None:
+        # In an erasure-coded pool two writes in flight may have one version.
+        self.aio.versions[_data(7)] = 100
+        self.assert_dirty(f'{_data(7).decode()} of volumes/vol-1 was written')
+
+    def test_object_of_a_group_that_was_not_cut_is_dirty(self) -> None:
+        group, = cut.groups_of([_data(3)], '', self.record.cuts[fakes.POOL_ID])
+        versions = [100] * 8
+        versions[int(group)] = cut.UNBOUNDED
+        self.record = fakes.superposition(volumes=(self.volume,), cuts={
+            fakes.POOL_ID: record.Cut(8, 'null', tuple(versions))})
+        self.assertTrue(self.sweep().dirty)
+        # Objects that do not exist were not written.
+        self.aio.versions = {_MAP: 99}
+        self.assertFalse(self.sweep(thorough=True).dirty)
+
+    def test_silent_group_does_not_keep_a_clean_sweep_from_its_end(self) -> None:
+        self.aio.silent = {placement_groups.markers(8, '', cut.MARKER)[2]}
+        self.assertFalse(self.sweep(thorough=True).dirty)
+
+    @ddt.data('object', 'groups')
+    def test_silent_group_fails_a_dirty_sweep_behind_the_fence(self, what: str) -> None:
+        # The primary is started again: no write of its old client may arrive later.
+        self.aio.silent = {placement_groups.markers(8, '', cut.MARKER)[2]}
+        if what == 'object':
+            self.aio.versions[_data(0)] = 101
+        else:
+            self.pools = [{fakes.POOL_ID: fakes.pool(merges='other')}]
+        self.assertRaises(errors.ClusterTimeout, self.sweep, thorough=True)
+        self.assertRaises(errors.ClusterTimeout, sweep.barrier, self.cluster, self.record)
+
+    def test_silent_object_fails_the_sweep(self) -> None:
+        self.aio.silent = {_data(4)}
+        for thorough in (False, True):
+            self.assertRaises(errors.ClusterTimeout, self.sweep, thorough=thorough)
+
     def test_object_is_compared_with_its_own_group(self) -> None:
         groups = placement_groups.stable_mod(
             placement_groups.hashes([_data(number) for number in range(_OBJECTS)]), 8).tolist()
-        versions = tuple(10 * group for group in range(8))
+        versions = tuple(10 * group + 2 for group in range(8))
         self.record = fakes.superposition(
             volumes=(self.volume,), cuts={fakes.POOL_ID: record.Cut(8, 'null', versions)})
-        self.aio.versions = {_data(number): versions[group]
+        self.aio.versions = {_data(number): versions[group] - 1
                              for number, group in enumerate(groups)}
         self.assertFalse(self.sweep().dirty)
         self.aio.versions[_data(3)] += 1
@@ -179,19 +216,25 @@ class SweeperTest(SweepTestCase):
 
     def merge(self, names: list[bytes], _depth: int) -> list[int]:
         self.pools[0][fakes.POOL_ID] = fakes.pool(merges='other')
-        return [100] * len(names)
+        return [99] * len(names)
 
     def test_error_of_the_sweep_is_raised(self) -> None:
         with mock.patch.object(self.aio, 'stat_versions', side_effect=errors.ClusterTimeout):
             self.assertRaises(errors.ClusterTimeout, self.sweep)
 
 
+@ddt.ddt
 class WatchTest(SweepTestCase):
 
     def setUp(self) -> None:
         super().setUp()
         self.reports: list[sweep.SweepReport] = []
         self.reported = threading.Event()
+        self.same = super().cluster
+
+    @property
+    def cluster(self) -> Any:
+        return self.same
 
     def report(self, report: sweep.SweepReport) -> None:
         self.reports.append(report)
@@ -257,6 +300,49 @@ class WatchTest(SweepTestCase):
         self.assertFalse(watch._thread.is_alive())
         self.assertEqual((0, []), (watch.passes, self.reports))
 
+    def test_watches_share_one_rate(self) -> None:
+        budget = pace.budget(self.cluster)
+        for number in range(6):
+            # Each waits for those before it: ten seconds are reserved at a time.
+            self.assertEqual(10 * number, round(budget.reserve(100, 10)))
+        self.assertIs(budget, pace.budget(self.cluster))
+        other: Any = fakes.Cluster()
+        self.assertEqual(0, pace.budget(other).reserve(100, 10))
+
+    def test_watch_pauses_while_a_decision_sweeps(self) -> None:
+        paused, stat = threading.Event(), self.aio.stat_versions
+        budget = pace.budget(self.cluster)
+
+        def look(names: list[bytes], depth: int) -> list[int]:
+            self.assertFalse(budget.paused)
+            return stat(names, depth)
+
+        self.aio.versions[_data(5)] = 101
+        watch = self.watch()
+        watch._sweeper._stop = mock.Mock(
+            wait=lambda _seconds: paused.set() if budget.paused else None)
+        with mock.patch.object(self.aio, 'stat_versions', look):
+            with budget.deciding():
+                watch._thread.start()
+                self.assertTrue(paused.wait(_TIMEOUT))
+                self.assertEqual([], self.reports)
+            self.assertTrue(self.reported.wait(_TIMEOUT))
+        watch._thread.join(_TIMEOUT)
+
+    @ddt.data(({}, True), ({'thorough': True}, True), ({'pace': 1e6}, False))
+    @ddt.unpack
+    def test_sweep_of_a_decision_pauses_watches(self, options: dict[str, Any],
+                                                pauses: bool) -> None:
+        budget, stat = pace.budget(self.cluster), self.aio.stat_versions
+
+        def look(names: list[bytes], depth: int) -> list[int]:
+            self.assertEqual(pauses, budget.paused)
+            return stat(names, depth)
+
+        with mock.patch.object(self.aio, 'stat_versions', look):
+            self.sweep(**options)
+        self.assertFalse(budget.paused)
+
     def test_pace_must_be_positive(self) -> None:
-        for pace in (0, -1, float('nan')):
-            self.assertRaises(errors.InvalidInput, self.watch, pace)
+        for wrong in (0, -1, float('nan')):
+            self.assertRaises(errors.InvalidInput, self.watch, wrong)
