@@ -85,7 +85,8 @@ class SpeculativeLibvirtDriver(unmerged_driver.UnmergedLibvirtDriver):
         this_host = backup_host.Host(
             name=host, driver=self, journal=self._journal, cinder=cinder, launcher=launcher,
             claims=claims.Claims(_Provider(host)),
-            eligibility=eligibility.Eligibility(self, launcher, host), box=self._box)
+            eligibility=eligibility.Eligibility(self, launcher, host, self._box, cinder),
+            box=self._box)
         watches = readiness.Watches(launcher, self._box)
         host_backups = backups.Backups(this_host, watches)
         self._merger = mergers.Merger(self, cinder, reconcile.merge_report(self._journal))

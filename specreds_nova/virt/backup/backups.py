@@ -45,11 +45,7 @@ class Backups:
         """Return whether this host can run a server's backup, and the reasons if it cannot."""
         context = backup_host.admin_context()
         instance, bdms = starts.load(context, instance_uuid)
-        reasons = self._host.eligibility.reasons(context, instance, bdms)
-        reasons += self._host.box.reasons(context, instance)
-        volume_ids = [bdm.volume_id for bdm in bdms if bdm.volume_id]
-        if volume_ids:
-            reasons += self._host.cinder.reasons(volume_ids)
+        reasons = self._host.eligibility.all_reasons(context, instance, bdms)
         return {'eligible': not reasons, 'reasons': reasons}
 
     def start(self, backup_id: str, instance_uuid: str, superposition_id: str) -> Status:

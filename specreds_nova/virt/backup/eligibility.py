@@ -10,7 +10,6 @@ from typing import Any
 from nova import objects
 from nova.compute import vm_states
 import nova.conf
-from nova.network import model as network_model
 from nova.objects import fields
 from nova.virt import configdrive
 from nova.virt import hardware
@@ -18,6 +17,7 @@ from nova.virt.libvirt import utils as libvirt_utils
 from oslo_serialization import jsonutils
 import psutil  # type: ignore[import-untyped]
 
+from specreds_nova.virt import cinder_api
 from specreds_nova.virt.backup import domain as backup_domain
 from specreds_nova.virt.disks import volume_driver
 
@@ -38,9 +38,14 @@ class Eligibility:
     :param driver: Nova's libvirt driver
     :param launcher: finds domains, also those that are hidden from Nova
     :param host: this host's name in Nova
+    :param box: the boxes of this host
+    :param cinder: reports why volumes cannot be superposed
     """
 
-    def __init__(self, driver: Any, launcher: backup_domain.Launcher, host: str) -> None:
+    def __init__(self, driver: Any, launcher: backup_domain.Launcher, host: str, box: Any,
+                 cinder: cinder_api.CinderAPI) -> None:
+        self._box = box
+        self._cinder = cinder
         self._driver = driver
         self._launcher = launcher
         self._host = host
@@ -48,12 +53,29 @@ class Eligibility:
     def reasons(self, context: Any, instance: Any, bdms: Any) -> list[str]:
         """Return the reasons why this host cannot run a server's backup; none if it can.
 
+        They follow from what Nova knows, without a question to another service: this is what the
+        start of a backup waits for.
+
         :param bdms: the server's block devices
         """
         checks = (self._state(instance), self._place(context, instance), _disks(bdms),
-                  _network(instance), _devices(context, instance), self._machine(instance),
+                  self._box.refusals(instance), _devices(context, instance),
+                  self._machine(instance),
                   self._firmware(instance), _files(instance))
         return [reason for check in checks for reason in check]
+
+    def all_reasons(self, context: Any, instance: Any, bdms: Any) -> list[str]:
+        """Return the same reasons, and those of Neutron and Cinder.
+
+        The start of a backup asks Neutron meanwhile, and its guest waits for the answer; Cinder
+        has superposed the volumes by then.
+
+        :param bdms: the server's block devices
+        """
+        reasons = self.reasons(context, instance, bdms)
+        reasons += self._box.reasons(context, instance)
+        volume_ids = [bdm.volume_id for bdm in bdms if bdm.volume_id]
+        return reasons + (self._cinder.reasons(volume_ids) if volume_ids else [])
 
     def _state(self, instance: Any) -> Iterator[str]:
         if instance.deleted:
@@ -135,14 +157,6 @@ def _disks(bdms: Any) -> Iterator[str]:
 def _connection(bdm: Any) -> dict[str, Any]:
     connection: dict[str, Any] = jsonutils.loads(bdm.connection_info or '{}')
     return connection
-
-
-def _network(instance: Any) -> Iterator[str]:
-    for vif in instance.get_network_info():
-        if vif['vnic_type'] != network_model.VNIC_TYPE_NORMAL:
-            yield f'port {vif["id"]} is of type {vif["vnic_type"]}: it has to be normal'
-        elif vif['type'] != network_model.VIF_TYPE_OVS:
-            yield f'port {vif["id"]} is bound as {vif["type"]}: it has to be bound as ovs'
 
 
 def _devices(context: Any, instance: Any) -> Iterator[str]:

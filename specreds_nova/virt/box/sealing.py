@@ -73,13 +73,17 @@ class Box:
         self._bindings.warm_up(context)
 
     def reasons(self, context: Any, instance: Any) -> list[str]:
-        """Return why the server cannot be sealed here, as far as that is known in advance."""
+        """Return why the network service does not let the server be sealed here."""
         ports = self._bindings.ports(context, instance.uuid)
-        vifs = instance.get_network_info()
-        reasons = [self._mechanism.refusal(vif['type'], vif['vnic_type'], vif['details'] or {})
-                   for vif in vifs]
-        return [reason for reason in reasons if reason] + self._bindings.refusals(
-            context, ports, [vif['id'] for vif in vifs])
+        return self._bindings.refusals(
+            context, ports, [vif['id'] for vif in instance.get_network_info()])
+
+    def refusals(self, instance: Any) -> list[str]:
+        """Return why ports of the server cannot have boxes, by their bindings that Nova knows."""
+        reasons = ((vif['id'], self._mechanism.refusal(vif['type'], vif['vnic_type'],
+                                                       vif['details'] or {}))
+                   for vif in instance.get_network_info())
+        return [f'port {port}: {reason}' for port, reason in reasons if reason]
 
     def seal(self, context: Any, instance: Any, backup_id: str) -> network_model.NetworkInfo:
         """Make the box, shut. Idempotent.
@@ -92,9 +96,7 @@ class Box:
         :raises errors.BoxFailed: the box could not be made; :meth:`remove` its parts
         """
         vifs = [copy.deepcopy(vif) for vif in instance.get_network_info()]
-        self._refuse(instance, [
-            self._mechanism.refusal(vif['type'], vif['vnic_type'], vif['details'] or {})
-            for vif in vifs])
+        self._refuse(instance, self.refusals(instance))
         plans = [box_plan.from_vif(vif, instance.uuid, backup_id) for vif in vifs]
         for plan in plans:
             self._plans.save(plan)

@@ -66,6 +66,7 @@ class TestCase(testtools.TestCase):
         self.claims = mock.Mock()
         self.eligibility = mock.Mock()
         self.eligibility.reasons.return_value = []
+        self.eligibility.all_reasons.return_value = []
         self.driver = mock.Mock()
         self.this_host = backup_host.Host(
             name=HOST, driver=self.driver, journal=self.journal, cinder=self.cinder,

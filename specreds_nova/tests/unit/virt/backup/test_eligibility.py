@@ -44,7 +44,11 @@ class EligibilityTest(base.TestCase):
             image_meta=objects.ImageMeta.from_dict({'properties': {
                 'hw_architecture': 'x86_64', 'hw_machine_type': 'pc'}}),
             get_network_info=lambda: model.NetworkInfo([self.vif]))
-        self.found = eligibility.Eligibility(self.driver, self.launcher, base.HOST)
+        self.box = mock.Mock()
+        self.box.refusals.return_value = []
+        self.cinder = mock.Mock()
+        self.found = eligibility.Eligibility(self.driver, self.launcher, base.HOST, self.box,
+                                             self.cinder)
 
     def reasons(self, *bdms: Any) -> list[str]:
         self.bdm.connection_info = json.dumps(self.connection)
@@ -104,16 +108,22 @@ class EligibilityTest(base.TestCase):
         self.assertEqual(['it has no volumes'],
                          self.found.reasons(mock.Mock(), self.server, []))
 
-    def test_ports_are_checked(self) -> None:
-        for kind in ('direct', 'macvtap', 'vdpa', 'direct-physical', 'accelerator-direct'):
-            self.vif['vnic_type'] = kind
-            self.refused(kind)
-        self.vif['vnic_type'] = 'normal'
-        self.vif['type'] = 'bridge'
-        self.refused('bound as ovs')
-        self.vif['type'] = 'ovs'
-        self.vif['details'] = {'ovs_hybrid_plug': True}
-        self.refused()
+    def test_ports_are_checked_by_the_box(self) -> None:
+        self.box.refusals.return_value = ['port p1: it is the parent of a trunk']
+        self.refused('trunk')
+        self.box.refusals.assert_called_once_with(self.server)
+
+    def test_all_reasons_are_those_of_neutron_and_cinder_too(self) -> None:
+        self.bdm.connection_info = json.dumps(self.connection)
+        self.server.vm_state = 'paused'
+        self.box.reasons.return_value = ['it has a limit of bandwidth']
+        self.cinder.reasons.return_value = ['it is journaled']
+        context = mock.Mock()
+        state, port, volume = self.found.all_reasons(context, self.server, [self.bdm])
+        self.assertIn('paused', state)
+        self.assertEqual(('it has a limit of bandwidth', 'it is journaled'), (port, volume))
+        self.box.reasons.assert_called_once_with(context, self.server)
+        self.cinder.reasons.assert_called_once_with([base.VOLUME])
 
     def test_passed_through_devices_are_not_eligible(self) -> None:
         self.server.numa_topology = mock.Mock()
