@@ -13,6 +13,8 @@ import shlex
 MON_GRANTS = ('profile rbd', 'allow command "osd blocklist" with blocklistop=rm '
                              'addr regex "^[^/]+/[1-9][0-9]*$"')
 MON = ', '.join(MON_GRANTS)
+# The namespace with the objects that sentinels watch.
+SENTINELS = 'specreds-sentinels'
 _EVERYTHING = 'allow *'
 # A comma or semicolon outside of quotes separates two grants.
 _GRANT = re.compile(r'(?:"[^"]*"|[^,;"])+')
@@ -37,6 +39,31 @@ def complete(caps: Mapping[str, str], pools: Iterable[str] = ()) -> dict[str, st
     if missing:
         completed['osd'] = _joined(caps.get('osd', ''), missing)
     return completed
+
+
+def sentinel(pools: Iterable[str]) -> dict[str, str]:
+    """Return the capabilities of a client that is for sentinels only.
+
+    It reads volumes and records, and writes only what gives hosts a second opinion: a namespace
+    with an empty object for each host, which sentinels watch.
+
+    :param pools: pools of volumes
+    """
+    return {'mon': 'profile rbd-read-only', 'osd': ', '.join(
+        grant for pool in pools for grant in (
+            f'profile rbd-read-only pool={pool}',
+            f'allow rw pool={pool} namespace={SENTINELS}'))}
+
+
+def complete_sentinel(caps: Mapping[str, str], pools: Iterable[str]) -> dict[str, str]:
+    """Return a user's capabilities with all that a sentinel needs.
+
+    :param caps: the user's capabilities by kind of daemon; none of them is lost
+    :param pools: pools of volumes
+    """
+    wanted = sentinel(pools)
+    return {**caps, **{daemon: _joined(caps.get(daemon, ''), grants(needed))
+                       for daemon, needed in wanted.items() if needed}}
 
 
 def _joined(caps: str, needed: Iterable[str]) -> str:

@@ -25,6 +25,9 @@ class Caps(base.SuperCommand):
         parser.add_argument('--pool', action='append', default=[], dest='pools',
                             help='pool of volumes that the user has to reach; may be repeated '
                                  '(default: the pools that the user reaches)')
+        parser.add_argument('--sentinel', action='store_true',
+                            help='print what a client of sentinel_clients needs, with '
+                                 '[specreds] second_opinion; needs --pool')
         return parser
 
     def take_action(self, parsed_args: Any) -> None:
@@ -35,10 +38,18 @@ class Caps(base.SuperCommand):
         if not answer:
             raise sp.ClusterError(f'auth get: Ceph has no user {entity}')
         caps = answer[0]['caps']
-        completed = capabilities.complete(caps, parsed_args.pools)
+        completed = self._completed(caps, parsed_args)
         if not completed.get('osd'):
             raise sp.InvalidInput(f'{entity} has no capabilities for osd: name a pool with --pool')
         if completed == caps:
             self.app.stderr.write(f'{entity} has all capabilities that superpositions need\n')
             return
         self.app.stdout.write(f'{capabilities.command(entity, completed)}\n')
+
+    @staticmethod
+    def _completed(caps: dict[str, str], parsed_args: Any) -> dict[str, str]:
+        if not parsed_args.sentinel:
+            return capabilities.complete(caps, parsed_args.pools)
+        if not parsed_args.pools:
+            raise sp.InvalidInput('--sentinel needs the pools of volumes: name each with --pool')
+        return capabilities.complete_sentinel(caps, parsed_args.pools)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an operator may set of the sentinel, in nova.conf; the defaults need no tuning."""
 
+import socket
+
 from oslo_config import cfg
 
 from specreds_nova import conf as shared
@@ -36,4 +38,6 @@ def register(conf: cfg.ConfigOpts) -> None:
     shared.register(conf)
     conf.register_opts(OPTIONS, shared.GROUP)
     conf.register_opt(cfg.StrOpt('state_path', default='/var/lib/nova'))
+    # As Nova has it, whose services go by that name.
+    conf.register_opt(cfg.StrOpt('host', default=socket.gethostname()))
     conf.register_opt(cfg.StrOpt('connection_uri', default=''), 'libvirt')

@@ -68,6 +68,15 @@ class Hypervisor:
         return {domain.UUIDString(): domain.ID() for domain in self._ask(
             lambda connection: connection.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE))}
 
+    def unpaused(self) -> frozenset[str]:
+        """Return the UUIDs of the domains that run and are not paused.
+
+        :raises HypervisorSilent: libvirt does not answer
+        """
+        domains = self._ask(lambda connection: connection.listAllDomains(
+            libvirt.VIR_CONNECT_LIST_DOMAINS_RUNNING))
+        return frozenset(domain.UUIDString() for domain in domains)
+
     def describe(self, uuid: str) -> Domain | None:
         """Describe a domain as it is at this moment; None if it does not run any more.
 

@@ -17,6 +17,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from specreds_nova import systemd
+from specreds_nova import witness
 from specreds_nova.heartbeat import renewals
 from specreds_nova.sentinel import conf as options
 from specreds_nova.sentinel import domains
@@ -80,10 +81,11 @@ class _Daemon:
         self._stop = threading.Event()
         self._looks = self._lease_looks = 0
         self._told = 0.0
+        self._storages = storages.Storages(
+            conf.specreds.sentinel_ceph_conf, conf.specreds.sentinel_clients,
+            conf.specreds.sentinel_timeout)
         self._watch = watch.HostWatch(
-            domains.Hypervisor(conf.libvirt.connection_uri or _SYSTEM),
-            storages.Storages(conf.specreds.sentinel_ceph_conf, conf.specreds.sentinel_clients,
-                              conf.specreds.sentinel_timeout),
+            domains.Hypervisor(conf.libvirt.connection_uri or _SYSTEM), self._storages,
             memory.Memory(state / 'sentinel-clients.json'), state / 'stale',
             watch.Settings(conf.specreds.sentinel_learn_interval,
                            conf.specreds.sentinel_blocklist_interval,
@@ -92,6 +94,8 @@ class _Daemon:
         self._lease = lease.Lease(conf.specreds.sentinel_network_lease,
                                   state / 'sentinel-taps.json', links.Links())
         self._renewals = renewals.Hearer(state)
+        self._witness = witness.Witness(conf.host, self._watch.running)
+        self._second_opinion: bool = conf.specreds.second_opinion
 
     def run(self) -> int:
         """Go on until a signal says otherwise."""
@@ -103,6 +107,8 @@ class _Daemon:
         LOG.info('%s looks at the domains of this host every %g s', _NAME, self._interval_s)
         threading.Thread(target=self._look, daemon=True, name='look').start()
         threading.Thread(target=self._keep_lease, daemon=True, name='lease').start()
+        if self._second_opinion:
+            threading.Thread(target=self._bear_witness, daemon=True, name='witness').start()
         systemd.ready()
         # Counted by our own steps: a host that stood still, clock and all, has nothing that hangs.
         seen, hung = (-1, -1), [0, 0]
@@ -146,6 +152,16 @@ class _Daemon:
                 LOG.exception('the lease on the network could not be looked at')
                 self._lease_looks += 1
                 self._stop.wait(_LEASE_STEP_S)
+
+    def _bear_witness(self) -> None:
+        """Answer which servers run, whatever the other threads wait for."""
+        while not self._stop.wait(_STEP_S):
+            try:
+                for user, pool in sorted(self._watch.places()):
+                    self._witness.watch(user, self._storages.apart(user), pool)
+            except Exception:
+                # As above.
+                LOG.exception('the objects of this host could not be watched')
 
     def _tell(self) -> None:
         """Write down how it goes, now and then."""

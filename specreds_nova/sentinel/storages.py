@@ -33,10 +33,13 @@ class Storages:
     def of(self, user: str) -> evidence.Storage:
         """Return the cluster of a user's disks."""
         if user not in self._storages:
-            client, _, conffile = self._clients.get(user, user).partition('@')
-            self._storages[user] = evidence.Storage(
-                ceph.Cluster(conffile or self._conffile, client, self._timeout))
+            self._storages[user] = evidence.Storage(self.apart(user))
         return self._storages[user]
+
+    def apart(self, user: str) -> ceph.Cluster:
+        """Return another connection to the cluster of a user's disks, which is not open yet."""
+        client, _, conffile = self._clients.get(user, user).partition('@')
+        return ceph.Cluster(conffile or self._conffile, client, self._timeout)
 
     def due(self, user: str) -> bool:
         """Return whether to ask a cluster; one that did not answer is left alone for a moment."""

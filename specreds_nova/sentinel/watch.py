@@ -31,12 +31,16 @@ _REMEMBERED = 100
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """How often to do what, in seconds; see :mod:`conf`."""
+    """How often to do what, in seconds; see :mod:`conf`.
+
+    :ivar fresh_s: for which it is known which domains run
+    """
 
     learn_s: float = 10.0
     blocklist_s: float = 3.0
     confirm_s: float = 3.0
     fenced_for_good_s: float = 86400.0
+    fresh_s: float = 2.0
 
 
 @dataclasses.dataclass
@@ -105,6 +109,8 @@ class HostWatch:
         # look began that read all records.
         self._heard: dict[str, float] = {}
         self._judged: dict[str, float] = {}
+        # When the latest look began, and the domains that ran.
+        self._unpaused: tuple[float, frozenset[str]] = -1e9, frozenset()
         self.status = Status()
 
     def guests(self) -> list[lease.Guest]:
@@ -119,6 +125,22 @@ class HostWatch:
             known.domain.name, known.domain.taps,
             min(heard) if len(heard) == len(users) else None,
             min(judged) if len(judged) == len(users) else None, known.fenced_since is not None)
+
+    def places(self) -> set[tuple[str, str]]:
+        """Return the cephx users and the pools of local disks. For any thread."""
+        return {(image.user, image.ref.pool) for known in list(self._known.values())
+                for image in known.domain.images}
+
+    def running(self) -> frozenset[str] | None:
+        """Return the servers that run, without those that look fenced, if libvirt answers.
+
+        May be called by another thread, and never waits.
+        """
+        began, unpaused = self._unpaused
+        if time.monotonic() - began >= self._settings.fresh_s:
+            return None
+        return unpaused - {uuid for uuid, known in list(self._known.items())
+                           if known.fenced_since is not None}
 
     def look(self) -> None:
         """Look at every domain once, and end those that are stale."""
@@ -178,6 +200,8 @@ class HostWatch:
 
     def _list(self) -> None:
         """Note which domains there are, and what they have open."""
+        began = time.monotonic()
+        self._unpaused = began, self._hypervisor.unpaused()
         running = self._hypervisor.running()
         now = time.monotonic()
         for uuid in self._known.keys() - running.keys():

@@ -44,6 +44,7 @@ from specreds_nova.virt.backup import warmup
 from specreds_nova.virt.box import vifs
 from specreds_nova.virt.disks import volume_driver
 from specreds_nova.virt.liveness import heartbeat
+from specreds_nova.virt.liveness import primaries
 from specreds_nova.virt.merge import merger as mergers
 from specreds_nova.virt.unmerged import driver as unmerged_driver
 from specreds_nova.virt.unmerged import operations
@@ -69,6 +70,7 @@ class SpeculativeLibvirtDriver(unmerged_driver.UnmergedLibvirtDriver):
         self._periodic: reconcile.Periodic | None = None
         self._merger: Any = None
         self._heartbeat: heartbeat.Heartbeat | None = None
+        self._primaries: primaries.Primaries | None = None
 
     def init_host(self, host: str) -> None:
         """Also reconcile this host's backups, and serve requests for them."""
@@ -105,6 +107,9 @@ class SpeculativeLibvirtDriver(unmerged_driver.UnmergedLibvirtDriver):
         self._heartbeat = heartbeat.of(CONF, host, self._uri(), self._overlooked)
         watches.notify = self._heartbeat.ready
         self._heartbeat.start()
+        self._primaries = primaries.Primaries(CONF)
+        host_backups.primary_runs = self._primaries.runs
+        self._primaries.start()
         LOG.info('ready for backups: %d in the journal, %s threads',
                  len(self._journal.records()), 'green' if pulse.green() else 'native')
 
@@ -112,6 +117,8 @@ class SpeculativeLibvirtDriver(unmerged_driver.UnmergedLibvirtDriver):
         """Also stop the reconciler and the merges; backups go on running."""
         if self._heartbeat is not None:
             self._heartbeat.stop()
+        if self._primaries is not None:
+            self._primaries.stop(0.0)
         if self._periodic is not None:
             self._periodic.stop()
             self._merger.stop()

@@ -78,6 +78,20 @@ class CommandTest(testtools.TestCase):
                           f'allow r, {capabilities.MON}', 'osd', _DEVSTACK['osd']], words)
         self.assertNotIn('a2V5', out)
 
+    def test_line_for_a_sentinel(self) -> None:
+        status, out, _ = self.run_caps([{'caps': {'mon': 'profile rbd-read-only'}}],
+                                       'client.sentinel', '--sentinel', '--pool', 'volumes')
+        self.assertEqual(0, status)
+        self.assertEqual(['mon', 'profile rbd-read-only', 'osd',
+                          'profile rbd-read-only pool=volumes, '
+                          'allow rw pool=volumes namespace=specreds-sentinels'],
+                         shlex.split(out)[4:])
+
+    def test_sentinel_needs_the_pools(self) -> None:
+        status, out, err = self.run_caps([{'caps': {'mon': 'allow r'}}], '--sentinel')
+        self.assertEqual((1, ''), (status, out))
+        self.assertIn('--pool', err)
+
     def test_nothing_to_do(self) -> None:
         status, out, err = self.run_caps([{'caps': cloud_caps.cinder(['volumes'])}])
         self.assertEqual((0, ''), (status, out))

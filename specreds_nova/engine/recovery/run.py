@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The work of one engine on one recovery: what is decided, and whether to continue."""
 
+from collections.abc import Mapping
+from typing import Any
 import uuid
 
 from specreds_cinder.superposition import states
@@ -179,6 +181,16 @@ class Run(recorded.RecordedRun):
                     return verdict or self.over()
             self.pause(_SOON)
         return self.over()
+
+    def second_opinion(self, status: Mapping[str, Any]) -> verdicts.StepVerdict | None:
+        """Return a verdict if the sentinel of the primary's host reports that the server runs.
+
+        :param status: that of the backup, whose host has asked
+        """
+        if not status.get('primary_runs') or self.insisting():
+            return None
+        return verdicts.StepVerdict(
+            verdicts.PRIMARY, f'the sentinel of {self._recovery.host} reports that it runs')
 
     def _handled(self, until: float) -> verdicts.StepVerdict | None:
         """Return a verdict if Nova or a user handles a server that does not run on its host.

@@ -159,6 +159,8 @@ class Cloud:
         self.unreachable: set[str] = set()
         # Length of the lease on the network, in seconds; 0 for none.
         self.lease = 0.0
+        # Sentinels answer through Ceph which servers run.
+        self.second_opinion = False
         # Host, server and time of each crash.
         self.crashes: list[tuple[str, str, float]] = []
 
@@ -179,6 +181,15 @@ class Cloud:
         return self.hub.spawn('cloud', act, after)
 
     # Hosts
+
+    def primary_runs(self, server: 'Server | None') -> bool | None:
+        """Return whether a server runs by the sentinel of its host; None without an answer."""
+        if server is None or server.primary is None or not self.second_opinion:
+            return None
+        host = self.hosts[server.primary.host]
+        if not host.alive or not host.storage:
+            return None
+        return server.primary.runs and not server.primary.fenced
 
     def kill_host(self, name: str) -> None:
         """Turn a host off."""

@@ -514,7 +514,8 @@ class Backups:
         ready = backup.runs and 0 <= boot <= self._hub.now() - backup.began
         return {'backup_id': backup.id, 'phase': backup.phase, 'ready': ready,
                 'ready_detail': '', 'error': None,
-                'domain': {'pid': 1, 'state': 'running'} if backup.runs else None}
+                'domain': {'pid': 1, 'state': 'running'} if backup.runs else None,
+                'primary_runs': self._cloud.primary_runs(server)}
 
     def _call_host(self, host: str, name: str, act: Callable[[clouds.Host], _T]) -> _T:
         there = self._cloud.hosts[host]

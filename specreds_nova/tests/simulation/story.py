@@ -63,6 +63,7 @@ class Story:
         self._attempt = attempt
         self._hub = hubs.Hub(seed)
         self._cloud = clouds.Cloud(self._hub)
+        self._cloud.second_opinion = script.get('second_opinion', False)
         self._store = stores.Store(self._hub.now)
         self._board = engines.Board(self._hub)
         self._settings = engines.options(**script.get('options', {}))

@@ -6,6 +6,7 @@ far the backup had come, and Cinder what was decided in the meantime.
 """
 
 import builtins
+from collections.abc import Callable
 import contextlib
 from typing import Any
 
@@ -28,7 +29,11 @@ _RUNS = frozenset({'running', 'paused'})
 
 
 class Backups:
-    """The backups of this host."""
+    """The backups of this host.
+
+    :ivar primary_runs: returns whether a server runs on a host by the sentinel of that host; None
+        if that is unknown
+    """
 
     def __init__(self, host: backup_host.Host, watches: readiness.Watches) -> None:
         self._host = host
@@ -38,6 +43,7 @@ class Backups:
         watches.then = self._harden_early
         self._starter = starts.Starter(host)
         self._starts_in_progress = starts.StartsInProgress()
+        self.primary_runs: Callable[[str, str], bool | None] = lambda host, server: None
 
     # For callers of RPC
 
@@ -362,6 +368,8 @@ class Backups:
             'timings_ms': dict(record.timings_ms),
             'merge': record.merge,
             'domain': domain and {'pid': domain.pid, 'state': domain.state},
+            'primary_runs': (self.primary_runs(record.primary, record.instance_uuid)
+                             if record.phase in (journals.RUNNING, journals.HARDENED) else None),
         }
 
 

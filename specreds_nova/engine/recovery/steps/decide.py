@@ -220,8 +220,8 @@ def _harden(run: runs.Run) -> verdicts.StepVerdict | None:
             verdict = run.spared()
             if verdict is None:
                 try:
-                    run.context.backups.harden(host, backup)
-                    return run.spared()
+                    status = run.context.backups.harden(host, backup)
+                    return run.second_opinion(status) or run.spared()
                 except backup_errors.BackupError as exc:
                     verdict = verdicts.StepVerdict(verdicts.AGAIN, exc.format_message())
                 except exception.Unreachable as exc:

@@ -143,6 +143,8 @@ class _Race:
         if phase not in _RUNS:
             return verdicts.StepVerdict(
                 verdicts.AGAIN, f'its backup is {phase}: {status.get("error")}')
+        if verdict := self._run.second_opinion(status):
+            return verdict
         domain = status.get('domain') or {}
         self._missing = 0 if domain.get('state') in _ALIVE else self._missing + 1
         if self._missing >= _MISSING:

@@ -48,6 +48,7 @@ class WatchTestCase(testtools.TestCase):
         self.blocklist: frozenset[str] = frozenset()
         self.hypervisor = mock.create_autospec(domains.Hypervisor, instance=True)
         self.hypervisor.running.side_effect = lambda: {_UUID: self.domain.number}
+        self.hypervisor.unpaused.return_value = frozenset({_UUID})
         self.hypervisor.describe.side_effect = lambda _uuid: self.domain
         self.storage = mock.create_autospec(evidence.Storage, instance=True)
         self.storage.hosts = frozenset({_HOST})
@@ -76,6 +77,25 @@ class WatchTestCase(testtools.TestCase):
         return watch.HostWatch(self.hypervisor, ceph, memory.Memory(self.root / 'clients.json'),
                                self.root / 'stale',
                                watch.Settings(learn_s=0, blocklist_s=0, **settings))
+
+    def test_witness_names_the_domains_that_run(self) -> None:
+        self.assertIsNone(self.watch.running())
+        self.watch.look()
+        self.assertEqual((frozenset({_UUID}), {('cinder', _REF.pool)}),
+                         (self.watch.running(), self.watch.places()))
+        self.hypervisor.unpaused.return_value = frozenset()
+        self.watch.look()
+        self.assertEqual(frozenset(), self.watch.running())
+
+    def test_witness_does_not_name_a_domain_that_looks_fenced(self) -> None:
+        self.watch.look()
+        self.watch._known[_UUID].fenced_since = 1.0
+        self.assertEqual(frozenset(), self.watch.running())
+
+    def test_witness_has_no_opinion_without_libvirt(self) -> None:
+        self.watch = self._watch(fresh_s=0.0)
+        self.watch.look()
+        self.assertIsNone(self.watch.running())
 
     def test_guests_say_when_their_storage_was_heard(self) -> None:
         moments = itertools.count(100.0)

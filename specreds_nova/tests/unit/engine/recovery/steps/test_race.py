@@ -35,6 +35,16 @@ class RacingTest(base.RecoveryTest):
         self.assertEqual(verdict.READY, self.race().kind)
         self.assertGreaterEqual(self.clock.now() - self.began, 2 * _INTERVAL)
 
+    def test_primary_that_runs_by_its_sentinel_wins(self) -> None:
+        self.backups.status.side_effect = [{**_NOT_YET, 'primary_runs': None},
+                                           {**_READY, 'primary_runs': True}]
+        self.assertEqual((verdict.PRIMARY, 'the sentinel of h1 reports that it runs'),
+                         self.race())
+
+    def test_sentinel_without_the_server_changes_nothing(self) -> None:
+        self.backups.status.return_value = {**_READY, 'primary_runs': False}
+        self.assertEqual(verdict.READY, self.race().kind)
+
     def test_timeout_of_the_owner_is_limited(self) -> None:
         self.context = self.make_context(ready_timeout_max=600, dirty_interval=1000.0)
         self.compute.server.side_effect = lambda name: base.make_server(

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The primaries of the backups on this host, by the sentinels of their hosts."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from oslo_log import log as logging
+
+from specreds_nova.heartbeat import pulse
+from specreds_nova.virt.liveness import probes
+
+try:
+    from specreds_cinder.superposition import cluster as ceph
+    from specreds_nova import witness
+except ImportError:
+    # This host has no client of Ceph, and no users of it.
+    pass
+
+LOG = logging.getLogger(__name__)
+
+# Seconds between two questions, for an answer, and for which one counts.
+_INTERVAL = 0.5
+_TIMEOUT = 1.0
+_FRESH = 3.0
+# Seconds for which questions go on after somebody was interested in the answer.
+_INTERESTING = 5.0
+
+
+class Primaries(pulse.Pulse):
+    """Asks the sentinels of the hosts whose servers have backups here, in a native thread.
+
+    :param conf: the global configuration
+    """
+
+    def __init__(self, conf: Any) -> None:
+        super().__init__('specreds-primaries', _INTERVAL)
+        self._users = probes.Storage.users(conf) if conf.specreds.second_opinion else ()
+        self._conffile: str = conf.specreds.sentinel_ceph_conf if self._users else ''
+        self._timeout: float = conf.specreds.sentinel_timeout if self._users else 0.0
+        self._clusters: dict[str, Any] = {}
+        # By host: until when to ask, and when which servers were running.
+        self._wanted: dict[str, float] = {}
+        self._running: dict[str, tuple[float, frozenset[str]]] = {}
+        self._failing = False
+
+    def start(self) -> None:
+        """Start the thread, unless a second opinion is not wanted, or there is no Ceph."""
+        if self._users:
+            super().start()
+
+    def runs(self, host: str, server: str) -> bool | None:
+        """Return whether a server runs on its host by a recent answer; None without one."""
+        if not host or not self._users:
+            return None
+        now = self._time.monotonic()
+        self._wanted[host] = now + _INTERESTING
+        at, running = self._running.get(host, (float('-inf'), frozenset[str]()))
+        return server in running if now - at < _FRESH else None
+
+    def beat(self) -> None:
+        """Ask about each host that is interesting."""
+        now = self._time.monotonic()
+        for host, until in list(self._wanted.items()):
+            if now >= until:
+                self._wanted.pop(host, None)
+                self._running.pop(host, None)
+                continue
+            for user in self._users:
+                self._ask(user, host)
+
+    def end(self) -> None:
+        """Disconnect."""
+        for cluster in self._clusters.values():
+            cluster.close()
+
+    def _ask(self, user: str, host: str) -> None:
+        began = self._time.monotonic()
+        try:
+            cluster = self._cluster(user)
+            for answer in self._answers(cluster, host):
+                self._running[host] = began, answer
+        except Exception as exc:
+            # Storage that does not answer has no opinion.
+            if not self._failing:
+                LOG.warning('no second opinion on the servers of %s: %s', host, exc)
+            self._failing = True
+        else:
+            self._failing = False
+
+    @staticmethod
+    def _answers(cluster: Any, host: str) -> Iterator[frozenset[str]]:
+        """Return the answers in the pools that this host's client may use."""
+        for pool in cluster.rados.list_pools():
+            answer = witness.ask(cluster, pool, host, _TIMEOUT)
+            if answer is not None:
+                yield answer
+
+    def _cluster(self, user: str) -> Any:
+        if user not in self._clusters:
+            client, _, conffile = user.partition('@')
+            self._clusters[user] = ceph.Cluster(
+                conffile or self._conffile, client, self._timeout)
+        return self._clusters[user]

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A second opinion from storage: which servers run on a host that no engine hears.
+
+The sentinel of each host watches an object of its own, in a namespace of each pool with the disks
+of local servers. The host of a backup, which has to reach the same pool anyway, notifies that
+object while the backup boots, and the sentinel answers with the domains that run. Nobody needs
+more than Ceph has for the disks, no engine needs access to Ceph, and an answer takes milliseconds:
+a host that is dead has no watch, or does not answer in time.
+"""
+
+from collections.abc import Callable
+import json
+from typing import Any
+
+from oslo_log import log as logging
+import rados
+
+from specreds_cinder import capabilities
+from specreds_cinder.superposition import cluster as ceph
+from specreds_cinder.superposition import errors
+from specreds_nova.heartbeat import pulse
+
+LOG = logging.getLogger(__name__)
+
+NAMESPACE = capabilities.SENTINELS
+# Seconds for which Ceph keeps the watch of a sentinel that is gone.
+_EXPIRES = 10
+
+
+def object_name(host: str) -> str:
+    """Return the name of the object that the sentinel of a host watches."""
+    return f'specreds.sentinel.{host}'
+
+
+def ask(cluster: ceph.Cluster, pool: str, host: str, timeout: float) -> frozenset[str] | None:
+    """Return the servers that run on a host by the answer of its sentinel; None without one.
+
+    A pool in which this client may not notify anybody has no answer.
+
+    :param timeout: seconds to wait for an answer
+    :raises ClusterError: Ceph does not answer, or refuses it
+    """
+    # librados calls back in a thread that eventlet does not know.
+    answered = pulse.native('threading').Event()
+    answers: list[bytes] = []
+
+    def done(_completion: Any, _code: int, acks: Any, _timeouts: Any) -> None:
+        answers.extend(answer for _, _, answer in acks or ())
+        answered.set()
+
+    with cluster.ioctx(pool, NAMESPACE) as io, ceph.answering(f'notify the sentinel of {host}'):
+        # It has to outlive the notification.
+        completion = io.aio_notify(object_name(host), done, '', int(timeout * 1e3))
+        answered.wait(timeout + cluster.timeout)
+        del completion
+    reports = [report for answer in answers if (report := _decoded(answer)) is not None]
+    return frozenset().union(*reports) if reports else None
+
+
+class Witness:
+    """Watches the objects of this host, and answers notifications.
+
+    Only one thread may call :meth:`watch` and :meth:`close`.
+
+    :param host: name of this host in Nova
+    :param running: returns the servers that run; None while that is unknown
+    """
+
+    def __init__(self, host: str, running: Callable[[], frozenset[str] | None]) -> None:
+        self._name = object_name(host)
+        self._running = running
+        self._clusters: dict[str, ceph.Cluster] = {}
+        # By user and pool: the watch and what it was opened with; None after an error.
+        self._watches: dict[tuple[str, str], tuple[Any, Any]] = {}
+        self._broken: set[tuple[str, str]] = set()
+        self._failing: set[tuple[str, str]] = set()
+
+    def watch(self, user: str, cluster: ceph.Cluster, pool: str) -> None:
+        """Watch the object in a pool, unless it is watched. Errors are logged, and tried again.
+
+        :param user: cephx user of the disks
+        :param cluster: a connection of its own, of which only the first one of a user is used
+        """
+        place = user, pool
+        if place in self._broken:
+            self._drop(place)
+        if place in self._watches:
+            return
+        try:
+            self._watches[place] = self._begin(self._clusters.setdefault(user, cluster), place)
+        except (errors.SuperError, rados.Error) as exc:
+            if place not in self._failing:
+                LOG.warning('no second opinion from pool %s as the user of %s: %s', pool, user,
+                            exc)
+            self._failing.add(place)
+        else:
+            self._failing.discard(place)
+
+    def close(self) -> None:
+        """End all watches."""
+        for place in list(self._watches):
+            self._drop(place)
+        for cluster in self._clusters.values():
+            cluster.close()
+
+    def _begin(self, cluster: ceph.Cluster, place: tuple[str, str]) -> tuple[Any, Any]:
+        _, pool = place
+        with ceph.answering(f'watch {self._name} in pool {pool}'):
+            io = cluster.rados.open_ioctx(pool)
+            try:
+                io.set_namespace(NAMESPACE)
+                io.write_full(self._name, b'')
+                watch = io.watch(self._name, self._answer,
+                                 lambda *_: self._broken.add(place), _EXPIRES)
+            except BaseException:
+                io.close()
+                raise
+        return watch, io
+
+    def _drop(self, place: tuple[str, str]) -> None:
+        self._broken.discard(place)
+        watch, io = self._watches.pop(place, (None, None))
+        for each in (watch, io):
+            try:
+                if each is not None:
+                    each.close()
+            except rados.Error as exc:
+                LOG.debug('%s: %s', place, exc)
+
+    def _answer(self, *_notification: Any) -> bytes:
+        """Return the answer to a notification, in a thread of librados."""
+        running = self._running()
+        return b'' if running is None else json.dumps({'running': sorted(running)}).encode()
+
+
+def _decoded(answer: bytes) -> frozenset[str] | None:
+    try:
+        return frozenset(str(server) for server in json.loads(answer)['running'])
+    except (ValueError, KeyError, TypeError):
+        return None
