@@ -13,6 +13,8 @@
 (* - The tenants' network is never cut: the worst case for two copies.     *)
 (* - Control and storage networks of a host are cut together: then only    *)
 (*   the lease helps.                                                      *)
+(* - One engine at a time may lose its own link to the host, and hears     *)
+(*   everything else.  At least one engine hears the host, and votes.      *)
 (* - The host dies and boots again once, its networks are cut and healed   *)
 (*   once, and the lead changes once.  An engine that has lost the lead    *)
 (*   may go on for ever as if it had not.                                  *)
@@ -25,11 +27,14 @@ EXTENDS Naturals
 CONSTANTS Engines, Lease, Bound, Fault
 
 Faults == {"none", "no-lease", "no-wait-for-lease", "beat-without-domains",
-           "no-compare-and-swap", "taps-before-record", "resume-forgets"}
+           "no-compare-and-swap", "taps-before-record", "resume-forgets", "no-vote",
+           "no-wait-from-record"}
 ASSUME Fault \in Faults
 
 VARIABLES
     silence,    \* ticks since the host was heard and heard its echo, counted up to Longest
+    since,      \* ticks since the suspicion was recorded, counted up to Longest
+    deaf,       \* engines that do not hear the host although it is heard
     host,       \* "up" or "down"
     cutOff,     \* the host's control and storage networks are cut
     guest,      \* of the primary: "running" or "dead"
@@ -43,15 +48,18 @@ VARIABLES
     happened,   \* what has happened: "death", "boot", "cut", "heal", "takeover"
     orphaned    \* a recovery was ended in favour of a primary that did not run
 
-vars == <<silence, host, cutOff, guest, tap, absent, wrote, record, backup, leads, won, happened,
+vars == <<silence, since, deaf, host, cutOff, guest, tap, absent, wrote, record, backup, leads, won, happened,
           orphaned>>
-machine == <<silence, host, cutOff, guest, tap, absent, wrote>>
+ears == <<since, deaf>>
+machine == <<silence, ears, host, cutOff, guest, tap, absent, wrote>>
 recovery == <<record, backup, won, orphaned>>
 
 Longest == Lease + Bound
 
 TypeOK ==
     /\ silence \in 0..Longest
+    /\ since \in 0..Longest
+    /\ deaf \in SUBSET Engines /\ deaf # Engines
     /\ host \in {"up", "down"}
     /\ cutOff \in BOOLEAN
     /\ guest \in {"running", "dead"}
@@ -62,11 +70,12 @@ TypeOK ==
     /\ backup \in {"none", "booting", "ready", "open"}
     /\ leads \subseteq Engines
     /\ won \subseteq Engines
-    /\ happened \subseteq {"death", "boot", "cut", "heal", "takeover"}
+    /\ happened \subseteq {"death", "boot", "cut", "heal", "takeover",
+                            "deafness"}
     /\ orphaned \in BOOLEAN
 
 Init ==
-    /\ silence = 0 /\ host = "up" /\ cutOff = FALSE
+    /\ silence = 0 /\ since = 0 /\ deaf = {} /\ host = "up" /\ cutOff = FALSE
     /\ guest = "running" /\ tap = "up" /\ absent = FALSE /\ wrote = FALSE
     /\ record = "none" /\ backup = "none"
     /\ \E e \in Engines: leads = {e}
@@ -77,39 +86,43 @@ Init ==
 (***************************************************************************)
 TapsDue == host = "up" /\ silence >= Lease /\ tap = "up" /\ Fault # "no-lease"
 
+Next1(ticks) == IF ticks < Longest THEN ticks + 1 ELSE ticks
+Counts == record = "superposed" /\ since < Longest
+
 Tick ==
-    /\ silence < Longest
+    /\ silence < Longest \/ Counts
     /\ ~TapsDue
     /\ ~(host = "up" /\ ~cutOff /\ silence >= 1)
-    /\ silence' = silence + 1
-    /\ UNCHANGED <<host, cutOff, guest, tap, absent, wrote, recovery, leads, happened>>
+    /\ silence' = Next1(silence)
+    /\ since' = IF Counts THEN since + 1 ELSE since
+    /\ UNCHANGED <<deaf, host, cutOff, guest, tap, absent, wrote, recovery, leads, happened>>
 
 TapsDown ==
     /\ TapsDue
     /\ tap' = "down"
-    /\ UNCHANGED <<silence, host, cutOff, guest, absent, wrote, recovery, leads, happened>>
+    /\ UNCHANGED <<silence, ears, host, cutOff, guest, absent, wrote, recovery, leads, happened>>
 
 Once(event) == event \notin happened /\ happened' = happened \cup {event}
 
 Die ==
     /\ Once("death")
     /\ host' = "down" /\ guest' = "dead"
-    /\ UNCHANGED <<silence, cutOff, tap, absent, wrote, recovery, leads>>
+    /\ UNCHANGED <<silence, ears, cutOff, tap, absent, wrote, recovery, leads>>
 
 Boot ==
     /\ host = "down" /\ Once("boot")
     /\ host' = "up"
-    /\ UNCHANGED <<silence, cutOff, guest, tap, absent, wrote, recovery, leads>>
+    /\ UNCHANGED <<silence, ears, cutOff, guest, tap, absent, wrote, recovery, leads>>
 
 Cut ==
     /\ Once("cut")
     /\ cutOff' = TRUE
-    /\ UNCHANGED <<silence, host, guest, tap, absent, wrote, recovery, leads>>
+    /\ UNCHANGED <<silence, ears, host, guest, tap, absent, wrote, recovery, leads>>
 
 Heal ==
     /\ cutOff /\ Once("heal")
     /\ cutOff' = FALSE
-    /\ UNCHANGED <<silence, host, guest, tap, absent, wrote, recovery, leads>>
+    /\ UNCHANGED <<silence, ears, host, guest, tap, absent, wrote, recovery, leads>>
 
 \* The host is heard, and hears its echo.  Its sentinel reads the record first: a primary that was
 \* overtaken ends, any other has its taps set up again.
@@ -120,13 +133,13 @@ Beat ==
        THEN guest' = "dead" /\ UNCHANGED tap
        ELSE tap' = "up" /\ UNCHANGED guest
     /\ absent' = (guest' = "dead")
-    /\ UNCHANGED <<host, cutOff, wrote, recovery, leads, happened>>
+    /\ UNCHANGED <<ears, host, cutOff, wrote, recovery, leads, happened>>
 
 \* Behind a promotion there is the fence, so that only a superposed volume can become dirty.
 Write ==
     /\ guest = "running" /\ ~cutOff /\ record = "superposed"
     /\ wrote' = TRUE
-    /\ UNCHANGED <<silence, host, cutOff, guest, tap, absent, recovery, leads, happened>>
+    /\ UNCHANGED <<silence, ears, host, cutOff, guest, tap, absent, recovery, leads, happened>>
 
 (***************************************************************************)
 (* Engines: any of them that believes to lead                              *)
@@ -136,7 +149,8 @@ Write ==
 Superpose(e) ==
     /\ e \in leads /\ record = "none"
     /\ record' = "superposed" /\ backup' = "booting" /\ wrote' = FALSE /\ won' = {}
-    /\ UNCHANGED <<silence, host, cutOff, guest, tap, absent, orphaned, leads, happened>>
+    /\ since' = 0
+    /\ UNCHANGED <<silence, deaf, host, cutOff, guest, tap, absent, orphaned, leads, happened>>
 
 Ready ==
     /\ backup = "booting" /\ record = "superposed"
@@ -146,9 +160,12 @@ Ready ==
 \* A beat names the servers that run.  Without that, a host that was booted again looks well.
 Alive == silence = 0 /\ (~absent \/ Fault = "beat-without-domains")
 
+\* An engine whose link to the host is lost asks the others: one that hears the host spares it.
+Hears(e) == e \notin deaf \/ Fault # "no-vote"
+
 \* The race is lost to a primary that is alive.
 Spare(e) ==
-    /\ e \in leads /\ record = "superposed" /\ Alive
+    /\ e \in leads /\ record = "superposed" /\ Alive /\ Hears(e)
     /\ record' = "dropped"
     /\ orphaned' = (orphaned \/ absent)
     /\ UNCHANGED <<machine, backup, won, leads, happened>>
@@ -166,14 +183,16 @@ Clean ==
     /\ record' = "none" /\ backup' = "none"
     /\ UNCHANGED <<machine, won, orphaned, leads, happened>>
 
-\* Wait until a primary that hears nobody has left the network, unless its host says that it does
-\* not run.
-Unseen == \/ silence = Longest
-          \/ absent
-          \/ Fault = "no-wait-for-lease"
+\* Wait, from the record of the suspicion on, until a primary that hears nobody has left the
+\* network, unless its host says that it does not run.  A beat meanwhile spares it.
+Waited == since = Longest \/ Fault = "no-wait-from-record"
+Silent(e) == IF Hears(e) THEN silence >= since ELSE TRUE
+Unseen(e) == \/ Waited /\ Silent(e)
+             \/ absent
+             \/ Fault = "no-wait-for-lease"
 
 Win(e) ==
-    /\ e \in leads /\ record = "superposed" /\ backup = "ready" /\ Unseen /\ ~wrote
+    /\ e \in leads /\ record = "superposed" /\ backup = "ready" /\ Unseen(e) /\ ~wrote
     /\ won' = won \cup {e}
     /\ UNCHANGED <<machine, record, backup, orphaned, leads, happened>>
 
@@ -182,7 +201,7 @@ Win(e) ==
 Commit(e) ==
     /\ e \in won
     /\ won' = won \ {e}
-    /\ IF (record = "superposed" /\ ~wrote /\ Unseen)
+    /\ IF (record = "superposed" /\ ~wrote /\ Unseen(e))
           \/ (Fault = "no-compare-and-swap" /\ record = "dropped")
        THEN record' = "promoted"
        ELSE UNCHANGED record
@@ -202,11 +221,16 @@ TakeOver ==
     /\ backup' = IF Fault = "resume-forgets" /\ record = "superposed" THEN "none" ELSE backup
     /\ UNCHANGED <<machine, record, orphaned>>
 
+LoseLink ==
+    /\ Once("deafness")
+    /\ \E e \in Engines: deaf' = {e}
+    /\ UNCHANGED <<silence, since, host, cutOff, guest, tap, absent, wrote, recovery, leads>>
+
 Decide(e) == Superpose(e) \/ Spare(e) \/ Dirty(e) \/ Win(e) \/ Commit(e) \/ Open(e)
 
 Next ==
     \/ Tick \/ TapsDown \/ Die \/ Boot \/ Cut \/ Heal \/ Beat \/ Write \/ Ready \/ Clean
-    \/ TakeOver
+    \/ TakeOver \/ LoseLink
     \/ \E e \in Engines: Decide(e)
 
 \* A silent host, and one that is back without its server, is suspected some day; whatever was
