@@ -21,6 +21,7 @@ from bench import hostile
 from bench import merge
 from bench import nova
 from bench import progress
+from bench import rack
 from bench import replay
 from bench import report
 from bench import scale
@@ -40,8 +41,7 @@ _CINDER = 'cinder'
 _NOVA = 'nova'
 _HOSTS = 2
 _FAILOVER = 'failover'
-_NAMES = (*_ON_CEPH, _CINDER, _NOVA, _FAILOVER, dispatch.NAME,
-          hostile.NAME)
+_NAMES = (*_ON_CEPH, _CINDER, _NOVA, _FAILOVER, dispatch.NAME, hostile.NAME, rack.NAME)
 _FAILURES = (commands.CloudError, exports.ExportFailed, fio.FioFailed, trace.BadTrace,
              errors.SuperError, keystone_exceptions.ClientException, RuntimeError)
 Figures = dict[str, str | float]
@@ -146,6 +146,8 @@ def _run(args: argparse.Namespace) -> int:
         keep(dispatch.NAME, dispatch.run(args.quick, args.figures))
     if hostile.NAME in names:
         keep(hostile.NAME, hostile.run())
+    if rack.NAME in names:
+        keep(rack.NAME, rack.run(tell, args.quick))
     print(report.table(figures, names))
     for key in report.missed(figures):
         print(f'bar missed: {key}')

@@ -231,20 +231,20 @@ def judging(seconds: float) -> float:
     return spent / seconds
 
 
-def reading(seconds: float) -> float:
-    """Share of a core that it takes to make beats of 1,000 hosts' messages, and to judge them."""
+def reading(seconds: float, hosts: int = HOSTS) -> float:
+    """Share of a core that it takes to make beats of the hosts' messages, and to judge them."""
     clock = _Clock()
     monitor = monitors.Monitor(clock, _Witness(clock))
     ears = listener.Ears('e', monitor)
     rounds = round(seconds / INTERVAL)
     spent = 0.0
     for number in range(rounds):
-        bodies = [_body(host, number) for host in range(HOSTS)]
+        bodies = [_body(host, number) for host in range(hosts)]
         began = time.process_time()
         for index, body in enumerate(bodies):
-            clock.time = number * INTERVAL + index * INTERVAL / HOSTS
+            clock.time = number * INTERVAL + index * INTERVAL / hosts
             ears.hear(body)
-            if index % round(HOSTS * _TICK / INTERVAL) == 0:
+            if index % round(hosts * _TICK / INTERVAL) == 0:
                 monitor.tick()
         spent += time.process_time() - began
     return spent / seconds

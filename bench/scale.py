@@ -7,7 +7,7 @@ latencies of the real ones without load, so the figure is the engine's own share
 engine, the servers are read from Nova at the first late beat, before the suspicion.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 import contextlib
 import dataclasses
 import os
@@ -34,7 +34,7 @@ from specreds_nova.engine import conf as engine_conf
 from specreds_nova.engine import fibers as all_fibers
 from specreds_nova.engine import jobs
 from specreds_nova.engine import model
-from specreds_nova.engine import service as services
+from specreds_nova.engine import service as engine_service
 from specreds_nova.engine.db import connection as db_connection
 from specreds_nova.engine.db import migration
 from specreds_nova.engine.db import store as stores
@@ -49,66 +49,109 @@ from specreds_nova.engine.recovery import observer as observers
 
 SERVERS = 60
 HOSTS = 6
+# The evidence against a host.
+WHY = ({'kind': 'silence', 'words': 'no beat for 0.8 s'},)
 _TIMEOUT = 60.0
 _PAUSE = 0.1
 
 # Shortest and longest duration of the calls, in seconds.
-_LIST = (0.15, 0.3)
-_NOVA = (0.03, 0.08)
-_SUPER = (0.08, 0.25)
-_START = (1.5, 3.0)
-_RPC = (0.005, 0.02)
+LIST = (0.15, 0.3)
+NOVA = (0.03, 0.08)
+SUPER = (0.08, 0.25)
+START = (1.5, 3.0)
+RPC = (0.005, 0.02)
 
 
 def run(servers: int = SERVERS) -> dict[str, float]:
     """Measure, and return the figures by their keys."""
+    with services() as (url, port), Simulation(Cloud(servers), url, port) as simulation:
+        return {'scale.sixty_servers_s': round(simulation.last_started(), 3)}
+
+
+@contextlib.contextmanager
+def services() -> Iterator[tuple[str, int]]:
+    """Run a database and an etcd, and return the URL of one and the port of the other."""
     with tempfile.TemporaryDirectory(prefix='specreds-scale-') as directory:
         place = pathlib.Path(directory)
         with _database(place) as url, _etcd(place) as port:
-            return {'scale.sixty_servers_s': round(_measure(servers, url, port), 3)}
+            yield url, port
 
 
-def _measure(servers: int, url: str, port: int) -> float:
+class Simulation:
+    """An engine whose services and hosts are simulated.
+
+    :param url: of the database
+    :param port: of etcd
+    """
+
+    def __init__(self, cloud: 'Cloud', url: str, port: int) -> None:
+        self.cloud = cloud
+        conf = _configuration(url, port)
+        migration.sync(db_connection.connect(conf))
+        self._stopping = threading.Event()
+        self.fibers = all_fibers.Fibers(engine_service.CALLERS)
+        self.clock = all_fibers.Clock(self.fibers, self._stopping)
+        cloud.sleep = self.clock.sleep
+        self.store = stores.from_conf(conf)
+        observer = _Observer()
+        context = contexts.in_fibers(
+            self.fibers, self.clock, cloud, self.store, conf.engine, suspects=cloud,
+            limits=detection_conf.limits(conf.engine), stopping=self._stopping.is_set,
+            observer=observer)
+        self.conductor = conductors.Conductor(
+            context, jobs.from_conf(conf), self.fibers, 'bench', conf.engine.slots,
+            conf.engine.job_lease, conf.engine.job_interval)
+        observer.conductor = self.conductor
+        self.prefetch = nova_prefetch.NovaPrefetch(cloud, self.clock)
+        self.dispatcher = dispatch.Dispatcher(
+            context,
+            lambda host, service: gates.Facts(host, known=cloud.hosts, service=service or {}),
+            detection_conf.host_gates(conf.engine), detection_conf.server_gates(conf.engine),
+            self.conductor, 'bench', nova=self.prefetch)
+
+    def __enter__(self) -> 'Simulation':
+        self.conductor.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._stopping.set()
+        self.conductor.stop(5.0)
+        self.prefetch.close()
+
+    def last_started(self) -> float:
+        """Suspect a host, and return the seconds until the last backup is to start."""
+        heard = self.clock.now()
+        self.prefetch.doubt('dead')
+        self.clock.sleep(_doubted())
+        began = time.monotonic()
+        self.dispatcher.suspect('dead', WHY, heard)
+        return self.cloud.started(_TIMEOUT) - began
+
+
+class _Observer(observers.Observer):
+    """Passes on which recoveries race."""
+
+    conductor: conductors.Conductor
+
+    def serves(self, recovery_id: str) -> None:
+        """Free a slot."""
+        self.conductor.serves(recovery_id)
+
+    def races(self, recovery_id: str) -> None:
+        """Take a slot again."""
+        self.conductor.races(recovery_id)
+
+
+def _configuration(url: str, port: int) -> cfg.ConfigOpts:
     conf = cfg.ConfigOpts()
     engine_conf.register(conf)
     conf.register_opts(db_options.database_opts, 'database')
     conf([], default_config_files=[])
-    conf.set_override('connection', url, 'database')
-    conf.set_override('max_pool_size', 20, 'database')
-    conf.set_override('max_overflow', 200, 'database')
+    for option, value in (('connection', url), ('max_pool_size', 20), ('max_overflow', 200)):
+        conf.set_override(option, value, 'database')
     conf.set_override('jobboard_host', '127.0.0.1', 'engine')
     conf.set_override('jobboard_port', port, 'engine')
-    migration.sync(db_connection.connect(conf))
-    stopping, cloud = threading.Event(), _Cloud(servers)
-    fibers = all_fibers.Fibers(services.CALLERS)
-    clock, store, board = all_fibers.Clock(fibers, stopping), stores.from_conf(conf), \
-        jobs.from_conf(conf)
-    context = contexts.in_fibers(
-        fibers, clock, cloud, store, conf.engine, suspects=cloud,
-        limits=detection_conf.limits(conf.engine), stopping=stopping.is_set,
-        observer=observers.Observer())
-    conductor = conductors.Conductor(
-        context, board, fibers, 'bench', conf.engine.slots, conf.engine.job_lease,
-        conf.engine.job_interval)
-
-    prefetch = nova_prefetch.NovaPrefetch(cloud, clock)
-    dispatcher = dispatch.Dispatcher(
-        context, lambda host, service: gates.Facts(host, known=HOSTS, service=service or {}),
-        detection_conf.host_gates(conf.engine), detection_conf.server_gates(conf.engine),
-        conductor, 'bench', nova=prefetch)
-    conductor.start()
-    try:
-        heard = clock.now()
-        prefetch.doubt('dead')
-        clock.sleep(_doubted())
-        began = time.monotonic()
-        dispatcher.suspect('dead', ({'kind': 'silence', 'words': 'no beat for 0.8 s'},), heard)
-        last = cloud.started(_TIMEOUT) - began
-    finally:
-        stopping.set()
-        conductor.stop(5.0)
-        prefetch.close()
-    return last
+    return conf
 
 
 def _doubted() -> float:
@@ -119,10 +162,15 @@ def _doubted() -> float:
 
 
 @dataclasses.dataclass
-class _Cloud:
-    """Simulated Nova, Placement, Cinder and hosts, with latencies."""
+class Cloud:
+    """Simulated Nova, Placement, Cinder and hosts, with latencies.
+
+    :ivar hosts: number of hosts that live
+    """
 
     servers_there: int
+    hosts: int = HOSTS
+    sleep: Callable[[float], None] = time.sleep
 
     def __post_init__(self) -> None:
         self.compute = self.volumes = self.backups = self
@@ -151,7 +199,7 @@ class _Cloud:
                 f'{timeout:g} s')
         return max(self._asked.values())
 
-    def _takes(self, between: tuple[float, float]) -> None:
+    def takes(self, between: tuple[float, float]) -> None:
         time.sleep(self._random.uniform(*between))
 
     @staticmethod
@@ -169,11 +217,11 @@ class _Cloud:
 
     def healthy(self) -> list[str]:
         """Return the other hosts."""
-        return [f'host{number}' for number in range(HOSTS)]
+        return [f'host{number}' for number in range(self.hosts)]
 
     def await_ready(self, host: str, backup: str, seconds: float) -> bool:
         """Report that no backup is ready."""
-        time.sleep(seconds)
+        self.sleep(seconds)
         return False
 
     def flaps(self, host: str) -> int:
@@ -194,19 +242,19 @@ class _Cloud:
 
     def servers(self, host: str) -> list[model.Server]:
         """Return all servers."""
-        self._takes(_LIST)
+        self.takes(LIST)
         return self._servers
 
     def server(self, server_id: str) -> model.Server | None:
         """Return one server."""
-        self._takes(_NOVA)
+        self.takes(NOVA)
         return next(server for server in self._servers if server.id == server_id)
 
     def candidates(self, server: model.Server, placed: Mapping[str, str] | None = None,
                    avoid: Collection[str] = ()) -> list[str]:
         """Return the living hosts as candidates."""
         del placed, avoid
-        self._takes(_NOVA)
+        self.takes(NOVA)
         return self.healthy()
 
     def suits_group(self, server: model.Server, host: str, placed: Mapping[str, str]) -> bool:
@@ -226,24 +274,24 @@ class _Cloud:
 
     def service(self, host: str) -> Mapping[str, Any]:
         """Report that the service is up."""
-        self._takes(_NOVA)
+        self.takes(NOVA)
         return {'up': True, 'enabled': True, 'forced_down': False, 'updated': 0.0}
 
     # Volumes
 
     def superpose(self, server: model.Server, recovery_id: str, reason: str) -> str:
         """Return a new superposition."""
-        self._takes(_SUPER)
+        self.takes(SUPER)
         return str(uuid.uuid4())
 
     def dirty(self, superposition_id: str) -> bool:
         """Report that the primary has not written."""
-        self._takes(_NOVA)
+        self.takes(NOVA)
         return False
 
     def state(self, superposition_id: str) -> str | None:
         """Report that the superposition is superposed."""
-        self._takes(_NOVA)
+        self.takes(NOVA)
         return 'superposed'
 
     # Backups
@@ -252,15 +300,15 @@ class _Cloud:
               superposition_id: str) -> Mapping[str, Any]:
         """Record the time of the request."""
         self._begun(server_id)
-        self._takes(_RPC if backup_id in self._until else _START)
+        self.takes(RPC if backup_id in self._until else START)
         return {'phase': 'running'}
 
     def begin(self, host: str, backup_id: str, server_id: str, superposition_id: str) -> None:
         """Record the time of the request."""
-        self._takes(_RPC)
+        self.takes(RPC)
         self._begun(server_id)
         with self._lock:
-            self._until[backup_id] = time.monotonic() + self._random.uniform(*_START)
+            self._until[backup_id] = time.monotonic() + self._random.uniform(*START)
 
     def _begun(self, server_id: str) -> None:
         with self._lock:
@@ -270,7 +318,7 @@ class _Cloud:
 
     def status(self, host: str, backup_id: str) -> Mapping[str, Any]:
         """Report that the backup is not ready."""
-        self._takes(_RPC)
+        self.takes(RPC)
         if time.monotonic() < self._until.get(backup_id, 0.0):
             return {'phase': 'starting', 'ready': False, 'domain': None}
         return {'phase': 'running', 'ready': False, 'domain': {'state': 'running'}}

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The hosts as this engine hears them: :class:`specreds_nova.engine.interfaces.Suspects`."""
 
+from collections.abc import Iterator
+import contextlib
+import threading
 from typing import Protocol
 
 from specreds_nova.engine.clients import clock as clocks
@@ -11,6 +14,10 @@ from specreds_nova.engine.detection import monitor as monitors
 _STALL = 3.0
 # Seconds between two looks at a host's reports.
 _LOOK = 0.05
+# Looks for reports of all fibers and threads that wait, per second.
+_LOOKS = 2000.0
+# Seconds for which the list of healthy hosts is valid: each recovery reads it.
+_MOMENT = 0.1
 
 
 class Peers(Protocol):
@@ -33,6 +40,9 @@ class Suspects:
         self._monitor = monitor
         self._clock = clock
         self._peers = peers
+        self._lock = threading.Lock()
+        self._waiting = 0
+        self._healthy: tuple[float, list[str]] = (float('-inf'), [])
 
     def suspected(self, host: str) -> bool:
         """Return whether a host is suspected, or was never heard."""
@@ -40,7 +50,12 @@ class Suspects:
 
     def healthy(self) -> list[str]:
         """Return the hosts that report that all is well."""
-        return self._monitor.healthy()
+        now = self._clock.now()
+        read, hosts = self._healthy
+        if now - read >= _MOMENT:
+            hosts = self._monitor.healthy()
+            self._healthy = now, hosts
+        return hosts
 
     def is_well(self, host: str) -> bool:
         """Return whether a host reports that all is well, whatever an operator says.
@@ -72,9 +87,20 @@ class Suspects:
     def await_ready(self, host: str, backup_id: str, seconds: float) -> bool:
         """Wait until a host reports that a backup on it is ready; return whether it did."""
         until = self._clock.now() + seconds
-        while not self._monitor.ready(host, backup_id):
-            left = until - self._clock.now()
-            if left <= 0 or self._clock.stopping():
-                return False
-            self._clock.sleep(min(_LOOK, left))
+        with self._one_more():
+            while not self._monitor.ready(host, backup_id):
+                left = until - self._clock.now()
+                if left <= 0 or self._clock.stopping():
+                    return False
+                self._clock.sleep(min(max(_LOOK, self._waiting / _LOOKS), left))
         return True
+
+    @contextlib.contextmanager
+    def _one_more(self) -> Iterator[None]:
+        with self._lock:
+            self._waiting += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._waiting -= 1

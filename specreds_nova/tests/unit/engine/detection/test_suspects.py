@@ -43,6 +43,15 @@ class SuspectsTest(testtools.TestCase):
         monitor.look.return_value = dataclasses.replace(_WELL, **values)
         self.assertEqual(well, _suspects(monitor).is_well('h1'))
 
+    def test_healthy_hosts_are_listed_ten_times_a_second(self) -> None:
+        monitor, clock = mock.Mock(), mock.Mock()
+        seen = suspects.Suspects(monitor, clock, mock.Mock())
+        monitor.healthy.side_effect = [['h1'], ['h1', 'h2']]
+        answers = []
+        for clock.now.return_value in (1000.0, 1000.05, 1000.15):
+            answers.append(seen.healthy())
+        self.assertEqual([['h1'], ['h1'], ['h1', 'h2']], answers)
+
     def test_unknown_host_is_not_well(self) -> None:
         monitor: Any = mock.Mock()
         monitor.look.return_value = None
