@@ -147,7 +147,7 @@ def _configuration(url: str, port: int) -> cfg.ConfigOpts:
     engine_conf.register(conf)
     conf.register_opts(db_options.database_opts, 'database')
     conf([], default_config_files=[])
-    for option, value in (('connection', url), ('max_pool_size', 20), ('max_overflow', 200)):
+    for option, value in (('connection', url), ('max_pool_size', 48), ('max_overflow', 200)):
         conf.set_override(option, value, 'database')
     conf.set_override('jobboard_host', '127.0.0.1', 'engine')
     conf.set_override('jobboard_port', port, 'engine')

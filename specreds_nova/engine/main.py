@@ -29,9 +29,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.register_options(conf)
     logging.set_defaults(default_log_levels=[*logging.get_default_log_levels(), *_QUIET])
     engine_conf.register(conf)
-    # All recoveries may need a connection at the same moment.
+    # All callers may need a connection at the same moment, and a connection beyond the size of the
+    # pool is made anew each time, which costs more than what it is used for.
     conf.register_opts(db_options.database_opts, 'database')
-    db_options.set_defaults(conf, max_pool_size=20, max_overflow=200)
+    db_options.set_defaults(conf, max_pool_size=48, max_overflow=32)
     conf(sys.argv[1:] if argv is None else argv, project='specreds', prog='specreds-engine',
          default_config_files=cfg.find_config_files('specreds', 'specreds-engine'),
          default_config_dirs=cfg.find_config_dirs('specreds', 'specreds-engine'))

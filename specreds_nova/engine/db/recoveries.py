@@ -20,6 +20,14 @@ _ACTIVE = 1
 _COLUMNS = frozenset(column.name for column in _T.columns) - {'active', 'created', 'updated'}
 _CHANGEABLE = frozenset({'state', 'priority', 'expected', 'destination', 'superposition',
                          'outcome', 'error', 'bytes', 'why'})
+
+# Statements of each step of each recovery: to make them anew takes longer than to run them.
+_READ = sa.select(_T).where(_T.c.id == sa.bindparam('the_recovery'))
+_HOLD = sa.update(_T).where(
+    _T.c.id == sa.bindparam('the_recovery'), _T.c.epoch == sa.bindparam('the_epoch')).values(
+    updated=sa.bindparam('now'))
+_HOLD_ACTIVE = _HOLD.where(_T.c.active == _ACTIVE)
+
 # Outcomes that are impossible after the commit point.
 _PRIMARY_LIVES = (model.PRIMARY, model.ABORTED)
 
@@ -64,7 +72,7 @@ def _is_active(connection: sa.Connection, recovery_id: str) -> bool:
 
 def get(connection: sa.Connection, recovery_id: str) -> model.Recovery | None:
     """Return a recovery without its steps."""
-    row = connection.execute(sa.select(_T).where(_T.c.id == recovery_id)).one_or_none()
+    row = connection.execute(_READ, {'the_recovery': recovery_id}).one_or_none()
     return _recovery(row) if row else None
 
 
@@ -150,10 +158,9 @@ def hold(connection: sa.Connection, recovery: model.Recovery, *, ended: bool, no
     :raises exception.Superseded: another engine has taken over the recovery
     :raises exception.Ended: the recovery has ended
     """
-    conditions = [_T.c.id == recovery.id, _T.c.epoch == recovery.epoch]
-    if not ended:
-        conditions.append(_T.c.active == _ACTIVE)
-    if connection.execute(sa.update(_T).where(*conditions).values(updated=now)).rowcount != 1:
+    held = connection.execute(_HOLD if ended else _HOLD_ACTIVE, {
+        'the_recovery': recovery.id, 'the_epoch': recovery.epoch, 'now': now})
+    if held.rowcount != 1:
         raise _lost(recovery, get(connection, recovery.id))
 
 

@@ -13,11 +13,21 @@ from specreds_nova.engine.db import tables
 _T = tables.STEPS
 _SHOWN = (_T.c.name, _T.c.attempt, _T.c.engine, _T.c.began, _T.c.ended, _T.c.detail)
 
+# Statements of each step of each recovery: to make them anew takes longer than to run them.
+_READ = (sa.select(*_SHOWN).where(_T.c.recovery == sa.bindparam('the_recovery'))
+         .order_by(_T.c.began, _T.c.id))
+_LATEST = sa.select(sa.func.max(_T.c.attempt)).where(
+    _T.c.recovery == sa.bindparam('the_recovery'), _T.c.name == sa.bindparam('the_name'))
+_BEGIN = sa.insert(_T)
+_END = (sa.update(_T).where(
+    _T.c.recovery == sa.bindparam('the_recovery'), _T.c.name == sa.bindparam('the_name'),
+    _T.c.attempt == sa.bindparam('the_attempt'), _T.c.ended.is_(None))
+    .values(ended=sa.bindparam('at'), detail=sa.bindparam('told')))
+
 
 def get(connection: sa.Connection, recovery_id: str) -> tuple[model.Step, ...]:
     """Return the steps of a recovery in the order in which they began."""
-    rows = connection.execute(
-        sa.select(*_SHOWN).where(_T.c.recovery == recovery_id).order_by(_T.c.began, _T.c.id))
+    rows = connection.execute(_READ, {'the_recovery': recovery_id})
     return tuple(model.Step(**row._mapping) for row in rows)
 
 
@@ -28,12 +38,11 @@ def begin(connection: sa.Connection, recovery: model.Recovery, name: str, now: f
     """
     recoveries.hold(connection, recovery, ended=False, now=now)
     before: int | None = connection.execute(
-        sa.select(sa.func.max(_T.c.attempt))
-        .where(_T.c.recovery == recovery.id, _T.c.name == name)).scalar_one()
+        _LATEST, {'the_recovery': recovery.id, 'the_name': name}).scalar_one()
     attempt = (before or 0) + 1
-    connection.execute(sa.insert(_T).values(
-        recovery=recovery.id, name=name, attempt=attempt, engine=recovery.engine or '',
-        began=now, detail={}))
+    connection.execute(_BEGIN, {
+        'recovery': recovery.id, 'name': name, 'attempt': attempt,
+        'engine': recovery.engine or '', 'began': now, 'detail': {}})
     return attempt
 
 
@@ -44,7 +53,6 @@ def end(connection: sa.Connection, recovery: model.Recovery, name: str, attempt:
     :raises exception.Superseded: the recovery has a newer epoch
     """
     recoveries.hold(connection, recovery, ended=True, now=now)
-    connection.execute(
-        sa.update(_T).where(_T.c.recovery == recovery.id, _T.c.name == name,
-                            _T.c.attempt == attempt, _T.c.ended.is_(None))
-        .values(ended=now, detail=dict(detail)))
+    connection.execute(_END, {
+        'the_recovery': recovery.id, 'the_name': name, 'the_attempt': attempt, 'at': now,
+        'told': dict(detail)})
