@@ -58,8 +58,7 @@ class Devstack:
         if not second.stacking.done:
             repos.make(progress)
             second.stacking.prepare(hosts, repos, first.stacking.key, progress)
-            second.follow(first)
-            second.stacking.run(progress)
+            second.stacking.run(progress, before=lambda: second.follow(first))
         # Each may have been done already.
         for node in (first, second):
             node.connect()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """DevStack itself in the container: its user, its configuration, and stack.sh."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 import contextlib
 import json
 import pathlib
@@ -87,9 +87,11 @@ class Stacking:
         return self._container.run([str(layout.STAND_INS / 'fetch-etcd.sh'),
                                     str(layout.DEVSTACK / 'files')], _TIMEOUT).strip()
 
-    def run(self, progress: commands.Progress) -> None:
+    def run(self, progress: commands.Progress,
+            before: Callable[[], None] = lambda: None) -> None:
         """Run stack.sh, after unstack.sh if an earlier run did not succeed.
 
+        :param before: is called right before stack.sh, since unstack.sh removes files
         :raises CloudError: it failed
         """
         scripts = ['unstack.sh', 'stack.sh'] if self._files.begun.exists() else ['stack.sh']
@@ -97,6 +99,8 @@ class Stacking:
         self._files.stack_log.unlink(missing_ok=True)
         began = time.monotonic()
         for script in scripts:
+            if script == 'stack.sh':
+                before()
             progress(f'{script} runs on {self._files.name}; its output is in '
                      f'{self._files.stack_log}')
             with self._steps(progress):

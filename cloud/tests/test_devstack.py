@@ -365,6 +365,14 @@ class StackingTest(_Base):
         self.assertRaises(commands.CloudError, self.stack.run, commands.silent)
         self.assertEqual('ran unstack.sh\nran stack.sh\n', self.files.stack_log.read_text())
 
+    def test_what_unstack_removes_is_put_back_before_stack(self) -> None:
+        ceph = self.data / 'ceph.conf'
+        self.script(f'[ "$0" = stack.sh ] && exec cat {ceph}; rm -f {ceph}')
+        self.files.begun.touch()
+        ceph.touch()
+        self.stack.run(commands.silent, before=ceph.touch)
+        self.assertTrue(self.stack.done)
+
     def test_steps(self) -> None:
         (self.steps / 'stack.sh.log.1.summary.1').write_text('2026 | of an earlier run\n')
         summary = stacking.Summary(self.steps)
@@ -529,7 +537,9 @@ class UpTest(_Base):
             self.addCleanup(patched.stop)
 
     def recorder(self, name: str) -> Callable[..., None]:
-        def record(self_: node.Node | stacking.Stacking, *_: object) -> None:
+        def record(self_: node.Node | stacking.Stacking, *_: object,
+                   before: Callable[[], None] = lambda: None) -> None:
+            before()
             files = self_.files if isinstance(self_, node.Node) else self_._files
             files.data.mkdir(parents=True, exist_ok=True)
             if name == 'run':
