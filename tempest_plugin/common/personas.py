@@ -33,6 +33,7 @@ RULES = {
     'superposition:delete':            '+   +   403 403 403 404',
     'superposition:merge':             '+   +   403 403 403 404',
     'superposition:connection':        '+   +   403 403 403 404',
+    'superposition:fence':             '+   +   403 403 403 404',
     'recovery:list':                   '+   +   +   +   +   +',
     'recovery:list:all_projects':      '+   +   403 403 403 403',
     'recovery:show':                   '+   +   +   +   +   404',

@@ -80,6 +80,10 @@ class SuperpositionsMatrixTest(personas.PersonasTest):
             clients).collapse_superposition(made, 'abort'), self.superposed)
         self.assert_rule('superposition:delete', lambda clients, made: _superpositions(
             clients).delete_superposition(made), self.superposed)
+        # The first step only looks at the clients of the volumes.
+        self.assert_rule('superposition:fence', lambda clients, volume_id: _superpositions(
+            clients).fence_host(volume_ids=[volume_id], host='h', step='observe',
+                                fence_id=data_utils.rand_uuid()), self.plain)
 
 
 class EngineMatrixTest(personas.PersonasTest):

@@ -49,6 +49,10 @@ class SuperpositionsClient(base.Client):
         return self.ask('POST', f'{_PATH}/{superposition_id}/connection',
                         body={'connector': connector})
 
+    def fence_host(self, **fields: Any) -> Any:
+        """Shut a host out of volumes: ``volume_ids``, ``host``, ``step``, ``fence_id``."""
+        return self.ask('POST', f'{_PATH}/fence', body={'fence': fields})
+
     def delete_superposition(self, superposition_id: str) -> Any:
         """Drop the second versions."""
         return self.ask('DELETE', f'{_PATH}/{superposition_id}', expect=(202, 204))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of servers are skipped on clouds with too few hosts."""
 
+from typing import Any
 from unittest import mock
 
 import ddt
@@ -8,6 +9,7 @@ from tempest.scenario import manager
 import testtools
 
 from tempest_plugin.common import engine
+from tempest_plugin.common import hosts
 from tempest_plugin.scenario import test_data
 from tempest_plugin.scenario import test_killed
 from tempest_plugin.scenario import test_protection
@@ -20,11 +22,29 @@ class HostsNeededTest(testtools.TestCase):
               (test_killed.KilledTest, 2))
     @ddt.unpack
     def test_too_few_hosts(self, case: type[engine.EngineTest], needed: int) -> None:
-        hosts = mock.Mock()
+        known = mock.Mock()
         with mock.patch.object(manager.ScenarioTest, 'resource_setup'), \
-                mock.patch.object(case, 'hosts', hosts, create=True):
-            hosts.list_hosts.return_value = {'hosts': [{}] * (needed - 1)}
+                mock.patch.object(case, 'hosts', known, create=True):
+            known.list_hosts.return_value = {'hosts': [{}] * (needed - 1)}
             error = self.assertRaises(case.skipException, case.resource_setup)
             self.assertIn(f'needs {needed} hosts', str(error))
-            hosts.list_hosts.return_value = {'hosts': [{}] * needed}
+            known.list_hosts.return_value = {'hosts': [{}] * needed}
             case.resource_setup()
+
+
+class KillTest(testtools.TestCase):
+
+    def test_recovery_that_ended_before_the_host_was_killed_is_ignored(self) -> None:
+        case = hosts.DisturbingTest('setUp')
+        case._former, case._agents = set(), {}
+        former, latest = {'id': 'former'}, {'id': 'latest'}
+        case.recoveries = mock.Mock()
+        case.recoveries.list_recoveries.return_value = {'recoveries': [former]}
+        case.recoveries.show_recovery.side_effect = lambda shown: {'recovery': {'id': shown}}
+        server: Any = mock.Mock(id='s')
+        self.assertEqual(former, case.recovery(server))
+        with mock.patch.multiple(case, _act=mock.DEFAULT, _list_agents=lambda _host: []):
+            case.kill('node')
+        self.assertIsNone(case.recovery(server))
+        case.recoveries.list_recoveries.return_value = {'recoveries': [latest, former]}
+        self.assertEqual(latest, case.recovery(server))
