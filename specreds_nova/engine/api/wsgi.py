@@ -47,13 +47,16 @@ class _Protection:
 
 def init_application() -> Any:
     """Return the configured application."""
-    # The global configuration: oslo.messaging looks for options of tracing only there.
-    conf = cfg.CONF
+    # Not the global configuration: Nova, by which protection is checked, has an option of the same
+    # name in group [api] there.
+    conf = cfg.ConfigOpts()
     logging.register_options(conf)
     engine_conf.register(conf)
     files = os.environ.get(_FILES)
-    conf([] if files else sys.argv[1:], project='specreds', prog='specreds-engine',
-         default_config_files=files.split(';') if files else None)
+    # oslo.messaging looks for options of tracing only in the global one.
+    for read in (conf, cfg.CONF):
+        read([] if files or read is cfg.CONF else sys.argv[1:], project='specreds',
+             prog='specreds-engine', default_config_files=files.split(';') if files else None)
     logging.setup(conf, 'specreds-api')
     return deploy.load(conf, store.from_conf(conf), _Protection(conf))
 

@@ -4,6 +4,8 @@
 import os
 import pathlib
 import runpy
+import subprocess
+import sys
 from typing import Any
 from unittest import mock
 
@@ -158,6 +160,14 @@ class PipelineTest(base.APITest):
             self.check(self.loaded())
         with mock.patch('sys.argv', ['uwsgi', '--config-file', str(self.file)]):
             self.check(self.loaded())
+
+    def test_nova_is_loaded_beside_the_application(self) -> None:
+        # The options of Nova and those of the API have a group and a name in common.
+        done = subprocess.run(
+            [sys.executable, '-c', 'import specreds_nova.engine.api.wsgi; import nova.conf'],
+            env={**os.environ, 'OS_SPECREDS_CONFIG_FILE': str(self.file)}, capture_output=True,
+            text=True)
+        self.assertEqual(0, done.returncode, done.stderr)
 
     def loaded(self) -> Any:
         """Return the application as a new process loads it."""
