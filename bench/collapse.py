@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure how long collapse takes, by part: make durable, sweep, fence, sweep, commit."""
 
+import time
+
 from bench import environment
 from bench import fio
 from bench import images
@@ -31,7 +33,19 @@ def run(env: environment.Environment) -> dict[str, float]:
             reports[count].append(_collapse(env, refs[count]))
     if env.figures is not None:
         _draw(env, reports)
-    return _figures(reports)
+    return _figures(reports) | _client(env, refs[_LARGEST]).entries('collapse.sweep_client_us')
+
+
+def _client(env: environment.Environment, ref: sp.VolumeRef) -> stats.Summary:
+    """Return the processor time of this process for each object of a sweep, in microseconds."""
+    record = env.protocol.super([ref], reason='benchmark')
+    times = []
+    for _ in range(env.rounds):
+        began = time.process_time()
+        report = env.protocol.check(record)
+        times.append((time.process_time() - began) / report.objects * 1e6)
+    env.protocol.abort(record)
+    return stats.summary(times)
 
 
 def _collapse(env: environment.Environment, ref: sp.VolumeRef) -> sp.CollapseReport:

@@ -59,6 +59,8 @@ BARS = (
     Bar('super.latency_ms', 'super latency at 32 PGs (ms)', at_most=150),
     Bar('super.sixty_volumes_s', '60 volumes into superposition at once (s)', at_most=1),
     Bar('collapse.sweep_objects_per_s', 'sweep (objects/s)', at_least=50_000),
+    # Two cores that do nothing else sweep 100,000 objects a second.
+    Bar('collapse.sweep_client_us', 'sweep, client (us/object)', at_most=20),
     Bar('collapse.total_s', 'collapse of 25,600 objects, all included (s)', at_most=1.5),
     Bar('collapse.window_ms', '  window between first sweep and fence (ms)', at_most=100),
     Bar('merge.throughput_ratio', 'writer throughput during merge ÷ before', at_least=0.8),

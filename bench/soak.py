@@ -2,6 +2,8 @@
 """Run any number of races between a primary and its backup, and count their outcomes."""
 
 import argparse
+from collections.abc import Iterator
+import contextlib
 import pathlib
 import random
 import tempfile
@@ -12,9 +14,12 @@ from testing.race import outcomes
 from testing.race import round as rounds
 from testing.race import scenario
 from testing.race import site as sites
+from testing.race import weather
 
 _ROUNDS = 50
 _QUICK_ROUNDS = 10
+_ERASURE = 'race-erasure'
+_ERASURE_GROUPS = 8
 
 
 class RaceLost(RuntimeError):
@@ -28,6 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                        help=f'how many races (default: {_ROUNDS}, with --quick {_QUICK_ROUNDS})')
     group.add_argument('--seed', type=int, default=1, metavar='S',
                        help='what the races are drawn from (default: %(default)s)')
+    group.add_argument('--hostile', action='store_true',
+                       help='also race on namespaces, clones and erasure-coded data pools, while '
+                            'OSDs hang, die and are marked down, placement groups are split and '
+                            'merged, and get other primary OSDs')
 
 
 def run(args: argparse.Namespace) -> dict[str, float]:
@@ -38,11 +47,14 @@ def run(args: argparse.Namespace) -> dict[str, float]:
     """
     total = args.rounds or (_QUICK_ROUNDS if args.quick else _ROUNDS)
     own = ceph.Ceph(args.data)
+    places = _hostile_places(own) if args.hostile else [sites.Place(ceph.VOLUMES)]
     results: list[rounds.Result] = []
     seeds = random.Random(args.seed)
     with tempfile.TemporaryDirectory(prefix='soak') as scratch, \
-            sites.Site(own.conf, own.admin_conf, pathlib.Path(scratch)) as site:
+            sites.Site(own.conf, own.admin_conf, pathlib.Path(scratch), places) as site, \
+            _weather(own, args):
         for number in range(total):
+            site.turn = number
             kind, seed = outcomes.KINDS[number % len(outcomes.KINDS)], seeds.randrange(2**32)
             began = time.monotonic()
             result, story = scenario.play(site, kind, seed)
@@ -56,6 +68,27 @@ def run(args: argparse.Namespace) -> dict[str, float]:
     if figures['soak.violations']:
         raise RaceLost(f'{figures["soak.violations"]:.0f} of {total} races were lost: see above')
     return figures
+
+
+def _hostile_places(own: ceph.Ceph) -> list[sites.Place]:
+    if _ERASURE not in own.pools():
+        own.create_pool(_ERASURE, pg_num=_ERASURE_GROUPS, erasure=True)
+        own.wait_clean()
+    return [sites.Place(ceph.VOLUMES), sites.Place(ceph.VOLUMES, clone=True),
+            sites.Place(ceph.VOLUMES, namespace='race'),
+            sites.Place(ceph.VOLUMES, data_pool=_ERASURE),
+            sites.Place(ceph.VOLUMES, data_pool=_ERASURE, clone=True)]
+
+
+@contextlib.contextmanager
+def _weather(own: ceph.Ceph, args: argparse.Namespace) -> Iterator[None]:
+    if not args.hostile:
+        yield
+        return
+    with weather.Weather(own, ceph.VOLUMES, args.seed) as accidents:
+        yield
+    for accident, times in accidents.happened.items():
+        print(f'  {times} times: {accident.value}')
 
 
 def _figures(results: list[rounds.Result]) -> dict[str, float]:

@@ -18,6 +18,8 @@ import time
 from typing import Concatenate, ParamSpec, TypeVar
 import uuid
 
+import tenacity
+
 from specreds_cinder import superposition
 from specreds_cinder.superposition import trace
 from testing.race import backup
@@ -33,6 +35,7 @@ UNDECIDED = 'undecided'
 
 _PRIMARY, _RESTARTED, _BACKUP = 1, 2, 3
 _AFTERLIFE_S = 0.2
+_BUSY_S = 40.0
 
 _P = ParamSpec('_P')
 _T = TypeVar('_T')
@@ -263,8 +266,19 @@ class Round:
             self._note('merge, offline')
             if self._racer is not None:
                 self._racer.stop()
-            self._site.protocol.merge(self._record, rate=0)
+            self._merge_offline(self._record)
         self._merged = True
+
+    def _merge_offline(self, record: superposition.Record) -> None:
+        """Merge once Ceph lists no client of the overlays, as the volume service does.
+
+        A client that was killed is listed until its OSD has the osdmap with its eviction.
+        """
+        for attempt in tenacity.Retrying(
+                retry=tenacity.retry_if_exception_type(superposition.OverlayBusy), reraise=True,
+                stop=tenacity.stop_after_delay(_BUSY_S), wait=tenacity.wait_fixed(0.2)):
+            with attempt:
+                self._site.protocol.merge(record, rate=0)
 
     # The end
 

@@ -4,6 +4,7 @@
 from collections.abc import Callable, Sequence
 from concurrent import futures
 import contextlib
+import dataclasses
 import json
 import pathlib
 
@@ -21,8 +22,24 @@ _CHUNK = 4 << 20
 _TIMEOUT = 30
 _EVICTED_S = 120
 _BUSY_S = 40.0
+_PARENT = 'race-parent'
+_PARENT_SIZE = 32 << 20
 
 ProtocolFactory = Callable[[superposition.Cluster], superposition.Protocol]
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """What an image is made of.
+
+    :param data_pool: pool of its data, if another one
+    :param clone: it is a clone, so that a first write copies an object of its parent
+    """
+
+    pool: str
+    namespace: str = ''
+    data_pool: str | None = None
+    clone: bool = False
 
 
 class Site:
@@ -31,12 +48,13 @@ class Site:
     :param conf: ceph.conf of client.cinder, the user of everything under test
     :param admin_conf: ceph.conf of client.admin, for looking at images and cleaning up
     :param directory: for the rounds' files; with a short path, because of its sockets
-    :param pools: pools of the volumes, by turns
+    :param places: what the volumes of a round are made of, by turns
     :param make: makes the protocol under test
+    :ivar turn: place of a round's first volume
     """
 
     def __init__(self, conf: pathlib.Path, admin_conf: pathlib.Path, directory: pathlib.Path,
-                 pools: Sequence[str] = (ceph.VOLUMES,),
+                 places: Sequence[Place] = (Place(ceph.VOLUMES),),
                  make: ProtocolFactory = superposition.Protocol) -> None:
         self.conf = conf
         self.directory = directory
@@ -45,7 +63,18 @@ class Site:
         self._admin = rados.Rados(name='client.admin', conffile=str(admin_conf), conf={
             'rados_osd_op_timeout': str(_TIMEOUT), 'rados_mon_op_timeout': str(_TIMEOUT)})
         self._admin.connect()
-        self._ios = {pool: self._admin.open_ioctx(pool) for pool in pools}
+        self.turn = 0
+        self._places = tuple(places)
+        self._ios: dict[tuple[str, str], rados.Ioctx] = {}
+        for place in places:
+            io = self._admin.open_ioctx(place.pool)
+            if place.namespace:
+                with contextlib.suppress(rbd.ImageExists):
+                    rbd.RBD().namespace_create(io, place.namespace)
+            io.set_namespace(place.namespace)
+            self._ios[place.pool, place.namespace] = io
+            if place.clone:
+                _make_parent(io)
 
     def __enter__(self) -> 'Site':
         return self
@@ -67,13 +96,22 @@ class Site:
         :param size: bytes
         :param order: its objects have two to the power of this many bytes
         """
-        pool = list(self._ios)[index % len(self._ios)]
-        rbd.RBD().create(self._ios[pool], name, size, order=order, old_format=False)
-        return superposition.VolumeRef(pool, '', name)
+        place = self._places[(self.turn + index) % len(self._places)]
+        io = self._ios[place.pool, place.namespace]
+        if place.clone:
+            # Without the stripe unit, librbd takes that of the parent, and refuses the order.
+            rbd.RBD().clone(io, _PARENT, _PARENT, io, name, order=order, stripe_unit=1 << order,
+                            stripe_count=1, data_pool=place.data_pool)
+            with rbd.Image(io, name) as disk:
+                disk.resize(size)
+        else:
+            rbd.RBD().create(io, name, size, order=order, old_format=False,
+                             data_pool=place.data_pool)
+        return superposition.VolumeRef(place.pool, place.namespace, name)
 
     def read(self, ref: superposition.VolumeRef, image: int) -> blocks.Values:
         """Return the contents of an image, without disturbing its clients."""
-        with rbd.Image(self._ios[ref.pool], ref.image, read_only=True) as disk:
+        with rbd.Image(self._ios[ref.pool, ref.namespace], ref.image, read_only=True) as disk:
             size = disk.size()
             return decoded(disk.read, size, image)
 
@@ -100,11 +138,11 @@ class Site:
                     stop=tenacity.stop_after_delay(_BUSY_S), wait=tenacity.wait_fixed(0.2))
     def _remove(self, ref: superposition.VolumeRef) -> None:
         with contextlib.suppress(rbd.ImageNotFound):
-            rbd.RBD().remove(self._ios[ref.pool], ref.image)
+            rbd.RBD().remove(self._ios[ref.pool, ref.namespace], ref.image)
 
     def _watchers(self, ref: superposition.VolumeRef) -> set[str]:
         try:
-            with rbd.Image(self._ios[ref.pool], ref.image, read_only=True) as disk:
+            with rbd.Image(self._ios[ref.pool, ref.namespace], ref.image, read_only=True) as disk:
                 return {watcher['addr'] for watcher in disk.watchers_list()}
         except rbd.ImageNotFound:
             return set()
@@ -113,6 +151,17 @@ class Site:
         self._admin.mon_command(json.dumps({
             'prefix': 'osd blocklist', 'blocklistop': 'add', 'addr': address,
             'expire': float(_EVICTED_S)}), b'')
+
+
+def _make_parent(io: rados.Ioctx) -> None:
+    """Make the parent of clones, with zeroes in all its objects."""
+    with contextlib.suppress(rbd.ImageExists):
+        rbd.RBD().create(io, _PARENT, _PARENT_SIZE, old_format=False)
+        with rbd.Image(io, _PARENT) as disk:
+            for offset in range(0, _PARENT_SIZE, _CHUNK):
+                disk.write(bytes(_CHUNK), offset)
+            disk.create_snap(_PARENT)
+            disk.protect_snap(_PARENT)
 
 
 def read_export(socket: str, export: str, image: int) -> blocks.Values:

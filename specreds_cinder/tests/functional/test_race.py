@@ -41,7 +41,7 @@ class RaceTestCase(base.FunctionalTestCase):
         scratch = tempfile.TemporaryDirectory(prefix='race')
         self.addCleanup(scratch.cleanup)
         site = sites.Site(self.ceph.conf, self.ceph.admin_conf, pathlib.Path(scratch.name),
-                          pools, make)
+                          [sites.Place(pool) for pool in pools], make)
         self.addCleanup(site.close)
         return site
 

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The weather of a cluster: every accident ends, also one that fails."""
+
+import signal
+import threading
+from typing import Any
+
+import testtools
+
+from testing.race import weather
+
+_TIMEOUT_S = 60
+
+
+class Ceph:
+    """A cluster that notes what happens to it.
+
+    :param enough: number of events after which a test has seen enough
+    """
+
+    def __init__(self, enough: int = 0) -> None:
+        self.events: list[tuple[Any, ...]] = []
+        self.seen = threading.Event()
+        self._enough = enough
+
+    def note(self, *event: Any) -> None:
+        self.events.append(event)
+        if len(self.events) >= self._enough:
+            self.seen.set()
+
+    def admin(self, args: list[str]) -> str:
+        self.note(*args)
+        return ''
+
+    def signal_daemon(self, name: str, number: int) -> None:
+        self.note(name, number)
+
+    def kill_daemon(self, name: str) -> None:
+        self.note(name, 'dead')
+
+    def start_daemon(self, name: str) -> None:
+        self.note(name, 'started')
+
+    def wait_clean(self) -> None:
+        self.note('clean')
+
+
+class WeatherTest(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        for name in ('_PAUSE_S', '_HANG_S'):
+            self.patch(weather, name, (0.0, 0.0))
+
+    def test_every_accident_ends(self) -> None:
+        ceph: Any = Ceph(enough=200)
+        with weather.Weather(ceph, 'volumes', seed=1) as accidents:
+            self.assertTrue(ceph.seen.wait(_TIMEOUT_S))
+        self.assertTrue(all(accidents.happened.values()), accidents.happened)
+        for before, after in ((signal.SIGSTOP, signal.SIGCONT), ('dead', 'started')):
+            for osd in range(3):
+                events = [event[1] for event in ceph.events
+                       if event[0] == f'osd.{osd}' and event[1] in (before, after)]
+                self.assertEqual([before, after] * (len(events) // 2), events)
+        self.assertEqual([('osd', 'primary-affinity', f'osd.{osd}', '1') for osd in range(3)],
+                         ceph.events[-3:])
+
+    def test_error_of_an_accident_is_raised_at_the_end(self) -> None:
+        ceph: Any = Ceph()
+        ceph.admin = ceph.kill_daemon = ceph.signal_daemon = None
+
+        def spoiled() -> None:
+            with weather.Weather(ceph, 'volumes', seed=1) as accidents:
+                accidents._thread.join(_TIMEOUT_S)
+                ceph.admin = lambda args: ''
+        self.assertRaises(TypeError, spoiled)
