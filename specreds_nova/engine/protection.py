@@ -95,6 +95,6 @@ def from_conf(conf: cfg.ConfigOpts) -> Protection:
     from specreds_nova.engine.clients import connect
     from specreds_nova.engine.detection import conf as detection_conf
 
-    clients = connect.Clients(conf)
+    clients = connect.Clients(conf, scheduled=False)
     return Protection(clients.compute, clients.volumes, clients.backups,
                       detection_conf.server_gates(conf.engine))

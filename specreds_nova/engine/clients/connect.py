@@ -10,8 +10,8 @@ import oslo_messaging as messaging
 from specreds_nova.engine import exception
 from specreds_nova.engine.clients import backups
 from specreds_nova.engine.clients import compute
+from specreds_nova.engine.clients import destinations
 from specreds_nova.engine.clients import rest
-from specreds_nova.engine.clients import scheduler
 from specreds_nova.engine.clients import volumes
 from specreds_nova.virt.backup import rpcapi
 
@@ -21,20 +21,21 @@ LOG = logging.getLogger(__name__)
 class Clients:
     """Nova, Placement, Cinder and the hosts.
 
+    :param scheduled: Nova's scheduler chooses destinations, not Placement alone
     :raises exception.Invalid: the configuration has no credentials
     """
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, *, scheduled: bool = True) -> None:
         session = rest.session(conf)
         self.transport = messaging.get_rpc_transport(
             conf, allowed_remote_exmods=rpcapi.ALLOWED_EXMODS)
         self._to_scheduler = messaging.get_rpc_transport(
             conf, url=conf.engine.scheduler_transport_url,
             allowed_remote_exmods=rpcapi.ALLOWED_EXMODS)
-        timeout = conf.engine.scheduler_timeout
+        timeout = conf.engine.scheduler_timeout if scheduled else 0.0
         self.compute = compute.Compute(
             session, conf,
-            scheduler.NovaScheduler(self._to_scheduler, timeout) if timeout else None)
+            _scheduler(self._to_scheduler, timeout) if timeout else None)
         self.volumes = volumes.Volumes(session, conf)
         self.backups = backups.Backups(self.transport, conf.engine.rpc_timeout)
 
@@ -51,3 +52,10 @@ class Clients:
         """Disconnect."""
         self.transport.cleanup()
         self._to_scheduler.cleanup()
+
+
+def _scheduler(transport: messaging.Transport, timeout: float) -> destinations.Scheduler:
+    # Nova's options include some of group [api], as those of this project's API do.
+    from specreds_nova.engine.clients import scheduler
+
+    return scheduler.NovaScheduler(transport, timeout)
