@@ -76,7 +76,7 @@ ROWS = (
         'specreds_nova.tests.unit.virt.box.test_ovs.TestRefusal.test_other_types_are_refused'),
     Row('passthrough', _NETWORK, 'a port of SR-IOV or vDPA', EVACUATED,
         'a device of its host; Nova claims one elsewhere, or refuses',
-        f'{_VIRT}.test_ports_are_checked'),
+        f'{_VIRT}.test_ports_are_checked_by_the_box'),
     Row('bios', _MACHINE, 'BIOS', SPECULATIVE, '',
         'specreds_nova.tests.engine.test_deaths.TestDeaths.'
         'test_dead_host_has_its_servers_recovered'),

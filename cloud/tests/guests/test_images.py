@@ -166,5 +166,9 @@ class DiskTestCase(_Scratch):
         entries = [struct.unpack('<B3xB3xII', sector[446 + 16 * number:][:16])
                    for number in range(2)]
         self.assertEqual([(0x80, 0x0c, 2048, 24 * 2048), (0, 0x83, 25 * 2048, 2 * 2048)], entries)
-        self.assertEqual(['mformat', 'mcopy', 'mcopy', 'syslinux'],
+        self.assertEqual(['mformat', *['mmd'] * 3, *['mcopy'] * 5, 'syslinux'],
                          [call.args[0][0] for call in run.call_args_list])
+        self.assertEqual({'::vmlinuz', '::syslinux.cfg', '::EFI/debian/grub.cfg',
+                          '::EFI/BOOT/BOOTX64.EFI', '::EFI/BOOT/grubx64.efi'},
+                         {call.args[0][-1] for call in run.call_args_list
+                          if call.args[0][0] == 'mcopy'})

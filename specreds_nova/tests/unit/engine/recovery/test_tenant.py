@@ -30,6 +30,7 @@ class TenantTest(base.RecoveryTest):
         self.shows()
         self.volumes.collapse.return_value = 'promoted'
         self.volumes.state.return_value = 'superposed'
+        self.backups.harden.return_value = {}
         self.run_ = runs.Run(self.context, recovery)
 
     def shows(self, **values: Any) -> None:
@@ -113,9 +114,10 @@ class TenantTest(base.RecoveryTest):
         self.assertEqual(['server', 'harden', 'collapse'], calls)
 
     def test_answer_that_has_grown_old_is_asked_for_again(self) -> None:
-        def harden(*args: Any) -> None:
+        def harden(*args: Any) -> dict[str, Any]:
             self.clock.sleep(5.0)
             self.shows(status='PAUSED')
+            return {}
         self.backups.harden.side_effect = harden
         self.volumes.state.side_effect = ['superposed', None]
         decision = decide.decide(self.run_, verdict.StepVerdict(verdict.READY))
