@@ -21,7 +21,7 @@ from bench import plots
 from bench import primary
 from bench import progress
 from bench import stats
-from cloud.openstack import cloud as openstack_cloud
+from cloud import cloud as openstack_cloud
 from specreds_cinder import superposition as sp
 
 _SIZE_GIB = 10

@@ -13,8 +13,8 @@ from typing import Protocol
 
 from bench import progress
 from cloud import ceph
+from cloud import cloud as openstack_cloud
 from cloud import commands
-from cloud.openstack import cloud as openstack_cloud
 from specreds_cinder import superposition as sp
 
 _TIMEOUT = 60.0

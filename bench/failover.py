@@ -27,11 +27,11 @@ from bench import detector
 from bench import faults
 from bench import progress
 from bench import stats
+from cloud import cloud as openstack_cloud
 from cloud.demo import outcome
 from cloud.demo import scenarios
 from cloud.demo import screen as screens
 from cloud.demo import stage as stages
-from cloud.openstack import cloud as openstack_cloud
 
 HOSTS, ENGINES = 3, 2
 # Further prefixes of its keys.

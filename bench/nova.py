@@ -28,11 +28,11 @@ from typing import Any, TypeVar
 
 from bench import progress
 from bench import stats
+from cloud import cloud as openstack_cloud
 from cloud import drill as drills
 from cloud import users
 from cloud.hosts import packets
 from cloud.hosts import services
-from cloud.openstack import cloud as openstack_cloud
 
 _PRIMARY, _BACKUP = 'cn1', 'cn2'
 # Seconds that the database is used before the merge begins.

@@ -8,10 +8,10 @@ import sys
 import time
 
 from cloud import ceph
+from cloud import cloud_cli
 from cloud import commands
 from cloud import layout
 from cloud import tempest
-from cloud.openstack import cli as openstack_cli
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -36,7 +36,7 @@ def _parser() -> argparse.ArgumentParser:
     actions.add_parser('status', parents=[shared], help='say what it is doing')
     actions.add_parser('down', parents=[shared], help='stop it, keep the data')
     actions.add_parser('wipe', parents=[shared], help='stop it, remove the data')
-    openstack_cli.add(areas)
+    cloud_cli.add(areas)
     tempest.add(areas)
     return parser
 
@@ -81,7 +81,7 @@ def main() -> int:
     # Whatever runs on behalf of this program is seen to its end.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        run = {'ceph': _run_ceph, 'cloud': openstack_cli.run, 'tempest': tempest.run}[args.area]
+        run = {'ceph': _run_ceph, 'cloud': cloud_cli.run, 'tempest': tempest.run}[args.area]
         return run(args, progress)
     except commands.CloudError as exc:
         print(f'error: {exc}', file=sys.stderr)

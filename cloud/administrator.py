@@ -11,9 +11,9 @@ from typing import Any
 
 from keystoneauth1 import adapter
 
+from cloud import cloud as openstack_cloud
 from cloud import commands
 from cloud.hosts import services
-from cloud.openstack import cloud as openstack_cloud
 from cloud.openstack import database
 from cloud.openstack import neutron
 

@@ -11,8 +11,8 @@ from oslo_config import cfg
 import oslo_messaging as messaging
 
 from cloud import administrator
+from cloud import cloud as openstack_cloud
 from cloud import commands
-from cloud.openstack import cloud as openstack_cloud
 from specreds_nova.virt.backup import rpcapi
 
 # The readiness probe of each image. A PostgreSQL listens long before it serves.

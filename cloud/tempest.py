@@ -11,11 +11,11 @@ import subprocess
 import sys
 import time
 
+from cloud import cloud as clouds
 from cloud import commands
 from cloud import tempest_conf
 from cloud import tempest_page
 from cloud import tempest_results as results
-from cloud.openstack import cloud as clouds
 from cloud.openstack import files as private
 from cloud.openstack import keystone
 from cloud.openstack import layout

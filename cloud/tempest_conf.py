@@ -8,7 +8,7 @@ import sys
 
 from keystoneauth1 import adapter
 
-from cloud.openstack import cloud as clouds
+from cloud import cloud as clouds
 from cloud.openstack import files as private
 from cloud.openstack import layout
 from cloud.openstack import neutron

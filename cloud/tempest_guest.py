@@ -98,7 +98,7 @@ def _client(data: str | None) -> Client:
     if data is None:
         return Here()
     # Where this machine reaches guests itself, nothing of the cloud is installed.
-    from cloud.openstack import cloud as clouds
+    from cloud import cloud as clouds
     return clouds.Cloud(data).tenant
 
 

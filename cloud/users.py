@@ -10,11 +10,11 @@ import subprocess
 import sys
 from typing import Any
 
+from cloud import cloud as openstack_cloud
 from cloud import commands
 from cloud import guests
 from cloud import shares
 from cloud.guests.client import ledger
-from cloud.openstack import cloud as openstack_cloud
 
 _MODULE = 'cloud.guests.client'
 _TIMEOUT = 120.0

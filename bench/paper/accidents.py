@@ -19,10 +19,10 @@ from typing import Any
 
 from bench import progress
 from bench.paper import stage as stages
+from cloud import cloud as openstack_cloud
 from cloud.demo import outcome
 from cloud.demo import scenarios
 from cloud.demo import screen as screens
-from cloud.openstack import cloud as openstack_cloud
 
 HOSTS, ENGINES = 3, 1
 # Seconds that a database is used before an accident.

@@ -12,6 +12,7 @@ import tempfile
 
 from keystoneauth1 import exceptions as keystone_exceptions
 
+from cloud import cloud as openstack_cloud
 from cloud import commands
 from cloud.demo import chart
 from cloud.demo import outcome
@@ -19,7 +20,6 @@ from cloud.demo import picture
 from cloud.demo import scenarios
 from cloud.demo import screen as screens
 from cloud.demo import stage as stages
-from cloud.openstack import cloud as openstack_cloud
 
 _DEFAULT_PORT = 18400
 _HOSTS = 3

@@ -11,12 +11,12 @@ from typing import Any
 
 from keystoneauth1 import exceptions as keystone_exceptions
 
+from cloud import cloud as openstack_cloud
 from cloud import drill as drills
 from cloud import users
 from cloud.demo import recoveries
 from cloud.demo import screen as screens
 from cloud.hosts import host as one_host
-from cloud.openstack import cloud as openstack_cloud
 from cloud.openstack import services
 
 # The host of the servers, and the destination of evacuations by hand.

@@ -12,10 +12,10 @@ from oslo_config import cfg
 import testtools
 
 from cloud import caps
+from cloud import cloud
 from cloud import commands
 from cloud.openstack import accounts
 from cloud.openstack import cinder
-from cloud.openstack import cloud
 from cloud.openstack import compute
 from cloud.openstack import contents
 from cloud.openstack import credentials

@@ -10,10 +10,10 @@ import fixtures
 import requests
 import testtools
 
+from cloud import cloud
 from cloud import commands
 from cloud import processes
 from cloud.openstack import accounts
-from cloud.openstack import cloud
 from cloud.openstack import credentials
 from cloud.openstack import database
 from cloud.openstack import engine

@@ -15,11 +15,11 @@ from keystoneauth1 import session as keystone_session
 from oslo_config import cfg
 import testtools
 
+from cloud import cloud
 from cloud import commands
 from cloud import processes
 from cloud.openstack import broker
 from cloud.openstack import cinder
-from cloud.openstack import cloud
 from cloud.openstack import compute
 from cloud.openstack import credentials
 from cloud.openstack import files as private

@@ -14,11 +14,11 @@ from oslo_config import cfg
 import subunit
 import testtools
 
+from cloud import cloud
 from cloud import tempest
 from cloud import tempest_conf
 from cloud import tempest_page
 from cloud import tempest_results as results
-from cloud.openstack import cloud
 from cloud.openstack import credentials
 from cloud.openstack import files as private
 from tempest_plugin import config

@@ -12,7 +12,7 @@ import uuid
 from keystoneauth1 import adapter
 import testtools
 
-from cloud.openstack import cloud as clouds
+from cloud import cloud as clouds
 from cloud.openstack import layout
 from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import record as records

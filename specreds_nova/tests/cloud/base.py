@@ -12,12 +12,12 @@ import uuid
 
 import testtools
 
+from cloud import cloud as clouds
 from cloud import commands
 from cloud import drill as drills
 from cloud import users
 from cloud.hosts import host as one_host
 from cloud.hosts import services
-from cloud.openstack import cloud as clouds
 
 _ENVIRONMENT = 'SPECREDS_TEST_CLOUD'
 # The hosts of the cloud by their roles.

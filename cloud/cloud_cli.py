@@ -5,9 +5,9 @@ import argparse
 import os
 import pathlib
 
+from cloud import cloud as openstack_cloud
 from cloud import commands
 from cloud.hosts import cli as hosts_cli
-from cloud.openstack import cloud as openstack_cloud
 from cloud.openstack import layout
 
 
