@@ -48,14 +48,15 @@ class HostFence(base.Base):
                 f'the request to fence host {fenced_host} is too old: repeat it')
         with hints.lock(*volume_ids):
             volumes = eligibility.volumes(volume_ids)
-            targets = [self._target(ctxt, volume, fenced_host) for volume in volumes]
+            targets = [self._target(ctxt, volume, fenced_host, fence_id) for volume in volumes]
             counts = self._worker(ctxt, 'shut_out', targets=targets, fence_id=fence_id)
         LOG.info('host %s is shut out of volumes %s by fence %s: %d clients',
                  fenced_host, ', '.join(volume_ids), fence_id, sum(counts))
         return [{'volume_id': volume.id, 'clients': count}
                 for volume, count in zip(volumes, counts, strict=True)]
 
-    def _target(self, ctxt: Any, volume: objects.Volume, host: str) -> dict[str, Any]:
+    def _target(self, ctxt: Any, volume: objects.Volume, host: str,
+                fence_id: str) -> dict[str, Any]:
         """Return the clients to fence, as the worker takes them.
 
         :raises SuperpositionConflict: the volume is not attached on that host
@@ -66,14 +67,15 @@ class HostFence(base.Base):
                 f'volume {volume.id} is not attached on host {host}')
         if set(hosts) == {host}:
             return {'image': volume.name, 'addresses': None, 'clients': 0}
-        return {'image': volume.name, 'addresses': sorted(self._addresses(ctxt, host)),
+        return {'image': volume.name, 'addresses': sorted(self._addresses(ctxt, host, fence_id)),
                 'clients': hosts.count(host)}
 
-    def _addresses(self, ctxt: Any, host: str) -> set[str]:
+    def _addresses(self, ctxt: Any, host: str, fence_id: str) -> set[str]:
         """Return the addresses from which a host uses Ceph.
 
         These are the addresses of its connectors, and those of the clients of volumes that are
-        attached on no other host: storage often has a network of its own.
+        attached on no other host: storage often has a network of its own. Clients that hang have
+        been forgotten by Ceph unless they were noted for the fence.
         """
         attachments = objects.VolumeAttachmentList.get_all_by_host(
             context.get_admin_context(), host)
@@ -84,7 +86,8 @@ class HostFence(base.Base):
             if set(_hosts(volume.id)) == {host}][:_NEIGHBOURS]
         if own:
             addresses |= {address.host(client) for clients
-                          in self._worker(ctxt, 'clients', images=own) for client in clients}
+                          in self._worker(ctxt, 'clients', images=own, fence_id=fence_id)
+                          for client in clients}
         return addresses
 
     def _own(self, volume_ids: Iterable[str]) -> Iterable[objects.Volume]:

@@ -255,10 +255,11 @@ class Operations:
 
     # Without a superposition
 
-    def clients(self, images: builtins.list[str]) -> builtins.list[builtins.list[str]]:
-        """Return for each image the addresses of the clients that have it open."""
+    def clients(self, images: builtins.list[str],
+                fence_id: str) -> builtins.list[builtins.list[str]]:
+        """Return for each image the addresses of its clients, as :meth:`Protocol.clients` does."""
         return [sorted(clients) for clients in self._protocol.clients(
-            [self._ref(image) for image in images])]
+            [self._ref(image) for image in images], fence_id)]
 
     def note(self, images: builtins.list[str], fence_id: str) -> None:
         """Enter the clients of images into ledgers. Raises as :meth:`Protocol.note` does."""

@@ -42,12 +42,19 @@ class Target:
 class HostFence(create.Creation):
     """Shuts clients out of volumes that have no superposition. Every step may be repeated."""
 
-    def clients(self, refs: Sequence[records.VolumeRef]) -> list[frozenset[str]]:
+    def clients(self, refs: Sequence[records.VolumeRef], fence_id: str) -> list[frozenset[str]]:
         """Return for each volume the clients that have it open. Changes nothing.
 
+        Clients that were noted for a fence count, even if they have been silent since.
+
+        :param fence_id: as for :meth:`note`
         :raises VolumeGone: a volume does not exist
         """
-        return self._each(lambda ref: volumes.clients(self.cluster, ref), refs)
+        def known(ref: records.VolumeRef) -> frozenset[str]:
+            noted = {client for client, entry in self.ledger.read(self._recorded(ref)).items()
+                     if entry.superposition == fence_id}
+            return volumes.clients(self.cluster, ref) | noted
+        return self._each(known, refs)
 
     def note(self, refs: Sequence[records.VolumeRef], fence_id: str) -> list[frozenset[str]]:
         """Enter the clients that have volumes open into the ledgers.
@@ -125,11 +132,15 @@ class HostFence(create.Creation):
 
         :raises AlreadySuperposed: it is in one
         """
-        volume = create.recorded(volumes.inspect(self.cluster, ref), self.cluster.pools(), '')
+        volume = self._recorded(ref)
         claim = self.store.claimed(ref.home, volume.image_id)
         if claim is not None:
             raise errors.AlreadySuperposed(str(ref), claim.superposition)
         return volume
+
+    def _recorded(self, ref: records.VolumeRef) -> records.Volume:
+        """Return the properties of a volume, as records describe them."""
+        return create.recorded(volumes.inspect(self.cluster, ref), self.cluster.pools(), '')
 
     def _barrier(self, fenced: Iterable[records.Volume]) -> None:
         """Make every placement group of some volumes have the osdmap of this moment.

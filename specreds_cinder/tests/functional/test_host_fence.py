@@ -54,6 +54,17 @@ class HostFenceTest(protocol_base.ProtocolTestCase):
         primary.signal(signal.SIGCONT)
         self.assertEqual(DEAD, primary.write(0))
 
+    def test_client_that_was_noted_is_known_when_its_watch_has_expired(self) -> None:
+        volume = self.make_volume()
+        primary = self.make_primary(volume)
+        self.protocol.note([volume], self.fence_id)
+        with mock.patch('specreds_cinder.superposition.volume.clients',
+                        return_value=frozenset()):
+            self.assertEqual([primary.clients], self.protocol.clients([volume], self.fence_id))
+            # Clients of another fence may have ended since.
+            self.assertEqual([frozenset()],
+                             self.protocol.clients([volume], str(uuid.uuid4())))
+
     def test_shared_volume_without_a_known_client_is_refused(self) -> None:
         volume = self.make_volume(**SHARED)
         primary = self.make_primary(volume)

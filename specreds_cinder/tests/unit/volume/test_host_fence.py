@@ -30,8 +30,8 @@ class HostFenceTest(test_service.ServiceTestCase):
                                  if attachment.attached_host == host]))
         self.clients: dict[str, list[str]] = {}
         self.targets: list[dict[str, Any]] = []
-        self.worker._clients = lambda images: [  # type: ignore[attr-defined]
-            self.clients.get(image, []) for image in images]
+        self.worker._clients = lambda images, fence_id: [  # type: ignore[attr-defined]
+            self.clients.get(image, []) for image in images if fence_id == 'f1']
         self.worker._shut_out = self.shut_out  # type: ignore[attr-defined]
         self.worker._note = mock.Mock()  # type: ignore[attr-defined]
 
