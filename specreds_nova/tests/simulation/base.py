@@ -8,8 +8,8 @@ from oslo_log import log as logging
 import testtools
 
 from specreds_nova.engine.recovery import sequence
-from specreds_nova.tests.simulation import ends
 from specreds_nova.tests.simulation import story
+from testing.simulation import clients
 
 _LOUD = ('specreds_nova.engine',)
 
@@ -24,7 +24,7 @@ class StoryTest(testtools.TestCase):
             self.addCleanup(logger.setLevel, logger.level)
             logger.setLevel(100)
 
-    def play(self, name: str, seed: int, faults: ends.Faults | None = None,
+    def play(self, name: str, seed: int, faults: clients.Faults | None = None,
              attempt: Callable[..., Any] = sequence.attempt, *,
              any_outcome: bool = False) -> story.Ending:
         """Play a story, and assert that nothing is wrong at its end.

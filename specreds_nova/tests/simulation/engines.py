@@ -4,9 +4,6 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from oslo_config import cfg
-
-from specreds_nova.engine import conf as engine_conf
 from specreds_nova.engine import exception
 from specreds_nova.engine import janitor
 from specreds_nova.engine import model
@@ -18,10 +15,10 @@ from specreds_nova.engine.recovery import destination_limits
 from specreds_nova.engine.recovery import dispatch
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import worker as workers
-from specreds_nova.tests.simulation import cloud as clouds
-from specreds_nova.tests.simulation import ends
-from specreds_nova.tests.simulation import hub as hubs
-from specreds_nova.tests.simulation import store as stores
+from testing.simulation import clients
+from testing.simulation import cloud as clouds
+from testing.simulation import hub as hubs
+from testing.simulation import store as stores
 
 _LEASE = 4.0
 # Seconds between two answers to a host.
@@ -30,23 +27,6 @@ _WHY = ({'kind': 'silence'},)
 # Seconds for which a host reports a crash, and for which an engine tries to handle it.
 _REPORTED = 10.0
 _HANDLED = 60.0
-
-
-def options(**values: Any) -> Any:
-    """Return the options of ``[engine]``: the given values, or their defaults."""
-    conf = cfg.ConfigOpts()
-    engine_conf.register(conf)
-    conf([], default_config_files=[])
-    for name, value in values.items():
-        conf.set_override(name, value, 'engine')
-    # Every look-up in a ConfigOpts is slow.
-    return _Options({option.name.replace('-', '_'): conf.engine[option.dest]
-                     for option in engine_conf.OPTIONS})
-
-
-class _Options:
-    def __init__(self, values: dict[str, Any]) -> None:
-        self.__dict__.update(values)
 
 
 class Board:
@@ -106,21 +86,21 @@ class Engine:
     """An engine as a simulated process."""
 
     def __init__(self, name: str, hub: hubs.Hub, cloud: clouds.Cloud, store: stores.Store,
-                 board: Board, settings: Any, faults: ends.Faults, watch: Any,
+                 board: Board, settings: Any, faults: clients.Faults, watch: Any,
                  attempt: Callable[[runs.Run], object]) -> None:
         self.name = name
         self._hub = hub
         self._cloud = cloud
         self._board = board
         hub.strict.add(name)
-        self.line = ends.Line(hub, cloud, faults)
-        self.suspects = ends.Suspects(hub, cloud)
-        clock = ends.Clock(hub)
-        database: Any = ends.Store(self.line, store)
+        self.line = clients.Line(hub, cloud, faults)
+        self.suspects = clients.Suspects(hub, cloud)
+        clock = clients.Clock(hub)
+        database: Any = clients.Store(self.line, store)
         context = contexts.Context(
-            clock=clock, compute=ends.Compute(self.line, cloud),
-            backups=ends.Backups(self.line, hub, cloud),
-            volumes=ends.Volumes(self.line, hub, cloud, watch(self)), suspects=self.suspects,
+            clock=clock, compute=clients.Compute(self.line, cloud),
+            backups=clients.Backups(self.line, hub, cloud),
+            volumes=clients.Volumes(self.line, hub, cloud, watch(self)), suspects=self.suspects,
             store=database, options=settings,
             destinations=destination_limits.DestinationLimits(
                 clock, database, detection_conf.limits(settings)),
@@ -136,7 +116,7 @@ class Engine:
             self._heed, 1e9)
         # It reads the database as it is: the time that takes is another matter than its order.
         raw: Any = store
-        self._answers = answering.Answers(ends.Answers(cloud), self.suspects, raw, clock,
+        self._answers = answering.Answers(clients.Answers(cloud), self.suspects, raw, clock,
                                           context.leases, settings.sentinel_network_lease)
         cloud.lease = settings.sentinel_network_lease
         for act in (self._dispatch, self._crashes, self._conduct, self._look_after, self._keep,

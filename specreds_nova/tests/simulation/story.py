@@ -11,11 +11,12 @@ import yaml  # type: ignore[import-untyped]
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import sequence
-from specreds_nova.tests.simulation import cloud as clouds
-from specreds_nova.tests.simulation import ends
 from specreds_nova.tests.simulation import engines
-from specreds_nova.tests.simulation import hub as hubs
-from specreds_nova.tests.simulation import store as stores
+from testing.simulation import clients
+from testing.simulation import cloud as clouds
+from testing.simulation import hub as hubs
+from testing.simulation import settings
+from testing.simulation import store as stores
 
 _PLACE = pathlib.Path(__file__).parent / 'stories'
 # Seconds after the return of a host in which an engine may still decide against the host.
@@ -57,7 +58,7 @@ class Story:
     :param attempt: function with which the engines take the steps of a recovery
     """
 
-    def __init__(self, script: Mapping[str, Any], seed: int, faults: ends.Faults | None = None,
+    def __init__(self, script: Mapping[str, Any], seed: int, faults: clients.Faults | None = None,
                  attempt: Callable[[runs.Run], object] = sequence.attempt) -> None:
         self._script = script
         self._attempt = attempt
@@ -66,7 +67,7 @@ class Story:
         self._cloud.second_opinion = script.get('second_opinion', False)
         self._store = stores.Store(self._hub.now)
         self._board = engines.Board(self._hub)
-        self._settings = engines.options(**script.get('options', {}))
+        self._settings = settings.options(**script.get('options', {}))
         self._engines: dict[str, engines.Engine] = {}
         self._decided_early: list[str] = []
         self._events_played = 0
@@ -75,7 +76,7 @@ class Story:
         for name, values in script['servers'].items():
             self._cloud.add_server(name, **values)
         for number in range(script.get('engines', 2)):
-            self._start(f'e{number + 1}', faults if number == 0 and faults else ends.Faults(
+            self._start(f'e{number + 1}', faults if number == 0 and faults else clients.Faults(
                 unanswered=script.get('unanswered', 0.0)))
         self._hub.strict.add('story')
         self._hub.spawn('story', self._play)
@@ -110,7 +111,7 @@ class Story:
             'stall': self._cloud.stall_host, 'resume': self._cloud.resume_host,
             'kill_engine': self._hub.kill, 'freeze_engine': self._hub.freeze,
             'thaw_engine': self._hub.thaw, 'start_engine': lambda name: self._start(
-                name, ends.Faults()),
+                name, clients.Faults()),
             'away': self._cloud.unreachable.add, 'there': self._cloud.unreachable.discard,
             'abort': self._abort, 'suspect': lambda name: self._say(name, 'suspect'),
             'clear': lambda name: self._say(name, 'clear'), 'delete': self._delete,
@@ -119,7 +120,7 @@ class Story:
             'board': lambda state: setattr(self._board, 'away', state == 'away')}
         events[name](target)
 
-    def _start(self, name: str, faults: ends.Faults) -> None:
+    def _start(self, name: str, faults: clients.Faults) -> None:
         self._engines[name] = engines.Engine(
             name, self._hub, self._cloud, self._store, self._board, self._settings, faults,
             self._decision_check, self._attempt)

@@ -4,7 +4,7 @@
 import ddt
 
 from specreds_nova.tests.simulation import base
-from specreds_nova.tests.simulation import ends
+from testing.simulation import clients
 
 # Calls that are repeated all the time: being killed at each of them would show nothing new.
 _REPEATED_CALLS = ('store.hosts', 'store.active', 'cinder.ours', 'store.prune', 'host.status',
@@ -26,7 +26,7 @@ class CrashesTest(base.StoryTest):
         # The first of two engines may have done the whole recovery or a part of it.
         for number in numbers[::max(1, len(numbers) // 24)]:
             for after in (False, True):
-                self.play(name, seed, ends.Faults(kill_at=number, after=after),
+                self.play(name, seed, clients.Faults(kill_at=number, after=after),
                           any_outcome=True)
 
     @ddt.data('late_dirty', 'silent_and_idle', 'late_dirty_and_back')
@@ -38,6 +38,6 @@ class CrashesTest(base.StoryTest):
                 if call == 'cinder.collapse':
                     played += 1
                     for after in (False, True):
-                        self.play(name, seed, ends.Faults(kill_at=number, after=after),
+                        self.play(name, seed, clients.Faults(kill_at=number, after=after),
                                   any_outcome=True)
         self.assertGreater(played, 0)

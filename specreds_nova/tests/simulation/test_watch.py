@@ -13,8 +13,8 @@ from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.recovery.steps import start
 from specreds_nova.engine.recovery.steps import unseen
 from specreds_nova.tests.simulation import base
-from specreds_nova.tests.simulation import ends
 from specreds_nova.tests.simulation import story
+from testing.simulation import clients
 
 _on = start._on
 
@@ -36,9 +36,9 @@ class WatchTest(base.StoryTest):
          'operator_suspects', range(5)),
         ('disks may be open on another host', start, '_on', _same_disks,
          'destination_cut', range(50, 300)),
-        ('whether the server runs', ends.Compute, 'runs', lambda self, server: False,
+        ('whether the server runs', clients.Compute, 'runs', lambda self, server: False,
          'crashed', range(3)),
-        ('who has stopped the server', ends.Compute, 'stopped_by_itself',
+        ('who has stopped the server', clients.Compute, 'stopped_by_itself',
          lambda self, server: True, 'crashed_and_stopped', range(10)),
         ('an evacuation to a host that has died', evacuation._Evacuation, '_stuck',
          lambda self, server: False, 'two_hosts', range(20)),
@@ -73,7 +73,7 @@ class WatchTest(base.StoryTest):
             for number in [number for number, call in enumerate(calls, 1)
                            if call in ('cinder.collapse', 'store.end_step')][-6:]:
                 with mock.patch.object(runs.Run, name, instead):
-                    wrong += story.Story(story.load(tale), seed, ends.Faults(
+                    wrong += story.Story(story.load(tale), seed, clients.Faults(
                         kill_at=number, after=True)).run().wrong
         self.assertTrue(any('is seen on []' in fault or 'has not ended' in fault
                             for fault in wrong), wrong)

@@ -11,9 +11,9 @@ from specreds_nova.engine.detection import servers
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import destination_limits
 from specreds_nova.engine.recovery import observer
-from specreds_nova.tests.simulation import engines
-from specreds_nova.tests.simulation import store as stores
 from specreds_nova.tests.unit.engine import clock as clocks
+from testing.simulation import settings
+from testing.simulation import store as stores
 
 
 def make_server(name: str, **values: Any) -> model.Server:
@@ -57,7 +57,7 @@ class RecoveryTest(testtools.TestCase):
         store: Any = self.store
         return contexts.Context(
             clock=self.clock, compute=self.compute, backups=self.backups, volumes=self.volumes,
-            suspects=self.suspects, store=store, options=engines.options(**options),
+            suspects=self.suspects, store=store, options=settings.options(**options),
             destinations=destination_limits.DestinationLimits(
                 self.clock, store, limits or self.limits, self.suspects.healthy),
             observer=self.observer)

@@ -46,6 +46,18 @@ class Store:
         self._hosts[host.name] = changed
         return changed
 
+    def leave(self, name: str, goodbye: str | None, at: float | None) -> model.Host:
+        """Record the goodbye of a host, or that the host is heard again."""
+        host = self.host(name)
+        return self.change_host(host, goodbye=goodbye, goodbye_at=at) or host
+
+    def forget(self, name: str) -> bool:
+        """Remove a host unless it is fenced or being recovered; return whether it is gone."""
+        if self.active(name) or self.host(name).state == model.FENCED:
+            return False
+        self._hosts.pop(name, None)
+        return True
+
     def create(self, wanted: Sequence[model.Recovery]) -> set[str]:
         """Create recoveries, and return the ids of those created."""
         return {recovery.id for recovery in wanted if self._created(recovery)}

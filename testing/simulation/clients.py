@@ -9,9 +9,9 @@ from specreds_cinder.superposition import states
 from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
-from specreds_nova.tests.simulation import cloud as clouds
-from specreds_nova.tests.simulation import hub as hubs
-from specreds_nova.tests.simulation import store as stores
+from testing.simulation import cloud as clouds
+from testing.simulation import hub as hubs
+from testing.simulation import store as stores
 
 _T = TypeVar('_T')
 

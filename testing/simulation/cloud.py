@@ -11,7 +11,7 @@ from typing import Any
 
 from specreds_cinder.superposition import states
 from specreds_nova.engine import model
-from specreds_nova.tests.simulation import hub as hubs
+from testing.simulation import hub as hubs
 
 # Seconds after which Ceph forgets a client that has died.
 _WATCH = 30.0
@@ -35,6 +35,12 @@ class Host:
     :ivar word: an operator has declared it failed
     :ivar storage: it reaches Ceph, or has not since ``deaf``
     :ivar renewed: when it sent the latest heartbeat that an engine has answered
+    :ivar control: its link to the control plane works
+    :ivar tenant: its link to the network of tenants works
+    :ivar compute: its nova-compute runs
+    :ivar paused: the whole machine stands still
+    :ivar kernel: number of its boots
+    :ivar service: number of the starts of its nova-compute
     """
 
     name: str
@@ -51,6 +57,12 @@ class Host:
     storage: bool = True
     deaf: float = 0.0
     renewed: float = 0.0
+    control: bool = True
+    tenant: bool = True
+    compute: bool = True
+    paused: bool = False
+    kernel: int = 1
+    service: int = 1
     backups: dict[str, 'Backup'] = dataclasses.field(default_factory=dict)
 
 
@@ -58,17 +70,23 @@ class Host:
 class Copy:
     """A running domain of a server.
 
-    :ivar fenced: its writes are refused, so the guest hangs
+    :ivar fenced: its writes are refused since ``fenced_at``, so the guest hangs
+    :ivar overlay: the superposition to whose second version it writes
     """
 
     host: str
     runs: bool = True
     fenced: bool = False
+    fenced_at: float = 0.0
+    overlay: str | None = None
 
 
 @dataclasses.dataclass
 class Backup:
-    """A backup on a host: the journal and the domain."""
+    """A backup on a host: the journal and the domain.
+
+    :ivar claim: it holds room in Placement
+    """
 
     id: str
     server: str
@@ -78,6 +96,7 @@ class Backup:
     runs: bool = False
     began: float = 0.0
     durable: bool = False
+    claim: bool = True
 
 
 @dataclasses.dataclass
@@ -112,6 +131,9 @@ class Server:
     stopped_by_owner: bool = False
     # Volumes that were attached beside the one that it boots from.
     attached: list[str] = dataclasses.field(default_factory=list)
+    # Writes that its users were told are done, and those of them in the version of the volumes.
+    acknowledged: int = 0
+    stored: int = 0
 
     def volumes(self) -> tuple[str, ...]:
         """Return the ids of its volumes."""
@@ -143,6 +165,8 @@ class Superposition:
     decided: float = 0.0
     base: Copy | None = None
     volumes: tuple[str, ...] = ()
+    # Acknowledged writes in the second version.
+    stored: int = 0
 
 
 class Cloud:

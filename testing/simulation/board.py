@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The board of jobs in a simulated etcd: :class:`specreds_nova.engine.jobs.Board`."""
+
+from specreds_nova.engine import jobs
+from specreds_nova.engine import model
+from testing.simulation import hub as hubs
+from testing.simulation import wire as wires
+
+
+class Board:
+    """The board, as one process of an engine uses it."""
+
+    def __init__(self, hub: hubs.Hub, etcd: wires.Etcd, wire: wires.Wire, engine: str,
+                 lease: float) -> None:
+        self._hub = hub
+        self._etcd = etcd
+        self._wire = wire
+        self._engine = engine
+        self._seconds = lease
+
+    def post(self, recovery: model.Recovery, *, ours: bool = False) -> jobs.Posted:
+        """Post the job of a recovery."""
+        def act() -> jobs.Posted:
+            etcd = self._etcd
+            etcd.count += 1
+            posted = jobs.Posted(recovery.id, recovery.project, recovery.host, recovery.priority,
+                                 recovery.expected, etcd.count, etcd.count)
+            etcd.jobs[etcd.count] = posted
+            if ours:
+                etcd.claims[etcd.count] = self._engine, self._lease()
+            return posted
+        return self._wire.call('board', 'post', act, 0.001, 0.01)
+
+    def unclaimed(self) -> list[jobs.Posted]:
+        """Return the jobs that no engine has claimed, in the order in which they were posted."""
+        now = self._hub.now
+        return self._wire.call('board', 'unclaimed', lambda: [
+            posted for key, posted in self._etcd.jobs.items()
+            if not self._etcd.claimed(key, now())], 0.001, 0.01)
+
+    def known(self) -> set[str]:
+        """Return the recoveries that have jobs, claimed or not."""
+        return self._wire.call('board', 'known', lambda: {
+            posted.recovery for posted in self._etcd.jobs.values()}, 0.001, 0.01)
+
+    def claim(self, posted: jobs.Posted) -> bool:
+        """Claim a job; return False if another engine has claimed it, or it is done."""
+        def act() -> bool:
+            etcd = self._etcd
+            if posted.job not in etcd.jobs or etcd.claimed(posted.job, self._hub.now()):
+                return False
+            etcd.claims[posted.job] = self._engine, self._lease()
+            return True
+        return self._wire.call('board', 'claim', act, 0.001, 0.01)
+
+    def consume(self, posted: jobs.Posted) -> None:
+        """Remove a job that is done, unless another engine has claimed it meanwhile."""
+        self._release(posted, done=True)
+
+    def abandon(self, posted: jobs.Posted) -> None:
+        """Release a job for other engines, unless one of them has claimed it meanwhile."""
+        self._release(posted, done=False)
+
+    def keep(self) -> None:
+        """Renew the claims."""
+        self._wire.call('board', 'keep', self._renew, 0.001, 0.01)
+
+    def close(self) -> None:
+        """Release all claims."""
+        self._etcd.leases.pop(self._engine, None)
+
+    def _release(self, posted: jobs.Posted, *, done: bool) -> None:
+        def act() -> None:
+            etcd, claim = self._etcd, self._etcd.claims.get(posted.job)
+            if claim is not None and claim[0] == self._engine:
+                del etcd.claims[posted.job]
+                if done:
+                    etcd.jobs.pop(posted.job, None)
+        self._wire.call('board', 'release', act, 0.001, 0.01)
+
+    def _lease(self) -> int:
+        number, until = self._etcd.leases.get(self._engine, (-1, 0.0))
+        return number if self._hub.now() < until else self._renew()
+
+    def _renew(self) -> int:
+        etcd, now = self._etcd, self._hub.now()
+        number, until = etcd.leases.get(self._engine, (-1, 0.0))
+        if now >= until:
+            etcd.count += 1
+            number = etcd.count
+        etcd.leases[self._engine] = number, now + self._seconds
+        return number

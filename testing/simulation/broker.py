@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cluster of broker nodes between hosts and engines, with a network per engine."""
+
+from collections.abc import Callable
+from typing import Any
+
+from specreds_nova.heartbeat import message
+from testing.simulation import cloud as clouds
+from testing.simulation import hub as hubs
+from testing.simulation import world as worlds
+
+# Seconds within which a client of a broken node connects to another one.
+_RECONNECT = (0.5, 3.0)
+# A host lists its domains in each beat after a change, and in every fifth otherwise.
+_LISTED = 5
+
+
+class Ear:
+    """The connection of one engine.
+
+    :param reader: stands for the thread that reads
+    :param monitor: receives beats and echoes
+    :param now: the clock of the engine
+    """
+
+    def __init__(self, name: str, node: str, reader: hubs.Actor, monitor: Any,
+                 now: Callable[[], float]) -> None:
+        self.name = name
+        self.owner = reader.owner
+        self.node = node
+        self.reader = reader
+        self.monitor = monitor
+        self.now = now
+        self.waiting: list[tuple[str, Any]] = []
+
+
+class Broker:
+    """The nodes, and what each client hears.
+
+    :ivar down: nodes that do not work
+    :ivar split: pairs of nodes between which nothing passes
+    :ivar cut: engines that are cut off from the broker
+    :ivar deaf: pairs of engine and host whose beats the engine misses
+    """
+
+    def __init__(self, hub: hubs.Hub, world: worlds.World, nodes: int, interval: float,
+                 echo: float) -> None:
+        self._hub = hub
+        self._world = world
+        self.nodes = [f'b{number + 1}' for number in range(nodes)]
+        self.down: set[str] = set()
+        self.split: set[frozenset[str]] = set()
+        self.cut: set[str] = set()
+        self.deaf: set[tuple[str, str]] = set()
+        self._interval = interval
+        self._echo = echo
+        self._ears: dict[str, Ear] = {}
+        self._homes: dict[str, str] = {}
+        self._numbers: dict[str, int] = {}
+        self._sent: dict[str, dict[int, float]] = {}
+        self._last: dict[str, tuple[int, frozenset[str]]] = {}
+        self._leaving: dict[str, str] = {}
+
+    # Clients
+
+    def add_host(self, name: str) -> None:
+        """Let a host send heartbeats."""
+        self._homes[name] = self._hub.random.choice(self.nodes)
+        self._sent[name] = {}
+        self._hub.call(self._hub.random.uniform(0.0, self._interval), lambda: self._beat(name))
+
+    def listen(self, name: str, monitor: Any, now: Callable[[], float]) -> None:
+        """Let an engine hear."""
+        reader = hubs.Actor(self._hub, self._hub.owner, lambda: None)
+        ear = Ear(name, self._hub.random.choice(self.nodes), reader, monitor, now)
+        self._ears[name] = ear
+        if ear.node in self.down:
+            self._move(ear)
+        self._hub.call(self._echo * self._hub.random.random(), lambda: self._echoes(ear))
+
+    def thaw(self, name: str) -> None:
+        """Let an engine read what came while it stood still."""
+        ear = self._ears.get(name)
+        if ear is not None:
+            waiting, ear.waiting = ear.waiting, []
+            for method, argument in waiting:
+                self._deliver(ear, method, argument)
+
+    def say_goodbye(self, host: str, kind: str) -> None:
+        """Let a host's next beat be its last one."""
+        self._send(self._world.hosts[host], kind)
+
+    # Nodes
+
+    def break_node(self, node: str) -> None:
+        """Stop a node; its clients connect to another one."""
+        self.down.add(node)
+        for host, home in self._homes.items():
+            if home == node:
+                self._hub.call(self._hub.random.uniform(*_RECONNECT),
+                               lambda host=host: self._rehome(host))
+        for ear in self._ears.values():
+            if ear.node == node:
+                self._hub.call(self._hub.random.uniform(*_RECONNECT),
+                               lambda ear=ear: self._move(ear))
+
+    def mend_node(self, node: str) -> None:
+        """Start a node."""
+        self.down.discard(node)
+        for host in self._homes:
+            self._rehome(host)
+        for ear in self._ears.values():
+            self._move(ear)
+
+    def _working(self) -> list[str]:
+        return [node for node in self.nodes if node not in self.down]
+
+    def _rehome(self, host: str) -> None:
+        if self._homes[host] in self.down and (working := self._working()):
+            self._homes[host] = self._hub.random.choice(working)
+
+    def _move(self, ear: Ear) -> None:
+        if ear.node in self.down and (working := self._working()):
+            ear.node = self._hub.random.choice(working)
+
+    def _hears(self, ear: Ear, node: str) -> bool:
+        return not (ear.name in self.cut or ear.node in self.down or node in self.down
+                    or (self.split and frozenset((ear.node, node)) in self.split))
+
+    # Messages
+
+    def _deliver(self, ear: Ear, method: str, argument: Any) -> None:
+        if not self._hub.alive(ear.owner):
+            return
+        if self._hub.frozen(ear.owner):
+            ear.waiting.append((method, argument))
+            return
+        before, self._hub.running = self._hub.running, ear.reader
+        try:
+            getattr(ear.monitor, method)(ear.now() if argument is None else argument)
+        finally:
+            self._hub.running = before
+
+    def _echoes(self, ear: Ear) -> None:
+        if not self._hub.alive(ear.owner):
+            return
+        if not self._hub.frozen(ear.owner) and self._hears(ear, ear.node):
+            self._deliver(ear, 'echo', None)
+        self._hub.call(self._echo, lambda: self._echoes(ear))
+
+    def _beat(self, name: str) -> None:
+        host = self._world.hosts[name]
+        if host.reached:
+            self._send(host, '')
+        self._hub.call(self._interval, lambda: self._beat(name))
+
+    def _send(self, host: clouds.Host, goodbye: str) -> None:
+        name = host.name
+        running = self._world.running(name)
+        key = host.kernel * 1000 + host.service
+        number = self._numbers[name] = self._numbers.get(name, -1) + 1
+        listed = self._last.get(name) != (key, running) or number % _LISTED == 0
+        self._last[name] = key, running
+        now = self._hub.now()
+        sent = self._sent[name]
+        sent[number] = now
+        if len(sent) > 30:
+            del sent[min(sent)]
+        beat = message.Beat(
+            host=name, boot=f'{name}-{key}', number=number, interval=self._interval,
+            libvirt_age=0.0, storage_age=0.0 if host.storage else now - host.deaf,
+            ended=self._world.ended(name),
+            ready=tuple(backup.id for backup in host.backups.values() if self._ready(backup)),
+            leaving=bool(goodbye), goodbye=goodbye, kernel=f'{name}-{host.kernel}',
+            running='+'.join(sorted(running)) or 'none',
+            domains=tuple(sorted(running)) if listed else None)
+        home = self._homes[name]
+        for ear in self._ears.values():
+            if (ear.name, name) not in self.deaf and self._hears(ear, home):
+                self._deliver(ear, 'heard', beat)
+
+    def _ready(self, backup: clouds.Backup) -> bool:
+        server = self._world.servers.get(backup.server)
+        return (backup.runs and backup.phase in ('running', 'hardened') and server is not None
+                and 0.0 <= server.boot <= self._hub.now() - backup.began)
+
+    def answer(self, engine: str, host: str, boot: str, number: int) -> None:
+        """Bring an engine's answer to a host."""
+        ear = self._ears.get(engine)
+        if ear is None or not self._hears(ear, self._homes[host]):
+            raise OSError('the broker does not answer')
+        known = self._world.hosts[host]
+        if boot == f'{host}-{known.kernel * 1000 + known.service}' and known.reached:
+            sent = self._sent[host].get(number)
+            if sent is not None:
+                self._world.renewal(host, sent)

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each kind of fault does to a cloud, and how it is mended."""
+
+from collections.abc import Callable
+from typing import Any
+
+from specreds_nova.engine import model
+from specreds_nova.heartbeat import message
+from testing.simulation import process as processes
+from testing.simulation import schedule as schedules
+from testing.simulation import wire as wires
+
+_Act = Callable[[schedules.Fault], object]
+
+
+class Faults:
+    """Begins and mends faults.
+
+    :param start_engine: starts a process of an engine
+    """
+
+    def __init__(self, cloud: processes.Cloud, engines: dict[str, processes.Process],
+                 start_engine: Callable[[str], None]) -> None:
+        self._cloud = cloud
+        self._engines = engines
+        self._start_engine = start_engine
+        # The faults that last, as several of them may concern the same part.
+        self._lasting: list[schedules.Fault] = []
+        world, broker, hub = cloud.world, cloud.broker, cloud.hub
+        self._begin: dict[str, _Act] = {
+            'power': lambda fault: world.power_off(fault.target),
+            'reboot': self._reboot,
+            'service': self._stop_service,
+            'crash_compute': lambda fault: world.stop_compute(fault.target),
+            'control': lambda fault: world.cut(fault.target, 'control'),
+            'storage': lambda fault: world.cut(fault.target, 'storage'),
+            'tenant': lambda fault: world.cut(fault.target, 'tenant'),
+            'isolated': lambda fault: world.cut(fault.target, 'control', 'storage'),
+            'all_links': lambda fault: world.cut(fault.target, 'control', 'storage', 'tenant'),
+            'pause': lambda fault: world.pause(fault.target, True),
+            'stall': lambda fault: world.stall_host(fault.target),
+            'engine_killed': lambda fault: engines[fault.target].kill(),
+            'engine_frozen': lambda fault: hub.freeze(engines[fault.target].owner),
+            'engine_deaf': lambda fault: broker.deaf.add((fault.target, fault.detail)),
+            'engine_cut': self._cut_engine,
+            'engine_without': lambda fault: cloud.services.away.add((fault.target, fault.detail)),
+            'away': lambda fault: cloud.services.away.add(fault.target),
+            'node': lambda fault: broker.break_node(fault.target),
+            'split': lambda fault: broker.split.add(frozenset((fault.target, fault.detail))),
+            'broker': lambda fault: [broker.break_node(node) for node in broker.nodes],
+            'crash': lambda fault: fault.target in world.servers and world.crash(fault.target),
+            'stop': lambda fault: fault.target in world.servers and world.stop(fault.target),
+            'delete': lambda fault: world.servers.pop(fault.target, None),
+            'attach': lambda fault: fault.target in world.servers and world.attach(fault.target),
+            'late_write': self._late_write,
+            'suspect': lambda fault: self._say(fault.target, word=model.SUSPECT, word_reason=''),
+            'clear': lambda fault: self._say(fault.target, word=model.CLEAR, word_reason=''),
+            'abort': self._abort,
+            'maintenance': lambda fault: self._say(fault.target, maintenance='a test'),
+        } | dict.fromkeys(('slow', 'lost', 'late', 'twice', 'refused'), self._trouble)
+        self._end: dict[str, _Act] = {
+            'power': self._boot, 'reboot': self._boot,
+            'service': self._start_compute, 'crash_compute': self._start_compute,
+            'control': lambda fault: self._mend(fault, 'control'),
+            'storage': lambda fault: self._mend(fault, 'storage'),
+            'tenant': lambda fault: self._mend(fault, 'tenant'),
+            'isolated': lambda fault: self._mend(fault, 'control', 'storage'),
+            'all_links': lambda fault: self._mend(fault, 'control', 'storage', 'tenant'),
+            'pause': lambda fault: world.pause(fault.target, False),
+            'stall': lambda fault: world.resume_host(fault.target),
+            'engine_killed': lambda fault: start_engine(fault.target),
+            'engine_frozen': self._thaw,
+            'engine_deaf': lambda fault: broker.deaf.discard((fault.target, fault.detail)),
+            'engine_cut': self._mend_engine,
+            'engine_without': lambda fault: cloud.services.away.discard(
+                (fault.target, fault.detail)),
+            'away': lambda fault: cloud.services.away.discard(fault.target),
+            'node': lambda fault: broker.mend_node(fault.target),
+            'split': lambda fault: broker.split.discard(frozenset((fault.target, fault.detail))),
+            'broker': lambda fault: [broker.mend_node(node) for node in broker.nodes],
+            'suspect': lambda fault: self._say(fault.target, word=None, word_reason=None),
+            'clear': lambda fault: self._say(fault.target, word=None, word_reason=None),
+            'maintenance': lambda fault: self._say(fault.target, maintenance=None),
+        } | dict.fromkeys(('slow', 'lost', 'late', 'twice', 'refused'), self._untrouble)
+
+    def begin(self, fault: schedules.Fault) -> None:
+        """Begin a fault."""
+        self._lasting.append(fault)
+        self._begin[fault.kind](fault)
+
+    def end(self, fault: schedules.Fault) -> None:
+        """Mend a fault, unless another one of its kind lasts."""
+        self._lasting.remove(fault)
+        same = any((other.kind, other.target, other.detail)
+                   == (fault.kind, fault.target, fault.detail) for other in self._lasting)
+        if fault.kind in self._end and not same:
+            self._end[fault.kind](fault)
+
+    # Hosts
+
+    def _reboot(self, fault: schedules.Fault) -> None:
+        host = self._cloud.world.hosts[fault.target]
+        if host.reached:
+            self._cloud.broker.say_goodbye(fault.target, message.SYSTEM)
+        self._cloud.world.rebooted.add(fault.target)
+        self._cloud.world.power_off(fault.target)
+
+    def _stop_service(self, fault: schedules.Fault) -> None:
+        host = self._cloud.world.hosts[fault.target]
+        if host.reached:
+            self._cloud.broker.say_goodbye(fault.target, message.SERVICE)
+        self._cloud.world.stop_compute(fault.target)
+
+    def _boot(self, fault: schedules.Fault) -> None:
+        if not self._lasts(fault.target, 'power', 'reboot'):
+            self._cloud.world.power_on(fault.target)
+
+    def _start_compute(self, fault: schedules.Fault) -> None:
+        if not self._lasts(fault.target, 'service', 'crash_compute', 'power', 'reboot'):
+            self._cloud.world.start_compute(fault.target)
+
+    def _mend(self, fault: schedules.Fault, *links: str) -> None:
+        cuts = {'control': ('control', 'isolated', 'all_links'),
+                'storage': ('storage', 'isolated', 'all_links'), 'tenant': ('tenant', 'all_links')}
+        self._cloud.world.mend(fault.target, *(
+            link for link in links if not self._lasts(fault.target, *cuts[link])))
+
+    def _lasts(self, target: str, *kinds: str) -> bool:
+        return any(fault.target == target and fault.kind in kinds for fault in self._lasting)
+
+    # Engines
+
+    def _cut_engine(self, fault: schedules.Fault) -> None:
+        self._cloud.broker.cut.add(fault.target)
+        self._cloud.services.away.update((fault.target, service) for service in _SERVICES)
+
+    def _mend_engine(self, fault: schedules.Fault) -> None:
+        self._cloud.broker.cut.discard(fault.target)
+        self._cloud.services.away.difference_update(
+            (fault.target, service) for service in _SERVICES)
+
+    def _thaw(self, fault: schedules.Fault) -> None:
+        self._cloud.hub.thaw(self._engines[fault.target].owner)
+        self._cloud.broker.thaw(fault.target)
+
+    # Services
+
+    def _trouble(self, fault: schedules.Fault) -> None:
+        share = float(fault.detail)
+        trouble = wires.Trouble(slow=100.0 * share) if fault.kind == 'slow' else \
+            wires.Trouble(**{fault.kind: share})
+        self._cloud.services.troubles.setdefault(fault.target, []).append(trouble)
+
+    def _untrouble(self, fault: schedules.Fault) -> None:
+        self._cloud.services.troubles[fault.target].pop()
+
+    # Servers and operators
+
+    def _late_write(self, fault: schedules.Fault) -> None:
+        server = self._cloud.world.servers.get(fault.target)
+        if server is not None:
+            server.late += 1
+
+    def _say(self, host: str, **values: Any) -> None:
+        store = self._cloud.store
+        store.change_host(store.host(host), **values)
+
+    def _abort(self, fault: schedules.Fault) -> None:
+        for recovery in self._cloud.store.active():
+            if recovery.server == fault.target:
+                self._cloud.store.request_abort(recovery.id)
+
+
+_SERVICES = ('nova', 'cinder', 'host', 'store', 'board')

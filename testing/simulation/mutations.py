@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Safety steps of the engine that are taken out, and seeds that find out."""
+
+from collections.abc import Callable, Iterable
+import contextlib
+import dataclasses
+from typing import Any
+from unittest import mock
+
+from specreds_nova.engine import conductor
+from specreds_nova.engine import janitor
+from specreds_nova.engine.detection import answering
+from specreds_nova.engine.detection import monitor as monitors
+from specreds_nova.engine.detection import watched
+from specreds_nova.engine.recovery import destination_limits
+from specreds_nova.engine.recovery import evacuation
+from specreds_nova.engine.recovery import preparation_limit
+from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import tenant
+from specreds_nova.engine.recovery import verdict as verdicts
+from specreds_nova.engine.recovery.steps import decide
+from specreds_nova.engine.recovery.steps import restart
+from specreds_nova.engine.recovery.steps import start
+from specreds_nova.engine.recovery.steps import unseen
+from specreds_nova.heartbeat import message
+
+
+@dataclasses.dataclass(frozen=True)
+class Mutation:
+    """One safety step that is taken out.
+
+    :ivar words: what the engine does without it
+    :ivar owner: class or module with the step
+    :ivar attribute: name of the step in it
+    :ivar instead: takes its place
+    :ivar seed: a seed that finds it; negative if none is known
+    """
+
+    name: str
+    words: str
+    owner: Any
+    attribute: str
+    instead: Any
+    seed: int = -1
+
+    def applied(self) -> 'contextlib.AbstractContextManager[object]':
+        """Return a context without the safety step."""
+        return mock.patch.object(self.owner, self.attribute, self.instead)
+
+
+_hear = monitors.Monitor.heard
+_on = start._on
+_conductor_forget = conductor.Conductor._forget
+
+
+def _goodbye_clears(self: monitors.Monitor, beat: message.Beat) -> None:
+    """Take a beat; a goodbye ends the suspicion of its host."""
+    _hear(self, beat)
+    host = self._hosts.get(beat.host)
+    if beat.leaving and host is not None:
+        host.suspected, host.since, host.why = False, None, ()
+
+
+def _same_disks(run: runs.Run, host: str, superposition: str) -> verdicts.StepVerdict | None:
+    """Treat a host that does not answer as one on which no backup was begun."""
+    verdict = _on(run, host, superposition)
+    if verdict is not None and verdict.kind == verdicts.AGAIN:
+        return verdicts.StepVerdict(start._ELSEWHERE, verdict.why)
+    return verdict
+
+
+def _answer_all(self: answering.Answers) -> None:
+    """Answer all hosts that are heard, suspected or not."""
+    heard: Any = self._heard
+    for name, host in heard._hosts.items():
+        if host.beat is not None:
+            self._answer(name, host.beat.boot, host.beat.number)
+
+
+def _keep_slot(self: conductor.Conductor, recovery_id: str) -> None:
+    """Forget a recovery, but not its slot."""
+    held = recovery_id in self._racing
+    _conductor_forget(self, recovery_id)
+    if held:
+        self._racing.add(recovery_id)
+
+
+def _nothing(value: Any = None) -> Callable[..., Any]:
+    """Return a function that only returns a value."""
+    return lambda *arguments, **values: value
+
+
+def _by_name(mutations: Iterable[Mutation]) -> dict[str, Mutation]:
+    return {mutation.name: mutation for mutation in mutations}
+
+
+MUTATIONS = _by_name((
+    Mutation('c1-boot-ignored', 'a host that beats again counts as running its servers, whatever '
+             'kernel and domains its beats name', watched.Watched, 'runs', _nothing(True)),
+    Mutation('c2-goodbye-clears', 'a goodbye ends the suspicion of its host',
+             monitors.Monitor, 'heard', _goodbye_clears),
+    Mutation('c2-goodbye-for-ever', 'silence after a goodbye never counts',
+             monitors.Monitor, '_grace', _nothing(float('inf'))),
+    Mutation('c3-no-lease-wait', 'a backup is promoted before the lease of the primary is over',
+             unseen, 'wait', _nothing()),
+    Mutation('c3-suspects-answered', 'hosts that are suspected are answered as well',
+             answering.Answers, '_answer_all', _answer_all),
+    Mutation('spared', 'no last question before the decision whether the host is well',
+             runs.Run, 'spared', _nothing()),
+    Mutation('same-disks', 'a second backup is started while the first one may run',
+             start, '_on', _same_disks),
+    Mutation('standing', 'a decision of an engine that died is not looked for',
+             runs.Run, 'standing', _nothing()),
+    Mutation('insisting', 'a decision with an unknown outcome may be followed by none',
+             runs.Run, 'insisting', _nothing(False)),
+    Mutation('tenant', 'what users have asked for meanwhile is overridden',
+             tenant, '_judge', _nothing()),
+    Mutation('unfenced-host', 'a host is not recorded as one to be cleaned',
+             decide, '_fenced', _nothing(True)),
+    Mutation('unclean-host', 'a host is trusted again before it is clean',
+             janitor.Janitor, '_clean', _nothing(True)),
+    Mutation('stuck-evacuation', 'an evacuation to a host that has died is waited for',
+             evacuation._Evacuation, '_stuck', _nothing(False)),
+    Mutation('stopped-restarted', 'a server that its user has stopped is started',
+             restart._Restart, '_over', _nothing()),
+    Mutation('lost-jobs', 'the jobs that a dead engine has not posted are not looked for',
+             janitor.Janitor, '_jobs', _nothing()),
+    Mutation('lost-superpositions', 'superpositions of ended recoveries are left',
+             janitor.Janitor, '_superpositions', _nothing()),
+    Mutation('withdraw', 'the backup that has lost is left', decide, 'withdraw', _nothing()),
+    Mutation('slot-kept', 'a recovery that is left keeps its slot',
+             conductor.Conductor, '_forget', _keep_slot),
+    Mutation('place-kept', 'a recovery that has ended counts against the limits of its host',
+             destination_limits.DestinationLimits, 'leave', _nothing()),
+    Mutation('preparation-kept', 'a prepared recovery keeps its place among those that prepare',
+             preparation_limit.PreparationLimit, 'leave', _nothing()),
+))

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An engine as a simulated process: :class:`specreds_nova.engine.service.Engine` itself.
+
+Its threads, queues, pools and clocks are those of :mod:`concurrency`, and its clients those of
+:mod:`wire`; everything else is the code that runs in production. Two parts are left out: TaskFlow,
+whose flows take the steps of one table (``recovery/sequence.py``), and the real database, whose
+rules the store of the simulation has, too.
+"""
+
+from collections.abc import Iterator
+import contextlib
+import types
+from typing import Any
+from unittest import mock
+
+from specreds_nova.engine import conductor
+from specreds_nova.engine import events
+from specreds_nova.engine import exception
+from specreds_nova.engine import model
+from specreds_nova.engine import service
+from specreds_nova.engine import threads
+from specreds_nova.engine.clients import clock as clocks
+from specreds_nova.engine.detection import answering
+from specreds_nova.engine.detection import suspects
+from specreds_nova.engine.recovery import crashes
+from specreds_nova.engine.recovery import dirty_precheck
+from specreds_nova.engine.recovery import dispatch
+from specreds_nova.engine.recovery import nova_prefetch
+from specreds_nova.engine.recovery import preparation_limit
+from specreds_nova.engine.recovery import sequence
+from specreds_nova.engine.recovery import tenant
+from specreds_nova.heartbeat import pulse
+from testing.simulation import board as boards
+from testing.simulation import broker as brokers
+from testing.simulation import clients
+from testing.simulation import concurrency
+from testing.simulation import hub as hubs
+from testing.simulation import store as stores
+from testing.simulation import wire as wires
+from testing.simulation import world as worlds
+
+# By module of the engine: the modules of the standard library that are simulated there.
+_SIMULATED: dict[Any, tuple[str, ...]] = {
+    service: ('threading', 'queue', 'futures'), events: ('queue',),
+    conductor: ('threading', 'futures', 'time'), crashes: ('threading', 'queue'),
+    threads: ('threading', 'time'), nova_prefetch: ('threading', 'futures'),
+    preparation_limit: ('threading',), dirty_precheck: ('threading',), tenant: ('threading',),
+    clocks: ('threading', 'time'), dispatch: ('uuid',)}
+# Seconds after the return of a host in which an engine may still decide against the host.
+_GRACE = 10.0
+# Seconds between two looks of threads that poll: fewer looks make a simulation faster.
+_POLLS: dict[tuple[Any, str], float] = {
+    (service, '_TICK'): 0.2, (service, '_HELD'): 0.5, (suspects, '_LOOK'): 0.25,
+    (tenant, '_LOOK'): 0.05}
+
+
+class _Nothing:
+    """Has every method, which does nothing: metrics, notifications and the like."""
+
+    def __init__(self, *arguments: Any) -> None:
+        del arguments
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith('__'):
+            raise AttributeError(name)
+        return self._nothing
+
+    @staticmethod
+    def _nothing(*arguments: Any, **values: Any) -> None:
+        del arguments, values
+
+
+class Flows(_Nothing):
+    """Takes the steps of recoveries without TaskFlow."""
+
+    run = staticmethod(sequence.attempt)
+
+
+class Listener(_Nothing):
+    """Connects the monitor of an engine to the broker."""
+
+    def __init__(self, conf: Any, engine: str, monitor: Any) -> None:
+        super().__init__()
+        self._conf = conf
+        self._engine = engine
+        self._monitor = monitor
+
+    def start(self) -> None:
+        """Begin."""
+        self._conf.process.broker.listen(self._engine, self._monitor, self._monitor._clock.now)
+
+
+class _Bus:
+    """Brings an engine's answers to hosts."""
+
+    def __init__(self, process: 'Process') -> None:
+        self._process = process
+
+    def send(self, host: str, arguments: dict[str, Any]) -> None:
+        """Answer a host."""
+        self._process.broker.answer(self._process.name, host, **arguments)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class _Clients:
+    """An engine's clients."""
+
+    def __init__(self, conf: Any) -> None:
+        process = conf.process
+        wire, hub, world = process.wire, process.hub, process.world
+        self.compute = wires.Compute(wire, world)
+        self.volumes = clients.Volumes(wire, hub, world, process.check_decision)
+        self.backups = clients.Backups(wire, hub, world)
+
+    def warm_up(self) -> None:
+        """Do nothing: every service is connected."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def _answers(conf: Any, monitor: Any, store: Any, clock: Any, leases: Any) -> answering.Answers:
+    return answering.Answers(_Bus(conf.process), monitor, store, clock, leases,
+                             conf.engine.sentinel_network_lease)
+
+
+_FACTORIES: dict[str, Any] = {
+    'connect': types.SimpleNamespace(Clients=_Clients),
+    'stores': types.SimpleNamespace(from_conf=lambda conf: conf.process.store),
+    'runner': types.SimpleNamespace(from_conf=lambda conf: Flows()),
+    'jobs': types.SimpleNamespace(from_conf=lambda conf: conf.process.board),
+    'listener': types.SimpleNamespace(of=Listener),
+    'echo': types.SimpleNamespace(Echo=_Nothing),
+    'counted': types.SimpleNamespace(Metrics=_Nothing),
+    'notify': types.SimpleNamespace(from_conf=_Nothing),
+    'answering': types.SimpleNamespace(of=_answers),
+}
+
+
+@contextlib.contextmanager
+def simulated() -> Iterator[None]:
+    """Let engines that are made within run on the simulated hub."""
+    with contextlib.ExitStack() as stack:
+        for module, names in _SIMULATED.items():
+            for name in names:
+                stack.enter_context(mock.patch.object(module, name, concurrency.module(name)))
+        for (module, name), seconds in _POLLS.items():
+            stack.enter_context(mock.patch.object(module, name, seconds))
+        for name, factory in _FACTORIES.items():
+            stack.enter_context(mock.patch.object(service, name, factory))
+        stack.enter_context(mock.patch.object(pulse, 'native', concurrency.module))
+        yield
+
+
+class Cloud:
+    """What all engines share.
+
+    :ivar options: of all engines, group ``[engine]`` without the name
+    """
+
+    def __init__(self, hub: hubs.Hub, world: worlds.World, broker: brokers.Broker,
+                 services: wires.Services, options: Any) -> None:
+        self.hub = hub
+        self.world = world
+        self.broker = broker
+        self.services = services
+        self.options = options
+        self.etcd = wires.Etcd()
+        self.store = stores.Store(lambda: hub.now() + hub.clock()[1])
+
+
+class Process:
+    """One process of an engine.
+
+    :ivar engine: the engine; None until it has started
+    """
+
+    def __init__(self, name: str, number: int, cloud: Cloud) -> None:
+        self.name = name
+        self.owner = f'{name}#{number}'
+        self.hub, self.world, self.broker = cloud.hub, cloud.world, cloud.broker
+        self.engine: service.Engine | None = None
+        self.wire = wires.Wire(self.hub, self.world, name, cloud.services)
+        self.store = clients.Store(self.wire, cloud.store)
+        self._history = cloud.store.history
+        self.board = boards.Board(self.hub, cloud.etcd, self.wire, self.owner,
+                                  cloud.options.job_lease)
+        options = types.SimpleNamespace(**{**vars(cloud.options), 'name': name})
+        self._conf: Any = types.SimpleNamespace(engine=options, process=self)
+        self.hub.strict.add(self.owner)
+
+    def start(self) -> None:
+        """Start the engine; if a service does not answer, again after a while."""
+        self.hub.spawn(self.owner, self._start)
+
+    def _start(self) -> None:
+        while True:
+            try:
+                engine = service.Engine(self._conf)
+                engine.start()
+            except exception.EngineError:
+                self.hub.sleep(2.0)
+            else:
+                self.engine = engine
+                return
+
+    def kill(self) -> None:
+        """Kill the process."""
+        self.hub.kill(self.owner)
+        self.engine = None
+
+    def check_decision(self, superposition: str) -> None:
+        """Record a decision that is begun although the engine knows that the primary runs."""
+        record = self.world.superpositions.get(superposition)
+        engine = self.engine
+        if engine is None or record is None or record.state != 'superposed':
+            return
+        recovery = self._history[record.reason]
+        suspects = engine._conductor._context.suspects
+        host = self.world.hosts[recovery.host]
+        unknown = any(step.detail.get('outcome') == 'gone' for step in recovery.steps)
+        if (not unknown and suspects.is_well(recovery.host)
+                and suspects.running(recovery.host, recovery.server)
+                and self.hub.now() - host.since > _GRACE):
+            self.world.fail(f'{recovery.server} is decided against though {host.name} is well')
+
+    def occupied(self) -> list[str]:
+        """Return what the engine still holds for recoveries."""
+        engine = self.engine
+        if engine is None:
+            return []
+        work, context = engine._conductor, engine._conductor._context
+        held = {'slots': sorted(work._racing), 'recoveries': sorted(work._running),
+                'destinations': sorted(context.destinations._mine),
+                'preparations': sorted(context.preparations._held)}
+        return [f'{self.name} holds {what} of {recoveries}'
+                for what, recoveries in held.items() if recoveries]
+
+    def crowded(self) -> str | None:
+        """Return how more slots are held than there are; None if they are not."""
+        engine = self.engine
+        if engine is None:
+            return None
+        work = engine._conductor
+        if len(work._racing) > self._conf.engine.slots or not work._racing <= work._running:
+            return f'{self.name} holds the slots of {sorted(work._racing)}, ' \
+                   f'of {self._conf.engine.slots}'
+        return None
+
+
+def unfinished(recoveries: list[model.Recovery]) -> list[str]:
+    """Return the recoveries that have not ended, as text."""
+    return [f'recovery {recovery.id[:8]} of {recovery.server} has not ended: {recovery.state}, '
+            f'last steps {[step.name for step in recovery.steps][-3:]}'
+            for recovery in recoveries if recovery.state != model.ENDED]

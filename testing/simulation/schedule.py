@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Schedules of faults, which a seed determines.
+
+Each schedule has few kinds of faults, but any of them: a swarm of schedules finds more than
+schedules that all have every kind.
+"""
+
+from collections.abc import Sequence
+import dataclasses
+import random
+from typing import Any
+
+# Seconds from the start of a simulation in which faults begin, and after which all are mended.
+BEGIN, END = 6.0, 75.0
+_LENGTHS = (1.0, 3.0, 6.0, 12.0, 25.0, 60.0)
+# Seconds that a host takes to boot, at least.
+_BOOT = 15.0
+
+# Kinds of faults by their target.
+HOST = ('power', 'reboot', 'service', 'crash_compute', 'control', 'storage', 'tenant', 'isolated',
+        'all_links', 'pause', 'stall')
+ENGINE = ('engine_killed', 'engine_frozen', 'engine_deaf', 'engine_cut', 'engine_without')
+SERVICE = ('away', 'slow', 'lost', 'late', 'twice', 'refused')
+NODE = ('node', 'split', 'broker')
+SERVER = ('crash', 'stop', 'delete', 'attach', 'late_write')
+OPERATOR = ('suspect', 'clear', 'abort', 'maintenance')
+KINDS = (*HOST, *ENGINE, *SERVICE, *NODE, *SERVER, *OPERATOR)
+# Kinds that are chosen more often: most of what engines do needs a host that is gone.
+_OFTEN = ('power', 'reboot', 'isolated', 'control', 'power', 'engine_killed')
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    """A fault: it begins after some seconds, and is mended after some more."""
+
+    at: float
+    kind: str
+    target: str
+    lasts: float
+    detail: str = ''
+
+    def __str__(self) -> str:
+        words = f'{self.kind} {self.target}' + (f' {self.detail}' if self.detail else '')
+        return f'{self.at:6.1f} s for {self.lasts:4.1f} s: {words}'
+
+
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+    """The cloud of a simulation, and its faults.
+
+    :ivar servers: by name: host, seconds between writes (0 for an idle one), seconds until a
+        backup is ready
+    :ivar clocks: by engine: rate of its clock, and by how much its system clock is ahead
+    :ivar options: options of engines that differ from those of :mod:`play`
+    """
+
+    seed: int
+    hosts: tuple[str, ...]
+    engines: tuple[str, ...]
+    nodes: int
+    servers: dict[str, tuple[str, float, float]]
+    clocks: dict[str, tuple[float, float]]
+    options: dict[str, Any]
+    faults: tuple[Fault, ...]
+
+    def with_faults(self, faults: Sequence[Fault]) -> 'Schedule':
+        """Return the schedule with other faults."""
+        return dataclasses.replace(self, faults=tuple(faults))
+
+
+def generate(seed: int) -> Schedule:
+    """Return the schedule of a seed."""
+    source = random.Random(f'schedule {seed}')
+    hosts = tuple(f'h{number + 1}' for number in range(source.choice((3, 4, 4, 5))))
+    engines = tuple(f'e{number + 1}' for number in range(source.choice((1, 2, 2, 2, 3))))
+    nodes = source.choice((1, 2, 3))
+    servers = {f's{number + 1}': (
+        source.choice(hosts[:2]), source.choice((0.0, 0.8, 3.0)),
+        source.choice((2.0, 6.0, 15.0, 40.0, -1.0))) for number in range(source.randint(1, 4))}
+    clocks = {engine: (source.uniform(0.99, 1.01), source.uniform(-2.0, 2.0))
+              for engine in engines if source.random() < 0.3}
+    options: dict[str, Any] = {
+        'slots': source.choice((1, 2, 4)), 'max_backups_per_host': source.choice((1, 2, 20)),
+        'evacuate_after': source.choice((15.0, 30.0)), 'again_after': source.choice((10.0, 30.0)),
+        'ready_timeout': source.choice((20, 60))}
+    kinds = [*source.sample(KINDS, source.randint(1, 4)), source.choice(_OFTEN)]
+    faults = [_fault(source, source.choice(kinds), hosts, engines, nodes, tuple(servers))
+              for _ in range(source.randint(1, 7))]
+    faults.sort(key=lambda fault: (fault.at, fault.kind, fault.target))
+    return Schedule(seed, hosts, engines, nodes, servers, clocks, options, tuple(faults))
+
+
+def _fault(source: random.Random, kind: str, hosts: Sequence[str], engines: Sequence[str],
+           nodes: int, servers: Sequence[str]) -> Fault:
+    at = round(source.uniform(BEGIN, END - 25.0), 1)
+    lasts = round(source.choice(_LENGTHS) * source.uniform(0.7, 1.3), 1)
+    detail = ''
+    if kind in ('power', 'reboot'):
+        lasts = max(lasts, _BOOT)
+    if kind in HOST:
+        # Most faults concern the hosts that have servers.
+        target = source.choice(hosts[:2] if source.random() < 0.7 else hosts)
+    elif kind in ENGINE:
+        target = source.choice(engines)
+        if kind == 'engine_deaf':
+            detail = source.choice(hosts)
+        elif kind == 'engine_without':
+            detail = source.choice(('nova', 'cinder', 'host', 'store', 'board'))
+    elif kind in SERVICE:
+        target = source.choice(('nova', 'cinder', 'host', 'store', 'board'))
+        detail = str(round(source.uniform(0.1, 0.5), 2))
+    elif kind in NODE:
+        target = f'b{source.randint(1, nodes)}'
+        detail = f'b{source.randint(1, nodes)}' if kind == 'split' else ''
+    elif kind in SERVER or kind == 'abort':
+        target = source.choice(servers)
+    else:
+        target = source.choice(hosts[:2])
+    return Fault(at, kind, target, min(lasts, END - at), detail)

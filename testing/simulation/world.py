@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cloud of generated simulations: links of hosts, boots, sentinels, and the data of guests."""
+
+from specreds_cinder.superposition import states
+from testing.simulation import cloud as clouds
+from testing.simulation import hub as hubs
+
+# Seconds within which a sentinel that reaches Ceph ends a server that was overtaken.
+_SENTINEL = 1.0
+# Seconds for which a host reports a crash.
+_REPORTED = 10.0
+# Seconds that a nova-compute takes to start.
+_STARTS = 1.5
+# Phases of backups that hold room in Placement.
+_CLAIMING = ('starting', 'running', 'hardened', 'promoted')
+
+
+class World(clouds.Cloud):
+    """A cloud whose hosts have links of their own."""
+
+    def __init__(self, hub: hubs.Hub, lease: float) -> None:
+        super().__init__(hub)
+        self.lease = lease
+        # Hosts that were rebooted in good order.
+        self.rebooted: set[str] = set()
+
+    def fail(self, text: str) -> None:
+        """Record a violation."""
+        self.hub.failures.append(clouds.Wrong(text))
+
+    # Hosts
+
+    def update(self, host: clouds.Host) -> None:
+        """Derive what others see of a host from its parts, after a change."""
+        reached = host.alive and host.control and host.compute and not host.paused
+        if reached and not host.reached:
+            host.since = self.hub.now()
+        if not reached and host.reached:
+            host.silent = self.hub.now()
+        host.reached = host.beats = reached
+        self.check()
+
+    def power_off(self, name: str) -> None:
+        """Turn a host off, with its guests."""
+        host = self.hosts[name]
+        host.alive = host.compute = False
+        for server in self.servers.values():
+            for copy in server.copies:
+                if copy.host == name:
+                    copy.runs = False
+        for backup in host.backups.values():
+            backup.runs = False
+        self.update(host)
+
+    def power_on(self, name: str) -> None:
+        """Boot a host, without its guests."""
+        host = self.hosts[name]
+        if host.alive:
+            return
+        host.alive, host.paused, host.stalled = True, False, False
+        host.kernel += 1
+        self.update(host)
+        self.start_compute(name)
+
+    def stop_compute(self, name: str) -> None:
+        """Stop nova-compute of a host; its guests go on."""
+        host = self.hosts[name]
+        host.compute = False
+        self.update(host)
+
+    def start_compute(self, name: str) -> None:
+        """Start nova-compute of a host, which removes what runs elsewhere by now."""
+        host = self.hosts[name]
+        host.service += 1
+        number = host.service
+
+        def begin() -> None:
+            if not host.alive or host.service != number:
+                return
+            host.compute = True
+            for backup in host.backups.values():
+                if not backup.runs and backup.phase in _CLAIMING:
+                    backup.phase, backup.claim = 'failed', False
+            if host.storage:
+                self.clean(host)
+            for server in self.servers.values():
+                if server.host == name:
+                    self.hub.call(clouds._SYNC, lambda server=server: self._sync(server))
+            self.update(host)
+        self.hub.call(_STARTS, begin)
+
+    def cut(self, name: str, *links: str) -> None:
+        """Cut links of a host: control, storage or tenant."""
+        host = self.hosts[name]
+        for link in links:
+            if link == 'storage' and host.storage:
+                host.deaf = self.hub.now()
+            setattr(host, link, False)
+        self.update(host)
+
+    def mend(self, name: str, *links: str) -> None:
+        """Mend links of a host."""
+        host = self.hosts[name]
+        for link in links:
+            setattr(host, link, True)
+        if 'storage' in links:
+            self._look(host)
+        self.update(host)
+
+    def pause(self, name: str, paused: bool) -> None:
+        """Let a whole host stand still, or go on."""
+        host = self.hosts[name]
+        host.paused = paused
+        if not paused:
+            self._look(host)
+        self.update(host)
+
+    def renewal(self, name: str, sent: float) -> None:
+        """Take an engine's answer to a heartbeat that a host sent at a time."""
+        host = self.hosts[name]
+        if host.alive and host.control and not host.paused and sent > host.renewed:
+            host.renewed = sent
+            if not host.storage:
+                self.check()
+
+    # Sentinels
+
+    def _look(self, host: clouds.Host) -> None:
+        """Have the sentinel of a host end the servers that were overtaken, within a second."""
+        self.hub.call(self.hub.random.uniform(0.1, _SENTINEL), lambda: self._end_fenced(host))
+
+    def _end_fenced(self, host: clouds.Host) -> None:
+        if host.storage and host.alive and not host.paused:
+            for server in self.servers.values():
+                for copy in server.copies:
+                    if copy.host == host.name and copy.fenced and copy.runs:
+                        copy.runs = False
+
+    # What tenants see
+
+    def visible(self, copy: clouds.Copy) -> bool:
+        """Return whether tenants reach a copy, apart from what the lease allows for a while."""
+        host = self.hosts[copy.host]
+        if not (copy.runs and host.alive and host.tenant) or host.paused:
+            return False
+        if not copy.fenced:
+            return True
+        # Its sentinel ends it within a second, or hides it after the length of the lease.
+        if host.storage or (host.deaf >= copy.fenced_at - _SENTINEL
+                            and self.hub.now() < host.deaf + self.lease + _SENTINEL):
+            return False
+        return self._shows(host)
+
+    def check(self) -> None:
+        """Record servers that can be seen twice."""
+        for server in self.servers.values():
+            if len(server.copies) < 2:
+                continue
+            seen = [copy.host for copy in server.copies if self.visible(copy)]
+            if len(seen) > 1:
+                self.fail(f'{server.name} is seen twice, on {" and ".join(seen)}')
+
+    def _connect(self, server: clouds.Server, host: str) -> None:
+        server.connect(host)
+        primary = server.primary
+        assert primary is not None
+        record = self._overlay_of(server, host)
+        if record is not None:
+            primary.overlay = record.id
+            held = record.stored
+        else:
+            held = server.stored
+        if held < server.acknowledged:
+            self.fail(f'{server.name}: {server.acknowledged - held} acknowledged writes are lost')
+        self.check()
+
+    def _overlay_of(self, server: clouds.Server, host: str) -> clouds.Superposition | None:
+        """Return the superposition whose second version a backup on a host has open."""
+        for backup in self.hosts[host].backups.values():
+            record = self.superpositions.get(backup.superposition)
+            if backup.server == server.name and backup.phase == 'promoted' and record is not None:
+                return record
+        return None
+
+    # The data of guests
+
+    def _write(self, server: clouds.Server) -> None:
+        while server.name in self.servers:
+            self.hub.sleep(server.period * self.hub.random.uniform(0.5, 1.5))
+            for copy in server.copies:
+                if copy.runs and not copy.fenced:
+                    self._put(server, copy)
+
+    def _put(self, server: clouds.Server, copy: clouds.Copy) -> None:
+        host = self.hosts[copy.host]
+        if host.stalled or host.paused or not host.storage or not host.alive:
+            return
+        if copy.overlay in self.superpositions:
+            server.acknowledged += 1
+            self.superpositions[str(copy.overlay)].stored += 1
+            return
+        record = self.superpositions.get(server.superposition or '')
+        if record is not None and record.state in states.DECIDED:
+            if copy is record.base:
+                self.fail(f'{server.name} was written to by a primary that is not fenced')
+            # Cinder fences those that come later, and Nova waits for the merge.
+            return
+        server.acknowledged += 1
+        server.stored += 1
+        if record is not None:
+            record.dirty = True
+
+    def superpose(self, server_id: str, reason: str, volumes: tuple[str, ...]) -> str:
+        """Superpose the volumes of a server, and return the id of the superposition."""
+        record_id = super().superpose(server_id, reason, volumes)
+        self.superpositions[record_id].stored = self.servers[server_id].stored
+        return record_id
+
+    def _decide(self, superposition: str) -> str:
+        record = self.superpositions.get(superposition)
+        if record is None or record.outcome in ('dirty', 'late-dirty'):
+            return 'gone'
+        if record.state in states.DECIDED:
+            return 'promoted'
+        record.state = 'collapsing'
+        self.hub.latency(0.01, 0.2)
+        if record.dirty:
+            return self._drop(record, 'dirty')
+        self.hub.latency(0.05, 0.6)
+        server = self.servers.get(record.server)
+        if server is not None:
+            self._fence(server, record)
+        self.hub.latency(0.01, 0.2)
+        if record.dirty:
+            return self._drop(record, 'late-dirty')
+        record.state, record.outcome = 'promoted', 'promoted'
+        record.decided = self.hub.now()
+        if server is not None and record.stored < server.acknowledged:
+            self.fail(f'{server.name}: an acknowledged write is lost by the decision')
+        self._spawn(lambda: self._merge(record))
+        return 'promoted'
+
+    def _fence(self, server: clouds.Server, record: clouds.Superposition) -> None:
+        """Fence every client of the first version."""
+        if server.late and server.primary is not None and server.primary.runs and (
+                self.hosts[server.primary.host].storage):
+            server.late -= 1
+            server.acknowledged += 1
+            server.stored += 1
+            record.dirty = True
+        for copy in server.copies:
+            if copy.overlay != record.id and not copy.fenced:
+                copy.fenced, copy.fenced_at = True, self.hub.now()
+                self._look(self.hosts[copy.host])
+
+    def _forget(self, record: clouds.Superposition) -> None:
+        server = self.servers.get(record.server)
+        if server is not None and record.state in states.DECIDED:
+            server.stored = record.stored
+        super()._forget(record)
+
+    # Nova
+
+    def drop_claims(self) -> None:
+        """Note which backups hold room no longer."""
+        for host in self.hosts.values():
+            for backup in host.backups.values():
+                if backup.phase not in _CLAIMING:
+                    backup.claim = False
+
+    def ended(self, name: str) -> tuple[str, ...]:
+        """Return the servers whose crash a host reports."""
+        now = self.hub.now()
+        return tuple(server for host, server, at in self.crashes
+                     if host == name and now - at < _REPORTED)
+
+    def running(self, name: str) -> frozenset[str]:
+        """Return the servers whose domain runs on a host."""
+        return frozenset(server.name for server in self.servers.values()
+                         for copy in server.copies if copy.host == name and copy.runs)
