@@ -2,6 +2,7 @@
 """A cluster of broker nodes between hosts and engines, with a network per engine."""
 
 from collections.abc import Callable
+import functools
 from typing import Any
 
 from specreds_nova.heartbeat import message
@@ -98,11 +99,11 @@ class Broker:
         for host, home in self._homes.items():
             if home == node:
                 self._hub.call(self._hub.random.uniform(*_RECONNECT),
-                               lambda host=host: self._rehome(host))
+                               functools.partial(self._rehome, host))
         for ear in self._ears.values():
             if ear.node == node:
                 self._hub.call(self._hub.random.uniform(*_RECONNECT),
-                               lambda ear=ear: self._move(ear))
+                               functools.partial(self._move, ear))
 
     def mend_node(self, node: str) -> None:
         """Start a node."""

@@ -10,7 +10,7 @@ from testing.simulation import process as processes
 from testing.simulation import schedule as schedules
 from testing.simulation import wire as wires
 
-_Act = Callable[[schedules.Fault], object]
+_Act = Callable[[schedules.Fault], Any]
 
 
 class Faults:
@@ -47,11 +47,11 @@ class Faults:
             'away': lambda fault: cloud.services.away.add(fault.target),
             'node': lambda fault: broker.break_node(fault.target),
             'split': lambda fault: broker.split.add(frozenset((fault.target, fault.detail))),
-            'broker': lambda fault: [broker.break_node(node) for node in broker.nodes],
-            'crash': lambda fault: fault.target in world.servers and world.crash(fault.target),
-            'stop': lambda fault: fault.target in world.servers and world.stop(fault.target),
+            'broker': self._break_all,
+            'crash': lambda fault: self._on_server(world.crash, fault),
+            'stop': lambda fault: self._on_server(world.stop, fault),
             'delete': lambda fault: world.servers.pop(fault.target, None),
-            'attach': lambda fault: fault.target in world.servers and world.attach(fault.target),
+            'attach': lambda fault: self._on_server(world.attach, fault),
             'late_write': self._late_write,
             'suspect': lambda fault: self._say(fault.target, word=model.SUSPECT, word_reason=''),
             'clear': lambda fault: self._say(fault.target, word=model.CLEAR, word_reason=''),
@@ -77,7 +77,7 @@ class Faults:
             'away': lambda fault: cloud.services.away.discard(fault.target),
             'node': lambda fault: broker.mend_node(fault.target),
             'split': lambda fault: broker.split.discard(frozenset((fault.target, fault.detail))),
-            'broker': lambda fault: [broker.mend_node(node) for node in broker.nodes],
+            'broker': self._mend_all,
             'suspect': lambda fault: self._say(fault.target, word=None, word_reason=None),
             'clear': lambda fault: self._say(fault.target, word=None, word_reason=None),
             'maintenance': lambda fault: self._say(fault.target, maintenance=None),
@@ -95,6 +95,20 @@ class Faults:
                    == (fault.kind, fault.target, fault.detail) for other in self._lasting)
         if fault.kind in self._end and not same:
             self._end[fault.kind](fault)
+
+    def _break_all(self, fault: schedules.Fault) -> None:
+        del fault
+        for node in self._cloud.broker.nodes:
+            self._cloud.broker.break_node(node)
+
+    def _mend_all(self, fault: schedules.Fault) -> None:
+        del fault
+        for node in self._cloud.broker.nodes:
+            self._cloud.broker.mend_node(node)
+
+    def _on_server(self, act: Callable[[str], None], fault: schedules.Fault) -> None:
+        if fault.target in self._cloud.world.servers:
+            act(fault.target)
 
     # Hosts
 

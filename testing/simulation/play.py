@@ -32,7 +32,8 @@ _LOGGER = logging.getLogger('specreds_nova')
 
 @functools.cache
 def _defaults() -> dict[str, Any]:
-    return vars(settings.options(**_OPTIONS))
+    values: dict[str, Any] = vars(settings.options(**_OPTIONS))
+    return values
 
 
 @dataclasses.dataclass
@@ -88,7 +89,8 @@ class Play:
         self._timeline: list[tuple[float, str]] | None = [] if show else None
         self._hub = hubs.Hub(schedule.seed)
         concurrency.use(self._hub)
-        options = settings.Options({**_defaults(), 'max_errors': _MAX_ERRORS, **schedule.options})
+        options: Any = settings.Options(
+            {**_defaults(), 'max_errors': _MAX_ERRORS, **schedule.options})
         world = worlds.World(self._hub, options.sentinel_network_lease)
         broker = brokers.Broker(self._hub, world, schedule.nodes, _BEAT, _ECHO)
         self._cloud = processes.Cloud(self._hub, world, broker, wires.Services(), options)

@@ -3,6 +3,7 @@
 
 from collections.abc import Callable
 import dataclasses
+from typing import Any
 
 from testing.simulation import schedule as schedules
 
@@ -51,8 +52,9 @@ def _smaller_cloud(schedule: schedules.Schedule, fails: Callable[[schedules.Sche
             engine for engine in schedule.engines if engine != name))
         if fails(fewer):
             schedule = fewer
-    for changes in ({'clocks': {}}, {'nodes': 1}, {'options': {}}):
-        simpler = dataclasses.replace(schedule, **changes)  # type: ignore[arg-type]
+    changes: tuple[dict[str, Any], ...] = ({'clocks': {}}, {'nodes': 1}, {'options': {}})
+    for change in changes:
+        simpler = dataclasses.replace(schedule, **change)
         if simpler != schedule and fails(simpler):
             schedule = simpler
     return schedule

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cloud of generated simulations: links of hosts, boots, sentinels, and the data of guests."""
 
+import functools
+
 from specreds_cinder.superposition import states
 from testing.simulation import cloud as clouds
 from testing.simulation import hub as hubs
@@ -85,7 +87,7 @@ class World(clouds.Cloud):
                 self.clean(host)
             for server in self.servers.values():
                 if server.host == name:
-                    self.hub.call(clouds._SYNC, lambda server=server: self._sync(server))
+                    self.hub.call(clouds._SYNC, functools.partial(self._sync, server))
             self.update(host)
         self.hub.call(_STARTS, begin)
 
