@@ -128,6 +128,11 @@ class Broker:
         return not (ear.name in self.cut or ear.node in self.down or node in self.down
                     or (self.split and frozenset((ear.node, node)) in self.split))
 
+    def node(self, engine: str) -> str:
+        """Return the node that an engine is connected to; empty before it listens."""
+        ear = self._ears.get(engine)
+        return ear.node if ear is not None else ''
+
     # Messages
 
     def _deliver(self, ear: Ear, method: str, argument: Any) -> None:
@@ -173,7 +178,7 @@ class Broker:
             ended=self._world.ended(name),
             ready=tuple(backup.id for backup in host.backups.values() if self._ready(backup)),
             leaving=bool(goodbye), goodbye=goodbye, kernel=f'{name}-{host.kernel}',
-            running='+'.join(sorted(running)) or 'none',
+            running='+'.join(sorted(running)) or 'none', broker=self._homes[name],
             domains=tuple(sorted(running)) if listed else None)
         home = self._homes[name]
         for ear in self._ears.values():

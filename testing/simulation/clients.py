@@ -435,6 +435,11 @@ class Backups:
             return self._status(backup)
         return self._call_host(host, 'start', act)
 
+    def begin(self, host: str, backup_id: str, server_id: str, superposition_id: str) -> None:
+        """Have a host start a backup, without waiting for it."""
+        self._hub.spawn('network', lambda: self.start(host, backup_id, server_id,
+                                                      superposition_id))
+
     def _boot(self, host: clouds.Host, backup: clouds.Backup) -> None:
         self._hub.latency(0.2, 1.0)
         record = self._cloud.superpositions.get(backup.superposition)

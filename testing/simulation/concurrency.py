@@ -135,6 +135,10 @@ class Queue:
         self._items: deque[Any] = deque()
         self._waiting: deque[hubs.Actor] = deque()
 
+    def qsize(self) -> int:
+        """Return the number of items."""
+        return len(self._items)
+
     def put(self, item: Any) -> None:
         """Add an item."""
         self._items.append(item)
@@ -189,10 +193,10 @@ class ThreadPoolExecutor:
         self._owner = _WORLD.hub.owner
         self._waiting: deque[tuple[Future, Callable[[], Any]]] = deque()
 
-    def submit(self, act: Callable[..., Any], *arguments: Any) -> Future:
+    def submit(self, act: Callable[..., Any], *arguments: Any, **values: Any) -> Future:
         """Call a function on a thread of the pool."""
         future = Future()
-        self._waiting.append((future, lambda: act(*arguments)))
+        self._waiting.append((future, lambda: act(*arguments, **values)))
         if self._free:
             self._free -= 1
             _WORLD.hub.spawn(self._owner, self._work)
@@ -224,12 +228,13 @@ class Queues:
     """The module :mod:`queue`."""
 
     Empty = queue.Empty
-    Queue = Queue
+    Queue = SimpleQueue = Queue
 
 
 class Futures:
     """The package :mod:`concurrent.futures`."""
 
+    CancelledError = futures.CancelledError
     Future = Future
     ThreadPoolExecutor = ThreadPoolExecutor
 

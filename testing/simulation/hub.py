@@ -12,7 +12,7 @@ import greenlet  # type: ignore[import-untyped]
 START = 1000.0
 
 
-class Killed(BaseException):
+class Killed(greenlet.GreenletExit):
     """The process of the actor was killed."""
 
 
@@ -128,9 +128,7 @@ class Hub:
         if actor.owner in self._dead:
             raise Killed
         self._plan(actor, seconds)
-        self.greenlet.switch()
-        if actor.owner in self._dead:
-            raise Killed
+        self._leave(actor)
 
     def park(self, seconds: float | None) -> bool:
         """Suspend the running actor until it is woken; return False if the time is over.
@@ -146,9 +144,7 @@ class Hub:
             actor.turn = -1
         else:
             self._plan(actor, seconds)
-        self.greenlet.switch()
-        if actor.owner in self._dead:
-            raise Killed
+        self._leave(actor)
         return actor.woken
 
     def wake(self, actor: Actor) -> None:
@@ -227,6 +223,13 @@ class Hub:
                 frozen[actor.owner].append(actor)
                 continue
             self._switch(actor)
+
+    def _leave(self, actor: Actor) -> None:
+        """Run other actors until the turn of this one, which may be within one of its fibers."""
+        actor.greenlet = greenlet.getcurrent()
+        self.greenlet.switch()
+        if actor.owner in self._dead:
+            raise Killed
 
     def _switch(self, actor: Actor) -> None:
         self.running = actor

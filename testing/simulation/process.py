@@ -2,9 +2,8 @@
 """An engine as a simulated process: :class:`specreds_nova.engine.service.Engine` itself.
 
 Its threads, queues, pools and clocks are those of :mod:`concurrency`, and its clients those of
-:mod:`wire`; everything else is the code that runs in production. Two parts are left out: TaskFlow,
-whose flows take the steps of one table (``recovery/sequence.py``), and the real database, whose
-rules the store of the simulation has, too.
+:mod:`wire`; everything else is the code that runs in production. Its fibers run in a simulated
+thread. The store of the simulation takes the place of the database and has the same rules.
 """
 
 from collections.abc import Iterator
@@ -16,18 +15,19 @@ from unittest import mock
 from specreds_nova.engine import conductor
 from specreds_nova.engine import events
 from specreds_nova.engine import exception
+from specreds_nova.engine import fibers
 from specreds_nova.engine import model
 from specreds_nova.engine import service
 from specreds_nova.engine import threads
 from specreds_nova.engine.clients import clock as clocks
 from specreds_nova.engine.detection import answering
 from specreds_nova.engine.detection import suspects
+from specreds_nova.engine.detection import votes
 from specreds_nova.engine.recovery import crashes
 from specreds_nova.engine.recovery import dirty_precheck
 from specreds_nova.engine.recovery import dispatch
 from specreds_nova.engine.recovery import nova_prefetch
 from specreds_nova.engine.recovery import preparation_limit
-from specreds_nova.engine.recovery import sequence
 from specreds_nova.engine.recovery import tenant
 from specreds_nova.heartbeat import pulse
 from testing.simulation import board as boards
@@ -42,9 +42,10 @@ from testing.simulation import world as worlds
 # By module of the engine: the modules of the standard library that are simulated there.
 _SIMULATED: dict[Any, tuple[str, ...]] = {
     service: ('threading', 'queue', 'futures'), events: ('queue',),
-    conductor: ('threading', 'futures', 'time'), crashes: ('threading', 'queue'),
+    conductor: ('threading', 'time'), crashes: ('threading', 'queue'),
     threads: ('threading', 'time'), nova_prefetch: ('threading', 'futures'),
     preparation_limit: ('threading',), dirty_precheck: ('threading',), tenant: ('threading',),
+    fibers: ('threading', 'queue', 'futures', 'time'), votes: ('uuid',),
     clocks: ('threading', 'time'), dispatch: ('uuid',)}
 # Seconds after the return of a host in which an engine may still decide against the host.
 _GRACE = 10.0
@@ -70,12 +71,6 @@ class _Nothing:
         del arguments, values
 
 
-class Flows(_Nothing):
-    """Takes the steps of recoveries without TaskFlow."""
-
-    run = staticmethod(sequence.attempt)
-
-
 class Listener(_Nothing):
     """Connects the monitor of an engine to the broker."""
 
@@ -84,6 +79,11 @@ class Listener(_Nothing):
         self._conf = conf
         self._engine = engine
         self._monitor = monitor
+
+    @property
+    def broker(self) -> str:
+        """The node that the engine is connected to."""
+        return str(self._conf.process.broker.node(self._engine))
 
     def start(self) -> None:
         """Begin."""
@@ -129,8 +129,8 @@ def _answers(conf: Any, monitor: Any, store: Any, clock: Any, leases: Any) -> an
 _FACTORIES: dict[str, Any] = {
     'connect': types.SimpleNamespace(Clients=_Clients),
     'stores': types.SimpleNamespace(from_conf=lambda conf: conf.process.store),
-    'runner': types.SimpleNamespace(from_conf=lambda conf: Flows()),
     'jobs': types.SimpleNamespace(from_conf=lambda conf: conf.process.board),
+    'masakari': types.SimpleNamespace(Listener=_Nothing),
     'listener': types.SimpleNamespace(of=Listener),
     'echo': types.SimpleNamespace(Echo=_Nothing),
     'counted': types.SimpleNamespace(Metrics=_Nothing),

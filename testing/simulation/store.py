@@ -22,6 +22,7 @@ class Store:
         self._hosts: dict[str, model.Host] = {}
         self.history: dict[str, model.Recovery] = {}
         self._learned: dict[str, float] = {}
+        self._votes: dict[str, model.Vote] = {}
 
     def host(self, name: str) -> model.Host:
         """Return a host."""
@@ -50,6 +51,20 @@ class Store:
         """Record the goodbye of a host, or that the host is heard again."""
         host = self.host(name)
         return self.change_host(host, goodbye=goodbye, goodbye_at=at) or host
+
+    def vote(self, vote: model.Vote) -> None:
+        """Replace the vote of an engine."""
+        self._votes[vote.engine] = vote
+
+    def votes(self) -> list[model.Vote]:
+        """Return the votes of all engines, by name."""
+        return [self._votes[engine] for engine in sorted(self._votes)]
+
+    def withdraw(self, vote: model.Vote) -> None:
+        """Remove the vote of an engine, unless the engine has voted since."""
+        known = self._votes.get(vote.engine)
+        if known is not None and known.ballot == vote.ballot:
+            del self._votes[vote.engine]
 
     def forget(self, name: str) -> bool:
         """Remove a host unless it is fenced or being recovered; return whether it is gone."""

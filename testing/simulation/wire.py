@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any, TypeVar
 
 from specreds_nova.engine import exception
+from specreds_nova.engine import model
 from testing.simulation import clients
 from testing.simulation import cloud as clouds
 from testing.simulation import hub as hubs
@@ -133,6 +134,15 @@ class Compute(clients.Compute):
             host.name: {'state': 'up' if host.reached else 'down', 'status': 'enabled',
                         'forced_down': host.forced_down, 'updated_at': None}
             for host in self._cloud.hosts.values()})
+
+    def places(self, host: str) -> tuple[str, ...]:
+        """Return that no two hosts share an availability zone or an aggregate."""
+        del host
+        return ()
+
+    def forecast(self, server: model.Server) -> None:
+        """Find nothing beforehand."""
+        del server
 
 
 class Etcd:
