@@ -16,7 +16,7 @@ import uuid
 from testing.simulation import hub as hubs
 
 # The shortest wait in seconds: a rounded remainder of another one would take no time at all.
-_LEAST = 1e-3
+LEAST = 1e-3
 
 
 class _World:
@@ -35,7 +35,7 @@ def use(hub: hubs.Hub) -> None:
 
 def _in_real_time(seconds: float | None) -> float | None:
     """Return how long seconds of the running process last."""
-    return None if seconds is None else max(_LEAST, seconds) / _WORLD.hub.clock()[0]
+    return None if seconds is None else max(LEAST, seconds) / _WORLD.hub.clock()[0]
 
 
 class Event:
@@ -121,7 +121,7 @@ class Semaphore:
         return True
 
     def release(self) -> None:
-        """Give one back."""
+        """Return one."""
         if self._waiting:
             _WORLD.hub.wake(self._waiting.popleft())
         else:

@@ -139,6 +139,14 @@ _FACTORIES: dict[str, Any] = {
 }
 
 
+_wait = fibers.Fibers.wait
+
+
+def _at_least(self: fibers.Fibers, wait: Any, seconds: float | None) -> None:
+    """Let a fiber wait; simulated time does not pass by itself."""
+    _wait(self, wait, None if seconds is None else max(concurrency.LEAST, seconds))
+
+
 @contextlib.contextmanager
 def simulated() -> Iterator[None]:
     """Let engines that are made within run on the simulated hub."""
@@ -150,6 +158,7 @@ def simulated() -> Iterator[None]:
             stack.enter_context(mock.patch.object(module, name, seconds))
         for name, factory in _FACTORIES.items():
             stack.enter_context(mock.patch.object(service, name, factory))
+        stack.enter_context(mock.patch.object(fibers.Fibers, 'wait', _at_least))
         stack.enter_context(mock.patch.object(pulse, 'native', concurrency.module))
         yield
 
