@@ -226,7 +226,7 @@ class Dispatcher:
                   if restart.concerns(recovery)]
         heard = min((float(fact['at']) for fact in why if 'at' in fact),
                     default=context.clock.now())
-        if any(recovery.created >= heard - _TOLD for recovery in before):
+        if any(self._answers(recovery, heard) for recovery in before):
             # Another engine has acted on this crash.
             return None
         reasons = self._against(host, server, before)
@@ -237,6 +237,21 @@ class Dispatcher:
         crash = dataclasses.replace(host, since=context.clock.now(), why=tuple(why))
         return None if self._begin([self._new(crash, server, None, crash.since)]) else \
             'another recovery of it is under way'
+
+    def _answers(self, recovery: model.Recovery, heard: float) -> bool:
+        """Return whether a recovery is that of a crash, not of an earlier one.
+
+        Where the clocks of two engines leave that open, the crash is another one unless the server
+        runs: a needless restart checks that first, but a dropped crash leaves the server down.
+
+        :param heard: time at which this engine first heard of the crash
+        """
+        if recovery.created < heard - _TOLD:
+            return False
+        if recovery.ended is None or recovery.ended > heard + _APART:
+            return True
+        return recovery.ended >= heard - _APART and bool(
+            self._context.suspects.running(recovery.host, recovery.server))
 
     def _against(self, host: model.Host, server: model.Server | None,
                  before: Sequence[model.Recovery]) -> list[str]:

@@ -241,6 +241,27 @@ class CrashedTest(_DispatcherTest):
         self.assertTrue(restart.concerns(made))
         self.assertEqual(model.TRUSTED, self.store.host('h1').state)
 
+    @ddt.data(3.0, 10.0)
+    def test_crash_right_after_a_restart_gets_another_recovery(self, after: float) -> None:
+        self.dispatcher.crashed('h1', 'a', _CRASH)
+        [made] = self.store.active()
+        self.store.change(made, state=model.ENDED, outcome=model.RESTARTED)
+        self.clock.sleep(after)
+        self.suspects.running.return_value = False
+        crash = ({**_CRASH[0], 'at': self.clock.now()},)
+        self.assertIsNone(self.dispatcher.crashed('h1', 'a', crash))
+        self.assertEqual(['a', 'a'], self._created())
+
+    def test_crash_reported_late_by_another_clock_gets_one_recovery(self) -> None:
+        self.dispatcher.crashed('h1', 'a', _CRASH)
+        [made] = self.store.active()
+        self.store.change(made, state=model.ENDED, outcome=model.RESTARTED)
+        self.clock.sleep(3.0)
+        self.suspects.running.return_value = True
+        crash = ({**_CRASH[0], 'at': self.clock.now()},)
+        self.assertIsNone(self.dispatcher.crashed('h1', 'a', crash))
+        self.assertEqual(['a'], self._created())
+
     def test_crash_reported_twice_gets_one_recovery(self) -> None:
         self.dispatcher.crashed('h1', 'a', _CRASH)
         [made] = self.store.active()
