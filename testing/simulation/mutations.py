@@ -96,7 +96,7 @@ def _by_name(mutations: Iterable[Mutation]) -> dict[str, Mutation]:
 
 MUTATIONS = _by_name((
     Mutation('c1-boot-ignored', 'a host that beats again counts as running its servers, whatever '
-             'kernel and domains its beats name', watched.Watched, 'runs', _nothing(True)),
+             'kernel and domains its beats name', watched.Watched, 'runs', _nothing(True), 2),
     Mutation('c2-goodbye-clears', 'a goodbye ends the suspicion of its host',
              monitors.Monitor, 'heard', _goodbye_clears),
     Mutation('c2-goodbye-for-ever', 'silence after a goodbye never counts',

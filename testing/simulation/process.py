@@ -232,7 +232,8 @@ class Process:
         unknown = any(step.detail.get('outcome') == 'gone' for step in recovery.steps)
         if (not unknown and suspects.is_well(recovery.host)
                 and suspects.running(recovery.host, recovery.server)
-                and self.hub.now() - host.since > _GRACE):
+                and self.hub.now() - max(host.since, self.world.mended.get(
+                    recovery.host, 0.0)) > _GRACE):
             self.world.fail(f'{recovery.server} is decided against though {host.name} is well')
 
     def occupied(self) -> list[str]:

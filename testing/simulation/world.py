@@ -25,6 +25,8 @@ class World(clouds.Cloud):
         self.lease = lease
         # Hosts that were rebooted in good order.
         self.rebooted: set[str] = set()
+        # By host: when its link to Ceph was mended.
+        self.mended: dict[str, float] = {}
 
     def fail(self, text: str) -> None:
         """Record a violation."""
@@ -106,6 +108,7 @@ class World(clouds.Cloud):
         for link in links:
             setattr(host, link, True)
         if 'storage' in links:
+            self.mended[name] = self.hub.now()
             self._look(host)
         self.update(host)
 

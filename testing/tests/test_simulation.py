@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The simulated hub, and what a seed determines."""
+
+from typing import Any
+
+import greenlet  # type: ignore[import-untyped]
+import testtools
+
+from testing import environment
+from testing.simulation import hub as hubs
+from testing.simulation import invariants
+
+
+class HubTest(testtools.TestCase):
+    """Actors run one at a time, and may have fibers."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.hub = hubs.Hub(1)
+        self.seen: list[tuple[str, float]] = []
+
+    def _note(self, name: str) -> None:
+        self.seen.append((name, self.hub.now() - hubs.START))
+
+    def test_actor_continues_in_the_fiber_that_sleeps(self) -> None:
+        def fiber() -> None:
+            self.hub.sleep(2.0)
+            self._note('fiber')
+
+        def actor() -> None:
+            greenlet.greenlet(fiber).switch()
+            self._note('actor')
+        self.hub.spawn('e1', actor)
+        self.hub.run(10.0)
+        self.assertEqual([('fiber', 2.0), ('actor', 2.0)], self.seen)
+
+    def test_killed_process_does_not_continue(self) -> None:
+        def actor() -> None:
+            self.hub.sleep(2.0)
+            self._note('actor')
+        self.hub.spawn('e1', actor)
+        self.hub.call(1.0, lambda: self.hub.kill('e1'))
+        self.hub.run(10.0)
+        self.assertEqual([], self.seen)
+
+    def test_frozen_process_continues_later(self) -> None:
+        def actor() -> None:
+            self.hub.sleep(2.0)
+            self._note('actor')
+        self.hub.spawn('e1', actor)
+        self.hub.call(1.0, lambda: self.hub.freeze('e1'))
+        self.hub.call(5.0, lambda: self.hub.thaw('e1'))
+        self.hub.run(10.0)
+        self.assertEqual([('actor', 5.0)], self.seen)
+
+
+class SeedTest(testtools.TestCase):
+    """A seed determines a run."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        environment.prepare()
+
+    @staticmethod
+    def _play(seed: int) -> Any:
+        # The libraries of OpenStack choose eventlet if they are imported before prepare().
+        from testing.simulation import play
+        from testing.simulation import schedule
+        return play.play(schedule.generate(seed), show=True)
+
+    def test_same_seed_gives_the_same_run(self) -> None:
+        first, second = self._play(2), self._play(2)
+        self.assertEqual((first.timeline, first.outcomes), (second.timeline, second.outcomes))
+        self.assertEqual([], first.wrong)
+
+    def test_kind_of_a_violation_has_no_names(self) -> None:
+        self.assertEqual(invariants.kind('s1 is seen twice, on h1 and h2'),
+                         invariants.kind('s3 is seen twice, on h2 and h4'))
