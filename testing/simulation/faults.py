@@ -116,7 +116,7 @@ class Faults:
         host = self._cloud.world.hosts[fault.target]
         if host.reached:
             self._cloud.broker.say_goodbye(fault.target, message.SYSTEM)
-        self._cloud.world.rebooted.add(fault.target)
+        self._cloud.world.rebooted[fault.target] = self._cloud.hub.now()
         self._cloud.world.power_off(fault.target)
 
     def _stop_service(self, fault: schedules.Fault) -> None:

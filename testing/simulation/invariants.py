@@ -8,6 +8,8 @@ from specreds_nova.engine import model
 from testing.simulation import cloud as clouds
 from testing.simulation import process as processes
 
+# Seconds by which the clocks of engines may differ.
+_APART = 5.0
 # Phases of a backup that a recovery still needs.
 _NEEDED = ('starting', 'running', 'hardened')
 
@@ -64,14 +66,18 @@ def _dead(cloud: processes.Cloud, server: clouds.Server) -> Iterator[str]:
 
     Whoever reboots a host in good order stops its servers, which is no failure.
     """
-    outcomes = [recovery.outcome for recovery in cloud.store.history.values()
-                if recovery.server == server.name]
-    last = outcomes[-1] if outcomes else None
+    recoveries = [recovery for recovery in cloud.store.history.values()
+                  if recovery.server == server.name]
+    last = recoveries[-1].outcome if recoveries else None
+    rebooted = cloud.world.rebooted.get(server.host)
+    if rebooted is not None and all((recovery.ended or rebooted) < rebooted - _APART
+                                    for recovery in recoveries):
+        return
     if last == model.PRIMARY:
         yield f'{server.name} is dead, and its recovery ended {last}'
     elif last in (model.RECOVERED, model.EVACUATED, model.RESTARTED):
         yield f'{server.name} is dead after it was {last}'
-    elif last is None and server.host not in cloud.world.rebooted:
+    elif last is None:
         yield f'{server.name} is dead without a recovery'
 
 

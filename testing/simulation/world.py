@@ -23,8 +23,8 @@ class World(clouds.Cloud):
     def __init__(self, hub: hubs.Hub, lease: float) -> None:
         super().__init__(hub)
         self.lease = lease
-        # Hosts that were rebooted in good order.
-        self.rebooted: set[str] = set()
+        # By host: when it was last rebooted in good order.
+        self.rebooted: dict[str, float] = {}
         # By host: when its link to Ceph was mended.
         self.mended: dict[str, float] = {}
 
