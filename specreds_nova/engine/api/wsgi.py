@@ -47,16 +47,14 @@ class _Protection:
 
 def init_application() -> Any:
     """Return the configured application."""
-    # Not the global configuration: Nova, by which protection is checked, has an option of the same
-    # name in group [api] there.
-    conf = cfg.ConfigOpts()
+    # The global configuration: oslo.messaging has its options of tracing only there. Nova, whose
+    # options include some of group [api], is not loaded in this process.
+    conf = cfg.CONF
     logging.register_options(conf)
     engine_conf.register(conf)
     files = os.environ.get(_FILES)
-    # oslo.messaging looks for options of tracing only in the global one.
-    for read in (conf, cfg.CONF):
-        read([] if files or read is cfg.CONF else sys.argv[1:], project='specreds',
-             prog='specreds-engine', default_config_files=files.split(';') if files else None)
+    conf([] if files else sys.argv[1:], project='specreds', prog='specreds-engine',
+         default_config_files=files.split(';') if files else None)
     logging.setup(conf, 'specreds-api')
     return deploy.load(conf, store.from_conf(conf), _Protection(conf))
 

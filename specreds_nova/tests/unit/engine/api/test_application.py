@@ -161,10 +161,14 @@ class PipelineTest(base.APITest):
         with mock.patch('sys.argv', ['uwsgi', '--config-file', str(self.file)]):
             self.check(self.loaded())
 
-    def test_nova_is_loaded_beside_the_application(self) -> None:
-        # The options of Nova and those of the API have a group and a name in common.
+    def test_protection_is_checked_without_nova_in_the_process(self) -> None:
+        # The options of Nova and those of the API have a group and a name in common, and
+        # oslo.messaging has its options of tracing in the global configuration only.
         done = subprocess.run(
-            [sys.executable, '-c', 'import specreds_nova.engine.api.wsgi; import nova.conf'],
+            [sys.executable, '-c', 'import sys; from oslo_config import cfg; '
+             'import specreds_nova.engine.api.wsgi; import specreds_nova.engine.clients.connect; '
+             'assert "nova.conf" not in sys.modules; '
+             'print(cfg.CONF.engine.rpc_timeout, cfg.CONF.oslo_messaging_tracing)'],
             env={**os.environ, 'OS_SPECREDS_CONFIG_FILE': str(self.file)}, capture_output=True,
             text=True)
         self.assertEqual(0, done.returncode, done.stderr)
