@@ -16,8 +16,8 @@ import requests
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine import power
-from specreds_nova.tests.simulation import engines
 from specreds_nova.tests.unit.engine.recovery import base
+from testing.simulation import settings
 
 _PATIENCE = 60.0
 _SYSTEM = '27946b59-9e44-4fa7-8e91-f3527a1ef094'
@@ -170,7 +170,7 @@ class RedfishTest(base.RecoveryTest):
             return ''
 
     def redfish(self, url: str) -> power.Redfish:
-        return power.Redfish(engines.options(
+        return power.Redfish(settings.options(
             redfish_systems={'h1': url}, redfish_username='admin', redfish_password='secret'))
 
     def test_system_is_powered_off(self) -> None:
