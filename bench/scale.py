@@ -35,6 +35,7 @@ from specreds_nova.engine import fibers as all_fibers
 from specreds_nova.engine import jobs
 from specreds_nova.engine import model
 from specreds_nova.engine import service as engine_service
+from specreds_nova.engine.clients import clock as clocks
 from specreds_nova.engine.db import connection as db_connection
 from specreds_nova.engine.db import migration
 from specreds_nova.engine.db import store as stores
@@ -90,7 +91,7 @@ class Simulation:
         migration.sync(db_connection.connect(conf))
         self._stopping = threading.Event()
         self.fibers = all_fibers.Fibers(engine_service.CALLERS)
-        self.clock = all_fibers.Clock(self.fibers, self._stopping)
+        self.clock = clocks.FiberClock(self.fibers, self._stopping)
         cloud.sleep = self.clock.sleep
         self.store = stores.from_conf(conf)
         observer = _Observer()

@@ -21,7 +21,6 @@ import greenlet  # type: ignore[import-untyped]
 from oslo_log import log as logging
 
 from specreds_nova.engine import exception
-from specreds_nova.engine.clients import clock as clocks
 
 LOG = logging.getLogger(__name__)
 
@@ -225,24 +224,6 @@ class Event:
             self._waits.append(wait)
         self._fibers.wait(wait, seconds)
         return self._event.is_set()
-
-
-class Clock(clocks.Clock):
-    """A clock for fibers and threads.
-
-    :param stopping: event that ends all sleeps of threads
-    """
-
-    def __init__(self, fibers: Fibers, stopping: threading.Event) -> None:
-        super().__init__(stopping)
-        self._fibers = fibers
-
-    def sleep(self, seconds: float) -> None:
-        """Sleep, unless the engine is being stopped."""
-        if self._fibers.inside():
-            self._fibers.sleep(seconds)
-        else:
-            super().sleep(seconds)
 
 
 class Client:

@@ -25,6 +25,7 @@ from specreds_nova.engine import notify
 from specreds_nova.engine import power
 from specreds_nova.engine import threads
 from specreds_nova.engine import timing
+from specreds_nova.engine.clients import clock as clocks
 from specreds_nova.engine.clients import compute
 from specreds_nova.engine.clients import connect
 from specreds_nova.engine.db import store as stores
@@ -86,7 +87,7 @@ class Engine:
         options = conf.engine
         self._stopping = threading.Event()
         self._fibers = fibers.Fibers(CALLERS)
-        self._clock = fibers.Clock(self._fibers, self._stopping)
+        self._clock = clocks.FiberClock(self._fibers, self._stopping)
         self._metrics = counted.Metrics()
         self._watcher = events.Watcher(self._metrics)
         self._observer = events.Observer(self._metrics, notify.from_conf(conf, options.name))

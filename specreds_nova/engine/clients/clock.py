@@ -4,6 +4,8 @@
 import threading
 import time
 
+from specreds_nova.engine import fibers as all_fibers
+
 
 class Clock:
     """A clock that never goes backwards, even if the clock of the system is set.
@@ -26,3 +28,21 @@ class Clock:
     def stopping(self) -> bool:
         """Return whether the engine is being stopped, so that nothing sleeps."""
         return self._stopping.is_set()
+
+
+class FiberClock(Clock):
+    """A clock for fibers and threads.
+
+    :param stopping: event that ends all sleeps of threads
+    """
+
+    def __init__(self, fibers: all_fibers.Fibers, stopping: threading.Event) -> None:
+        super().__init__(stopping)
+        self._fibers = fibers
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep, unless the engine is being stopped."""
+        if self._fibers.inside():
+            self._fibers.sleep(seconds)
+        else:
+            super().sleep(seconds)

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from specreds_nova.engine import fibers as all_fibers
 from specreds_nova.engine import interfaces
+from specreds_nova.engine.clients import clock as clocks
 from specreds_nova.engine.clients import starts
 from specreds_nova.engine.detection import leases as all_leases
 from specreds_nova.engine.detection import servers
@@ -67,7 +68,7 @@ class Clients(Protocol):
         """Cinder."""
 
 
-def in_fibers(fibers: all_fibers.Fibers, clock: all_fibers.Clock, clients: Clients,
+def in_fibers(fibers: all_fibers.Fibers, clock: clocks.FiberClock, clients: Clients,
               store: interfaces.Store, options: Any, *, suspects: interfaces.Suspects,
               limits: servers.Limits, stopping: Callable[[], bool],
               observer: observers.Observer) -> Context:
