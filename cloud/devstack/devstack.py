@@ -70,7 +70,7 @@ class Devstack:
         return [self._first, *([self._second] if self._second.exists else [])]
 
     def status(self) -> list[tuple[str, str]]:
-        """Return what there is, line by line: its name and its state."""
+        """Return a line for each part: its name and its state."""
         changes = self._network.changes
         network = f'{changes.subnet} by {changes.uplink}' if changes else 'none'
         return [('network', network), *((

@@ -57,7 +57,7 @@ class Node:
             leader, self.files.index))
 
     def status(self) -> list[tuple[str, str]]:
-        """Return what there is, line by line: its name and its state."""
+        """Return a line for each part: its name and its state."""
         files, running = self.files, self.container.leader is not None
         lines = [('root', str(files.root.path) if files.root.exists else 'none'),
                  ('container', 'running' if running else 'stopped'),
