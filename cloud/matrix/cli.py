@@ -3,7 +3,6 @@
 
 import argparse
 import pathlib
-import shlex
 import time
 
 from cloud import commands
@@ -47,6 +46,9 @@ def parser(data: str) -> argparse.ArgumentParser:
     test = actions.add_parser('test', help='make a root if need be, and run suites of tests in it')
     for action in (up, test):
         action.add_argument('--mirror', metavar='URL', help='archive to take packages from')
+    up.add_argument('--setup', action='store_true',
+                    help='install there what the project needs, which its first command does '
+                         'otherwise')
     test.add_argument('--all', action='store_true', help='on every platform, one after the other')
     test.add_argument('platform', nargs='?', choices=platforms.PLATFORMS, metavar='PLATFORM')
     test.add_argument('suite', nargs='*', metavar='SUITE',
@@ -77,6 +79,8 @@ def run(args: argparse.Namespace, progress: commands.Progress) -> int:
     if args.action == 'up':
         root.make(args.mirror, progress)
         root.check_out(progress)
+        if args.setup:
+            root.install(progress)
         progress(f'{args.platform} is up: {root.path}')
         return 0
     if args.action == 'wipe':
@@ -85,11 +89,7 @@ def run(args: argparse.Namespace, progress: commands.Progress) -> int:
         return 0
     if not root.exists:
         raise commands.CloudError(f'there is no root of {args.platform}: ./run matrix up')
-    return jail.shell(root.path, _in_checkout(args.command or ['bash', '-i']))
-
-
-def _in_checkout(argv: list[str]) -> list[str]:
-    return ['sh', '-c', f'cd {roots.CHECKOUT} && exec {shlex.join(argv)}']
+    return jail.shell(root.path, roots.in_checkout(args.command or ['bash', '-i']))
 
 
 def _test(args: argparse.Namespace, progress: commands.Progress) -> int:
@@ -127,10 +127,12 @@ def _measure(root: roots.Root, names: list[str], progress: commands.Progress) ->
         log.unlink(missing_ok=True)
         progress(f'{root.platform.name}: {name}; its output is in {log}')
         start = time.monotonic()
-        status = jail.run(root.path, _in_checkout(['./run', *suites.COMMANDS[name]]), log)
-        outcomes[name] = suites.outcome(status, log.read_text(errors='replace'),
-                                        time.monotonic() - start)
+        status = jail.run(root.path, roots.in_checkout(['./run', *suites.COMMANDS[name]]), log)
+        output = log.read_text(errors='replace')
+        outcomes[name] = suites.outcome(status, output, time.monotonic() - start)
         progress(f'{root.platform.name}: {name}: {outcomes[name]}')
+        if not outcomes[name].ok:
+            print(suites.ending(output))
         result = results.Result(root.platform.name, _versions(root), commit, dict(outcomes))
         results.save(result, root.result)
     return result

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A platform's root directory: made, cached, given a checkout, and removed."""
 
+from collections.abc import Sequence
 import os
 import pathlib
+import shlex
 import shutil
 
 from cloud import commands
@@ -13,8 +15,17 @@ PROJECT = pathlib.Path(__file__).resolve().parents[2]
 CHECKOUT = '/opt/specreds'
 # What ./run itself needs before it installs anything.
 _PACKAGES = 'ca-certificates,git,iproute2,procps,python3,python3-venv'
+# A root that is lost is made again, and nobody reads manuals in it.
+_DPKG = """\
+force-unsafe-io
+path-exclude=/usr/share/doc/*
+path-include=/usr/share/doc/*/copyright
+path-exclude=/usr/share/man/*
+"""
 _MINUTES = 60.0
 _TIMEOUT = 30 * _MINUTES
+# How many characters of a log go into an error message.
+_QUOTED = 2000
 
 
 class Root:
@@ -85,7 +96,11 @@ class Root:
         partial.rename(self.tarball)
 
     def _configure(self) -> None:
-        """Have names, registries and certificates looked up as on this machine."""
+        """Have names, registries and certificates looked up as on this machine.
+
+        Packages are installed without waiting for the disk.
+        """
+        (self._unfinished / 'etc/dpkg/dpkg.cfg.d/specreds').write_text(_DPKG)
         for name in ('etc/hosts', 'etc/resolv.conf', 'etc/pip.conf'):
             if (source := pathlib.Path('/', name)).exists():
                 shutil.copyfile(source, self._unfinished / name)
@@ -113,6 +128,18 @@ class Root:
         progress(f'{self.platform.name}: {CHECKOUT} is commit {commit[:12]}')
         return commit
 
+    def install(self, progress: commands.Progress) -> None:
+        """Install in it what its copy of the project needs.
+
+        :raises CloudError: it cannot be installed
+        """
+        log = self.logs / 'setup.log'
+        progress(f'{self.platform.name}: ./run setup; its output is in {log}')
+        log.unlink(missing_ok=True)
+        if jail.run(self.path, in_checkout(['./run', 'setup']), log):
+            raise commands.CloudError(f'{self.platform.name}: ./run setup failed: '
+                                      f'{log.read_text(errors="replace")[-_QUOTED:]}')
+
     def wipe(self, cache: bool) -> None:
         """Remove it with all that is in it; keep results and logs.
 
@@ -123,6 +150,11 @@ class Root:
         remove(self.path)
         if cache:
             self.tarball.unlink(missing_ok=True)
+
+
+def in_checkout(argv: Sequence[str]) -> list[str]:
+    """Return a command of the root that runs another one in its copy of the project."""
+    return ['sh', '-c', f'cd {CHECKOUT} && exec {shlex.join(argv)}']
 
 
 def remove(path: pathlib.Path) -> None:

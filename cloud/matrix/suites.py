@@ -6,6 +6,9 @@ import re
 
 _TOTALS = re.compile(r'^(\d+) passed, (\d+) failed, (\d+) skipped$', re.MULTILINE)
 
+# How many lines of a failed suite's output are shown: ./run test ends with what failed.
+_LINES = 60
+
 # Arguments of ./run.
 COMMANDS = {
     'functional': ('test', r'^specreds_cinder\.tests\.functional'),
@@ -44,3 +47,8 @@ def outcome(status: int, output: str, seconds: float) -> Outcome:
     else:
         passed, failed, skipped = int(not status), int(bool(status)), 0
     return Outcome(not status, passed, failed, skipped, round(seconds))
+
+
+def ending(output: str) -> str:
+    """Return the last lines of what a command printed."""
+    return '\n'.join(output.splitlines()[-_LINES:])

@@ -6,6 +6,7 @@ import io
 import os
 import pathlib
 import subprocess
+import tarfile
 from unittest import mock
 
 import ddt
@@ -198,6 +199,33 @@ class RootTest(_Base):
                          run.call_args.args[0][:5])
 
 
+    def test_failed_installation_is_quoted(self) -> None:
+        root = roots.Root(self.data, _DEBIAN)
+        root.logs.mkdir(parents=True)
+
+        def run(_root: pathlib.Path, _argv: list[str], log: pathlib.Path) -> int:
+            log.write_text('no such package\n')
+            return 1
+
+        with mock.patch.object(jail, 'run', run):
+            error = self.assertRaises(commands.CloudError, root.install, commands.silent)
+        self.assertIn('no such package', str(error))
+
+    def test_packages_are_installed_without_waiting_for_the_disk(self) -> None:
+        root = roots.Root(self.data, _DEBIAN)
+        root.tarball.parent.mkdir(parents=True)
+        with tarfile.open(root.tarball, 'w:gz') as tarball:
+            for name in ('etc', 'etc/dpkg', 'etc/dpkg/dpkg.cfg.d'):
+                entry = tarfile.TarInfo(name)
+                entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+                tarball.addfile(entry)
+        with mock.patch.object(jail, 'run', return_value=0), \
+                mock.patch.object(os, 'geteuid', return_value=0):
+            root.make(None, commands.silent)
+        settings = (root.path / 'etc/dpkg/dpkg.cfg.d/specreds').read_text().splitlines()
+        self.assertIn('force-unsafe-io', settings)
+
+
 class CommandLineTest(_Base):
 
     def run_cli(self, *words: str) -> int:
@@ -218,6 +246,21 @@ class CommandLineTest(_Base):
     def test_shell_needs_a_root(self) -> None:
         error = self.assertRaises(commands.CloudError, self.run_cli, 'shell', 'debian-12')
         self.assertIn('./run matrix up', str(error))
+
+    def test_setup_on_demand(self) -> None:
+        for name in ('make', 'check_out'):
+            self.useFixture(fixtures.MonkeyPatch(f'cloud.matrix.root.Root.{name}',
+                                                 lambda *_: 'abc'))
+        with mock.patch.object(roots.Root, 'install') as install:
+            self.run_cli('up', 'debian-13')
+            install.assert_not_called()
+            self.run_cli('up', '--setup', 'debian-13')
+            install.assert_called_once()
+
+    def test_end_of_a_failed_suite_is_shown(self) -> None:
+        output = 'early\n' + 'x\n' * 100 + 'FAILED functional tests\n'
+        self.assertTrue(suites.ending(output).endswith('x\nFAILED functional tests'))
+        self.assertNotIn('early', suites.ending(output))
 
     def test_unreachable_platform_does_not_stop_the_others(self) -> None:
         def make(root: roots.Root, *_: object) -> None:
