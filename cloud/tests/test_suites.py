@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``./run test ARGUMENTS``: the suites that are searched for tests that match."""
+
+import pathlib
+import subprocess
+
+import ddt
+import fixtures
+import testtools
+
+from cloud.matrix import root as roots
+from cloud.matrix import suites
+
+# The table of suites and the function, of ./run, whose own commands are not to be run.
+_SCRIPT = r"""
+venv=$1
+eval "$(sed -n '/^declare -A test_paths=/,/^)/p; /^matches()/,/^}/p' run)"
+for name in "${!test_paths[@]}"; do
+    if matches "$name" "${@:2}"; then echo "$name"; fi
+done
+"""
+# A stand-in for stestr that finds a test everywhere.
+_STESTR = '#!/bin/sh\necho a.test\n'
+
+
+@ddt.ddt
+class MatchesTest(testtools.TestCase):
+
+    def matching(self, *arguments: str) -> set[str]:
+        venv = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        (venv / 'bin').mkdir()
+        (venv / 'bin/stestr').write_text(_STESTR)
+        (venv / 'bin/stestr').chmod(0o755)
+        return set(subprocess.run(
+            ['bash', '-c', _SCRIPT, 'bash', str(venv), *arguments], cwd=roots.PROJECT,
+            capture_output=True, text=True, check=True).stdout.split())
+
+    @ddt.data('functional', 'cloud', 'nova-cloud')
+    def test_suites_of_the_matrix_are_searched_alone(self, name: str) -> None:
+        _, *arguments = suites.COMMANDS[name]
+        self.assertEqual({name}, self.matching(*arguments))
+
+    @ddt.data((r'^specreds_cinder\.tests\.functional\.test_cli\.CliTestCase', {'functional'}),
+              (r'^specreds_cinder', {'unit', 'functional', 'cloud'}),
+              (r'^cloud\.tests', {'cloud-unit'}),
+              (r'^nowhere', set()))
+    @ddt.unpack
+    def test_path_is_searched_where_it_leads(self, path: str, expected: set[str]) -> None:
+        self.assertEqual(expected, self.matching(path))
+
+    @ddt.data('test_cli', '^specreds.cinder', r'^a|^specreds_cinder\.tests', '')
+    def test_other_expressions_are_searched_everywhere(self, expression: str) -> None:
+        everywhere = self.matching()
+        self.assertIn('engine-stories', everywhere)
+        self.assertEqual(everywhere, self.matching(expression))
+
+    def test_more_arguments_are_searched_everywhere(self) -> None:
+        self.assertEqual(self.matching(), self.matching(r'^cloud\.tests', 'test_cli'))
