@@ -216,10 +216,11 @@ class Administrator:
 
     def networked(self, host: str) -> bool:
         """Return whether a host's network agent has reported to Neutron since its start."""
-        [agent] = self.network.get('/v2.0/agents', params={
-            'host': host, 'binary': neutron.AGENT}).json()['agents']
+        [agent] = (agent for agent in self.network.get('/v2.0/agents', params={
+            'host': host}).json()['agents'] if agent['binary'] in neutron.AGENTS)
         heard = datetime.datetime.fromisoformat(agent['heartbeat_timestamp'])
-        return bool(agent['alive']) and self._heard(host, services.AGENT, heard)
+        return bool(agent['alive']) and self._heard(
+            host, services.agent(self.cloud.settings), heard)
 
     def _heard(self, host: str, name: str, when: datetime.datetime | None) -> bool:
         """Return whether a service of a host was heard since it was started, and runs.

@@ -50,6 +50,7 @@ class Cloud:
     :param backends: number of back ends on the cloud's own Ceph
     :param hosts: number of compute hosts; with none (the default), there is only block storage
     :param firewall: the firewall driver of Neutron's agents on the hosts
+    :param network: what connects servers: `ovs` (the default) or `ovn`
     :param extra_backends: back ends elsewhere; may be changed by a later `up`
     :param clustered: one more back end on the cloud's own Ceph, with two volume services; may be
         changed by a later `up`
@@ -64,11 +65,11 @@ class Cloud:
                  extra_backends: Sequence[layout.Backend] | None = None,
                  clustered: bool | None = None, plain: bool | None = None,
                  hosts: int | None = None, engines: int | None = None,
-                 firewall: str | None = None) -> None:
+                 firewall: str | None = None, network: str | None = None) -> None:
         self.files = layout.Layout(pathlib.Path(data_dir))
         fixed: dict[str, Any] = {name: value for name, value in (
-            ('port', port), ('backends', backends), ('hosts', hosts), ('firewall', firewall))
-            if value is not None}
+            ('port', port), ('backends', backends), ('hosts', hosts), ('firewall', firewall),
+            ('network', network)) if value is not None}
         free: dict[str, Any] = {name: value for name, value in (
             ('extra_backends', extra_backends and tuple(extra_backends)),
             ('clustered', clustered), ('plain', plain), ('engines', engines))
@@ -155,11 +156,14 @@ class Cloud:
                 store = tasks(starts.storage)
                 queues = tasks(starts.broker)
                 board = tasks(starts.etcd)
+                switching = tasks(starts.ovn)
                 starts.database(progress)
                 tables = tasks(starts.cinder_tables)
                 identity = tasks(starts.keystone)
-                others = [tasks(functools.partial(starts.compute, name, [queues, identity]))
-                          for name in compute.TABLES if self.settings.hosts]
+                others = [tasks(functools.partial(starts.compute, name,
+                                                  [queues, identity, switching]))
+                          for name in compute.tables(self.settings)
+                          if self.settings.hosts]
                 if self.settings.engine_numbers:
                     others.append(tasks(functools.partial(starts.engines,
                                                           [queues, identity, board])))
@@ -211,7 +215,7 @@ class Cloud:
         """
         ready = self._readiness
         readiness.wait(ready.missing, timeout, ready.revival(
-            lambda host: self.host(host).restart(hosts_services.AGENT)))
+            lambda host: self.host(host).restart(hosts_services.agent(self.settings))))
         cinder.Api(self.session()).make_types(self.backends)
 
     def contents(self) -> list[str]:

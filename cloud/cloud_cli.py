@@ -31,6 +31,9 @@ def add(areas: 'argparse._SubParsersAction[argparse.ArgumentParser]') -> None:
     up.add_argument('--firewall', choices=layout.FIREWALLS,
                     help="firewall driver of Neutron's agents on the hosts (default: "
                          f'{layout.FIREWALLS[0]})')
+    up.add_argument('--network', choices=layout.NETWORKS,
+                    help="what connects servers: Neutron's agents of Open vSwitch, or OVN "
+                         f'(default: {layout.NETWORKS[0]})')
     up.add_argument('--extra-backend', action='append', metavar='NAME=POOL,USER,CONF',
                     help='a back end on another Ceph; can be given several times')
     up.add_argument('--clustered', action=argparse.BooleanOptionalAction,
@@ -90,7 +93,7 @@ def _up(args: argparse.Namespace, progress: commands.Progress) -> int:
     cloud = openstack_cloud.Cloud(args.data, port=args.port, backends=args.backends,
                                   extra_backends=extra, clustered=args.clustered,
                                   plain=args.plain, hosts=hosts, engines=engines,
-                                  firewall=args.firewall)
+                                  firewall=args.firewall, network=args.network)
     cloud.up(progress)
     progress(f'the cloud is up; to use it, type: . {cloud.openrc()}')
     print(f'openrc: {cloud.openrc()}', flush=True)

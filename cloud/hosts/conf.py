@@ -16,6 +16,7 @@ from cloud.openstack import files as private
 from cloud.openstack import layout
 from cloud.openstack import neutron
 from cloud.openstack import nova
+from cloud.openstack import ovn as ovn_central
 from specreds_nova import deployment
 
 OVSDB = 'unix:/run/openvswitch/db.sock'
@@ -197,6 +198,19 @@ class Writer:
             other = hosts_layout.Layout(self._files.cloud, self._settings, number)
             lines.append(f'{other.addresses[hosts_layout.CONTROL].ip} {other.name}')
         return '\n'.join(lines) + '\n'
+
+
+def ovn(files: hosts_layout.Layout) -> list[str]:
+    """Return what ovn-controller reads in the switch's database, in the words of ovs-vsctl."""
+    settings = files.settings
+    if not settings.ovn:
+        return []
+    keys = {'remote': ovn_central.connection(settings, ovn_central.SOUTHBOUND),
+            'remote-probe-interval': ovn_central.PROBE_MS,
+            'encap-type': 'geneve', 'encap-ip': files.addresses[hosts_layout.CONTROL].ip,
+            'bridge-datapath-type': 'netdev',
+            'bridge-mappings': f'{neutron.PHYSICAL_NETWORK}:{PHYSICAL_BRIDGE}'}
+    return [f'external_ids:ovn-{key}="{value}"' for key, value in keys.items()]
 
 
 def key_of(backend: layout.Backend) -> str:

@@ -293,7 +293,8 @@ class Host:
                     f'external_ids:hostname={self.name}',
                     f'external_ids:system-id={self.files.uuid}',
                     # The machine has few cores and runs many of these daemons.
-                    'other_config:n-handler-threads=1', 'other_config:n-revalidator-threads=1')
+                    'other_config:n-handler-threads=1', 'other_config:n-revalidator-threads=1',
+                    *conf.ovn(self.files))
         return True
 
     def _switch_ready(self) -> bool:

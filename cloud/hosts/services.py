@@ -7,11 +7,13 @@ from cloud import processes
 from cloud.hosts import layout as hosts_layout
 from cloud.hosts import taps
 from cloud.openstack import layout
+from cloud.openstack import ovn
 
 OVS_DATABASE = 'ovsdb-server'
 OVS = 'ovs-vswitchd'
 LIBVIRT = 'libvirtd'
 AGENT = 'ovs-agent'
+CONTROLLER = 'ovn-controller'
 COMPUTE = 'nova-compute'
 SENTINEL = 'sentinel'
 TAPS = 'taps'
@@ -21,8 +23,6 @@ DATABASE_FILE = 'conf.db'
 DATABASE_SOCKET = pathlib.Path('/run/openvswitch/db.sock')
 LIBVIRT_SOCKET = pathlib.Path('/run/libvirt/libvirt-sock')
 
-# Log to the file that supervisord keeps, and nowhere else.
-_OVS_LOG = ['-vconsole:info', '-vsyslog:off', '-vfile:off']
 # Seconds from TERM to KILL: some services end slowly without a need.
 _STOP = 8
 
@@ -35,12 +35,11 @@ def programs(files: hosts_layout.Layout) -> dict[str, processes.Program]:
     services = {
         OVS_DATABASE: _program(
             'ovsdb-server', f'/etc/openvswitch/{DATABASE_FILE}', '--no-chdir', '--pidfile',
-            f'--remote=punix:{DATABASE_SOCKET}', *_OVS_LOG),
+            f'--remote=punix:{DATABASE_SOCKET}', *ovn.LOG),
         OVS: _program('ovs-vswitchd', f'unix:{DATABASE_SOCKET}', '--no-chdir', '--pidfile',
-                      *_OVS_LOG),
+                      *ovn.LOG),
         LIBVIRT: _program('libvirtd', '--listen'),
-        AGENT: _program(str(layout.BIN / 'neutron-openvswitch-agent'), '--config-file',
-                        str(files.neutron_conf)),
+        **_agent(files),
         TAPS: _program(str(layout.BIN / 'python'), str(pathlib.Path(taps.__file__))),
         COMPUTE: _program(str(layout.BIN / 'nova-compute'), '--config-file',
                           str(files.nova_conf)),
@@ -51,5 +50,19 @@ def programs(files: hosts_layout.Layout) -> dict[str, processes.Program]:
     return services
 
 
-def _program(*argv: str) -> processes.Program:
-    return processes.Program(argv, stop_seconds=_STOP, restart=False)
+def agent(settings: layout.Settings) -> str:
+    """Return the name of the service that wires the ports of servers."""
+    return CONTROLLER if settings.ovn else AGENT
+
+
+def _agent(files: hosts_layout.Layout) -> dict[str, processes.Program]:
+    if not files.settings.ovn:
+        return {AGENT: _program(str(layout.BIN / 'neutron-openvswitch-agent'), '--config-file',
+                                str(files.neutron_conf))}
+    # It makes its socket there, and takes no other word for that.
+    return {CONTROLLER: _program('ovn-controller', f'unix:{DATABASE_SOCKET}', '--no-chdir',
+                                 '--pidfile', *ovn.LOG, OVN_RUNDIR=str(DATABASE_SOCKET.parent))}
+
+
+def _program(*argv: str, **environment: str) -> processes.Program:
+    return processes.Program(argv, environment, stop_seconds=_STOP, restart=False)

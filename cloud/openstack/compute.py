@@ -17,13 +17,16 @@ from cloud.openstack import placement
 from cloud.openstack import reported
 from cloud.openstack import services
 
-# For each service, the function that makes its tables and the programs that use them.
-TABLES: Mapping[str, tuple[Callable[[layout.Layout], None], tuple[str, ...]]] = {
-    'neutron': (neutron.prepare, services.NEUTRON),
-    'nova': (nova.prepare, services.NOVA),
-    'glance': (glance.prepare, (services.GLANCE,)),
-    'placement': (placement.prepare, (services.PLACEMENT,)),
-}
+
+def tables(settings: layout.Settings
+           ) -> Mapping[str, tuple[Callable[[layout.Layout], None], tuple[str, ...]]]:
+    """Return, for each service, what makes its tables and the programs that use them."""
+    return {
+        'neutron': (neutron.prepare, services.neutron(settings)),
+        'nova': (nova.prepare, services.NOVA),
+        'glance': (glance.prepare, (services.GLANCE,)),
+        'placement': (placement.prepare, (services.PLACEMENT,)),
+    }
 
 
 def write(files: layout.Layout, settings: layout.Settings,
@@ -37,7 +40,7 @@ def write(files: layout.Layout, settings: layout.Settings,
             (files.placement_conf, placement.conf, (services.PLACEMENT,)),
             (files.nova_conf, nova.conf, services.NOVA),
             (files.glance_conf, glance.conf, (services.GLANCE,)),
-            (files.neutron_conf, neutron.conf, services.NEUTRON)):
+            (files.neutron_conf, neutron.conf, services.neutron(settings))):
         if private.write(path, private.ini(conf(files, settings, passwords))):
             changed += names
     return changed
@@ -82,4 +85,4 @@ def mute(session: keystone_session.Session, hosts: Collection[str]) -> set[str]:
     :param session: the administrator's
     """
     return set(hosts) - {agent.host for agent in neutron.Api(session).services()
-                         if agent.up and agent.binary == neutron.AGENT}
+                         if agent.up and agent.binary in neutron.AGENTS}

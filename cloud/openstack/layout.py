@@ -76,13 +76,14 @@ class Backend:
         return str(uuid.uuid5(uuid.UUID(settings.secret_uuid), self.name))
 
 FIREWALLS = ('openvswitch', 'iptables_hybrid')
+OVS, OVN = NETWORKS = ('ovs', 'ovn')
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """The choices for a cloud.
 
-    `port`, `backends`, `hosts`, `firewall` and `secret_uuid` are made once.
+    `port`, `backends`, `hosts`, `firewall`, `network` and `secret_uuid` are made once.
 
     :param backends: number of back ends on the cloud's own Ceph
     :param hosts: number of simulated compute hosts; with none, there is only block storage
@@ -91,6 +92,7 @@ class Settings:
     :param plain: Cinder and Nova without the plug-in
     :param engines: number of processes of specreds-engine, where there are hosts with the plug-in
     :param firewall: the firewall driver of Neutron's agents on the hosts
+    :param network: what connects servers: Neutron's agents of Open vSwitch, or OVN
     :param secret_uuid: from which those of the back ends' keys are made
     """
 
@@ -102,6 +104,7 @@ class Settings:
     plain: bool = False
     engines: int = 0
     firewall: str = FIREWALLS[0]
+    network: str = OVS
     secret_uuid: str = dataclasses.field(default_factory=lambda: str(uuid.uuid4()))
 
     def check(self, own: Iterable[Backend]) -> None:
@@ -121,12 +124,21 @@ class Settings:
         if self.firewall not in FIREWALLS:
             raise commands.CloudError(
                 f'firewall {self.firewall}: choose {" or ".join(FIREWALLS)}')
+        if self.network not in NETWORKS:
+            raise commands.CloudError(f'network {self.network}: choose {" or ".join(NETWORKS)}')
+        if self.ovn and self.firewall != FIREWALLS[0]:
+            raise commands.CloudError(f'firewall {self.firewall}: OVN has its own')
         names = [name for backend in (*own, *self.extra_backends) for name in backend.instances]
         for name in names:
             if not _NAME.fullmatch(name):
                 raise commands.CloudError(f'back end {name!r}: use letters, digits, - and _')
             if names.count(name) > 1:
                 raise commands.CloudError(f'there are two back ends with the name {name}')
+
+    @property
+    def ovn(self) -> bool:
+        """Whether OVN connects servers."""
+        return self.network == OVN
 
     @property
     def host_names(self) -> list[str]:
@@ -229,6 +241,16 @@ class Settings:
         """TCP port of etcd for others of its kind, of which there are none."""
         return self.port + 15
 
+    @property
+    def northbound_port(self) -> int:
+        """TCP port of OVN's northbound database."""
+        return self.port + 16
+
+    @property
+    def southbound_port(self) -> int:
+        """TCP port of OVN's southbound database."""
+        return self.port + 17
+
     def metrics_port(self, number: int) -> int:
         """TCP port on which an engine tells its metrics.
 
@@ -247,6 +269,8 @@ class Settings:
         compute = [self.placement_port, self.nova_port, self.glance_port, self.neutron_port]
         return [self.keystone_port, self.cinder_port, *(compute if self.hosts else []),
                 self.database_port, self.broker_port, self.erlang_port, self.epmd_port,
+                *([self.northbound_port, self.southbound_port]
+                  if self.hosts and self.ovn else []),
                 *([self.engine_port, self.etcd_port, self.etcd_peer_port,
                    *map(self.metrics_port, self.engine_numbers)]
                   if self.engine_numbers else [])]

@@ -13,6 +13,7 @@ from cloud.openstack import broker
 from cloud.openstack import database
 from cloud.openstack import files as private
 from cloud.openstack import layout
+from cloud.openstack import ovn
 from cloud.openstack import reported
 from cloud.openstack import services
 
@@ -25,7 +26,7 @@ POOL = ('10.77.0.10', '10.77.0.250')
 
 _VLANS = '100:199'
 _ANYWHERE = '0.0.0.0/0'
-AGENT = 'neutron-openvswitch-agent'
+AGENTS = ('neutron-openvswitch-agent', 'ovn-controller')
 _TIMEOUT = 20.0
 
 
@@ -56,7 +57,7 @@ def conf(files: layout.Layout, settings: layout.Settings,
          passwords: Mapping[str, str]) -> private.Conf:
     """Everything in the server's `neutron.conf`."""
     state = files.state / 'neutron'
-    return private.merged(common(settings, passwords), {
+    merged = private.merged(common(settings, passwords), {
         'DEFAULT': {
             'state_path': state,
             'api_paste_config': layout.SHARE / 'neutron' / 'api-paste.ini',
@@ -75,6 +76,16 @@ def conf(files: layout.Layout, settings: layout.Settings,
         'quotas': {f'quota_{kind}': -1 for kind in ('network', 'subnet', 'port',
                                                     'security_group', 'security_group_rule')},
     })
+    return private.merged(merged, _ovn(settings)) if settings.ovn else merged
+
+
+def _ovn(settings: layout.Settings) -> private.Conf:
+    """Return the part of the server's `neutron.conf` that is for OVN only."""
+    return {
+        'ml2': {'mechanism_drivers': 'ovn'},
+        'ovn': {'ovn_nb_connection': ovn.connection(settings, ovn.NORTHBOUND),
+                'ovn_sb_connection': ovn.connection(settings, ovn.SOUTHBOUND)},
+    }
 
 
 def prepare(files: layout.Layout) -> None:

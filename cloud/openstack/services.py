@@ -9,6 +9,7 @@ from cloud.openstack import broker
 from cloud.openstack import database
 from cloud.openstack import etcd
 from cloud.openstack import layout
+from cloud.openstack import ovn
 
 DATABASE = 'mariadb'
 BROKER = 'rabbitmq'
@@ -24,17 +25,22 @@ GLANCE = 'glance'
 NEUTRON_API = 'neutron-api'
 NEUTRON_RPC = 'neutron-rpc-server'
 NEUTRON_PERIODIC = 'neutron-periodic-workers'
+NEUTRON_OVN = 'neutron-ovn-maintenance-worker'
 ETCD = 'etcd'
 ENGINE_API = 'specreds-api'
 
 # By what changes when a configuration does.
 NOVA = (NOVA_API, NOVA_SCHEDULER, NOVA_CONDUCTOR)
-NEUTRON = (NEUTRON_API, NEUTRON_RPC, NEUTRON_PERIODIC)
 
 # Seconds from TERM to KILL: some services take their time, and nothing here needs it.
 _STOP = 8
 # Bytes that services send Glance in one chunk at most: Cinder's driver of RBD reads 4 MiB at once.
 _CHUNK = 16 << 20
+
+
+def neutron(settings: layout.Settings) -> tuple[str, ...]:
+    """Return the names of Neutron's services."""
+    return (NEUTRON_API, NEUTRON_RPC, NEUTRON_PERIODIC, *((NEUTRON_OVN,) if settings.ovn else ()))
 
 
 def cinder_volume(instance: str) -> str:
@@ -73,6 +79,7 @@ def programs(files: layout.Layout, settings: layout.Settings,
         DATABASE: database.program(files),
         **broker.programs(files, settings),
         **({ETCD: etcd.program(files, settings)} if settings.engine_numbers else {}),
+        **(ovn.programs(files, settings) if settings.hosts and settings.ovn else {}),
         KEYSTONE: _wsgi('keystone.wsgi.api', settings, settings.keystone_port, [],
                         {'OS_KEYSTONE_CONFIG_DIR': str(files.keystone_conf.parent)}),
         CINDER_API: _wsgi('cinder.wsgi.api', settings, settings.cinder_port,
@@ -102,6 +109,8 @@ def _compute(files: layout.Layout,
                            ['--config-file', str(files.neutron_conf)], {}),
         NEUTRON_RPC: _service('neutron-rpc-server', files.neutron_conf),
         NEUTRON_PERIODIC: _service('neutron-periodic-workers', files.neutron_conf),
+        **({NEUTRON_OVN: _service('neutron-ovn-maintenance-worker', files.neutron_conf)}
+           if settings.ovn else {}),
     }
 
 

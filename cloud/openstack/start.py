@@ -21,6 +21,7 @@ from cloud.openstack import files as private
 from cloud.openstack import glance
 from cloud.openstack import keystone
 from cloud.openstack import layout
+from cloud.openstack import ovn
 from cloud.openstack import services
 from cloud.openstack import storage
 
@@ -74,6 +75,14 @@ class Start:
             self.programs(services.ETCD)
             etcd.wait(self.settings, self._supervisor.log_of(services.ETCD))
 
+    def ovn(self, progress: commands.Progress) -> None:
+        """Start OVN's databases if it connects servers, and wait until they answer."""
+        if self.settings.hosts and self.settings.ovn:
+            progress('starting OVN')
+            ovn.prepare(self.files)
+            self.programs(*ovn.PROGRAMS)
+            ovn.wait(self.settings, self._supervisor.log_of(ovn.NORTHBOUND))
+
     def database(self, progress: commands.Progress) -> None:
         """Start MariaDB, and make the databases."""
         progress('starting MariaDB')
@@ -97,7 +106,7 @@ class Start:
 
         :param needed: services to wait for, the catalogue among them: Nova caches what it lacks
         """
-        prepare, programs = compute.TABLES[name]
+        prepare, programs = compute.tables(self.settings)[name]
         if self._new(name):
             progress(f"making {name.capitalize()}'s tables")
             prepare(self.files)

@@ -52,7 +52,8 @@ class ConfTest(_Base):
         return dict(conf[section])
 
     def test_only_changed_services_are_restarted(self) -> None:
-        everything = [name for _, names in compute.TABLES.values() for name in names]
+        everything = [name for _, names in compute.tables(self.settings).values()
+                      for name in names]
         written = compute.write(self.files, self.settings, self.passwords)
         self.assertEqual(sorted(everything), sorted(written))
         self.assertEqual([], compute.write(self.files, self.settings, self.passwords))
@@ -63,7 +64,7 @@ class ConfTest(_Base):
         compute.write(self.files, self.settings, self.passwords)
         names = database.services(self.settings)
         self.assertEqual(names.keys() - database.services(layout.Settings()).keys(),
-                         set(compute.TABLES))
+                         set(compute.tables(self.settings)))
         for section, name in (('database', 'nova'), ('api_database', 'nova_api')):
             url = self.parse(self.files.nova_conf, section, 'connection')['connection']
             self.assertIn(f'nova:{self.passwords["mariadb-nova"]}@{self.settings.host}:', url)
@@ -183,7 +184,7 @@ class ReadinessTest(_Base):
             return compute.missing(mock.Mock(), hosts)
 
     def agent(self, host: str, up: bool = True) -> reported.Service:
-        return reported.Service(neutron.AGENT, host, up, True)
+        return reported.Service(neutron.AGENTS[0], host, up, True)
 
     def test_missing_hosts_are_named(self) -> None:
         agents = [self.agent('cn1'), self.agent('cn2', up=False)]

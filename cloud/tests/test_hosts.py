@@ -125,6 +125,19 @@ class ConfTest(_Base):
         self.assertEqual(('iptables_hybrid', 'false'),
                          (group['firewall_driver'], group['enable_ipset']))
 
+    def test_ovn_wires_ports_through_its_own_controller(self) -> None:
+        settings = layout.Settings(hosts=3, network='ovn')
+        files = hosts_layout.Layout(self.cloud, settings, 2)
+        programs = services.programs(files)
+        self.assertIn(services.CONTROLLER, programs)
+        self.assertNotIn(services.AGENT, programs)
+        self.assertIn(services.agent(settings), programs)
+        words = conf.ovn(files)
+        self.assertIn(f'external_ids:ovn-remote="tcp:{settings.host}:{settings.southbound_port}"',
+                      words)
+        self.assertIn('external_ids:ovn-bridge-mappings="physnet1:br-ph"', words)
+        self.assertEqual([], conf.ovn(self.files))
+
     def test_secrets_are_in_private_files_only(self) -> None:
         self.write()
         holders = {path for path in self.files.root.rglob('*') if path.is_file()

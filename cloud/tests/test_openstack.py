@@ -25,6 +25,7 @@ from cloud.openstack import credentials
 from cloud.openstack import files as private
 from cloud.openstack import keystone
 from cloud.openstack import layout
+from cloud.openstack import ovn
 from cloud.openstack import probes
 from cloud.openstack import reported
 from cloud.openstack import services
@@ -267,11 +268,28 @@ class ServicesTest(_Base):
 
     def test_cloud_without_hosts_has_only_block_storage(self) -> None:
         alone = services.programs(self.files, self.settings, self.backends)
-        full = services.programs(self.files, layout.Settings(hosts=1), self.backends)
+        settings = layout.Settings(hosts=1)
+        full = services.programs(self.files, settings, self.backends)
         self.assertEqual(list(alone), list(full)[:len(alone)])
-        started = [name for _, names in compute.TABLES.values() for name in names]
+        started = [name for _, names in compute.tables(settings).values() for name in names]
         self.assertEqual(sorted(set(full) - set(alone)), sorted(started))
         self.assertLessEqual({worker.name for worker in compute.workers()}, set(started))
+
+    def test_databases_of_ovn_start_before_what_uses_them(self) -> None:
+        settings = layout.Settings(hosts=1, network='ovn')
+        names = list(services.programs(self.files, settings, self.backends))
+        self.assertLess(names.index(ovn.NORTHD), names.index(services.NEUTRON_API))
+        self.assertIn(services.NEUTRON_OVN, services.neutron(settings))
+        self.assertLessEqual({settings.northbound_port, settings.southbound_port},
+                             set(settings.ports))
+        self.assertEqual(len(settings.ports), len(set(settings.ports)))
+        alone = services.programs(self.files, layout.Settings(network='ovn'), self.backends)
+        self.assertFalse(set(alone) & {*ovn.PROGRAMS, services.NEUTRON_OVN})
+
+    def test_ovn_has_a_firewall_of_its_own(self) -> None:
+        settings = layout.Settings(hosts=1, network='ovn', firewall='iptables_hybrid')
+        with self.assertRaisesRegex(commands.CloudError, 'OVN has its own'):
+            settings.check([])
 
     def test_every_api_has_a_port_of_its_own(self) -> None:
         settings = layout.Settings(hosts=1)
