@@ -15,6 +15,7 @@ from specreds_nova.status import findings
 
 _GROUP = 'neutron'
 _AGENT = 'Open vSwitch agent'
+_OVN = ('OVN Controller agent', 'OVN Controller Gateway agent')
 _TIMEOUT_S = 10
 
 
@@ -37,20 +38,26 @@ def judge(host: str, known: Sequence[Mapping[str, Any]]) -> Iterator[findings.Fi
     :param known: the agents as Neutron's API returns them
     """
     mine = [agent for agent in known if agent['host'] == host]
-    hybrid = {agent['host']: bool(agent['configurations'].get('ovs_hybrid_plug'))
-              for agent in known if agent['agent_type'] == _AGENT}
-    if host not in hybrid:
+    wiring = {agent['host']: agent for agent in known if agent['agent_type'] in (_AGENT, *_OVN)}
+    if host not in wiring:
         others = ', '.join(sorted(agent['agent_type'] for agent in mine)) or 'no agent'
         yield findings.failure(
-            f'Neutron has {others} and no {_AGENT} on {host}: servers have no backups here, and '
-            f'those of this host are fenced and evacuated')
+            f'Neutron has {others} and neither {_AGENT} nor {_OVN[0]} on {host}: servers have no '
+            f'backups here, and those of this host are fenced and evacuated')
         return
-    if not all(agent['alive'] for agent in mine if agent['agent_type'] == _AGENT):
-        yield findings.warning(f'the {_AGENT} on {host} is down: no backup can start here')
-    if different := sorted(other for other, plug in hybrid.items() if plug != hybrid[host]):
+    if not wiring[host]['alive']:
         yield findings.warning(
-            f'the {_AGENT} on {", ".join(different)} has another firewall_driver than that on '
+            f'the {wiring[host]["agent_type"]} on {host} is down: no backup can start here')
+    if different := sorted(other for other, agent in wiring.items()
+                           if _mechanism(agent) != _mechanism(wiring[host])):
+        yield findings.warning(
+            f'{", ".join(different)} has another mechanism driver or firewall_driver than '
             f'{host}: the servers of either have no backups on the other')
+
+
+def _mechanism(agent: Mapping[str, Any]) -> tuple[bool, bool]:
+    """Return whether an agent is OVN's, and whether it has Linux bridges made."""
+    return agent['agent_type'] in _OVN, bool(agent['configurations'].get('ovs_hybrid_plug'))
 
 
 def _agents(path: str) -> list[dict[str, Any]]:

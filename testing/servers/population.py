@@ -17,8 +17,8 @@ DISKS = {'volume': 50, 'local-root': 40, 'encrypted': 10}
 FIRMWARE = {'bios': 50, 'uefi': 50}
 PROCESSORS = {'plain': 90, 'pinned': 10}
 # What could have no backup before: rows of the table whose recovery has changed since.
-BEFORE = {'hybrid': table.EVACUATED, 'uefi': table.EVACUATED, 'encrypted': table.FAILED,
-          'multi-attach': table.FAILED, 'mirrored': table.FAILED}
+BEFORE = {'hybrid': table.EVACUATED, 'ovn': table.EVACUATED, 'uefi': table.EVACUATED,
+          'encrypted': table.FAILED, 'multi-attach': table.FAILED, 'mirrored': table.FAILED}
 
 
 def _servers() -> Iterator[tuple[str, tuple[str, ...], float]]:

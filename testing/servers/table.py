@@ -69,8 +69,9 @@ ROWS = (
         'the Linux bridge is connected to the box',
         'specreds_nova.tests.hybrid_stories.test_hybrid.TestHybrid.'
         'test_promoted_backup_is_behind_the_rules_of_its_device'),
-    Row('ovn', _NETWORK, 'ports of OVN', EVACUATED, 'OVN has no box',
-        'specreds_nova.tests.unit.virt.box.test_ovs.TestRefusal.test_other_types_are_refused'),
+    Row('ovn', _NETWORK, 'ports of OVN', SPECULATIVE,
+        'OVN is told of the backup when it is promoted',
+        'specreds_nova.tests.ovn_stories.test_ovn.TestOvn.test_promoted_backup_has_the_port'),
     Row('trunk', _NETWORK, 'a trunk, or a port with limits or guarantees of bandwidth', EVACUATED,
         'a box would lose them',
         'specreds_nova.tests.unit.virt.box.test_ovs.TestRefusal.test_other_types_are_refused'),

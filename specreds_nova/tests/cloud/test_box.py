@@ -9,6 +9,7 @@ import re
 from cloud import commands
 from cloud import drill as drills
 from cloud.hosts import packets
+from cloud.hosts import services
 from specreds_nova.tests.cloud import base
 
 _TENANT = 'tenant'
@@ -96,7 +97,7 @@ class TestShut(_TestCase):
             recovery = self.begin(self.server)
             backup = self.inside(self.server, '/who')
             host = self.host(base.BACKUP)
-            for service in ('ovs-agent', 'ovs-vswitchd', 'nova-compute'):
+            for service in (services.agent(self.cloud.settings), 'ovs-vswitchd', 'nova-compute'):
                 host.restart(service)
                 self.wait(f'the backup in its box after {service}',
                           lambda: self.inside(self.server, '/who') == backup)

@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Backups on hosts whose ports OVN wires."""
 
+from collections.abc import Iterator
+import contextlib
 import json
 from typing import Any
 
 from cloud import commands
 from cloud import drill as drills
+from cloud.hosts import packets
 from cloud.openstack import ovn
 from specreds_nova.tests.cloud import base
 from specreds_nova.tests.cloud import life
+
+_TENANT = 'tenant'
 
 
 class TestOvn(life.LifeTestCase):
@@ -37,6 +42,10 @@ class TestOvn(life.LifeTestCase):
         """Return the row that says which host has a server's port."""
         return self.row('ovn-sbctl', ovn.SOUTHBOUND, 'Port_Binding', server)
 
+    def northbound(self, server: drills.Server) -> dict[str, Any]:
+        """Return the row that says which host is to have a server's port."""
+        return self.row('ovn-nbctl', ovn.NORTHBOUND, 'Logical_Switch_Port', server)
+
     def chassis(self, host: str) -> str:
         """Return OVN's row of a host."""
         return commands.run([
@@ -59,7 +68,67 @@ class TestOvn(life.LifeTestCase):
             f'external_ids:iface-id={self.port(server)}']))['data']
         return [name for [name] in rows]
 
+    @contextlib.contextmanager
+    def assertNothingPasses(self, server: drills.Server) -> Iterator[None]:
+        """Assert that no frame of a server leaves the backup's host."""
+        port = self.drill.network.get(f'/v2.0/ports/{self.port(server)}').json()['port']
+        file = self.scratch() / 'packets'
+        with self.host(base.BACKUP).capture(
+                _TENANT, file, f'outbound and ether src {port["mac_address"]}'):
+            yield
+        self.assertEqual([], packets.read(file))
+
     def test_server_boots_and_is_reached(self) -> None:
         server = self.boot()
         self.assertTrue(self.claimed_by(server, base.PRIMARY))
         self.assertEqual([f'tap{self.port(server)[:11]}'], self.devices(base.PRIMARY, server))
+
+    def test_dropped_backup_leaves_the_primarys_port_as_it_is(self) -> None:
+        server = self.boot()
+        name = self.guest_name(server)
+        before = self.southbound(server), self.northbound(server)
+        with self.assertNothingPasses(server):
+            recovery = self.begin(server)
+            self.assertEqual([], self.devices(base.BACKUP, server))
+            self.assertEqual(before, (self.southbound(server), self.northbound(server)))
+            self.drill.abort(recovery)
+        self.assertNothingLeft(recovery)
+        self.assertEqual(before, (self.southbound(server), self.northbound(server)))
+        self.assertEqual(name, self.guest_name(server))
+
+    def test_promoted_backup_has_the_port(self) -> None:
+        server = self.boot()
+        name = self.guest_name(server)
+        self.host(base.PRIMARY).kill()
+        with self.assertNothingPasses(server):
+            recovery = self.begin(server)
+        self.drill.promote(recovery)
+        self.assertNotEqual(name, self.guest_name(server))
+        self.assertTrue(self.claimed_by(server, base.BACKUP))
+        adopted = self.drill.adopt(recovery)
+        self.assertTrue(self.claimed_by(adopted, base.BACKUP))
+        self.assertEqual([f'sbi-{self.port(server)[:11]}'], self.devices(base.BACKUP, server))
+        self.drill.merged(recovery)
+        # A reboot keeps the guest in its box.
+        self.drill.act(server.id, 'reboot', {'type': 'HARD'})
+        self.wait(f'{server.name} to be rebooted',
+                  lambda: self.drill.show(server.id)['status'] == 'ACTIVE'
+                  and self.drill.show(server.id)['OS-EXT-STS:task_state'] is None)
+        self.wait_answer(adopted)
+        self.assertTrue(self.claimed_by(adopted, base.BACKUP))
+
+    def test_returning_host_does_not_claim_the_port(self) -> None:
+        server = self.boot()
+        old = self.host(base.PRIMARY)
+        old.cut(control=True, storage=True, tenant=True)
+        recovery = self.begin(server)
+        self.drill.promote(recovery)
+        adopted = self.drill.adopt(recovery)
+        name = self.guest_name(adopted)
+        # Its guest still runs, with a device that has the port's id.
+        self.assertEqual([f'tap{self.port(server)[:11]}'], self.devices(base.PRIMARY, server))
+        old.heal()
+        self.wait('OVN to hear of the host', lambda: self.drill.networked(base.PRIMARY))
+        self.assertTrue(self.claimed_by(adopted, base.BACKUP))
+        self.assertEqual(name, self.guest_name(adopted))
+        self.drill.merged(recovery)

@@ -87,6 +87,13 @@ class Bindings(abc.ABC):
         """Return the hardware addresses of those IP addresses that ports of the network have."""
 
     @abc.abstractmethod
+    def metadata_hops(self, context: Any, network: str) -> dict[str, str]:
+        """Return the addresses by which OVN routes to the metadata address on a network.
+
+        :returns: IP address to hardware address
+        """
+
+    @abc.abstractmethod
     def activate(self, context: Any, ports: Iterable[str]) -> None:
         """Move the ports to this host. Idempotent.
 

@@ -13,6 +13,9 @@ when this host's agent has noticed the activation.
 The profile is not changed either if the port's network has a distributed router: the router's part
 on this host would announce the port's floating IP at once, and a mere suspicion would move the
 address away from a primary that serves. Such a port, too, is wired after the activation.
+
+Nor is it where OVN wires ports: it would move a port, or let two hosts have it, as soon as it was
+told. The activation tells OVN that the port belongs to this host.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,11 +28,14 @@ from oslo_log import log as logging
 
 from specreds_nova.virt.box import base
 from specreds_nova.virt.box import errors
+from specreds_nova.virt.box import plan as box_plan
 
 LOG = logging.getLogger(__name__)
 
 _ACTIVE = 'ACTIVE'
-_AGENT = 'Open vSwitch agent'
+_AGENTS = {'Open vSwitch agent', 'OVN Controller agent', 'OVN Controller Gateway agent'}
+# Device owner of the ports at which OVN's metadata agents answer.
+_METADATA = 'network:distributed'
 # Device owner of the ports of a distributed router, highly available or not.
 _DISTRIBUTED = 'network:router_interface_distributed'
 _CONFLICT = 409
@@ -92,6 +98,8 @@ class Bindings(base.Bindings):
 
         :returns: False if the agent wires at least one of the ports only after the activation
         """
+        if any(box_plan.is_ovn(port.get('binding:vif_details') or {}) for port in ports):
+            return False
         client = _client(context)
         hosts = {port[constants.BINDING_HOST_ID] for port in ports}
         if not all(_agent_alive(client, host) for host in hosts):
@@ -129,6 +137,16 @@ class Bindings(base.Bindings):
             fixed_ips=[f'ip_address={address}' for address in sorted(wanted)])['ports']
         return {ip['ip_address']: port['mac_address'].lower()
                 for port in ports for ip in port['fixed_ips'] if ip['ip_address'] in wanted}
+
+    def metadata_hops(self, context: Any, network: str) -> dict[str, str]:
+        """Return the addresses by which OVN routes to the metadata address on a network.
+
+        :returns: IP address to hardware address
+        """
+        ports = _client(context).list_ports(network_id=network, device_owner=_METADATA,
+                                            fields=['mac_address', 'fixed_ips'])['ports']
+        return {ip['ip_address']: port['mac_address'].lower()
+                for port in ports for ip in port['fixed_ips']}
 
     def activate(self, context: Any, ports: Iterable[str]) -> None:
         """Move the ports to this host. Idempotent.
@@ -216,8 +234,8 @@ def _client(context: Any) -> Any:
 
 
 def _agent_alive(client: Any, host: str) -> bool:
-    agents = client.list_agents(host=host, agent_type=_AGENT)['agents']
-    return any(agent['alive'] for agent in agents)
+    agents = client.list_agents(host=host)['agents']
+    return any(agent['alive'] for agent in agents if agent['agent_type'] in _AGENTS)
 
 
 def _limit(client: Any, port: Mapping[str, Any]) -> str | None:

@@ -80,7 +80,7 @@ def _options(plan: box_plan.Plan, subnet: box_plan.Subnet) -> list[tuple[str, st
     options = [('option:dns-server', ','.join(subnet.dns))] if subnet.dns else []
     # With an empty value dnsmasq sends no router; by default it would name itself.
     options.append(('option:router', subnet.gateway or ''))
-    if routes := _routes(subnet):
+    if routes := _routes(plan, subnet):
         text = ','.join(f'{to},{via}' for to, via in routes)
         options += [(str(code), text) for code in _CLASSLESS_ROUTES]
     if plan.mtu:
@@ -88,15 +88,16 @@ def _options(plan: box_plan.Plan, subnet: box_plan.Subnet) -> list[tuple[str, st
     return options
 
 
-def _routes(subnet: box_plan.Subnet) -> list[tuple[str, str]]:
+def _routes(plan: box_plan.Plan, subnet: box_plan.Subnet) -> list[tuple[str, str]]:
     """Return the routes of a subnet, with the metadata address and the default route.
 
     A client that gets routes ignores the router option.
     """
     routes = list(subnet.routes)
     metadata = f'{box_plan.METADATA_ADDRESS}/32'
-    if subnet.server and metadata not in dict(routes):
-        routes.append((metadata, subnet.server))
+    hop = plan.metadata_hop(subnet)
+    if hop and metadata not in dict(routes):
+        routes.append((metadata, hop))
     if routes and subnet.gateway:
         routes.append(('0.0.0.0/0', subnet.gateway))
     return routes

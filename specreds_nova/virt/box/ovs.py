@@ -10,6 +10,10 @@ Where iptables implements security groups (``firewall_driver = iptables_hybrid``
 the guest's device to a Linux bridge, and that to the box instead of the integration bridge. The
 agent's rules name the guest's device, and hold inside the box, too.
 
+Where OVN wires ports, whatever is on the integration bridge with a port's id is the port, on the
+host that the port is bound to: the patch gets the id when the box opens, and the guest's device
+never has it.
+
 An open box is a wire, whatever number the guest's device has. ``fail_mode=standalone`` keeps it a
 wire when ovs-vswitchd restarts, and also stores that the box is open.
 """
@@ -49,16 +53,21 @@ _INSTANCE = 'specreds-instance'
 _SHUT = 'secure'
 _OPEN = 'standalone'
 _DEVICES = '/sys/class/net'
+# Neutron's names of the drivers whose ports can have boxes.
+_DRIVERS = {'openvswitch', 'ovn'}
+# Key of an interface's external ids that says which port it is.
+_IFACE_ID = 'iface-id'
 # Prefix of the bridges of trunks.
 _TRUNK = 'tbr-'
 # Timeout of a transaction in the database, in seconds.
 _TIMEOUT = 10
+_FAILURES = (ovsdb_exceptions.OvsdbAppException, RuntimeError)
 # Interval at which the guest's device is looked for, in seconds.
 _POLL = 0.02
 
 
 class Ovs(base.Mechanism):
-    """Boxes beside Neutron's Open vSwitch agent, with its own firewall or none.
+    """Boxes beside Neutron's Open vSwitch agent, or beside OVN's controller.
 
     :param host: Nova's name of this host
     """
@@ -89,8 +98,8 @@ class Ovs(base.Mechanism):
             return f'its ports are bound as {vif_type}, which has no box'
         if str(details.get(network_model.VIF_DETAILS_BRIDGE_NAME, '')).startswith(_TRUNK):
             return 'it is the parent of a trunk'
-        drivers = set(details.get('bound_drivers', {}).values())
-        if drivers and 'openvswitch' not in drivers:
+        drivers = box_plan.drivers(details)
+        if drivers and not drivers & _DRIVERS:
             names = ', '.join(sorted(drivers))
             return f'its ports are bound by {names}, which has no box'
         return None
@@ -99,19 +108,16 @@ class Ovs(base.Mechanism):
         try:
             datapath = self._datapath(plan)
             self._make_bridge(plan, datapath)
-        except (ovsdb_exceptions.OvsdbAppException, RuntimeError) as exc:
+        except _FAILURES as exc:
             raise errors.BoxFailed(port=plan.port, reason=str(exc)) from exc
         self._send(plan, flows.bundle(flows.sealed(plan)))
 
     def serve(self, plan: box_plan.Plan) -> None:
         # Two transactions: ovs-vswitchd would keep using a device that is replaced within one.
         database = self._switch.ovsdb
-        try:
-            database.del_port(plan.service, plan.bridge, if_exists=True).execute(check_error=True)
-            database.add_port(plan.bridge, plan.service, ofport_request=flows.SERVICE
-                              ).execute(check_error=True)
-        except (ovsdb_exceptions.OvsdbAppException, RuntimeError) as exc:
-            raise errors.BoxFailed(port=plan.port, reason=str(exc)) from exc
+        self._transact(plan, database.del_port(plan.service, plan.bridge, if_exists=True))
+        self._transact(plan, database.add_port(plan.bridge, plan.service,
+                                               ofport_request=flows.SERVICE))
 
     def attached(self, plan: box_plan.Plan) -> None:
         self._must_be_in(plan, plan.device, plan.bridge,
@@ -125,6 +131,9 @@ class Ovs(base.Mechanism):
         privileged.bring_up(plan.tap)
 
     def open(self, plan: box_plan.Plan) -> None:
+        if plan.ovn:
+            self._transact(plan, self._switch.ovsdb.db_set(
+                'Interface', plan.patch_peer, ('external_ids', {_IFACE_ID: plan.port})))
         self._send(plan, flows.bundle(flows.opened(), announce.frames(plan)))
 
     def settle(self, plan: box_plan.Plan) -> None:
@@ -205,6 +214,9 @@ class Ovs(base.Mechanism):
 
     def _make_bridge(self, plan: box_plan.Plan, datapath: str) -> None:
         database = self._switch.ovsdb
+        ids = {'iface-status': 'active', 'attached-mac': plan.mac, 'vm-uuid': plan.instance}
+        if not plan.ovn:
+            ids[_IFACE_ID] = plan.port
         with database.transaction(check_error=True) as txn:
             txn.add(database.add_br(plan.bridge, may_exist=True, datapath_type=datapath or None))
             txn.add(database.db_set(
@@ -218,9 +230,19 @@ class Ovs(base.Mechanism):
             txn.add(database.add_port(plan.integration_bridge, plan.patch_peer))
             txn.add(database.db_set(
                 'Interface', plan.patch_peer, ('type', 'patch'),
-                ('options', {'peer': plan.patch}), ('external_ids', {
-                    'iface-id': plan.port, 'iface-status': 'active',
-                    'attached-mac': plan.mac, 'vm-uuid': plan.instance})))
+                ('options', {'peer': plan.patch}), ('external_ids', ids)))
+            if plan.ovn:
+                # Of a box that was open: what is set is added to what is there.
+                txn.add(database.db_remove('Interface', plan.patch_peer, 'external_ids',
+                                           _IFACE_ID))
+
+    @staticmethod
+    def _transact(plan: box_plan.Plan, command: Any) -> None:
+        """:raises errors.BoxFailed: the switch's database did not take a command"""
+        try:
+            command.execute(check_error=True)
+        except _FAILURES as exc:
+            raise errors.BoxFailed(port=plan.port, reason=str(exc)) from exc
 
     def _wait_for_device(self, plan: box_plan.Plan) -> None:
         deadline = time.monotonic() + _TIMEOUT

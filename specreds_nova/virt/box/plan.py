@@ -10,6 +10,7 @@ import dataclasses
 import ipaddress
 import json
 from typing import Any, Self
+import uuid
 
 from nova.network import model as network_model
 
@@ -20,6 +21,11 @@ _ID_LENGTH = 11
 CREATE_TAP = 'ovs_create_tap'
 DATAPATH = network_model.VIF_DETAILS_OVS_DATAPATH_TYPE
 _PLUGGING = (CREATE_TAP, DATAPATH)
+# The detail that names the drivers that have bound a port, and that of OVN.
+_BOUND = 'bound_drivers'
+_OVN = 'ovn'
+
+_FOREIGN = 'specreds-box'
 
 METADATA_ADDRESS = '169.254.169.254'
 
@@ -75,6 +81,10 @@ class Plan:
     :param details: those of the port's binding that decide how os-vif plugs the device
     :param hybrid: a Linux bridge, on which iptables implements security groups, is between the
         guest's device and the box
+    :param ovn: OVN wires the port: on the host that it is bound to, where a device with the
+        port's id is on the integration bridge
+    :param metadata_hops: addresses by which the network routes to the metadata address, if not by
+        a DHCP server or a gateway
     """
 
     port: str
@@ -88,6 +98,8 @@ class Plan:
     neighbours: Mapping[str, str] = dataclasses.field(default_factory=dict)
     details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     hybrid: bool = False
+    ovn: bool = False
+    metadata_hops: tuple[str, ...] = ()
 
     @property
     def bridge(self) -> str:
@@ -140,10 +152,36 @@ class Plan:
         addresses = dict.fromkeys([METADATA_ADDRESS])
         for subnet in self.ipv4:
             addresses.update(dict.fromkeys(
-                address for address in (subnet.dhcp_server, subnet.gateway) if address))
+                address for address in (subnet.dhcp_server, subnet.gateway,
+                                        self.metadata_hop(subnet)) if address))
         own = {address for subnet in self.ipv4 for address in subnet.addresses}
         return {address: self.neighbours.get(address, self.service_mac)
                 for address in addresses if address not in own}
+
+    def metadata_hop(self, subnet: Subnet) -> str | None:
+        """Return the address by which a subnet routes to the metadata address."""
+        network = ipaddress.ip_network(subnet.cidr)
+        return next((hop for hop in self.metadata_hops if ipaddress.ip_address(hop) in network),
+                    subnet.server)
+
+    def mismatch(self, details: Mapping[str, Any], default_bridge: str) -> str | None:
+        """Return why a binding on this host does not fit the plan, from the primary's binding.
+
+        :param details: those of the binding
+        :param default_bridge: integration bridge of a binding that does not name one
+        """
+        here = details.get(network_model.VIF_DETAILS_BRIDGE_NAME, default_bridge)
+        if here != self.integration_bridge:
+            return (f'its port {self.port} belongs to {here} on this host, but to '
+                    f'{self.integration_bridge} on its own host')
+        # Rules of iptables would not meet the frames of a guest without a Linux bridge.
+        if bool(details.get(network_model.VIF_DETAILS_OVS_HYBRID_PLUG)) != self.hybrid:
+            return (f'the network agents of this host and of its own have different firewall '
+                    f'drivers: security groups would not apply to its port {self.port}')
+        if drivers(details) and is_ovn(details) != self.ovn:
+            return (f'OVN wires its port {self.port} on '
+                    f'{"its own host" if self.ovn else "this host"} only')
+        return None
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self), sort_keys=True)
@@ -161,7 +199,30 @@ class Plan:
                       'dns': tuple(subnet['dns']),
                       'routes': tuple((to, via) for to, via in subnet['routes'])})
             for subnet in fields.pop('subnets'))
-        return cls(subnets=subnets, **fields)
+        hops = tuple(fields.pop('metadata_hops', ()))
+        return cls(subnets=subnets, metadata_hops=hops, **fields)
+
+
+def drivers(details: Mapping[str, Any]) -> set[str]:
+    """Return the drivers that have bound a port; none if the network service does not tell.
+
+    :param details: those of a binding
+    """
+    return set(details.get(_BOUND, {}).values())
+
+
+def is_ovn(details: Mapping[str, Any]) -> bool:
+    """Return whether OVN has bound a port."""
+    return _OVN in drivers(details)
+
+
+def foreign_id(port: str) -> str:
+    """Return the id that a port's own device has instead of the port's, always the same.
+
+    The device is in the box, out of the sight of ovn-controller. It would be seen for a moment if
+    it were made elsewhere, and with the port's id it would be taken for the port.
+    """
+    return str(uuid.uuid5(uuid.UUID(port), _FOREIGN))
 
 
 def bridge_of(port: str) -> str:
@@ -203,7 +264,7 @@ def from_vif(vif: Any, instance: str, backup_id: str,
                 neighbours=dict(neighbours or {}),
                 details={key: value for key, value in (vif['details'] or {}).items()
                          if key in _PLUGGING},
-                hybrid=bool(vif.is_hybrid_plug_enabled()))
+                hybrid=bool(vif.is_hybrid_plug_enabled()), ovn=is_ovn(vif['details'] or {}))
 
 
 def _subnets(subnets: Sequence[Any]) -> tuple[Subnet, ...]:

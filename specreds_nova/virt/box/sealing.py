@@ -62,6 +62,7 @@ class Box:
         # older knowledge.
         self._opened: set[str] = set()
         self._deciding = threading.Lock()
+        self._extending = threading.Lock()
 
     def warm_up_helpers(self) -> None:
         """Start the processes that change the switch and the guests' devices."""
@@ -105,8 +106,9 @@ class Box:
             backup_id, self._look, context, instance, plans)
         self._start_background(backup_id, self._bind_ports, context, instance, plans, looking)
         for vif, plan in zip(vifs, plans, strict=True):
-            vif['network']['bridge'] = plan.bridge
-            self._start_background(backup_id, self._serve, plan, instance)
+            self._start_background(backup_id, self._serve, context, vif['network']['id'], plan,
+                                   instance)
+            _into_box(vif, plan)
         return network_model.NetworkInfo(vifs)
 
     def admitted(self, backup_id: str) -> None:
@@ -225,8 +227,8 @@ class Box:
             return network_info
         adjusted = copy.deepcopy(list(network_info))
         for vif in adjusted:
-            if self._plans.get(vif['id']):
-                vif['network']['bridge'] = box_plan.bridge_of(vif['id'])
+            if plan := self._plans.get(vif['id']):
+                _into_box(vif, plan)
         return network_model.NetworkInfo(adjusted)
 
     def prepare_plug(self, port: str) -> None:
@@ -316,30 +318,34 @@ class Box:
 
     def _mismatch(self, plan: box_plan.Plan, binding: base.Binding) -> str | None:
         """Return why a binding here does not fit a box made from the primary's binding."""
-        details = binding.details
-        here = details.get(network_model.VIF_DETAILS_BRIDGE_NAME, cfg.CONF.neutron.ovs_bridge)
-        if here != plan.integration_bridge:
-            return (f'its port {plan.port} belongs to {here} on this host, but to '
-                    f'{plan.integration_bridge} on its own host')
-        # Rules of iptables would not meet the frames of a guest without a Linux bridge.
-        if bool(details.get(network_model.VIF_DETAILS_OVS_HYBRID_PLUG)) != plan.hybrid:
-            return (f'the network agents of this host and of its own have different firewall '
-                    f'drivers: security groups would not apply to its port {plan.port}')
-        return self._mechanism.refusal(binding.vif_type, binding.vnic_type, details)
+        return (plan.mismatch(binding.details, cfg.CONF.neutron.ovs_bridge)
+                or self._mechanism.refusal(binding.vif_type, binding.vnic_type, binding.details))
 
     def _add_neighbours(self, context: Any, plan: box_plan.Plan, network: str) -> None:
         """Make the box answer ARP with the addresses that the guest will find outside."""
         addresses = set(plan.answered) - {box_plan.METADATA_ADDRESS}
         neighbours = self._bindings.neighbours(context, network, addresses)
         if neighbours:
-            plan = dataclasses.replace(plan, neighbours=neighbours)
+            self._extend(plan, neighbours)
+
+    def _extend(self, plan: box_plan.Plan, neighbours: Mapping[str, str],
+                metadata_hops: Iterable[str] = ()) -> box_plan.Plan:
+        """Add what is known of the network to the plan of a box, and make it hold."""
+        with self._extending:
+            plan = self._plans.get(plan.port) or plan
+            plan = dataclasses.replace(
+                plan, neighbours={**plan.neighbours, **neighbours},
+                metadata_hops=tuple(dict.fromkeys((*plan.metadata_hops, *metadata_hops))))
             self._plans.save(plan)
             self._mechanism.seal(plan)
+            return plan
 
-    def _serve(self, plan: box_plan.Plan, instance: Any) -> None:
+    def _serve(self, context: Any, network: str, plan: box_plan.Plan, instance: Any) -> None:
         """Start DHCP and metadata."""
         if not plan.ipv4:
             return
+        if plan.ovn and (hops := self._bindings.metadata_hops(context, network)):
+            plan = self._extend(plan, hops, hops)
         self._start_dhcp(plan)
         path = self._plans.path(plan.port, _METADATA)
         try:
@@ -412,6 +418,13 @@ class Box:
     def _ports(self, backup_id: str) -> list[str]:
         ports = {box.port for box in self._mechanism.existing() if box.backup_id == backup_id}
         return sorted(ports | {plan.port for plan in self._plans.of(backup_id)})
+
+
+def _into_box(vif: Any, plan: box_plan.Plan) -> None:
+    """Make os-vif plug a port into its box."""
+    vif['network']['bridge'] = plan.bridge
+    if plan.ovn:
+        vif['ovs_interfaceid'] = box_plan.foreign_id(plan.port)
 
 
 def _elapsed(begun: float) -> int:

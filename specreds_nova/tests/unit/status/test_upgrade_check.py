@@ -160,20 +160,37 @@ class UpgradeCheckTest(testtools.TestCase):
         self.assertEqual({SUCCESS}, {code for code, _ in findings.values()}, str(findings))
         self.assertEqual({'fine', ''}, {text for _, text in findings.values()})
 
-    def test_other_network_than_open_vswitch_fails(self) -> None:
+    def test_other_network_fails(self) -> None:
         self.write_nova()
         host = socket.gethostname()
-        self.agents.return_value = [_agent(host, agent_type='OVN Controller agent'),
-                                    _agent('other')]
-        self.assert_found('Nova: network agents', FAILURE, 'Neutron has OVN Controller agent')
+        self.agents.return_value = [_agent(host, agent_type='Macvtap agent'), _agent('other')]
+        self.assert_found('Nova: network agents', FAILURE, 'Neutron has Macvtap agent')
         self.agents.return_value = []
         self.assert_found('Nova: network agents', FAILURE, 'Neutron has no agent')
+
+    @ddt.data('OVN Controller agent', 'OVN Controller Gateway agent')
+    def test_controller_of_ovn_succeeds(self, kind: str) -> None:
+        self.write_nova()
+        host = socket.gethostname()
+        self.agents.return_value = [
+            _agent(host, agent_type=kind, configurations={}),
+            _agent(host, agent_type='OVN Metadata agent', configurations={}),
+            _agent('other', agent_type='OVN Controller agent', configurations={})]
+        self.assertEqual(SUCCESS, self.run_check()['Nova: network agents'][0])
+        self.agents.return_value[0]['alive'] = False
+        self.assert_found('Nova: network agents', WARNING, f'the {kind} on {host} is down')
+
+    def test_other_mechanism_elsewhere_is_a_warning(self) -> None:
+        self.write_nova()
+        self.agents.return_value = [_agent(socket.gethostname()),
+                                    _agent('other', agent_type='OVN Controller agent')]
+        self.assert_found('Nova: network agents', WARNING, 'other has another mechanism driver')
 
     def test_other_firewall_elsewhere_is_a_warning(self) -> None:
         self.write_nova()
         self.agents.return_value = [_agent(socket.gethostname()), _agent('same'),
                                     _agent('other', configurations={'ovs_hybrid_plug': True})]
-        self.assert_found('Nova: network agents', WARNING, 'on other has another firewall_driver')
+        self.assert_found('Nova: network agents', WARNING, 'firewall_driver than')
 
     def test_dead_network_agent_is_a_warning(self) -> None:
         self.write_nova()

@@ -25,6 +25,7 @@ class FakeNeutron:
             'binding:profile': {'owner': 'x'}}
         self.bindings = {PRIMARY: 'ACTIVE'}
         self.alive = True
+        self.agent = 'Open vSwitch agent'
         self.distributed: set[str] = set()
         self.rules: list[str] = []
         self.updates: list[dict[str, Any]] = []
@@ -33,6 +34,9 @@ class FakeNeutron:
         if query.get('device_owner') == 'network:router_interface_distributed':
             return {'ports': [{'id': 'router'}] if query['network_id'] in self.distributed
                     else []}
+        if query.get('device_owner') == 'network:distributed':
+            return {'ports': [{'mac_address': 'FA:16:3E:00:00:98',
+                               'fixed_ips': [{'ip_address': '10.77.0.3'}]}]}
         return {'ports': [self.port]}
 
     def show_port(self, port: str) -> Any:
@@ -42,8 +46,9 @@ class FakeNeutron:
         self.updates.append(body['port'])
         self.port.update(body['port'])
 
-    def list_agents(self, host: str, agent_type: str) -> Any:
-        return {'agents': [{'alive': self.alive}]}
+    def list_agents(self, host: str) -> Any:
+        return {'agents': [{'alive': self.alive, 'agent_type': self.agent},
+                           {'alive': True, 'agent_type': 'Metadata agent'}]}
 
     def create_port_binding(self, port: str, body: Any) -> Any:
         host = body['binding']['host']
@@ -114,6 +119,22 @@ class TestBindings(testtools.TestCase):
         self.neutron.alive = False
         self.assertFalse(self.bindings.prepare(self.context, [self.neutron.port]))
         self.assertEqual([], self.neutron.updates)
+
+    def test_port_of_ovn_is_wired_after_its_activation(self) -> None:
+        self.neutron.port['binding:vif_details'] = {'bound_drivers': {'0': 'ovn'}}
+        self.neutron.port['binding:profile']['migrating_to'] = 'node3'
+        self.assertFalse(self.bindings.prepare(self.context, [self.neutron.port]))
+        self.assertEqual([], self.neutron.updates)
+
+    def test_live_controller_of_ovn_counts_as_an_agent(self) -> None:
+        self.neutron.agent = 'OVN Controller agent'
+        self._prepared()
+        self.bindings.remove(self.context, [fakes.PORT])
+        self.assertEqual({'owner': 'x'}, self.neutron.port['binding:profile'])
+
+    def test_ovn_routes_to_metadata_by_a_port_of_its_own(self) -> None:
+        self.assertEqual({'10.77.0.3': 'fa:16:3e:00:00:98'},
+                         self.bindings.metadata_hops(self.context, 'network-1'))
 
     def test_port_behind_a_distributed_router_is_not_marked_as_migrating(self) -> None:
         self.neutron.distributed = {'network-1'}

@@ -56,6 +56,11 @@ class TestArgv(testtools.TestCase):
         options = self._options(fakes.subnet(routes=(('169.254.169.254/32', '10.77.0.3'),)))
         self.assertEqual('169.254.169.254/32,10.77.0.3,0.0.0.0/0,10.77.0.1', options['121'])
 
+    def test_metadata_is_routed_by_the_port_of_ovn(self) -> None:
+        argv = dhcp.argv(fakes.plan(fakes.subnet(), metadata_hops=('10.77.0.3',)), 'box0')
+        self.assertIn('--dhcp-option-force=tag:subnet0,121,169.254.169.254/32,10.77.0.3,'
+                      '0.0.0.0/0,10.77.0.1', argv)
+
     def test_network_without_a_gateway_has_no_default_route(self) -> None:
         subnet = fakes.subnet(gateway=None)
         self.assertEqual('', self._options(subnet)['option:router'])

@@ -157,11 +157,12 @@ class TestRefusal(_TestCase):
         self.assertIsNone(self._refusal())
         self.assertIsNone(self._refusal(bound_drivers={'0': 'openvswitch'}))
         self.assertIsNone(self._refusal(ovs_hybrid_plug=True))
+        self.assertIsNone(self._refusal(bound_drivers={'0': 'ovn'}))
 
     def test_other_types_are_refused(self) -> None:
         self.assertIn('vhostuser', self._refusal('vhostuser'))
         self.assertIn('direct', self._refusal(vnic_type='direct'))
-        self.assertIn('ovn', self._refusal(bound_drivers={'0': 'ovn'}))
+        self.assertIn('l2population', self._refusal(bound_drivers={'0': 'l2population'}))
         self.assertIn('trunk', self._refusal(bridge_name='tbr-12345678-9'))
 
 
@@ -286,6 +287,41 @@ class TestFound(_TestCase):
         self.assertEqual([('del_port', self.plan.patch_peer, 'br-int'),
                           ('del_br', self.plan.bridge)],
                          [command[:len(command) - 1] for command in commands])
+
+
+class OvnTest(_TestCase):
+    """Where OVN wires ports, an interface with the port's id is the port."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.plan = dataclasses.replace(self.plan, ovn=True)
+
+    def test_nothing_has_the_port_s_id_while_the_box_is_shut(self) -> None:
+        self.ovs.seal(self.plan)
+        [commands] = self.database.transactions
+        self.assertIn(('db_remove', 'Interface', self.plan.patch_peer, 'external_ids',
+                       'iface-id'), commands)
+        self.assertFalse([command for command in commands if command[0] == 'db_set'
+                          and "'iface-id'" in str(command)])
+
+    def test_patch_has_the_port_s_id_before_the_box_passes_frames(self) -> None:
+        done = []
+        self.sent.side_effect = lambda *_: done.append('flows')
+        command = mock.Mock()
+        command.execute.side_effect = lambda check_error: done.append('id')
+        with mock.patch.object(FakeDatabase, 'db_set', create=True,
+                               return_value=command) as db_set:
+            self.ovs.open(self.plan)
+        db_set.assert_called_once_with('Interface', self.plan.patch_peer, (
+            'external_ids', {'iface-id': self.plan.port}))
+        self.assertEqual(['id', 'flows'], done)
+
+    def test_box_stays_shut_if_the_patch_cannot_have_the_id(self) -> None:
+        command = mock.Mock()
+        command.execute.side_effect = RuntimeError('no switch')
+        with mock.patch.object(FakeDatabase, 'db_set', create=True, return_value=command):
+            self.assertRaises(errors.BoxFailed, self.ovs.open, self.plan)
+        self.sent.assert_not_called()
 
 
 class HybridTest(_TestCase):

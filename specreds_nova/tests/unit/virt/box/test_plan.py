@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+import json
+
 import testtools
 
 from specreds_nova.tests.unit.virt.box import fakes
@@ -25,6 +27,27 @@ class TestPlan(testtools.TestCase):
         self.assertEqual((True, 'qvoaaaaaaaa-11'), (plan.hybrid, plan.device))
         self.assertEqual(plan, plans.Plan.from_json(plan.to_json()))
         self.assertEqual('tapaaaaaaaa-11', fakes.plan().device)
+
+    def test_driver_that_bound_the_port_is_part_of_the_plan(self) -> None:
+        details = {'bridge_name': 'br-int', 'bound_drivers': {'0': 'ovn'}}
+        plan = plans.from_vif(fakes.vif(details=details), fakes.SERVER, fakes.BACKUP_ID)
+        self.assertTrue(plan.ovn)
+        self.assertFalse(fakes.plan().ovn)
+        self.assertEqual(plan, plans.Plan.from_json(plan.to_json()))
+
+    def test_plan_of_an_older_release_is_read(self) -> None:
+        fields = json.loads(fakes.plan().to_json())
+        del fields['ovn'], fields['metadata_hops']
+        self.assertEqual(fakes.plan(), plans.Plan.from_json(json.dumps(fields)))
+
+    def test_metadata_is_routed_by_the_hop_of_the_subnet(self) -> None:
+        plan = fakes.plan(fakes.subnet(), metadata_hops=('10.78.0.3', '10.77.0.3'))
+        [subnet] = plan.subnets
+        self.assertEqual('10.77.0.3', plan.metadata_hop(subnet))
+        self.assertIn('10.77.0.3', plan.answered)
+        self.assertEqual(plan, plans.Plan.from_json(plan.to_json()))
+        [subnet] = fakes.plan().subnets
+        self.assertEqual(fakes.GATEWAY, fakes.plan().metadata_hop(subnet))
 
     def test_device_names_fit_into_the_kernel(self) -> None:
         plan = fakes.plan()

@@ -83,6 +83,7 @@ class _TestCase(testtools.TestCase):
         self.bindings.bind.return_value = {fakes.PORT: base.Binding(
             fakes.PORT, 'ovs', 'normal', {'bridge_name': 'br-int'}, {}, False)}
         self.bindings.neighbours.return_value = {}
+        self.bindings.metadata_hops.return_value = {}
         self.useFixture(fixtures.MockPatchObject(announce, 'REPEATS', ()))
         self.privileged = {name: self.useFixture(
             fixtures.MockPatchObject(privileged, name)).mock for name in (
@@ -186,6 +187,41 @@ class TestSeal(_TestCase):
             False)}
         error = self.assertRaises(errors.BoxRefused, self.sealed)
         self.assertIn('security groups would not apply', str(error))
+
+    def test_host_that_another_driver_wires_is_refused(self) -> None:
+        self.bindings.bind.return_value = {fakes.PORT: base.Binding(
+            fakes.PORT, 'ovs', 'normal', {'bridge_name': 'br-int', 'bound_drivers': {'0': 'ovn'}},
+            {}, False)}
+        error = self.assertRaises(errors.BoxRefused, self.sealed)
+        self.assertIn('this host only', str(error))
+
+    def test_device_does_not_have_the_id_of_a_port_of_ovn(self) -> None:
+        self._bind_by_ovn()
+        [vif] = self.sealed()
+        self.assertEqual(plans.foreign_id(fakes.PORT), vif['ovs_interfaceid'])
+        [through] = self.box.through(self.instance.get_network_info())
+        self.assertEqual(plans.foreign_id(fakes.PORT), through['ovs_interfaceid'])
+        self.assertNotEqual(fakes.PORT, plans.foreign_id(fakes.PORT))
+
+    def test_guest_routes_to_metadata_as_outside_the_box(self) -> None:
+        self._bind_by_ovn()
+        self.bindings.metadata_hops.return_value = {'10.77.0.3': 'fa:16:3e:00:00:98'}
+        self.bindings.neighbours.return_value = {fakes.GATEWAY: 'fa:16:3e:00:00:99'}
+        self.sealed()
+        [served] = self.privileged['start_services'].call_args.args
+        self.assertEqual(('10.77.0.3',), plans.Plan.from_json(served).metadata_hops)
+        assert self.mechanism.plan
+        self.assertEqual(
+            ('fa:16:3e:00:00:98', 'fa:16:3e:00:00:99'),
+            tuple(self.mechanism.plan.answered[address] for address in ('10.77.0.3',
+                                                                        fakes.GATEWAY)))
+
+    def _bind_by_ovn(self) -> None:
+        details = {'bridge_name': 'br-int', 'bound_drivers': {'0': 'ovn'}}
+        self.instance.get_network_info.return_value = network_model.NetworkInfo(
+            [fakes.vif(details=details)])
+        self.bindings.bind.return_value = {fakes.PORT: base.Binding(
+            fakes.PORT, 'ovs', 'normal', details, {}, False)}
 
     def test_hardware_addresses_outside_are_learned(self) -> None:
         self.bindings.neighbours.return_value = {fakes.GATEWAY: 'fa:16:3e:00:00:99'}
