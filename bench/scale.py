@@ -235,6 +235,10 @@ class Cloud:
         del host, server
         return None
 
+    def heard_after(self, host: str, at: float) -> bool:
+        """Return whether a host lives."""
+        return self.is_well(host)
+
     def is_well(self, host: str) -> bool:
         """Report that all other hosts beat."""
         return host != 'dead'

@@ -183,6 +183,12 @@ class Suspects(Protocol):
     def is_well(self, host: str) -> bool:
         """Return whether a host is heard and reports no problems, whatever an operator says."""
 
+    def heard_after(self, host: str, at: float) -> bool:
+        """Return whether this engine has heard a host after a time.
+
+        :param at: in seconds since the epoch
+        """
+
     def flaps(self, host: str) -> int:
         """Return how often a host was wrongly suspected lately."""
 

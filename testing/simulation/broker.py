@@ -55,6 +55,10 @@ class Broker:
         self.deaf: set[tuple[str, str]] = set()
         self._interval = interval
         self._echo = echo
+        # By process of an engine and host: numbers of the host's boots that it has heard of.
+        self.kernels: dict[tuple[str, str], set[int]] = {}
+        # By process and server: when it heard last that the server has crashed.
+        self.crashes: dict[tuple[str, str], float] = {}
         self._ears: dict[str, Ear] = {}
         self._homes: dict[str, str] = {}
         self._numbers: dict[str, int] = {}
@@ -184,6 +188,9 @@ class Broker:
         for ear in self._ears.values():
             if (ear.name, name) not in self.deaf and self._hears(ear, home):
                 self._deliver(ear, 'heard', beat)
+                self.kernels.setdefault((ear.owner, name), set()).add(host.kernel)
+                for server in beat.ended:
+                    self.crashes[ear.owner, server] = now
 
     def _ready(self, backup: clouds.Backup) -> bool:
         server = self._world.servers.get(backup.server)

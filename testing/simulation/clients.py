@@ -138,6 +138,11 @@ class Suspects:
             return self._hub.now()
         return host.silent if host.silent >= self._since else None
 
+    def heard_after(self, name: str, at: float) -> bool:
+        """Return whether a host was heard after a time."""
+        heard = self.heard(name)
+        return heard is not None and heard > at
+
     def is_well(self, name: str) -> bool:
         """Return whether a host is heard and has been for long enough."""
         host = self._cloud.hosts[name]

@@ -127,6 +127,8 @@ class Server:
     lives: int = 0
     superposition: str | None = None
     failed: str = ''
+    # Number of its evacuations.
+    evacuations: int = 0
     # Its owner has stopped it.
     stopped_by_owner: bool = False
     # Volumes that were attached beside the one that it boots from.
@@ -485,9 +487,11 @@ class Cloud:
     def evacuate(self, server: Server, host: str | None) -> None:
         """Begin Nova's evacuation of a server."""
         server.task = 'rebuilding'
-        self._spawn(lambda: self._evacuate(server, host))
+        server.evacuations += 1
+        number = server.evacuations
+        self._spawn(lambda: self._evacuate(server, host, number))
 
-    def _evacuate(self, server: Server, wanted: str | None) -> None:
+    def _evacuate(self, server: Server, wanted: str | None, number: int) -> None:
         self.hub.latency(0.5, 3.0)
         target = wanted or self._room(server.host)
         if target is None:
@@ -495,8 +499,9 @@ class Cloud:
             return
         server.target = target
         host = self.hosts[target]
-        if not self._waited(host):
+        if not self._waited(host) or server.evacuations != number:
             return
+        begun = host.service
         adopted = next((backup for backup in host.backups.values()
                         if backup.server == server.name and backup.phase == 'promoted'
                         and backup.runs),
@@ -510,7 +515,8 @@ class Cloud:
                     server.task, server.target, server.status = None, None, 'ERROR'
                     return
                 self.hub.sleep(1.0)
-            if not self._waited(host) or server.task is None:
+            if (not self._waited(host, begun) or server.task is None
+                    or server.evacuations != number):
                 return
             self._connect(server, target)
             if server.status != 'ACTIVE' and not server.stopped_by_owner:
@@ -521,8 +527,12 @@ class Cloud:
         server.host, server.task, server.status = target, None, 'ACTIVE'
         server.target = None
 
-    def _waited(self, host: Host) -> bool:
-        """Wait until a host is reachable, and return False if it has died."""
+    def _waited(self, host: Host, begun: int | None = None) -> bool:
+        """Wait until a host is reachable, and return False if it has died.
+
+        :param begun: number of the start of its nova-compute that is at work already
+        """
+        del begun
         while host.alive and not host.reached:
             self.hub.sleep(1.0)
         return host.alive

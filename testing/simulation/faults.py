@@ -56,7 +56,7 @@ class Faults:
             'suspect': lambda fault: self._say(fault.target, word=model.SUSPECT, word_reason=''),
             'clear': lambda fault: self._say(fault.target, word=model.CLEAR, word_reason=''),
             'abort': self._abort,
-            'maintenance': lambda fault: self._say(fault.target, maintenance='a test'),
+            'maintenance': lambda fault: self._maintain(fault, 'a test'),
         } | dict.fromkeys(('slow', 'lost', 'late', 'twice', 'refused'), self._trouble)
         self._end: dict[str, _Act] = {
             'power': self._boot, 'reboot': self._boot,
@@ -80,7 +80,7 @@ class Faults:
             'broker': self._mend_all,
             'suspect': lambda fault: self._say(fault.target, word=None, word_reason=None),
             'clear': lambda fault: self._say(fault.target, word=None, word_reason=None),
-            'maintenance': lambda fault: self._say(fault.target, maintenance=None),
+            'maintenance': lambda fault: self._maintain(fault, None),
         } | dict.fromkeys(('slow', 'lost', 'late', 'twice', 'refused'), self._untrouble)
 
     def begin(self, fault: schedules.Fault) -> None:
@@ -116,8 +116,18 @@ class Faults:
         host = self._cloud.world.hosts[fault.target]
         if host.reached:
             self._cloud.broker.say_goodbye(fault.target, message.SYSTEM)
-        self._cloud.world.rebooted[fault.target] = self._cloud.hub.now()
-        self._cloud.world.power_off(fault.target)
+        self._cloud.world.power_off(fault.target, self._in_order(fault.target))
+
+    def _in_order(self, host: str) -> set[str]:
+        """Return the servers of a host whose end its operator answers for.
+
+        An engine that suspects the host has to recover them nevertheless.
+        """
+        store = self._cloud.store
+        if store.host(host).state != model.TRUSTED:
+            return set()
+        return {server.name for server in self._cloud.world.servers.values()
+                if server.host == host} - {recovery.server for recovery in store.active(host)}
 
     def _stop_service(self, fault: schedules.Fault) -> None:
         host = self._cloud.world.hosts[fault.target]
@@ -178,6 +188,10 @@ class Faults:
     def _say(self, host: str, **values: Any) -> None:
         store = self._cloud.store
         store.change_host(store.host(host), **values)
+
+    def _maintain(self, fault: schedules.Fault, reason: str | None) -> None:
+        self._cloud.world.maintained[fault.target] = self._cloud.hub.now()
+        self._say(fault.target, maintenance=reason)
 
     def _abort(self, fault: schedules.Fault) -> None:
         for recovery in self._cloud.store.active():

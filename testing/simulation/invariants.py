@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What has to hold when all faults are mended and everything is settled."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 import re
 
 from specreds_nova.engine import model
 from testing.simulation import cloud as clouds
 from testing.simulation import process as processes
 
-# Seconds by which the clocks of engines may differ.
-_APART = 5.0
 # Phases of a backup that a recovery still needs.
 _NEEDED = ('starting', 'running', 'hardened')
 
@@ -21,8 +19,9 @@ def kind(wrong: str) -> str:
 
 def unsettled(cloud: processes.Cloud, engines: Iterable[processes.Process]) -> list[str]:
     """Return what is not as it should be when all faults are mended."""
+    engines = list(engines)
     return [*processes.unfinished(list(cloud.store.history.values())), *_hosts(cloud),
-            *_servers(cloud), *_backups(cloud),
+            *_servers(cloud, {engine.owner for engine in engines}), *_backups(cloud),
             *(held for engine in engines for held in engine.occupied()),
             *(f'the job of recovery {posted.recovery[:8]} is left'
               for posted in cloud.etcd.jobs.values())]
@@ -42,13 +41,19 @@ def _hosts(cloud: processes.Cloud) -> Iterator[str]:
             yield f'host {name} still runs servers that are elsewhere'
 
 
-def _servers(cloud: processes.Cloud) -> Iterator[str]:
-    """Yield the servers that do not serve, or not where Nova knows them."""
+def _servers(cloud: processes.Cloud, owners: Collection[str]) -> Iterator[str]:
+    """Yield the servers that do not serve, or not where Nova knows them.
+
+    :param owners: the processes of engines
+    """
     for server in cloud.world.servers.values():
         if server.stopped_by_owner:
             continue
         if server.task is not None:
-            yield f'Nova is still at work on {server.name}: {server.task}'
+            # A recovery that has failed is an alarm: Nova leaves an evacuation that the restart of
+            # its destination has cut off, and only an operator knows that nothing is under way.
+            if _outcome(cloud, server) != model.FAILED:
+                yield f'Nova is still at work on {server.name}: {server.task}'
             continue
         seen = cloud.world.seen(server)
         if len(seen) > 1:
@@ -56,29 +61,53 @@ def _servers(cloud: processes.Cloud) -> Iterator[str]:
         elif seen and seen != [server.host]:
             yield f'{server.name} runs on {seen[0]}, and Nova knows it on {server.host}'
         elif not seen:
-            yield from _dead(cloud, server)
+            yield from _dead(cloud, server, owners)
         elif server.failed:
             yield f'{server.name}: {server.failed}'
 
 
-def _dead(cloud: processes.Cloud, server: clouds.Server) -> Iterator[str]:
-    """Yield a server that serves nowhere without a reason that its operator knows.
-
-    Whoever reboots a host in good order stops its servers, which is no failure.
-    """
-    recoveries = [recovery for recovery in cloud.store.history.values()
-                  if recovery.server == server.name]
-    last = recoveries[-1].outcome if recoveries else None
-    rebooted = cloud.world.rebooted.get(server.host)
-    if rebooted is not None and all((recovery.ended or rebooted) < rebooted - _APART
-                                    for recovery in recoveries):
+def _dead(cloud: processes.Cloud, server: clouds.Server, owners: Collection[str]
+          ) -> Iterator[str]:
+    """Yield a server that serves nowhere without a reason that its operator knows."""
+    if _excused(cloud, server, owners):
         return
+    last = _outcome(cloud, server)
     if last == model.PRIMARY:
         yield f'{server.name} is dead, and its recovery ended {last}'
     elif last in (model.RECOVERED, model.EVACUATED, model.RESTARTED):
         yield f'{server.name} is dead after it was {last}'
     elif last is None:
         yield f'{server.name} is dead without a recovery'
+
+
+def _outcome(cloud: processes.Cloud, server: clouds.Server) -> str | None:
+    """Return the outcome of the latest recovery of a server; None without one."""
+    outcomes = [recovery.outcome for recovery in cloud.store.history.values()
+                if recovery.server == server.name]
+    return outcomes[-1] if outcomes else None
+
+
+def _excused(cloud: processes.Cloud, server: clouds.Server, owners: Collection[str]) -> bool:
+    """Return whether no engine has to start a server again that has ended.
+
+    * Whoever reboots a host in good order stops its servers, unless the host was suspected, or is
+      away for longer than the grace after its goodbye.
+    * Whoever has a host in maintenance answers for its servers (``Maintenance`` is a gate).
+    * Engines compare what a host reports with what they have heard before. A guest whose crash or
+      whose host's power failure no process heard of from before to after is down as it is without
+      engines. Hosts report a crash for 10 s, and their list of domains shows no difference between
+      a crash and a shutdown from within.
+    """
+    end = cloud.world.ends.get(server.name)
+    if end is None or end.lives != server.lives:
+        return False
+    if end.in_order or cloud.world.maintained.get(end.host, 0.0) >= end.at:
+        return True
+    if end.kernel is None:
+        return all(cloud.broker.crashes.get((owner, server.name), 0.0) < end.at
+                   for owner in owners)
+    return not any(end.kernel in heard and max(heard) > end.kernel for heard in (
+        cloud.broker.kernels.get((owner, end.host), set()) for owner in owners))
 
 
 def _backups(cloud: processes.Cloud) -> Iterator[str]:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cloud of generated simulations: links of hosts, boots, sentinels, and the data of guests."""
 
+from collections.abc import Collection
+import dataclasses
 import functools
 
 from specreds_cinder.superposition import states
@@ -13,8 +15,30 @@ _SENTINEL = 1.0
 _REPORTED = 10.0
 # Seconds that a nova-compute takes to start.
 _STARTS = 1.5
+# Seconds for which a host that is shut down in good order may be away, and by how much engines may
+# notice later that it was.
+GRACE = 20.0
+_NOTICED = 6.0
 # Phases of backups that hold room in Placement.
 _CLAIMING = ('starting', 'running', 'hardened', 'promoted')
+
+
+@dataclasses.dataclass
+class End:
+    """The end of a guest.
+
+    :ivar lives: the server's number of copies at that time
+    :ivar kernel: the boot of the host that ended with it; None if only the guest has crashed
+    :ivar in_order: the host was shut down in good order
+    :ivar over: the host is back
+    """
+
+    host: str
+    at: float
+    lives: int
+    kernel: int | None
+    in_order: bool = False
+    over: bool = False
 
 
 class World(clouds.Cloud):
@@ -23,8 +47,10 @@ class World(clouds.Cloud):
     def __init__(self, hub: hubs.Hub, lease: float) -> None:
         super().__init__(hub)
         self.lease = lease
-        # By host: when it was last rebooted in good order.
-        self.rebooted: dict[str, float] = {}
+        # By server: how its latest guest ended, unless its owner has stopped it.
+        self.ends: dict[str, End] = {}
+        # By host: when an operator was last at work on it.
+        self.maintained: dict[str, float] = {}
         # By host: when its link to Ceph was mended.
         self.mended: dict[str, float] = {}
 
@@ -44,9 +70,18 @@ class World(clouds.Cloud):
         host.reached = host.beats = reached
         self.check()
 
-    def power_off(self, name: str) -> None:
-        """Turn a host off, with its guests."""
+    def power_off(self, name: str, spared: Collection[str] = ()) -> None:
+        """Turn a host off, with its guests.
+
+        :param spared: servers that an operator shuts down in good order
+        """
         host = self.hosts[name]
+        if host.alive:
+            for server in self.servers.values():
+                if server.primary is not None and server.primary.host == name and (
+                        server.primary.runs):
+                    self.ends[server.name] = End(name, self.hub.now(), server.lives, host.kernel,
+                                                 server.name in spared)
         host.alive = host.compute = False
         for server in self.servers.values():
             for copy in server.copies:
@@ -65,6 +100,13 @@ class World(clouds.Cloud):
         host.kernel += 1
         self.update(host)
         self.start_compute(name)
+
+    def crash(self, name: str) -> None:
+        """Crash the domain of a server; its host reports that."""
+        primary = self.servers[name].primary
+        if primary is not None and primary.runs and self.hosts[primary.host].alive:
+            self.ends[name] = End(primary.host, self.hub.now(), self.servers[name].lives, None)
+        super().crash(name)
 
     def stop_compute(self, name: str) -> None:
         """Stop nova-compute of a host; its guests go on."""
@@ -85,6 +127,11 @@ class World(clouds.Cloud):
             for backup in host.backups.values():
                 if not backup.runs and backup.phase in _CLAIMING:
                     backup.phase, backup.claim = 'failed', False
+            for end in self.ends.values():
+                if end.host == name and not end.over:
+                    # Engines count a host that was away for longer as failed.
+                    end.in_order &= self.hub.now() - end.at <= GRACE + _NOTICED
+                    end.over = True
             if host.storage:
                 self.clean(host)
             for server in self.servers.values():
@@ -265,6 +312,12 @@ class World(clouds.Cloud):
         super()._forget(record)
 
     # Nova
+
+    def _waited(self, host: clouds.Host, begun: int | None = None) -> bool:
+        """Wait until a host is reachable: its requests wait in a queue until it has taken them."""
+        while not host.reached:
+            self.hub.sleep(1.0)
+        return begun is None or begun == host.service
 
     def drop_claims(self) -> None:
         """Note which backups hold room no longer."""

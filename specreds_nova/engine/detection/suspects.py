@@ -64,6 +64,11 @@ class Suspects:
         """
         return self._heard(host) or bool(self._peers.hearing(host))
 
+    def heard_after(self, host: str, at: float) -> bool:
+        """Return whether this engine has heard a host after a time in seconds since the epoch."""
+        view = self._monitor.look(host)
+        return view is not None and view.heard is not None and view.heard > at
+
     def _heard(self, host: str) -> bool:
         view = self._monitor.look(host)
         if view is None or view.heard is None or view.leaving:

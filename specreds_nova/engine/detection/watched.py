@@ -56,9 +56,10 @@ class Watched:
     """
 
     __slots__ = ('accrual', 'beat', 'boot', 'booted', 'broker', 'calm', 'crashed', 'domains',
-                 'doubted', 'flaps', 'goodbye', 'goodbye_at', 'heard', 'interval', 'leaving',
-                 'name', 'notable', 'noted', 'number', 'places', 'since', 'started', 'suspected',
-                 'suspected_boot', 'suspected_kernel', 'well', 'why', 'word', 'word_reason')
+                 'doubted', 'flaps', 'gone', 'goodbye', 'goodbye_at', 'heard', 'interval',
+                 'leaving', 'lost', 'name', 'notable', 'noted', 'number', 'places', 'restarted',
+                 'since', 'started', 'suspected', 'suspected_boot',
+                 'suspected_kernel', 'well', 'why', 'word', 'word_reason')
 
     def __init__(self, name: str, settings: accrual.Settings, at: float, interval: float) -> None:
         self.name = name
@@ -84,8 +85,13 @@ class Watched:
         self.why: tuple[Mapping[str, Any], ...] = ()
         self.flaps: collections.deque[float] = collections.deque(maxlen=100)
         self.crashed: frozenset[str] = frozenset()
+        # Of these, the servers whose domains have gone, and those that run again.
+        self.gone: frozenset[str] = frozenset()
+        self.restarted: frozenset[str] = frozenset()
         # The latest list of the domains that run: its digest, and their UUIDs.
         self.domains: tuple[str, frozenset[str]] = ('', frozenset())
+        # Domains that ran before a power failure, until the host lists those that run since.
+        self.lost: frozenset[str] = frozenset()
         # Kind and time of its goodbye if it was not heard since, and whether its silence is still
         # expected.
         self.goodbye: str | None = None
@@ -107,6 +113,7 @@ class Watched:
         :param learn: whether the gap before this beat is meaningful
         """
         if beat.boot != self.boot:
+            self._booted(beat)
             self.boot = beat.boot
             self.accrual.begin(at, beat.interval)
             self.crashed = frozenset()
@@ -142,12 +149,38 @@ class Watched:
         self.doubted = False
         return True
 
+    def _booted(self, beat: message.Beat) -> None:
+        """Note which domains a host has lost with its kernel.
+
+        A host that was shut down in good order, and is soon back, has stopped its servers for its
+        operator.
+        """
+        if self.beat is None or not self.beat.kernel or self.beat.kernel == beat.kernel:
+            return
+        in_order = self.leaving and self.goodbye == message.SYSTEM
+        self.lost = frozenset() if in_order else self.lost | self.domains[1]
+
     def ended(self, beat: message.Beat) -> list[str]:
-        """Return the servers that a beat reports as crashed for the first time."""
-        new = [server for server in beat.ended if server not in self.crashed]
+        """Return the servers that a beat reports as crashed for the first time.
+
+        The domains that a power failure of the host has ended are among them.
+        """
+        new = [server for server in beat.ended
+               if server not in self.crashed or self._crashed_again(server)]
         # A crash that is no longer reported is over: the next crash of the server is a new one.
         self.crashed = frozenset(beat.ended)
+        listed = self.listed()
+        if listed is not None:
+            self.restarted = ((self.restarted | self.gone) & self.crashed).intersection(listed)
+            self.gone = self.crashed.difference(listed)
+            new += sorted(self.lost.difference(listed, beat.ended))
+            self.lost = frozenset()
         return new
+
+    def _crashed_again(self, server: str) -> bool:
+        """Return whether a server is gone that ran again after a crash that is still reported."""
+        listed = self.listed()
+        return server in self.restarted and listed is not None and server not in listed
 
     def runs(self, server: str) -> bool | None:
         """Return whether a server's domain runs here by the latest beat; None if unknown.

@@ -17,8 +17,11 @@ LOG = logging.getLogger(__name__)
 Why = Sequence[Mapping[str, Any]]
 Act = Callable[[str, str, Why], str | None]
 
-# Seconds after which a crash that still has to wait is dropped.
-_LONGEST = 60.0
+# Seconds after which a crash that still has to wait is dropped. Other recoveries of its host keep
+# the host from being trusted, and end within them.
+_LONGEST = 900.0
+# Share of its age after which a crash that waits is tried again, if that is longer.
+_SHARE = 0.1
 
 
 @dataclasses.dataclass
@@ -26,7 +29,8 @@ class _Crash:
     host: str
     server: str
     why: Why
-    until: float
+    heard: float
+    due: float
     held: str | None = None
 
 
@@ -55,7 +59,8 @@ class Crashes:
 
     def tell(self, host: str, server: str, why: Why) -> None:
         """Add the crash of a server. Returns at once."""
-        self._news.put(_Crash(host, server, why, self._clock.now() + _LONGEST))
+        now = self._clock.now()
+        self._news.put(_Crash(host, server, why, now, now))
 
     def _run(self) -> None:
         waiting: list[_Crash] = []
@@ -63,8 +68,9 @@ class Crashes:
             try:
                 due = [self._news.get(timeout=self._again if waiting else None)]
             except queue.Empty:
-                due = [*waiting]
-                waiting.clear()
+                now = self._clock.now()
+                due = [crash for crash in waiting if crash.due <= now]
+                waiting = [crash for crash in waiting if crash.due > now]
             for crash in due:
                 if crash is None:
                     return
@@ -82,7 +88,9 @@ class Crashes:
             return False
         if held is None:
             return False
-        over = self._clock.now() >= crash.until
+        now = self._clock.now()
+        age = now - crash.heard
+        over, crash.due = age >= _LONGEST, now + max(self._again, _SHARE * age)
         if over or held != crash.held:
             LOG.warning('server %s crashed on %s, and is not restarted%s: %s', crash.server,
                         crash.host, '' if over else ' yet', held)

@@ -229,8 +229,11 @@ class Dispatcher:
         if any(self._answers(recovery, heard) for recovery in before):
             # Another engine has acted on this crash.
             return None
-        reasons = self._against(host, server, before)
-        if server is None or reasons:
+        if server is None or server.host != name:
+            LOG.info('server %s, which crashed on %s, is %s', server_id, name,
+                     'deleted' if server is None else f'on {server.host}')
+            return None
+        if reasons := self._against(host, server, before):
             LOG.warning('server %s crashed on %s, and is not restarted: %s', server_id, name,
                         '; '.join(reasons))
             return None
@@ -253,16 +256,12 @@ class Dispatcher:
         return recovery.ended >= heard - _APART and bool(
             self._context.suspects.running(recovery.host, recovery.server))
 
-    def _against(self, host: model.Host, server: model.Server | None,
+    def _against(self, host: model.Host, server: model.Server,
                  before: Sequence[model.Recovery]) -> list[str]:
         """Return the reasons for which a server that has crashed is not restarted.
 
         :param before: the recoveries after its earlier crashes
         """
-        if server is None:
-            return ['it is deleted']
-        if server.host != host.name:
-            return [f'it is on {server.host} now']
         options = self._context.options
         since = self._context.clock.now() - options.flap_period
         times = sum(recovery.created >= since for recovery in before)
@@ -270,6 +269,9 @@ class Dispatcher:
             if 0 < options.flap_count <= times else []
         facts = gates.Facts(host.name, service=self._context.compute.service(host.name),
                             maintenance=host.maintenance)
+        if server.status == 'SHUTOFF' and self._context.compute.stopped_by_itself(server.id):
+            # Nova has noted the crash meanwhile.
+            server = dataclasses.replace(server, status='ACTIVE')
         return self._crash_gates.reasons(facts) + self._server_gates.reasons(server) + often
 
     def _wanted(self, host: model.Host, since: float, *, again: bool = False

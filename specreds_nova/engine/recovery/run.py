@@ -30,6 +30,7 @@ class Run(recorded.RecordedRun):
     def __init__(self, context: contexts.Context, recovery: model.Recovery) -> None:
         super().__init__(context, recovery)
         self._server: model.Server | None = None
+        self._began = self.now
         self._resumed: verdicts.StepVerdict | None = None
         self._looked = False
         self._written = False
@@ -151,12 +152,15 @@ class Run(recorded.RecordedRun):
     def back(self) -> bool:
         """Return whether the host is not suspected, and reports that the server runs on it.
 
+        Only a beat that this engine has heard since it took over the recovery counts: another
+        engine may have noticed the host's silence a moment earlier than this one.
+
         A host that has rebooted, or has lost the server's domain otherwise, has no living
         primary. Its recovery continues: storage decides, so that nothing is lost if Nova starts
         the server there meanwhile, and nothing depends on a host that has just failed.
         """
         host, suspects = self._recovery.host, self.context.suspects
-        return (not suspects.suspected(host)
+        return (not suspects.suspected(host) and suspects.heard_after(host, self._began)
                 and bool(suspects.running(host, self._recovery.server)))
 
     def wrote(self) -> None:

@@ -43,6 +43,13 @@ class SuspectsTest(testtools.TestCase):
         monitor.look.return_value = dataclasses.replace(_WELL, **values)
         self.assertEqual(well, _suspects(monitor).is_well('h1'))
 
+    @ddt.data((999.0, True), (1000.0, False))
+    @ddt.unpack
+    def test_latest_beat_is_compared_with_a_time(self, at: float, after: bool) -> None:
+        monitor: Any = mock.Mock()
+        monitor.look.return_value = _WELL
+        self.assertEqual(after, _suspects(monitor).heard_after('h1', at))
+
     def test_healthy_hosts_are_listed_ten_times_a_second(self) -> None:
         monitor, clock = mock.Mock(), mock.Mock()
         seen = suspects.Suspects(monitor, clock, mock.Mock())

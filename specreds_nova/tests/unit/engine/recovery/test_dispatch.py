@@ -233,6 +233,7 @@ class CrashedTest(_DispatcherTest):
         self.suspects.suspected.return_value = False
         self.suspects.is_well.return_value = True
         self.compute.server.return_value = base.make_server('a')
+        self.compute.stopped_by_itself.return_value = False
 
     def test_only_the_crashed_server_gets_a_recovery(self) -> None:
         self.assertIsNone(self.dispatcher.crashed('h1', 'a', _CRASH))
@@ -276,6 +277,15 @@ class CrashedTest(_DispatcherTest):
         self.compute.server.return_value = base.make_server('a', **values)
         self.assertIsNone(self.dispatcher.crashed('h1', 'a', _CRASH))
         self.assertEqual([], self._created())
+
+    @ddt.data((True, ['a']), (False, []))
+    @ddt.unpack
+    def test_server_that_nova_has_marked_as_stopped_is_started(
+            self, by_itself: bool, created: list[str]) -> None:
+        self.compute.server.return_value = base.make_server('a', status='SHUTOFF')
+        self.compute.stopped_by_itself.return_value = by_itself
+        self.assertIsNone(self.dispatcher.crashed('h1', 'a', _CRASH))
+        self.assertEqual(created, self._created())
 
     def test_deleted_server_is_left_alone(self) -> None:
         self.compute.server.return_value = None

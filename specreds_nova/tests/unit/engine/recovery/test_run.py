@@ -29,6 +29,11 @@ class BackTest(base.RecoveryTest):
         self.assertEqual(verdict.PRIMARY, result.kind)
         self.assertEqual(verdict.PRIMARY, self.spared())
 
+    def test_beats_before_the_engine_took_over_save_no_primary(self) -> None:
+        self.suspects.heard_after.return_value = False
+        self.assertIsNone(self.run_.over())
+        self.suspects.heard_after.assert_called_with('h1', self.run_.recovery.created)
+
     def test_recovery_continues_if_the_server_does_not_run(self) -> None:
         self.suspects.running.return_value = False
         self.assertIsNone(self.run_.over())
