@@ -15,13 +15,17 @@ PROJECT = pathlib.Path(__file__).resolve().parents[2]
 CHECKOUT = '/opt/specreds'
 # What ./run itself needs before it installs anything.
 _PACKAGES = 'ca-certificates,git,iproute2,procps,python3,python3-venv'
-# A root that is lost is made again, and nobody reads manuals in it.
-_DPKG = """\
+_SETTINGS = {
+    # A root that is lost is made again, and nobody reads manuals in it.
+    'etc/dpkg/dpkg.cfg.d/specreds': """\
 force-unsafe-io
 path-exclude=/usr/share/doc/*
 path-include=/usr/share/doc/*/copyright
 path-exclude=/usr/share/man/*
-"""
+""",
+    # A snapshot of a release in development is signed, but not renewed.
+    'etc/apt/apt.conf.d/90specreds': 'Acquire::Check-Valid-Until "false";\n',
+}
 _MINUTES = 60.0
 _TIMEOUT = 30 * _MINUTES
 # How many characters of a log go into an error message.
@@ -98,9 +102,10 @@ class Root:
     def _configure(self) -> None:
         """Have names, registries and certificates looked up as on this machine.
 
-        Packages are installed without waiting for the disk.
+        Packages are installed without waiting for the disk, also those of an old snapshot.
         """
-        (self._unfinished / 'etc/dpkg/dpkg.cfg.d/specreds').write_text(_DPKG)
+        for name, text in _SETTINGS.items():
+            (self._unfinished / name).write_text(text)
         for name in ('etc/hosts', 'etc/resolv.conf', 'etc/pip.conf'):
             if (source := pathlib.Path('/', name)).exists():
                 shutil.copyfile(source, self._unfinished / name)

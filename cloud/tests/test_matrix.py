@@ -211,11 +211,12 @@ class RootTest(_Base):
             error = self.assertRaises(commands.CloudError, root.install, commands.silent)
         self.assertIn('no such package', str(error))
 
-    def test_packages_are_installed_without_waiting_for_the_disk(self) -> None:
+    def test_packages_of_a_snapshot_are_installed_without_waiting_for_the_disk(self) -> None:
         root = roots.Root(self.data, _DEBIAN)
         root.tarball.parent.mkdir(parents=True)
         with tarfile.open(root.tarball, 'w:gz') as tarball:
-            for name in ('etc', 'etc/dpkg', 'etc/dpkg/dpkg.cfg.d'):
+            for name in ('etc', 'etc/apt', 'etc/apt/apt.conf.d', 'etc/dpkg',
+                         'etc/dpkg/dpkg.cfg.d'):
                 entry = tarfile.TarInfo(name)
                 entry.type, entry.mode = tarfile.DIRTYPE, 0o755
                 tarball.addfile(entry)
@@ -224,6 +225,8 @@ class RootTest(_Base):
             root.make(None, commands.silent)
         settings = (root.path / 'etc/dpkg/dpkg.cfg.d/specreds').read_text().splitlines()
         self.assertIn('force-unsafe-io', settings)
+        self.assertIn('Check-Valid-Until "false"',
+                      (root.path / 'etc/apt/apt.conf.d/90specreds').read_text())
 
 
 class CommandLineTest(_Base):
