@@ -6,7 +6,7 @@ client's operations. The order is that of librbd when it breaks a lock
 (``managed_lock::BreakRequest``): blocklist, wait for the osdmap, only then rely on the fence.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from concurrent import futures
 import datetime
 
@@ -53,6 +53,17 @@ class Fence:
     def open(self, clients: Iterable[str]) -> None:
         """Remove blocklist entries. One that does not exist is no error."""
         self._each('rm', clients)
+
+    def outside(self, clients: Set[str]) -> frozenset[str]:
+        """Return the clients that the blocklist does not have.
+
+        Every later operation carries an osdmap with the entries of the other ones.
+        """
+        if not clients:
+            return frozenset()
+        fenced = self.remaining().keys()
+        self.wait_osdmap()
+        return frozenset(clients - fenced)
 
     def remaining(self) -> dict[str, float]:
         """Return the seconds until each entry of the blocklist expires, by address."""

@@ -20,6 +20,7 @@ from typing import IO
 from specreds_cinder.superposition import backup as backups
 from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import fence
 from specreds_cinder.superposition import ledger as ledgers
 from specreds_cinder.superposition import nodes
 from specreds_cinder.superposition import overlay
@@ -35,18 +36,19 @@ _PERCENT = re.compile(rb'\((\d+(?:\.\d+)?)/100%\)')
 _Clients = list[frozenset[str]]
 
 
-def offline(cluster: ceph.Cluster, record: records.Record, ledger: ledgers.Ledger, rate: int,
-            stall_s: float, progress: backups.Progress | None = None) -> None:
+def offline(cluster: ceph.Cluster, record: records.Record, fencing: fence.Fence,
+            ledger: ledgers.Ledger, rate: int, stall_s: float,
+            progress: backups.Progress | None = None) -> None:
     """Write the overlays of a record to their volumes.
 
     :param ledger: the ledger into which the clients of qemu-img are entered before they write
     :param rate: bytes per second at most, 0 for no limit
     :param stall_s: seconds without progress after which the merge fails
     :param progress: called with the bytes merged so far, and all bytes
-    :raises OverlayBusy: a client has an overlay open
+    :raises OverlayBusy: a client that is not fenced has an overlay open
     :raises MergeFailed: qemu-img failed or stalled; nothing is lost, and the merge may be repeated
     """
-    unused(cluster, record)
+    dead = unused(cluster, record, fencing)
     sizes = [overlay.used_bytes(cluster, volume) for volume in record.volumes]
     for index, volume in enumerate(record.volumes):
         def report(share: float, index: int = index) -> None:
@@ -57,17 +59,36 @@ def offline(cluster: ceph.Cluster, record: records.Record, ledger: ledgers.Ledge
             _Commit(cluster, volumes.current(cluster, volume), ledger, record.id, stall_s).run(
                 rate, report)
     # A client that has opened an overlay by now may have written data that is not in the volume.
-    unused(cluster, record)
+    _check(cluster, record, lambda clients: clients - dead)
 
 
-def unused(cluster: ceph.Cluster, record: records.Record) -> None:
-    """:raises OverlayBusy: a client has an overlay open"""
+def unused(cluster: ceph.Cluster, record: records.Record, fencing: fence.Fence
+           ) -> frozenset[str]:
+    """Make sure that only fenced clients have an overlay open.
+
+    An OSD may list a client that died as a watcher for ever: then somebody has to fence it.
+
+    :returns: those
+    :raises OverlayBusy: another client has an overlay open
+    """
+    return _check(cluster, record, fencing.outside)
+
+
+def _check(cluster: ceph.Cluster, record: records.Record,
+           alive: Callable[[frozenset[str]], frozenset[str]]) -> frozenset[str]:
+    """Return the clients that have an overlay open.
+
+    :raises OverlayBusy: some of them are alive
+    """
+    users: frozenset[str] = frozenset()
     for volume in record.volumes:
-        users = volumes.clients(cluster, volume.overlay_ref)
-        if users:
+        clients = volumes.clients(cluster, volume.overlay_ref)
+        users |= clients
+        if running := alive(clients):
             raise errors.OverlayBusy(
-                f'overlay {volume.overlay_ref} is open at {", ".join(sorted(users))}: merge it '
+                f'overlay {volume.overlay_ref} is open at {", ".join(sorted(running))}: merge it '
                 f'there (online), or stop the backup first')
+    return users
 
 
 class _Commit:

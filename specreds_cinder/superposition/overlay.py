@@ -5,8 +5,7 @@ Its header names no backing file: the backing chain is given where the overlay i
 no path, pool or secret is in it, and one header serves every volume of the same size.
 """
 
-from collections.abc import Callable, Iterator
-import contextlib
+from collections.abc import Iterator
 import dataclasses
 import functools
 import pathlib
@@ -14,13 +13,10 @@ import struct
 import subprocess
 import tempfile
 
-import rados
 import rbd
-import tenacity
 
 from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import errors
-from specreds_cinder.superposition import fence
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import trace
 from specreds_cinder.superposition import volume as volumes
@@ -33,7 +29,8 @@ _SLACK = 64 << 20
 _BLOCK = 4096
 _TIMEOUT = 30
 _BATCH = 8192
-_DEPTH = 256
+# Operations on data objects that are under way at a time.
+DEPTH = 256
 
 # Large objects keep the removal of a thin image short (one stat per object that could exist);
 # striping by qcow2 cluster spreads neighbouring allocations over placement groups all the same.
@@ -89,7 +86,7 @@ def create(cluster: ceph.Cluster, volume: records.Volume) -> None:
             data_pool=volume.data_pool if volume.data_pool_id != volume.pool_id else None)
     # Written to the header and the data objects directly: an image that is open for writing has
     # a watcher, which another controller that aborts would fence like a backup.
-    objects = _Objects.of(cluster, ref)
+    objects = Objects.of(cluster, ref)
     with cluster.ioctx(ref.pool, ref.namespace) as io, \
             cluster.ioctx(volume.data_pool, ref.namespace) as data, \
             ceph.answering(f'write overlay {ref}'), \
@@ -101,115 +98,18 @@ def create(cluster: ceph.Cluster, volume: records.Volume) -> None:
             data.write(objects.data(unit).decode(), block, within)
 
 
-def remove(cluster: ceph.Cluster, volume: records.Volume, fencing: fence.Fence | None,
-           progress: Callable[[int, int], None] | None = None) -> None:
-    """Remove a volume's overlay; one that does not exist is no error.
-
-    :param fencing: fences the clients that have the overlay open; None to leave them alone
-    :param progress: called with the number of objects examined so far, and of all that may exist
-    :raises OverlayBusy: a client has it open, and ``fencing`` is None
-    """
-    ref = volume.overlay_ref
-    objects: _Objects | None = None
-    users: frozenset[str] = frozenset()
-    # An image whose creation was interrupted cannot be opened, but has to be removed.
-    with contextlib.suppress(errors.VolumeGone):
-        objects = _Objects.of(cluster, ref)
-        users = volumes.clients(cluster, ref)
-    if users and fencing is None:
-        raise errors.OverlayBusy(
-            f'overlay {ref} is open at {", ".join(sorted(users))}: stop the backup first')
-    if users and fencing is not None:
-        fencing.close(users)
-
-    if objects is not None:
-        with ceph.answering(f'empty overlay {ref}'), trace.change('overlay.empty', str(ref)):
-            _empty(cluster, volume, objects, progress)
-    with trace.change('overlay.remove', str(ref)):
-        try:
-            _remove(cluster, ref)
-        except errors.OverlayBusy:
-            if fencing is None:
-                raise
-            # For example, a controller was killed when it began to remove the overlay, and its
-            # last operation reached Ceph after the list of clients was read.
-            with contextlib.suppress(errors.VolumeGone):
-                fencing.close(volumes.clients(cluster, ref))
-            _remove(cluster, ref)
-        if objects is not None:
-            _remove_header(cluster, ref, objects.header)
-
-
-@tenacity.retry(retry=tenacity.retry_if_exception_type((errors.OverlayBusy, errors.ClusterError))
-                & tenacity.retry_if_not_exception_type(errors.ClusterTimeout),
-                wait=tenacity.wait_random(0.1, 0.5), stop=tenacity.stop_after_attempt(5),
-                reraise=True)
-def _remove(cluster: ceph.Cluster, ref: records.VolumeRef) -> None:
-    """Remove an empty overlay, on a connection of its own.
-
-    The removal of an image watches it: if two controllers remove an overlay, one may find the
-    image busy, or take the other one for a backup and fence it, so both try again.
-    """
-    with cluster.apart() as alone, alone.ioctx(ref.pool, ref.namespace) as io, \
-            ceph.answering(f'remove overlay {ref}'):
-        try:
-            rbd.RBD().remove(io, ref.image)
-        except rbd.ImageNotFound:
-            return
-        except rbd.ImageBusy as exc:
-            raise errors.OverlayBusy(
-                f'overlay {ref} was opened again while it was removed: stop the backup first'
-            ) from exc
-
-
-def _remove_header(cluster: ceph.Cluster, ref: records.VolumeRef, header: str) -> None:
-    """Remove the header that librbd may leave of a removed overlay.
-
-    librbd moves an image to the trash, and restores it if a client watches it
-    (``librbd::api::Image::remove``). If one controller moves it while another one restores it, it
-    is in neither list of images, and its header would stay for ever.
-    """
-    with cluster.ioctx(ref.pool, ref.namespace) as io, \
-            ceph.answering(f'remove the header of overlay {ref}'), \
-            contextlib.suppress(rados.ObjectNotFound):
-        io.remove_object(header)
-
-
-def _empty(cluster: ceph.Cluster, volume: records.Volume, objects: '_Objects',
-           progress: Callable[[int, int], None] | None) -> None:
-    """Remove the data of an overlay.
-
-    librbd removes every object that may exist, and each removal costs the OSDs a log entry even
-    if the object does not exist: 18 s for 2 TiB. Removing only the existing objects, and setting
-    the size of the image to 0 for librbd, takes a tenth of that.
-    """
-    data = cluster.aio.ioctx(volume.data_pool_id, volume.namespace)
-    done = 0
-    for names in objects.batches():
-        versions = data.stat_versions(names, _DEPTH)
-        data.remove([name for name, version in zip(names, versions, strict=True) if version],
-                    _DEPTH)
-        done += len(names)
-        if progress is not None:
-            progress(done, objects.count)
-    # Another controller may have removed the header.
-    with cluster.ioctx(volume.pool, volume.namespace) as io, \
-            contextlib.suppress(rados.ObjectNotFound):
-        io.execute(objects.header, 'rbd', 'set_size', struct.pack('<Q', 0))
-
-
 def used_bytes(cluster: ceph.Cluster, volume: records.Volume) -> int:
     """Return the bytes that an overlay takes in Ceph: the sum of the sizes of its objects."""
     try:
-        objects = _Objects.of(cluster, volume.overlay_ref)
+        objects = Objects.of(cluster, volume.overlay_ref)
     except errors.VolumeGone:
         return 0
     io = cluster.aio.ioctx(volume.data_pool_id, volume.namespace)
-    return sum(sum(io.stat_sizes(names, _DEPTH)) for names in objects.batches())
+    return sum(sum(io.stat_sizes(names, DEPTH)) for names in objects.batches())
 
 
 @dataclasses.dataclass(frozen=True)
-class _Objects:
+class Objects:
     """The RADOS objects of an overlay, existing or not.
 
     :param header: name of its header object
@@ -222,9 +122,10 @@ class _Objects:
     count: int
 
     @classmethod
-    def of(cls, cluster: ceph.Cluster, ref: records.VolumeRef) -> '_Objects':
-        """Return the objects of an overlay. Raises as :func:`volume.opened` does."""
-        with volumes.opened(cluster, ref) as image:
+    def of(cls, cluster: ceph.Cluster, ref: records.VolumeRef,
+           image_id: str | None = None) -> 'Objects':
+        """Return the objects of an overlay. Parameters and errors: :func:`volume.opened`."""
+        with volumes.opened(cluster, ref, image_id=image_id) as image:
             return cls(f'rbd_header.{image.id()}', image.block_name_prefix().encode(),
                        image.stat()['num_objs'])
 

@@ -25,7 +25,6 @@ class Clients(base.Base):
         """
         seen = self._each(self._look, record.volumes)
         if self.reload(record).state in (states.MERGED, states.ABORTING):
-            # A controller that removes an overlay has it open, and must not be fenced.
             raise errors.RecordChanged(
                 f'superposition {record.id} was ended by another controller meanwhile; look at it '
                 f'again')

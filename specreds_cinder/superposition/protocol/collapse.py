@@ -266,9 +266,10 @@ class Collapse(end.Ending):
             not clear which clients are its own
         """
         observed = self._classified(record, attended=attended)
-        if observed.backup and not attended:
+        # An OSD may list a client that died as a watcher for ever: then somebody has to fence it.
+        if not attended and (running := self.fence.outside(observed.backup)):
             raise errors.OverlayBusy(
                 f'a backup has the overlays of superposition {record.id} open at '
-                f'{", ".join(sorted(observed.backup))}: collapse it through its hypervisor, so '
+                f'{", ".join(sorted(running))}: collapse it through its hypervisor, so '
                 f'that its disks become durable first, or stop it')
         return observed.fenced

@@ -6,8 +6,8 @@ import dataclasses
 from specreds_cinder.superposition import address
 from specreds_cinder.superposition import backup as backups
 from specreds_cinder.superposition import errors
-from specreds_cinder.superposition import overlay
 from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import removal
 from specreds_cinder.superposition import roles
 from specreds_cinder.superposition import states
 from specreds_cinder.superposition.protocol import clients
@@ -85,9 +85,8 @@ class Ending(clients.Clients):
     def _clean(self, record: records.Record, progress: backups.Progress | None = None, *,
                evict: bool) -> None:
         """Remove everything that belongs to a decided superposition; its record last."""
-        shut_out = self.fence if evict else None
-        self._each(lambda volume: overlay.remove(self.cluster, volume, shut_out, progress),
-                   record.volumes)
+        self._each(lambda volume: removal.remove(self.cluster, volume, self.fence, progress,
+                                                 evict=evict), record.volumes)
         self._settle(record)
         self._unlatch(record)
         self._each(lambda volume: self.store.release(volume, record.id), record.volumes)

@@ -58,12 +58,12 @@ class Merge(end.Ending):
         LOG.info('superposition %s is merged', record.id)
 
     def unused(self, record: records.Record) -> None:
-        """Make sure that no client has an overlay open.
+        """Make sure that only fenced clients have an overlay open.
 
-        :raises OverlayBusy: a client has an overlay open
+        :raises OverlayBusy: another client has an overlay open
         """
         with contextlib.suppress(errors.VolumeGone):
-            merges.unused(self.cluster, record)
+            merges.unused(self.cluster, record, self.fence)
 
     def _shut_out(self, record: records.Record) -> records.Record:
         """Fence every client that may still write, so that only the merge does.
@@ -81,7 +81,7 @@ class Merge(end.Ending):
         with trace.span('shut out', record.id):
             self.fence.close(fenced)
             sweep.barrier(self.cluster, record)
-        late = self._entries(record).keys() - fenced
+        late = self.fence.outside(self._entries(record).keys() - fenced)
         if late:
             raise errors.OverlayBusy(
                 f'{", ".join(sorted(late))} opened volumes or overlays of superposition '
@@ -133,8 +133,8 @@ class Merge(end.Ending):
     def _merge_offline(self, record: records.Record, rate: int,
                        progress: backups.Progress | None) -> records.Record:
         try:
-            merges.offline(self.cluster, record, self.ledger, rate, self.settings.merge_stall_s,
-                           progress)
+            merges.offline(self.cluster, record, self.fence, self.ledger, rate,
+                           self.settings.merge_stall_s, progress)
         except errors.VolumeGone:
             # Another controller was faster: it recorded the end before it removed the overlays.
             return self._in(record, states.MERGED)

@@ -133,7 +133,7 @@ class CrashMatrixTestCase(protocol_base.ProtocolTestCase):
     def conclude(self, record: sp.Record) -> None:
         """End a superposition, wherever its controller died.
 
-        A controller that died while it removed an overlay had it open. After a merge, the client
+        The qemu-img of a controller that died while it merged had the overlay open. The client
         could as well be the server, which is never fenced: the protocol asks to repeat the merge.
         """
         outcome = self.protocol.resume(record)

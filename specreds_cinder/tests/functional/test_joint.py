@@ -296,7 +296,8 @@ class MergeTest(protocol_base.ProtocolTestCase):
         self.assertEqual(states.MERGING, self.protocol.begin_merge(self.record).state)
         self.assertEqual(states.MERGING, self.protocol.begin_merge(self.record).state)
         actors.child_io(self.cluster, self.overlay, 'flush')
-        merge.offline(self.cluster, self.record, self.protocol.ledger, 0, _SECONDS)
+        merge.offline(self.cluster, self.record, self.protocol.fence, self.protocol.ledger, 0,
+                      _SECONDS)
         for _ in range(2):
             self.protocol.end_merge(self.record)
         self.assertEqual(states.MERGED, self.protocol.reload(self.record).state)

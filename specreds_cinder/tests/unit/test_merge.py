@@ -32,6 +32,8 @@ class OfflineTest(testtools.TestCase):
         self.useFixture(fixtures.MockPatchObject(
             volumes, 'current', side_effect=lambda _cluster, volume: volume))
         self.ledger = mock.Mock()
+        self.fenced: frozenset[str] = frozenset()
+        self.fence = mock.Mock(**{'outside.side_effect': lambda users: users - self.fenced})
         self.useFixture(fixtures.MockPatchObject(overlay, 'used_bytes', return_value=1000))
         self.cluster = mock.Mock(conffile='/etc/ceph/ceph.conf', user='cinder')
         self.record = test_record.make_record(volumes=(
@@ -51,7 +53,7 @@ class OfflineTest(testtools.TestCase):
 
     def merge(self, rate: int = 0, stall_s: float = 60) -> None:
         """Run the offline merge."""
-        merge.offline(self.cluster, self.record, self.ledger, rate, stall_s,
+        merge.offline(self.cluster, self.record, self.fence, self.ledger, rate, stall_s,
                       lambda done, total: self.progress.append((done, total)))
 
     def test_qemu_img_commits_each_volume_at_the_rate(self) -> None:
@@ -105,6 +107,20 @@ class OfflineTest(testtools.TestCase):
     def test_open_overlay_is_busy(self) -> None:
         self.users = frozenset({'10.0.0.1:0/1'})
         self.qemu_img('exit 9')
+        error = self.assertRaises(errors.OverlayBusy, self.merge)
+        self.assertIn('10.0.0.1:0/1', str(error))
+
+    def test_dead_client_that_stays_listed_is_no_user_once_it_is_fenced(self) -> None:
+        self.users = self.fenced = frozenset({'10.0.0.1:0/1'})
+        self.qemu_img('exit 0')
+        self.merge()
+        self.assertEqual(2, self.ledger.leave.call_count)
+
+    def test_client_fenced_during_the_merge_may_have_written(self) -> None:
+        self.qemu_img('exit 0')
+        late = frozenset({'10.0.0.1:0/1'})
+        self.fenced = late
+        self.ledger.leave.side_effect = lambda *_: setattr(self, 'users', late)
         error = self.assertRaises(errors.OverlayBusy, self.merge)
         self.assertIn('10.0.0.1:0/1', str(error))
 

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The removal of an overlay, which may be interrupted anywhere, and is then repeated.
+
+librbd does not remove overlays: there are states in which it refuses to for ever.
+
+- It removes no image that has a watcher. If a client dies while an OSD stores its watch, the watch
+  neither expires nor leaves when the client is blocklisted, until the placement group peers again.
+- It moves an image to the trash first, and removes none that was not moved, or restored, to the
+  end (``librbd::api::Trash``).
+
+An overlay has no snapshot, object map, journal, mirror, group or child, so that besides its data
+only its header and its names are to be removed. Nothing here watches the overlay. The directory of
+images, by which an interrupted removal finds the overlay again, forgets it last.
+"""
+
+from collections.abc import Callable
+import contextlib
+import struct
+
+import rados
+
+from specreds_cinder.superposition import cluster as ceph
+from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import fence
+from specreds_cinder.superposition import overlay
+from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import trace
+from specreds_cinder.superposition import volume as volumes
+
+# Objects of librbd, and keys of the trash.
+_DIRECTORY = 'rbd_directory'
+_TRASH = 'rbd_trash'
+_TRASHED = 'id_'
+# The name of an entry of the trash follows an envelope and the source (TrashImageSpec).
+_NAME_OFFSET = 7
+_LENGTH = struct.Struct('<I')
+_BATCH = 1000
+
+Progress = Callable[[int, int], None]
+
+
+def remove(cluster: ceph.Cluster, volume: records.Volume, fencing: fence.Fence,
+           progress: Progress | None = None, *, evict: bool) -> None:
+    """Remove a volume's overlay; one that does not exist is no error.
+
+    :param progress: called with the number of objects examined so far, and of all that may exist
+    :param evict: fence the clients that have the overlay open
+    :raises OverlayBusy: a client has it open that is not fenced, and is not to be
+    """
+    ref = volume.overlay_ref
+    with cluster.ioctx(ref.pool, ref.namespace) as io, ceph.answering(f'remove overlay {ref}'):
+        image_id = _image_id(io, ref.image)
+        if image_id is None:
+            return
+        users = _users(cluster, ref, image_id)
+        _shut_out(ref, users, fencing, evict=evict)
+        with trace.change('overlay.empty', str(ref)):
+            # Without its name, no further client opens it.
+            with contextlib.suppress(rados.ObjectNotFound):
+                io.remove_object(f'rbd_id.{ref.image}')
+            _shut_out(ref, _users(cluster, ref, image_id) - users, fencing, evict=evict)
+            with contextlib.suppress(errors.VolumeGone):
+                _empty(cluster, volume, overlay.Objects.of(cluster, ref, image_id), progress)
+        with trace.change('overlay.remove', str(ref)):
+            with contextlib.suppress(rados.ObjectNotFound):
+                io.remove_object(f'rbd_header.{image_id}')
+            with contextlib.suppress(rados.ObjectNotFound):
+                io.execute(_TRASH, 'rbd', 'trash_remove', _encoded(image_id))
+            with contextlib.suppress(rados.ObjectNotFound):
+                io.execute(_DIRECTORY, 'rbd', 'dir_remove_image',
+                           _encoded(ref.image) + _encoded(image_id))
+
+
+def _image_id(io: 'rados.Ioctx', name: str) -> str | None:
+    """Return the id of an overlay that has any of the three names of an image; None if none."""
+    with contextlib.suppress(rados.ObjectNotFound):
+        return _decoded(io.read(f'rbd_id.{name}'))
+    with contextlib.suppress(rados.ObjectNotFound):
+        return _decoded(io.execute(_DIRECTORY, 'rbd', 'dir_get_id', _encoded(name))[1])
+    after = ''
+    while True:
+        with rados.ReadOpCtx() as op:
+            entries, _status = io.get_omap_vals(op, after, _TRASHED, _BATCH)
+            try:
+                io.operate_read_op(op, _TRASH)
+            except rados.ObjectNotFound:
+                return None
+            page: dict[str, bytes] = dict(entries)
+        for key, value in page.items():
+            if _decoded(value, _NAME_OFFSET) == name:
+                return key.removeprefix(_TRASHED)
+        if len(page) < _BATCH:
+            return None
+        after = max(page)
+
+
+def _users(cluster: ceph.Cluster, ref: records.VolumeRef, image_id: str) -> frozenset[str]:
+    """Return the clients that have an overlay open."""
+    # An image whose creation or removal was interrupted may have no header.
+    with contextlib.suppress(errors.VolumeGone):
+        return volumes.clients(cluster, ref, image_id)
+    return frozenset()
+
+
+def _shut_out(ref: records.VolumeRef, users: frozenset[str], fencing: fence.Fence, *,
+              evict: bool) -> None:
+    """Make sure that clients that have an overlay open are fenced.
+
+    :raises OverlayBusy: one is not fenced, and is not to be
+    """
+    if evict and users:
+        fencing.close(users)
+    elif users := fencing.outside(users):
+        raise errors.OverlayBusy(
+            f'overlay {ref} is open at {", ".join(sorted(users))}: stop the backup first')
+
+
+def _empty(cluster: ceph.Cluster, volume: records.Volume, objects: overlay.Objects,
+           progress: Progress | None) -> None:
+    """Remove the data of an overlay.
+
+    Each removal costs the OSDs a log entry even if the object does not exist: 18 s for 2 TiB.
+    Removing only the existing objects takes a tenth of that.
+    """
+    data = cluster.aio.ioctx(volume.data_pool_id, volume.namespace)
+    done = 0
+    for names in objects.batches():
+        versions = data.stat_versions(names, overlay.DEPTH)
+        data.remove([name for name, version in zip(names, versions, strict=True) if version],
+                    overlay.DEPTH)
+        done += len(names)
+        if progress is not None:
+            progress(done, objects.count)
+
+
+def _encoded(text: str) -> bytes:
+    """Return a string as Ceph encodes it."""
+    data = text.encode()
+    return _LENGTH.pack(len(data)) + data
+
+
+def _decoded(data: bytes, offset: int = 0) -> str:
+    """Return a string that Ceph has encoded."""
+    [length] = _LENGTH.unpack_from(data, offset)
+    start = offset + _LENGTH.size
+    return data[start:start + length].decode()
