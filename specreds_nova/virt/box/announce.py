@@ -6,9 +6,17 @@ neighbours, and the answers of those whose place the box had taken correct the g
 cache. Neighbour advertisements and a router solicitation do the same for IPv6.
 """
 
+from collections.abc import Sequence
 import ipaddress
+import time
 
+from oslo_log import log as logging
+
+from specreds_nova.virt.box import base
+from specreds_nova.virt.box import errors
 from specreds_nova.virt.box import plan as box_plan
+
+LOG = logging.getLogger(__name__)
 
 # Seconds after the opening at which the announcement is repeated: switches and the network
 # service's agent may be late.
@@ -28,6 +36,19 @@ _ICMPV6 = 58
 _ROUTER_SOLICITATION = 133
 _NEIGHBOUR_ADVERTISEMENT = 136
 _OVERRIDE = 0x20000000
+
+
+def repeat(mechanism: base.Mechanism, plans: Sequence[box_plan.Plan]) -> None:
+    """Announce the guest behind open boxes several times, until its boxes are gone."""
+    begun = time.monotonic()
+    for moment in REPEATS:
+        time.sleep(max(0.0, begun + moment - time.monotonic()))
+        for plan in plans:
+            try:
+                mechanism.announce(plan)
+            except errors.BoxFailed:
+                LOG.debug('the box of port %s is gone', plan.port)
+                return
 
 
 def frames(plan: box_plan.Plan) -> list[bytes]:

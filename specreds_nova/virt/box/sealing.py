@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The boxes of this host: seal a server's ports, open them, and remove everything again."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent import futures
 import copy
 import dataclasses
@@ -17,6 +17,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from specreds_nova.virt.box import announce
+from specreds_nova.virt.box import background
 from specreds_nova.virt.box import base
 from specreds_nova.virt.box import dhcp
 from specreds_nova.virt.box import errors
@@ -30,10 +31,6 @@ from specreds_nova.virt.box import vifs
 LOG = logging.getLogger(__name__)
 
 _METADATA = 'metadata.json'
-# Timeout of work beside the booting guest: network service, DHCP and metadata. In seconds.
-_BACKGROUND_TIMEOUT = 60.0
-# A host may start dozens of backups at once; their work mostly waits for the network service.
-_WORKERS = 32
 
 # The server's ports by id, as the network service shows them.
 _Ports = dict[str, Mapping[str, Any]]
@@ -55,8 +52,7 @@ class Box:
             pathlib.Path(cfg.CONF.state_path, 'specreds', 'boxes'))
         self._mechanism: base.Mechanism = ovs.Ovs(self._host)
         self._bindings = self._mechanism.bindings
-        self._workers = futures.ThreadPoolExecutor(_WORKERS, 'specreds-box')
-        self._background: dict[str, list[futures.Future[Any]]] = {}
+        self._background = background.Background()
         self._looks: dict[str, futures.Future[_Ports]] = {}
         # Backups whose boxes this process has opened: a request to shut one of them is based on
         # older knowledge.
@@ -102,11 +98,11 @@ class Box:
         for plan in plans:
             self._plans.save(plan)
             self._mechanism.seal(plan)
-        self._looks[backup_id] = looking = self._start_background(
+        self._looks[backup_id] = looking = self._background.start(
             backup_id, self._look, context, instance, plans)
-        self._start_background(backup_id, self._bind_ports, context, instance, plans, looking)
+        self._background.start(backup_id, self._bind_ports, context, instance, plans, looking)
         for vif, plan in zip(vifs, plans, strict=True):
-            self._start_background(backup_id, self._serve, context, vif['network']['id'], plan,
+            self._background.start(backup_id, self._serve, context, vif['network']['id'], plan,
                                    instance)
             _into_box(vif, plan)
         return network_model.NetworkInfo(vifs)
@@ -118,7 +114,7 @@ class Box:
         """
         looking = self._looks.pop(backup_id, None)
         if looking is not None:
-            looking.result(timeout=_BACKGROUND_TIMEOUT)
+            looking.result(timeout=background.TIMEOUT)
 
     def attached(self, instance: Any, backup_id: str) -> None:
         """Check that the running guest is in its box, and wait for the box's services.
@@ -129,8 +125,7 @@ class Box:
         del instance
         for plan in self._plans.of(backup_id):
             self._mechanism.attached(plan)
-        for work in self._background.pop(backup_id, []):
-            work.result(timeout=_BACKGROUND_TIMEOUT)
+        self._background.wait(backup_id)
 
     def open(self, context: Any, instance: Any, backup_id: str) -> dict[str, int]:
         """Open the box: the switch first, then the network service. Idempotent.
@@ -148,7 +143,8 @@ class Box:
             for plan in plans:
                 self._mechanism.open(plan)
         timings = {'box_open': _elapsed(begun)}
-        threading.Thread(target=self._announce, args=(plans,), daemon=True).start()
+        threading.Thread(target=announce.repeat, args=(self._mechanism, plans),
+                         daemon=True).start()
         ports = [plan.port for plan in plans]
         self._bindings.activate(context, ports)
         self._bindings.delete_other_bindings(context, ports)
@@ -172,7 +168,8 @@ class Box:
             guest's device; the rest is gone
         """
         del instance
-        self._end_background(backup_id)
+        self._looks.pop(backup_id, None)
+        self._background.end(backup_id)
         ports = self._ports(backup_id)
         unplugged = [self._unplug(port) for port in ports]
         for port in ports:
@@ -279,21 +276,6 @@ class Box:
             raise errors.BoxRefused(instance=instance.uuid, host=self._host,
                                     reason='; '.join(refusals))
 
-    def _start_background(self, backup_id: str, work: Callable[..., Any],
-                          *arguments: Any) -> futures.Future[Any]:
-        """Start work in the background, for which :meth:`attached` waits."""
-        begun = self._workers.submit(work, *arguments)
-        self._background.setdefault(backup_id, []).append(begun)
-        return begun
-
-    def _end_background(self, backup_id: str) -> None:
-        """Cancel work in the background, and wait until it makes nothing more."""
-        background = self._background.pop(backup_id, [])
-        self._looks.pop(backup_id, None)
-        for work in background:
-            work.cancel()
-        futures.wait(background, timeout=_BACKGROUND_TIMEOUT)
-
     def _look(self, context: Any, instance: Any, plans: Sequence[box_plan.Plan]) -> _Ports:
         """Return the ports as the network service shows them.
 
@@ -308,7 +290,7 @@ class Box:
                     looking: futures.Future[_Ports]) -> None:
         """Bind the ports to this host and prepare them in the network service."""
         # It was begun before, so that a thread is at work on it.
-        ports = looking.result(timeout=_BACKGROUND_TIMEOUT)
+        ports = looking.result(timeout=background.TIMEOUT)
         wanted = [ports[plan.port] for plan in plans]
         bound = self._bindings.bind(context, wanted)
         self._refuse(instance, [self._mismatch(plan, bound[plan.port]) for plan in plans])
@@ -362,17 +344,6 @@ class Box:
             raise errors.BoxFailed(port=plan.port, reason=(
                 f'its DHCP server could not be started: {exc}')) from exc
         self._mechanism.serve(plan)
-
-    def _announce(self, plans: Sequence[box_plan.Plan]) -> None:
-        begun = time.monotonic()
-        for moment in announce.REPEATS:
-            time.sleep(max(0.0, begun + moment - time.monotonic()))
-            for plan in plans:
-                try:
-                    self._mechanism.announce(plan)
-                except errors.BoxFailed:
-                    LOG.debug('the box of port %s is gone', plan.port)
-                    return
 
     def _restore(self, box: base.ExistingBox, plan: box_plan.Plan | None) -> None:
         if box.backup_id in self._opened:

@@ -99,7 +99,7 @@ class _TestCase(testtools.TestCase):
         """Return the boxes of a nova-compute that has just started."""
         box = sealing.Box(mock.sentinel.driver)
         # The work in the background must not outlive the test.
-        self.addCleanup(box._workers.shutdown)
+        self.addCleanup(box._background._workers.shutdown)
         return box
 
     def sealed(self) -> Any:
