@@ -12,10 +12,10 @@ from specreds_nova.engine.clients import facts as cloud_facts
 from specreds_nova.engine.clients import groups
 from specreds_nova.engine.clients import placement
 
-# Seconds for which an answer of the scheduler serves all servers with the same request: a host
-# without room refuses when a backup claims it, and then the scheduler is asked again.
+# Seconds for which servers with equal requests share an answer of the scheduler. The answer may be
+# outdated: a full host refuses the claim of a backup, and the scheduler is asked again.
 _VALID = 1.5
-# Hosts of which the scheduler is asked for others, so that the servers of a host are spread.
+# Number of hosts to collect, so that the servers of a failed host spread over several hosts.
 _ENOUGH = 8
 
 
@@ -40,7 +40,7 @@ class Destinations:
     """The hosts for backups.
 
     :param scheduler: None to choose by Placement alone
-    :param forecast_seconds: time for which an answer is valid that was requested ahead
+    :param forecast_seconds: validity of an answer that was requested by :meth:`forecast`
     """
 
     def __init__(self, scheduler: Scheduler | None, candidates: placement.Candidates,
@@ -52,16 +52,16 @@ class Destinations:
         self._groups = server_groups
         self._forecast_seconds = forecast_seconds
         self._lock = threading.Lock()
-        # By the request: the time until which the answer is valid, the spec that keeps the key
-        # unique, and the hosts.
+        # By request: the end of its validity, its spec, and the hosts. The key has the id of the
+        # spec, which stays unique while the spec is referenced here.
         self._kept: dict[tuple[Any, ...], tuple[float, Any, list[str]]] = {}
 
     def hosts(self, server: model.Server, placed: Mapping[str, str],
               avoid: Collection[str]) -> list[str]:
         """Return the hosts for a server, the best first.
 
-        :param placed: by server, the host of a backup that Nova does not know of yet
-        :param avoid: hosts that are not wanted; with some, an answer from ahead is not used
+        :param placed: hosts of the backups of which Nova does not know yet, by server
+        :param avoid: hosts to leave out; unless it is empty, no forecast is used
         """
         others = self._groups.others(server, placed)
         try:
@@ -95,7 +95,7 @@ class Destinations:
                    ahead: bool = False) -> list[str]:
         if self._scheduler is None:
             raise exception.Unreachable('no scheduler')
-        # A member that is still on the failed host binds nobody to that host.
+        # Other members are not bound to a member that is still on the failed host.
         bound = sorted({host for host in others if host != server.host}
                        if groups.policy(server) == groups.AFFINITY else ())
         ignore = {server.host, *avoid, *groups.forbidden(server, others)}
@@ -120,7 +120,7 @@ class Destinations:
             more = self._scheduler.select(server, {*ignore, *hosts}, bound)
             hosts += [host for host in more if host not in hosts]
             if len(more) < 2:
-                # One host is all that is left, or all that Nova returns at once.
+                # No host is left, or Nova is configured to return no alternates.
                 break
         return hosts
 

@@ -12,8 +12,8 @@ from specreds_nova.engine.clients import facts as cloud_facts
 from specreds_nova.engine.clients import flavors
 from specreds_nova.engine.clients import rest
 
-# Seconds for which an answer serves all servers with the same query: a host without room refuses
-# when a backup claims it.
+# Seconds for which servers with equal queries share an answer. The answer may be outdated: a full
+# host refuses the claim of a backup.
 _VALID = 1.5
 _TENANT = 'filter_tenant_id'
 _SPECS = 'aggregate_instance_extra_specs:'
@@ -43,7 +43,7 @@ class Candidates:
         query = flavors.query(server.flavor, boots_from_volume=server.boots_from_volume)
         key = json.dumps(query, sort_keys=True)
         with self._lock:
-            # Of several threads with the same query, one sends it.
+            # Only one of several threads with equal queries sends a request.
             until, hosts = self._kept.get(key, (0.0, []))
             if time.monotonic() >= until:
                 hosts = self._ask(query)
