@@ -126,7 +126,9 @@ def create(files: layout.Layout, settings: layout.Settings, passwords: Mapping[s
 
 
 def rows(files: layout.Layout, name: str, statement: str, *values: object) -> list[Any]:
-    """Return rows of a service's database that its API does not show, or not soon enough.
+    """Run a statement on a service's database, and return its rows.
+
+    It is for what the service's API does not show, or not soon enough.
 
     :param name: of the database
     :raises pymysql.Error: the server does not answer, or refuses
@@ -138,4 +140,4 @@ def rows(files: layout.Layout, name: str, statement: str, *values: object) -> li
 
 def _connect(files: layout.Layout, name: str | None = None) -> Any:
     return pymysql.connect(unix_socket=str(files.database_socket), user=getpass.getuser(),
-                           database=name, connect_timeout=5, read_timeout=30)
+                           database=name, connect_timeout=5, read_timeout=30, autocommit=True)
