@@ -50,7 +50,7 @@ class Cloud:
     :param backends: number of back ends on the cloud's own Ceph
     :param hosts: number of compute hosts; with none (the default), there is only block storage
     :param firewall: the firewall driver of Neutron's agents on the hosts
-    :param network: what connects servers: `ovs` (the default) or `ovn`
+    :param network: what connects servers: `ovs` (the default), `dvr` or `ovn`
     :param extra_backends: back ends elsewhere; may be changed by a later `up`
     :param clustered: one more back end on the cloud's own Ceph, with two volume services; may be
         changed by a later `up`

@@ -32,7 +32,8 @@ def add(areas: 'argparse._SubParsersAction[argparse.ArgumentParser]') -> None:
                     help="firewall driver of Neutron's agents on the hosts (default: "
                          f'{layout.FIREWALLS[0]})')
     up.add_argument('--network', choices=layout.NETWORKS,
-                    help="what connects servers: Neutron's agents of Open vSwitch, or OVN "
+                    help="what connects servers: Neutron's agents of Open vSwitch, those with "
+                         'distributed routers and VXLAN, or OVN '
                          f'(default: {layout.NETWORKS[0]})')
     up.add_argument('--extra-backend', action='append', metavar='NAME=POOL,USER,CONF',
                     help='a back end on another Ceph; can be given several times')

@@ -152,7 +152,17 @@ class Writer:
             'securitygroup': {'firewall_driver': self._settings.firewall,
                               # ipset is a program of its own, which the hosts do not have.
                               'enable_ipset': 'false', 'enable_security_group': 'true'},
-        }, _privsep(_NEUTRON_PRIVSEP, files.neutron_conf))
+        }, self._dvr() if self._settings.dvr else {},
+            _privsep(_NEUTRON_PRIVSEP, files.neutron_conf))
+
+    def _dvr(self) -> private.Conf:
+        """What the agents of a host with distributed routers need beside the rest."""
+        return {'DEFAULT': {'agent_mode': 'dvr', 'interface_driver': 'openvswitch',
+                            # A proxy is a program of its own, which the hosts do not have.
+                            'enable_metadata_proxy': 'false'},
+                'ovs': {'local_ip': str(self._files.tunnel.ip)},
+                'agent': {'tunnel_types': 'vxlan', 'l2_population': 'true',
+                          'arp_responder': 'true', 'enable_distributed_routing': 'true'}}
 
     def init(self) -> dict[str, object]:
         """What the host's first process has to know."""

@@ -301,6 +301,15 @@ class Host:
         self._vsctl('--may-exist', 'add-br', conf.PHYSICAL_BRIDGE, '--', 'set', 'Bridge',
                     conf.PHYSICAL_BRIDGE, 'datapath_type=netdev', '--', '--may-exist',
                     'add-port', conf.PHYSICAL_BRIDGE, hosts_layout.TENANT)
+        return not self.files.settings.dvr or self._tunnels_ready()
+
+    def _tunnels_ready(self) -> bool:
+        """Set the address of the tunnels' end here, once the switch has made its device."""
+        if not self.path(f'/sys/class/net/{conf.PHYSICAL_BRIDGE}').exists():
+            return False
+        self.run(['ip', 'address', 'replace', str(self.files.tunnel),
+                  'dev', conf.PHYSICAL_BRIDGE])
+        self.run(['ip', 'link', 'set', conf.PHYSICAL_BRIDGE, 'up'])
         return True
 
     def _libvirt_ready(self) -> bool:

@@ -17,6 +17,8 @@ NETWORKS = (CONTROL, STORAGE, TENANT)
 
 # Addresses before this one are the controller's.
 _FIRST_ADDRESS = 11
+# No cloud reaches the tenants' network of another one.
+_TUNNELS = ipaddress.IPv4Network('10.76.0.0/24')
 # Where supervisord has its socket, inside the host.
 RUN = pathlib.Path('/run/specreds')
 
@@ -99,6 +101,12 @@ class Layout:
         return {name: ipaddress.IPv4Interface((network[_FIRST_ADDRESS + self.number - 1],
                                                network.prefixlen))
                 for name, network in ((CONTROL, settings.control), (STORAGE, settings.storage))}
+
+    @property
+    def tunnel(self) -> ipaddress.IPv4Interface:
+        """Its address on the tenants' network, for tunnels."""
+        return ipaddress.IPv4Interface((_TUNNELS[_FIRST_ADDRESS + self.number - 1],
+                                        _TUNNELS.prefixlen))
 
     @property
     def ethernet(self) -> dict[str, str]:

@@ -7,6 +7,7 @@ from cloud import processes
 from cloud.hosts import layout as hosts_layout
 from cloud.hosts import taps
 from cloud.openstack import layout
+from cloud.openstack import neutron
 from cloud.openstack import ovn
 
 OVS_DATABASE = 'ovsdb-server'
@@ -14,6 +15,7 @@ OVS = 'ovs-vswitchd'
 LIBVIRT = 'libvirtd'
 AGENT = 'ovs-agent'
 CONTROLLER = 'ovn-controller'
+ROUTERS = 'l3-agent'
 COMPUTE = 'nova-compute'
 SENTINEL = 'sentinel'
 TAPS = 'taps'
@@ -57,8 +59,10 @@ def agent(settings: layout.Settings) -> str:
 
 def _agent(files: hosts_layout.Layout) -> dict[str, processes.Program]:
     if not files.settings.ovn:
-        return {AGENT: _program(str(layout.BIN / 'neutron-openvswitch-agent'), '--config-file',
-                                str(files.neutron_conf))}
+        names = {AGENT: neutron.AGENTS[0], **({ROUTERS: neutron.ROUTERS}
+                                              if files.settings.dvr else {})}
+        return {name: _program(str(layout.BIN / program), '--config-file',
+                               str(files.neutron_conf)) for name, program in names.items()}
     # It makes its socket there, and takes no other word for that.
     return {CONTROLLER: _program('ovn-controller', f'unix:{DATABASE_SOCKET}', '--no-chdir',
                                  '--pidfile', *ovn.LOG, OVN_RUNDIR=str(DATABASE_SOCKET.parent))}

@@ -76,7 +76,7 @@ class Backend:
         return str(uuid.uuid5(uuid.UUID(settings.secret_uuid), self.name))
 
 FIREWALLS = ('openvswitch', 'iptables_hybrid')
-OVS, OVN = NETWORKS = ('ovs', 'ovn')
+OVS, DVR, OVN = NETWORKS = ('ovs', 'dvr', 'ovn')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +92,8 @@ class Settings:
     :param plain: Cinder and Nova without the plug-in
     :param engines: number of processes of specreds-engine, where there are hosts with the plug-in
     :param firewall: the firewall driver of Neutron's agents on the hosts
-    :param network: what connects servers: Neutron's agents of Open vSwitch, or OVN
+    :param network: what connects servers: Neutron's agents of Open vSwitch, those with distributed
+        routers and networks on VXLAN with l2population, or OVN
     :param secret_uuid: from which those of the back ends' keys are made
     """
 
@@ -134,6 +135,11 @@ class Settings:
                 raise commands.CloudError(f'back end {name!r}: use letters, digits, - and _')
             if names.count(name) > 1:
                 raise commands.CloudError(f'there are two back ends with the name {name}')
+
+    @property
+    def dvr(self) -> bool:
+        """Whether each host has its part of distributed routers."""
+        return self.network == DVR
 
     @property
     def ovn(self) -> bool:

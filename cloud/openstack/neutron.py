@@ -27,6 +27,14 @@ POOL = ('10.77.0.10', '10.77.0.250')
 _VLANS = '100:199'
 _ANYWHERE = '0.0.0.0/0'
 AGENTS = ('neutron-openvswitch-agent', 'ovn-controller')
+ROUTERS = 'neutron-l3-agent'
+_DVR: private.Conf = {
+    'DEFAULT': {'router_distributed': 'true'},
+    'ml2': {'type_drivers': 'flat,vlan,vxlan', 'tenant_network_types': 'vxlan',
+            'mechanism_drivers': 'openvswitch,l2population'},
+    'ml2_type_vxlan': {'vni_ranges': '1000:1999'},
+    'quotas': {'quota_router': -1, 'quota_floatingip': -1},
+}
 _TIMEOUT = 20.0
 
 
@@ -37,8 +45,8 @@ def common(settings: layout.Settings, passwords: Mapping[str, str]) -> private.C
             'transport_url': broker.url(settings, passwords),
             'auth_strategy': 'keystone',
             'core_plugin': 'ml2',
-            # There are no routers, and the agents of the hosts answer DHCP themselves.
-            'service_plugins': '',
+            # The agents of the hosts answer DHCP themselves.
+            'service_plugins': 'router' if settings.dvr else '',
             'enable_traditional_dhcp': 'false',
             'rpc_response_timeout': 60,
             # An agent that ended is seen to be down, and one that started to be up, soon.
@@ -76,7 +84,9 @@ def conf(files: layout.Layout, settings: layout.Settings,
         'quotas': {f'quota_{kind}': -1 for kind in ('network', 'subnet', 'port',
                                                     'security_group', 'security_group_rule')},
     })
-    return private.merged(merged, _ovn(settings)) if settings.ovn else merged
+    if settings.ovn:
+        return private.merged(merged, _ovn(settings))
+    return private.merged(merged, _DVR) if settings.dvr else merged
 
 
 def _ovn(settings: layout.Settings) -> private.Conf:

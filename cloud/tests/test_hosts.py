@@ -138,6 +138,19 @@ class ConfTest(_Base):
         self.assertIn('external_ids:ovn-bridge-mappings="physnet1:br-ph"', words)
         self.assertEqual([], conf.ovn(self.files))
 
+    def test_agents_route_on_each_host_where_routers_are_distributed(self) -> None:
+        self.assertNotIn(services.ROUTERS, services.programs(self.files))
+        settings = layout.Settings(hosts=3, network='dvr')
+        self.write(settings)
+        agents = self.read(self.files.neutron_conf)
+        self.assertEqual('dvr', agents['DEFAULT']['agent_mode'])
+        self.assertEqual('true', agents['agent']['enable_distributed_routing'])
+        self.assertEqual('true', agents['agent']['l2_population'])
+        self.assertEqual('vxlan', agents['agent']['tunnel_types'])
+        self.assertEqual('10.76.0.12', agents['ovs']['local_ip'])
+        self.assertIn(services.ROUTERS, services.programs(
+            hosts_layout.Layout(self.cloud, settings, 2)))
+
     def test_secrets_are_in_private_files_only(self) -> None:
         self.write()
         holders = {path for path in self.files.root.rglob('*') if path.is_file()

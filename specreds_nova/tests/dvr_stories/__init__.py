@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests with distributed routers, which only run by name: ``./run test stories``."""
+
+import specreds_nova.tests.cloud  # noqa: F401  before anything else, as it says
