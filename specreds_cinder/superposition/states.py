@@ -22,6 +22,36 @@ MOVES = {
     MERGED: set[str](),
     ABORTING: set[str](),
 }
+# Events: what is asked of a superposition.
+CHECK, COLLAPSE, PREPARE, COMMIT, GIVE_UP, ABORT, MERGE, END_MERGE, RESUME = EVENTS = (
+    'check', 'collapse', 'prepare', 'commit', 'give up', 'abort', 'merge', 'end merge', 'resume')
+# Steps: what an event does.
+NOTHING, SWEEP, DECIDE, PROMOTE, DROP, WRITE, SWITCH, CLEAN = (
+    'nothing', 'sweep', 'decide', 'promote', 'drop', 'write', 'switch', 'clean')
+# The step of each event in each state; no other event is possible there.
+STEPS = {
+    CREATING: {ABORT: DROP, RESUME: DROP},
+    SUPERPOSED: {CHECK: SWEEP, COLLAPSE: DECIDE, PREPARE: DECIDE, ABORT: DROP, RESUME: NOTHING},
+    COLLAPSING: {CHECK: SWEEP, PREPARE: DECIDE, COMMIT: PROMOTE, GIVE_UP: DROP, ABORT: DROP,
+                 RESUME: DECIDE},
+    PROMOTED: {COMMIT: NOTHING, MERGE: WRITE, RESUME: NOTHING},
+    MERGING: {COMMIT: NOTHING, MERGE: WRITE, END_MERGE: SWITCH, RESUME: WRITE},
+    MERGED: {COMMIT: NOTHING, MERGE: CLEAN, END_MERGE: NOTHING, RESUME: CLEAN},
+    ABORTING: {GIVE_UP: DROP, ABORT: DROP, RESUME: DROP},
+}
+# The state of a superposition that has ended: it has no record.
+GONE = 'gone'
+# The states through which a step passes, after the one in which it begins.
+PASSES = {
+    NOTHING: frozenset[str](),
+    SWEEP: frozenset[str](),
+    DECIDE: frozenset({COLLAPSING, PROMOTED, ABORTING, GONE}),
+    PROMOTE: frozenset({PROMOTED}),
+    DROP: frozenset({ABORTING, GONE}),
+    WRITE: frozenset({MERGING, MERGED, GONE}),
+    SWITCH: frozenset({MERGED}),
+    CLEAN: frozenset({GONE}),
+}
 # All states, in the order in which a superposition passes through them.
 STATES = (CREATING, SUPERPOSED, COLLAPSING, ABORTING, PROMOTED, MERGING, MERGED)
 # The backup's version is the real one: only a merge may end the superposition.
@@ -34,6 +64,10 @@ DIRTY = 'dirty'
 LATE_DIRTY = 'late-dirty'
 # Outcomes that a record stores; PROMOTED is both a state and an outcome.
 OUTCOMES = (PROMOTED, ABORTED, DIRTY, LATE_DIRTY)
+# The primary lives on: its fence is removed.
+LIVING = frozenset({ABORTED, DIRTY})
+# The primary stays fenced for good.
+FENCED = frozenset({PROMOTED, LATE_DIRTY})
 # Result of a preparation, never stored as an outcome: fenced and clean, and the record of
 # another superposition decides.
 PREPARED = 'prepared'

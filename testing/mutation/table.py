@@ -127,10 +127,18 @@ MUTATIONS = (
              'self._unfence_lost(dataclasses.replace(record, fenced=tuple(known)))', 'pass',
              f'{_FUNCTIONAL}.test_fence.FenceTest.test_fence_after_a_dirty_decision_is_lifted'),
     Mutation('dirty-primary-stays-fenced', f'{_SUPERPOSITION}/protocol/end.py',
-             'if record.outcome in (states.ABORTED, states.DIRTY) and',
-             'if record.outcome in (states.ABORTED,) and',
+             'if record.outcome in states.LIVING and',
+             'if record.outcome == states.ABORTED and',
              f'{_FUNCTIONAL}.test_fence.FenceTest.'
              'test_fence_during_a_dirty_decision_is_lifted'),
+    Mutation('overlay-removed-under-its-user', f'{_SUPERPOSITION}/removal.py',
+             '        fencing.close(users)\n', '        pass\n',
+             f'{_FUNCTIONAL}.test_removal.RemovalTest.'
+             'test_user_of_a_half_removed_overlay_is_fenced'),
+    Mutation('client-fenced-during-the-merge-ignored', f'{_SUPERPOSITION}/merge.py',
+             'lambda clients: clients - dead', 'fencing.outside',
+             f'{_UNIT}.test_merge.OfflineTest.'
+             'test_client_fenced_during_the_merge_may_have_written'),
     Mutation('merge-beside-a-hung-backup', f'{_SUPERPOSITION}/protocol/merge.py',
              ' if backup is not None else self._shut_out(record)', '',
              f'{_FUNCTIONAL}.test_ledger.HungTest.'

@@ -42,7 +42,7 @@ class Protocol(host_fence.HostFence, collapse.Collapse, merge.Merge, release.Rel
         if record.state == states.COLLAPSING:
             # Clients that an interrupted collapse has not fenced yet are left to the decision.
             return self.fence.renew(record.fenced, lapsed=False)
-        if record.outcome in (states.PROMOTED, states.LATE_DIRTY):
+        if record.outcome in states.FENCED:
             if record.state in (states.PROMOTED, states.MERGING):
                 # A promoted server may have been started again, with new clients.
                 with contextlib.suppress(errors.RecordChanged, errors.NotSuperposed):
@@ -59,18 +59,19 @@ class Protocol(host_fence.HostFence, collapse.Collapse, merge.Merge, release.Rel
         :raises Conflict: it is decided together with others
         """
         record = self.reload(record)
-        if record.state == states.COLLAPSING:
+        step = states.STEPS[record.state][states.RESUME]
+        if step == states.DECIDE:
             self._alone(record)
             return self._collapse(record, backup).outcome
-        if record.state in (states.MERGING, states.MERGED):
+        if step in (states.WRITE, states.CLEAN):
             online = backup if isinstance(backup, backups.OnlineMerge) else None
-            if record.state == states.MERGING and backup is not None and online is None:
+            if step == states.WRITE and backup is not None and online is None:
                 raise errors.BackupError(
                     f'superposition {record.id} is merged by the hypervisor of its server: begin '
                     f'and end the merge there')
             self.merge(record, online, progress)
             return states.MERGED
-        if record.state in (states.CREATING, states.ABORTING):
+        if step == states.DROP:
             self._drop(record, states.ABORTED, progress)
             return record.outcome or states.ABORTED
         return record.state

@@ -17,6 +17,7 @@ from specreds_cinder.superposition import ledger as ledgers
 from specreds_cinder.superposition import overlay
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import settings as tunables
+from specreds_cinder.superposition import states
 from specreds_cinder.superposition import store as stores
 from specreds_cinder.superposition import volume as volumes
 
@@ -122,12 +123,15 @@ class Base:
         self.fenced_clients.enter(home, clients, fences.Entry(
             superposition, server_id, records.now()))
 
-    def _in(self, record: records.Record, *allowed: str) -> records.Record:
-        """Return the current record, which has to be in one of some states.
+    def _in(self, record: records.Record, event: str, *steps: str) -> records.Record:
+        """Return the current record, in a state in which an event is possible.
 
+        :param steps: the event has to cause one of these steps; any step if none is given
         :raises Conflict: it is in another state
         """
         record = self.reload(record)
+        allowed = [state for state in states.STATES if event in states.STEPS[state]
+                   and (not steps or states.STEPS[state][event] in steps)]
         if record.state not in allowed:
             raise errors.Conflict(
                 f'superposition {record.id} is {record.state}, not {" or ".join(allowed)}',

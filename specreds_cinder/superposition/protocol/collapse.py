@@ -54,7 +54,7 @@ class Collapse(end.Ending):
 
         :raises Conflict: it is decided already, or not superposed yet
         """
-        record = self._in(record, states.SUPERPOSED, states.COLLAPSING)
+        record = self._in(record, states.CHECK)
         return self._sweep(record, thorough=False)
 
     def watch(self, record: records.Record, on_dirty: Callable[[sweep.SweepReport], None],
@@ -89,7 +89,7 @@ class Collapse(end.Ending):
         if not promote:
             self.abort(record)
             return CollapseReport(states.ABORTED, sweep.SweepReport(False, None, 0, 0.0))
-        record = self._in(record, states.SUPERPOSED)
+        record = self._in(record, states.COLLAPSE)
         self._alone(record)
         return self._collapse(record, backup)
 
@@ -104,7 +104,7 @@ class Collapse(end.Ending):
 
         :returns: the outcome: prepared, or late-dirty; either way it is fenced, and undecided
         """
-        record = self._in(record, states.SUPERPOSED, states.COLLAPSING)
+        record = self._in(record, states.PREPARE)
         return self._collapse(record, backup, decide=False)
 
     def commit(self, record: records.Record) -> None:
@@ -113,9 +113,10 @@ class Collapse(end.Ending):
         :raises Conflict: it is not prepared
         """
         record = self.reload(record)
-        if record.state in states.DECIDED:
+        step = states.STEPS[record.state].get(states.COMMIT)
+        if step == states.NOTHING:
             return
-        if not record.prepared or record.outcome is not None:
+        if step is None or not record.prepared or record.outcome is not None:
             raise errors.Conflict(f'superposition {record.id} is {record.outcome or record.state} '
                                   f'and not prepared to be promoted', record.state)
         self._commit(record)
@@ -125,7 +126,7 @@ class Collapse(end.Ending):
 
         :raises Conflict: it is not prepared, or decided
         """
-        record = self._in(record, states.COLLAPSING, states.ABORTING)
+        record = self._in(record, states.GIVE_UP)
         if not record.prepared:
             raise errors.Conflict(
                 f'superposition {record.id} is not prepared: a fenced write of its primary may '

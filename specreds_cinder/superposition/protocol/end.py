@@ -29,7 +29,7 @@ class Ending(clients.Clients):
         :raises OverlayBusy: the backup runs, and the settings forbid to fence it
         """
         record = self.reload(record)
-        if record.state in states.DECIDED:
+        if states.ABORT not in states.STEPS[record.state]:
             raise errors.Conflict(
                 f'superposition {record.id} is {record.state}: the version of the backup is the '
                 f'real one, it can only be merged', record.state)
@@ -63,7 +63,7 @@ class Ending(clients.Clients):
         self.fence.close(below)
 
     def _unfence(self, record: records.Record) -> None:
-        if record.outcome in (states.ABORTED, states.DIRTY) and record.fenced:
+        if record.outcome in states.LIVING and record.fenced:
             self.fence.open(roles.living(record, self._entries(record)))
 
     def _unfence_lost(self, record: records.Record) -> None:
@@ -97,7 +97,7 @@ class Ending(clients.Clients):
 
     def _settle(self, record: records.Record) -> None:
         """Remove from the ledgers the clients that this superposition has fenced for good."""
-        if record.outcome not in (states.PROMOTED, states.LATE_DIRTY) or not record.fenced:
+        if record.outcome not in states.FENCED or not record.fenced:
             return
         proven = self.fence.remaining().keys() & set(record.fenced)
         self._keep_fenced(record.home, proven, record.id, record.server_id)

@@ -113,7 +113,7 @@ class Merge(end.Ending):
         return self._admit(record) if record.state == states.MERGING else record
 
     def _begin(self, record: records.Record) -> records.Record:
-        record = self._in(record, states.PROMOTED, states.MERGING, states.MERGED)
+        record = self._in(record, states.MERGE)
         if record.state != states.PROMOTED:
             return record
         return self.store.swap(record, record.moved(states.MERGING))
@@ -126,7 +126,7 @@ class Merge(end.Ending):
 
         :raises Conflict: no merge has begun
         """
-        record = self._in(record, states.MERGING, states.MERGED)
+        record = self._in(record, states.END_MERGE)
         if record.state == states.MERGING:
             self._merged(record)
 
@@ -137,7 +137,7 @@ class Merge(end.Ending):
                            self.settings.merge_stall_s, progress)
         except errors.VolumeGone:
             # Another controller was faster: it recorded the end before it removed the overlays.
-            return self._in(record, states.MERGED)
+            return self._in(record, states.MERGE, states.CLEAN)
         # The swap fails if a connection was handed out meanwhile: that has changed the record.
         return self._merged(record)
 

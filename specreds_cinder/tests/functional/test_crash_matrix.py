@@ -21,8 +21,22 @@ _SIZE = 8 * base.MIB
 _BLOCK = 4096
 _BEFORE, _CHILD, _DIRTY, _AFTER = 0, 64 << 10, 192 << 10, 256 << 10
 _MOST_CHANGES = 100
+# The state in which a story finds the superposition, and what it asks for.
+_EVENTS: dict[controller.Story, tuple[str, str]] = {
+    controller.collapse: (states.SUPERPOSED, states.COLLAPSE),
+    controller.abort: (states.SUPERPOSED, states.ABORT),
+    controller.merge: (states.PROMOTED, states.MERGE),
+}
 # Ceph counts a killed client as alive for 30 s: osd_client_watch_timeout.
 _WATCH_SECONDS = 60
+
+
+def _passes(story: controller.Story) -> frozenset[str]:
+    """Return the states in which the death of a controller may leave the record."""
+    if story is controller.superpose:
+        return frozenset({states.CREATING, states.SUPERPOSED})
+    state, event = _EVENTS[story]
+    return states.PASSES[states.STEPS[state][event]] | {state}
 
 
 @ddt.ddt
@@ -80,6 +94,8 @@ class CrashMatrixTestCase(protocol_base.ProtocolTestCase):
                 self.assertEqual('promoted', self.protocol.collapse(record).outcome)
             changes = controller.run(str(self.ceph.conf), self.refs, story, number, phase,
                                      primary.path if late else None)
+            left = {record.state for record in self.protocol.list(self.home)}
+            self.assertLessEqual(left, _passes(story))
             came = self.end(primary, dirty=dirty)
             if changes is not None:
                 self.assertEqual((changes, ending), (number, came))

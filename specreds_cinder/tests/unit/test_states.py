@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of states, events and steps agrees with the moves, and the protocol obeys it."""
+
+from collections.abc import Callable
+import itertools
+from unittest import mock
+
+import testtools
+
+from specreds_cinder import superposition as sp
+from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import states
+from specreds_cinder.tests.unit import test_record
+
+# How each event is asked of the protocol, and the methods that are its steps.
+_EVENTS: dict[str, Callable[[sp.Protocol, sp.Record], object]] = {
+    states.CHECK: lambda protocol, record: protocol.check(record),
+    states.COLLAPSE: lambda protocol, record: protocol.collapse(record),
+    states.PREPARE: lambda protocol, record: protocol.prepare(record),
+    states.COMMIT: lambda protocol, record: protocol.commit(record),
+    states.GIVE_UP: lambda protocol, record: protocol.give_up(record),
+    states.ABORT: lambda protocol, record: protocol.abort(record),
+    states.MERGE: lambda protocol, record: protocol.merge(record),
+    states.END_MERGE: lambda protocol, record: protocol.end_merge(record),
+    states.RESUME: lambda protocol, record: protocol.resume(record),
+}
+_METHODS = {
+    states.SWEEP: '_sweep', states.DECIDE: '_collapse', states.PROMOTE: '_commit',
+    states.DROP: '_drop', states.WRITE: '_merge_offline', states.SWITCH: '_merged',
+    states.CLEAN: '_clean',
+}
+
+
+def reachable(state: str) -> set[str]:
+    """Return the states that may follow a state, and GONE where its record can only be deleted."""
+    following: set[str] = set()
+    waiting = [state]
+    while waiting:
+        nexts = states.MOVES[waiting.pop()]
+        waiting += nexts - following
+        following |= nexts or {states.GONE}
+    return following
+
+
+class StepsTest(testtools.TestCase):
+
+    def test_table_names_every_state_and_event(self) -> None:
+        self.assertEqual(set(states.STATES), states.STEPS.keys())
+        self.assertEqual(set(states.EVENTS), set(itertools.chain(*states.STEPS.values())))
+        self.assertEqual({step for steps in states.STEPS.values() for step in steps.values()},
+                         states.PASSES.keys())
+
+    def test_step_passes_only_states_that_may_follow(self) -> None:
+        for state, steps in states.STEPS.items():
+            for step in steps.values():
+                self.assertLessEqual(states.PASSES[step], reachable(state) | {state})
+
+    def test_every_state_can_be_resumed_and_ended(self) -> None:
+        for state, steps in states.STEPS.items():
+            self.assertIn(states.RESUME, steps)
+            self.assertTrue(any(states.GONE in states.PASSES[step] for step in steps.values()),
+                            state)
+
+    def test_outcome_frees_the_primary_or_fences_it(self) -> None:
+        self.assertEqual(set(states.OUTCOMES), states.LIVING | states.FENCED)
+        self.assertEqual(set(), states.LIVING & states.FENCED)
+
+    def test_protocol_does_the_step_of_the_table(self) -> None:
+        made = {state: {event: step for event in states.EVENTS
+                        if (step := self.first_step(state, event)) is not None}
+                for state in states.STATES}
+        self.assertEqual(states.STEPS, made)
+
+    def first_step(self, state: str, event: str) -> str | None:
+        """Return the step that an event causes in a state; None if it is refused."""
+        record = test_record.make_record(
+            state=state, prepared=True,
+            outcome=states.PROMOTED if state in states.DECIDED else None)
+        protocol = sp.Protocol(mock.Mock())
+        made: list[str] = []
+        with mock.patch.multiple(
+                protocol, store=mock.Mock(**{'read.return_value': record,
+                                             'swap.side_effect': lambda _old, new: new}),
+                fence=mock.Mock(), unused=mock.DEFAULT, _shut_out=lambda record: record,
+                _kept_fenced=mock.MagicMock(), **{
+                    name: mock.Mock(side_effect=self.noting(made, step, record))
+                    for step, name in _METHODS.items()}):
+            try:
+                _EVENTS[event](protocol, record)
+            except errors.Conflict:
+                return None
+        return made[0] if made else states.NOTHING
+
+    @staticmethod
+    def noting(made: list[str], step: str, record: sp.Record) -> Callable[..., object]:
+        """Return a method that notes its step."""
+        def method(*_args: object, **_options: object) -> object:
+            made.append(step)
+            return mock.Mock(outcome=None) if step == states.DECIDE else record
+        return method
