@@ -31,6 +31,7 @@ from bench import trace
 from bench.falsepositives import cli as falsepositives
 from bench.paper import cli as paper
 from cloud import commands
+from cloud.openstack import layout
 from specreds_cinder.superposition import errors
 
 _DEFAULT_PORT = 17800
@@ -80,6 +81,9 @@ def _parser() -> argparse.ArgumentParser:
                         default=os.environ.get('SPECREDS_TRACES'),
                         help=f'where {replay.NAME}.blktrace.fio and its .omap are (default: '
                              '$SPECREDS_TRACES, else */traces beside the checkout)')
+    shared.add_argument('--network', choices=layout.NETWORKS, default=layout.NETWORKS[0],
+                        help="what connects the servers of nova and failover: Neutron's agents of "
+                             'Open vSwitch, or OVN (default: %(default)s)')
     shared.add_argument('--keep', action='store_true',
                         help='leave the Ceph and the cloud up afterwards')
     parser = argparse.ArgumentParser(prog='./run bench', description=__doc__)
@@ -132,12 +136,13 @@ def _run(args: argparse.Namespace) -> int:
             keep(_CINDER, cinder.run(cloud, tell, rounds, args.figures))
     if _NOVA in names:
         data = args.data.with_name(f'{args.data.name}-hosts')
-        with environment.cloud(data, args.port, tell, args.keep, hosts=_HOSTS) as cloud:
+        with environment.cloud(data, args.port, tell, args.keep, hosts=_HOSTS,
+                               network=args.network) as cloud:
             keep(_NOVA, nova.run(cloud, tell, rounds))
     if _FAILOVER in names:
         data = args.data.with_name(f'{args.data.name}-engines')
         with environment.cloud(data, args.port, tell, args.keep, hosts=failover.HOSTS,
-                               engines=failover.ENGINES) as cloud:
+                               engines=failover.ENGINES, network=args.network) as cloud:
             keep(_FAILOVER, failover.run(cloud, tell, args.quick))
         tell.say('60 servers of one simulated host')
         keep('scale', scale.run())

@@ -68,14 +68,17 @@ def cluster(data: pathlib.Path, port: int, progress: progress.Progress,
 
 @contextlib.contextmanager
 def cloud(data: pathlib.Path, port: int, progress: progress.Progress,
-          keep: bool, hosts: int, engines: int = 0) -> Iterator[openstack_cloud.Cloud]:
+          keep: bool, hosts: int, engines: int = 0, network: str | None = None
+          ) -> Iterator[openstack_cloud.Cloud]:
     """Run a new OpenStack while the context lasts, with the parameters of `cluster` and:
 
     :param hosts: number of compute hosts
     :param engines: number of processes that recover servers
+    :param network: what connects servers, if not the cloud's default
     """
     openstack_cloud.Cloud(data).wipe(progress.say)
-    own = openstack_cloud.Cloud(data, port=port, hosts=hosts, engines=engines)
+    own = openstack_cloud.Cloud(data, port=port, hosts=hosts, engines=engines,
+                                network=network)
     with _running(own, progress, keep, own.log_dir, own.openrc()):
         yield own
 

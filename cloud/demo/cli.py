@@ -20,6 +20,7 @@ from cloud.demo import picture
 from cloud.demo import scenarios
 from cloud.demo import screen as screens
 from cloud.demo import stage as stages
+from cloud.openstack import layout
 
 _DEFAULT_PORT = 18400
 _HOSTS = 3
@@ -60,6 +61,9 @@ def _parser() -> argparse.ArgumentParser:
                         help='where failover.png and failover.json go (default: %(default)s)')
     parser.add_argument('--port', type=int, default=_DEFAULT_PORT,
                         help='first of the 200 ports that are used (default: %(default)s)')
+    parser.add_argument('--network', choices=layout.NETWORKS, default=layout.NETWORKS[0],
+                        help="what connects servers: Neutron's agents of Open vSwitch, or OVN "
+                             '(default: %(default)s)')
     parser.add_argument('--quick', action='store_true',
                         help='less use of the databases before anything happens')
     parser.add_argument('--keep', action='store_true', help='leave the cloud up afterwards')
@@ -70,7 +74,8 @@ def _run(args: argparse.Namespace, screen: screens.Screen) -> int:
     args.out.mkdir(parents=True, exist_ok=True)
     screen.title(f'An OpenStack with {_HOSTS} compute hosts, a Ceph, and an engine')
     openstack_cloud.Cloud(args.data).wipe(screen.say)
-    cloud = openstack_cloud.Cloud(args.data, port=args.port, hosts=_HOSTS, engines=1)
+    cloud = openstack_cloud.Cloud(args.data, port=args.port, hosts=_HOSTS, engines=1,
+                                  network=args.network)
     try:
         with screen.busy('the cloud comes up'):
             cloud.up(screen.say)
