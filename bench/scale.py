@@ -42,7 +42,7 @@ from specreds_nova.engine.db import store as stores
 from specreds_nova.engine.detection import accrual
 from specreds_nova.engine.detection import conf as detection_conf
 from specreds_nova.engine.detection import gates
-from specreds_nova.engine.detection import monitor
+from specreds_nova.engine.detection import settings as monitoring
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import dispatch
 from specreds_nova.engine.recovery import nova_prefetch
@@ -157,7 +157,7 @@ def _configuration(url: str, port: int) -> cfg.ConfigOpts:
 
 def _doubted() -> float:
     """Return the seconds between the doubt about a host with even beats and its suspicion."""
-    settings = monitor.Settings()
+    settings = monitoring.Settings()
     patience = accrual.Accrual(settings.detector, 0.0, settings.interval).deadline
     return patience - settings.doubt * settings.interval
 

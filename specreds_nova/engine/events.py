@@ -11,7 +11,7 @@ from oslo_log import log as logging
 from specreds_nova.engine import metrics as counted
 from specreds_nova.engine import model
 from specreds_nova.engine import notify
-from specreds_nova.engine.detection import monitor as monitors
+from specreds_nova.engine.detection import watcher
 from specreds_nova.engine.recovery import observer
 
 LOG = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class Watcher:
     def __init__(self, metrics: counted.Metrics) -> None:
         self.news: queue.Queue[Any] = queue.Queue()
         self.doubt: Callable[[str], None] = lambda host: None
-        self.crash: Callable[[str, str, monitors.Why], None] = lambda *crash: None
+        self.crash: Callable[[str, str, watcher.Why], None] = lambda *crash: None
         self._metrics = metrics
 
     def appeared(self, host: str) -> None:
@@ -61,7 +61,7 @@ class Watcher:
         """Receive a host that may be suspected soon."""
         self.doubt(host)
 
-    def suspected(self, host: str, why: monitors.Why) -> None:
+    def suspected(self, host: str, why: watcher.Why) -> None:
         """Receive a suspicion."""
         LOG.info('host %s seems to have failed: %s', host,
                  '; '.join(str(fact.get('words')) for fact in why))
@@ -73,7 +73,7 @@ class Watcher:
         LOG.info('host %s is well again', host)
         self._metrics.cleared()
 
-    def crashed(self, host: str, server: str, why: monitors.Why) -> None:
+    def crashed(self, host: str, server: str, why: watcher.Why) -> None:
         """Receive the crash of a server on a host that is well."""
         LOG.warning('server %s on %s has crashed', server, host)
         self.crash(host, server, why)

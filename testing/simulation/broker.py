@@ -6,8 +6,8 @@ import functools
 from typing import Any
 
 from specreds_nova.heartbeat import message
-from testing.simulation import cloud as clouds
 from testing.simulation import hub as hubs
+from testing.simulation import parts
 from testing.simulation import world as worlds
 
 # Seconds within which a client of a broken node connects to another one.
@@ -164,7 +164,7 @@ class Broker:
             self._send(host, '')
         self._hub.call(self._interval, lambda: self._beat(name))
 
-    def _send(self, host: clouds.Host, goodbye: str) -> None:
+    def _send(self, host: parts.Host, goodbye: str) -> None:
         name = host.name
         running = self._world.running(name)
         key = host.kernel * 1000 + host.service
@@ -192,7 +192,7 @@ class Broker:
                 for server in beat.ended:
                     self.crashes[ear.owner, server] = now
 
-    def _ready(self, backup: clouds.Backup) -> bool:
+    def _ready(self, backup: parts.Backup) -> bool:
         server = self._world.servers.get(backup.server)
         return (backup.runs and backup.phase in ('running', 'hardened') and server is not None
                 and 0.0 <= server.boot <= self._hub.now() - backup.began)

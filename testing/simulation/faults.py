@@ -124,7 +124,7 @@ class Faults:
         An engine that suspects the host has to recover them nevertheless.
         """
         store = self._cloud.store
-        if store.host(host).state != model.TRUSTED:
+        if any(engine.suspects(host) for engine in self._engines.values()):
             return set()
         return {server.name for server in self._cloud.world.servers.values()
                 if server.host == host} - {recovery.server for recovery in store.active(host)}

@@ -162,6 +162,8 @@ class Play:
                 self._start_engine(process.name)
             elif crowded := process.crowded():
                 self._cloud.world.fail(crowded)
+        if not any(process.listens() for process in self._engines.values()):
+            self._cloud.world.unheard = self._hub.now()
         now = self._hub.now() - hubs.START
         last = max((fault.at + fault.lasts for fault in self._schedule.faults), default=0.0)
         if now > last + 5.0:

@@ -30,6 +30,7 @@ from specreds_nova.engine.recovery import nova_prefetch
 from specreds_nova.engine.recovery import preparation_limit
 from specreds_nova.engine.recovery import tenant
 from specreds_nova.heartbeat import pulse
+from testing.simulation import backups
 from testing.simulation import board as boards
 from testing.simulation import broker as brokers
 from testing.simulation import clients
@@ -112,7 +113,7 @@ class _Clients:
         wire, hub, world = process.wire, process.hub, process.world
         self.compute = wires.Compute(wire, world)
         self.volumes = clients.Volumes(wire, hub, world, process.check_decision)
-        self.backups = clients.Backups(wire, hub, world)
+        self.backups = backups.Backups(wire, hub, world)
 
     def warm_up(self) -> None:
         """Do nothing: every service is connected."""
@@ -219,6 +220,15 @@ class Process:
         """Kill the process."""
         self.hub.kill(self.owner)
         self.engine = None
+
+    def listens(self) -> bool:
+        """Return whether silence means something to the engine."""
+        return (self.engine is not None and not self.hub.frozen(self.owner)
+                and self.engine._monitor.trouble() is None)
+
+    def suspects(self, host: str) -> bool:
+        """Return whether the engine suspects a host that it has heard."""
+        return self.engine is not None and host in self.engine._monitor.all_suspected()
 
     def check_decision(self, superposition: str) -> None:
         """Record a decision that is begun although the engine knows that the primary runs."""

@@ -79,7 +79,13 @@ def generate(seed: int) -> Schedule:
         source.choice((2.0, 6.0, 15.0, 40.0, -1.0))) for number in range(source.randint(1, 4))}
     clocks = {engine: (source.uniform(0.99, 1.01), source.uniform(-2.0, 2.0))
               for engine in engines if source.random() < 0.3}
+    # A stream of its own, so that what is added leaves the rest of each schedule as it is.
+    more = random.Random(f'lease {seed}')
+    if more.random() < 0.3:
+        # Backups that are ready at once are decided on while the lease of their primary may run.
+        servers = {name: (host, 0.0, 0.5) for name, (host, _, _) in servers.items()}
     options: dict[str, Any] = {
+        'sentinel_network_lease': more.choice((4.0, 12.0)),
         'slots': source.choice((1, 2, 4)), 'max_backups_per_host': source.choice((1, 2, 20)),
         'evacuate_after': source.choice((15.0, 30.0)), 'again_after': source.choice((10.0, 30.0)),
         'ready_timeout': source.choice((20, 60))}

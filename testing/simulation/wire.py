@@ -10,6 +10,7 @@ from specreds_nova.engine import model
 from testing.simulation import clients
 from testing.simulation import cloud as clouds
 from testing.simulation import hub as hubs
+from testing.simulation import parts
 
 _T = TypeVar('_T')
 _TIMEOUT = 2.0
@@ -109,7 +110,7 @@ class Wire(clients.Line):
         def late() -> None:
             try:
                 self._act(act)
-            except clouds.Wrong:
+            except parts.Wrong:
                 raise
             except Exception:
                 # Nobody gets the answer.
@@ -119,7 +120,7 @@ class Wire(clients.Line):
     def _act(self, act: Callable[[], _T]) -> _T:
         try:
             return act()
-        except clouds.Wrong as exc:
+        except parts.Wrong as exc:
             # The engine would take it for an answer.
             self._hub.failures.append(exc)
             raise

@@ -8,6 +8,7 @@ import functools
 from specreds_cinder.superposition import states
 from testing.simulation import cloud as clouds
 from testing.simulation import hub as hubs
+from testing.simulation import parts
 
 # Seconds within which a sentinel that reaches Ceph ends a server that was overtaken.
 _SENTINEL = 1.0
@@ -44,11 +45,15 @@ class End:
 class World(clouds.Cloud):
     """A cloud whose hosts have links of their own."""
 
+    sweep = 0.2
+
     def __init__(self, hub: hubs.Hub, lease: float) -> None:
         super().__init__(hub)
         self.lease = lease
         # By server: how its latest guest ended, unless its owner has stopped it.
         self.ends: dict[str, End] = {}
+        # When no engine was listening last.
+        self.unheard = 0.0
         # By host: when an operator was last at work on it.
         self.maintained: dict[str, float] = {}
         # By host: when its link to Ceph was mended.
@@ -56,11 +61,11 @@ class World(clouds.Cloud):
 
     def fail(self, text: str) -> None:
         """Record a violation."""
-        self.hub.failures.append(clouds.Wrong(text))
+        self.hub.failures.append(parts.Wrong(text))
 
     # Hosts
 
-    def update(self, host: clouds.Host) -> None:
+    def update(self, host: parts.Host) -> None:
         """Derive what others see of a host from its parts, after a change."""
         reached = host.alive and host.control and host.compute and not host.paused
         if reached and not host.reached:
@@ -129,8 +134,9 @@ class World(clouds.Cloud):
                     backup.phase, backup.claim = 'failed', False
             for end in self.ends.values():
                 if end.host == name and not end.over:
-                    # Engines count a host that was away for longer as failed.
-                    end.in_order &= self.hub.now() - end.at <= GRACE + _NOTICED
+                    # Engines that listen count a host that was away for longer as failed.
+                    since = max(end.at + GRACE, self.unheard)
+                    end.in_order &= self.hub.now() - since <= _NOTICED
                     end.over = True
             if host.storage:
                 self.clean(host)
@@ -177,11 +183,11 @@ class World(clouds.Cloud):
 
     # Sentinels
 
-    def _look(self, host: clouds.Host) -> None:
+    def _look(self, host: parts.Host) -> None:
         """Have the sentinel of a host end the servers that were overtaken, within a second."""
         self.hub.call(self.hub.random.uniform(0.1, _SENTINEL), lambda: self._end_fenced(host))
 
-    def _end_fenced(self, host: clouds.Host) -> None:
+    def _end_fenced(self, host: parts.Host) -> None:
         if host.storage and host.alive and not host.paused:
             for server in self.servers.values():
                 for copy in server.copies:
@@ -190,7 +196,7 @@ class World(clouds.Cloud):
 
     # What tenants see
 
-    def visible(self, copy: clouds.Copy) -> bool:
+    def visible(self, copy: parts.Copy) -> bool:
         """Return whether tenants reach a copy, apart from what the lease allows for a while."""
         host = self.hosts[copy.host]
         if not (copy.runs and host.alive and host.tenant) or host.paused:
@@ -212,7 +218,7 @@ class World(clouds.Cloud):
             if len(seen) > 1:
                 self.fail(f'{server.name} is seen twice, on {" and ".join(seen)}')
 
-    def _connect(self, server: clouds.Server, host: str) -> None:
+    def _connect(self, server: parts.Server, host: str) -> None:
         server.connect(host)
         primary = server.primary
         assert primary is not None
@@ -226,7 +232,7 @@ class World(clouds.Cloud):
             self.fail(f'{server.name}: {server.acknowledged - held} acknowledged writes are lost')
         self.check()
 
-    def _overlay_of(self, server: clouds.Server, host: str) -> clouds.Superposition | None:
+    def _overlay_of(self, server: parts.Server, host: str) -> parts.Superposition | None:
         """Return the superposition whose second version a backup on a host has open."""
         for backup in self.hosts[host].backups.values():
             record = self.superpositions.get(backup.superposition)
@@ -236,14 +242,14 @@ class World(clouds.Cloud):
 
     # The data of guests
 
-    def _write(self, server: clouds.Server) -> None:
+    def _write(self, server: parts.Server) -> None:
         while server.name in self.servers:
             self.hub.sleep(server.period * self.hub.random.uniform(0.5, 1.5))
             for copy in server.copies:
                 if copy.runs and not copy.fenced:
                     self._put(server, copy)
 
-    def _put(self, server: clouds.Server, copy: clouds.Copy) -> None:
+    def _put(self, server: parts.Server, copy: parts.Copy) -> None:
         host = self.hosts[copy.host]
         if host.stalled or host.paused or not host.storage or not host.alive:
             return
@@ -268,32 +274,15 @@ class World(clouds.Cloud):
         self.superpositions[record_id].stored = self.servers[server_id].stored
         return record_id
 
-    def _decide(self, superposition: str) -> str:
-        record = self.superpositions.get(superposition)
-        if record is None or record.outcome in ('dirty', 'late-dirty'):
-            return 'gone'
-        if record.state in states.DECIDED:
-            return 'promoted'
-        record.state = 'collapsing'
-        self.hub.latency(0.01, 0.2)
-        if record.dirty:
-            return self._drop(record, 'dirty')
-        self.hub.latency(0.05, 0.6)
-        server = self.servers.get(record.server)
-        if server is not None:
-            self._fence(server, record)
-        self.hub.latency(0.01, 0.2)
-        if record.dirty:
-            return self._drop(record, 'late-dirty')
-        record.state, record.outcome = 'promoted', 'promoted'
-        record.decided = self.hub.now()
+    def _promoted(self, server: parts.Server | None, record: parts.Superposition) -> None:
+        """Check that no acknowledged write is lost by a decision."""
         if server is not None and record.stored < server.acknowledged:
             self.fail(f'{server.name}: an acknowledged write is lost by the decision')
-        self._spawn(lambda: self._merge(record))
-        return 'promoted'
 
-    def _fence(self, server: clouds.Server, record: clouds.Superposition) -> None:
+    def _fence(self, server: parts.Server | None, record: parts.Superposition) -> None:
         """Fence every client of the first version."""
+        if server is None:
+            return
         if server.late and server.primary is not None and server.primary.runs and (
                 self.hosts[server.primary.host].storage):
             server.late -= 1
@@ -305,7 +294,7 @@ class World(clouds.Cloud):
                 copy.fenced, copy.fenced_at = True, self.hub.now()
                 self._look(self.hosts[copy.host])
 
-    def _forget(self, record: clouds.Superposition) -> None:
+    def _forget(self, record: parts.Superposition) -> None:
         server = self.servers.get(record.server)
         if server is not None and record.state in states.DECIDED:
             server.stored = record.stored
@@ -313,7 +302,7 @@ class World(clouds.Cloud):
 
     # Nova
 
-    def _waited(self, host: clouds.Host, begun: int | None = None) -> bool:
+    def _waited(self, host: parts.Host, begun: int | None = None) -> bool:
         """Wait until a host is reachable: its requests wait in a queue until it has taken them."""
         while not host.reached:
             self.hub.sleep(1.0)

@@ -10,8 +10,8 @@ from oslo_config import types
 from specreds_nova.engine.detection import accrual
 from specreds_nova.engine.detection import gates
 from specreds_nova.engine.detection import listening
-from specreds_nova.engine.detection import monitor
 from specreds_nova.engine.detection import servers
+from specreds_nova.engine.detection import settings as monitoring
 from specreds_nova.heartbeat import message
 
 _WEIGHTS = types.Dict(types.Float(min=0.0))
@@ -140,13 +140,13 @@ def accrual_settings(group: Any) -> accrual.Settings:
         forgive=group.suspicion_forgive)
 
 
-def monitor_settings(group: Any) -> monitor.Settings:
+def monitor_settings(group: Any) -> monitoring.Settings:
     """Return the settings of the monitor, the detector and the link.
 
     :param group: the options of ``[engine]``, registered and read
     """
     weights: Mapping[str, float] = group.evidence_weights
-    return monitor.Settings(
+    return monitoring.Settings(
         detector=accrual_settings(group), link=listening.Settings(
             echo=group.echo_interval, settle=group.link_settle, outage=group.link_outage,
             pause=max(group.link_pause, 2.5 * group.echo_interval)),

@@ -12,76 +12,23 @@
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-import dataclasses
 import threading
-from typing import Any, Protocol
+from typing import Any
 
 from oslo_log import log as logging
 
 from specreds_nova.engine import interfaces
 from specreds_nova.engine import model
-from specreds_nova.engine.detection import accrual
 from specreds_nova.engine.detection import correlation
 from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.detection import gates
 from specreds_nova.engine.detection import listening
+from specreds_nova.engine.detection import settings as monitoring
 from specreds_nova.engine.detection import watched
+from specreds_nova.engine.detection import watcher as watchers
 from specreds_nova.heartbeat import message
 
 LOG = logging.getLogger(__name__)
-
-Why = tuple[Mapping[str, Any], ...]
-
-
-class Watcher(Protocol):
-    """Receiver of changes, called by the thread that ticks. It may call the monitor."""
-
-    def appeared(self, host: str) -> None:
-        """Handle a host that appeared for the first time since the engine's start."""
-
-    def doubted(self, host: str) -> None:
-        """Handle a late beat, after which the host may be suspected soon. Must return at once."""
-
-    def suspected(self, host: str, why: Why) -> None:
-        """Handle a new suspicion, before the gates are checked."""
-
-    def cleared(self, host: str) -> None:
-        """Handle the end of a suspicion."""
-
-    def left(self, host: str, goodbye: str | None, at: float | None) -> None:
-        """Handle a goodbye, with its kind and time; None if the host is heard again."""
-
-    def crashed(self, host: str, server: str, why: Why) -> None:
-        """Handle the crash of one server's domain on a host that is well."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """Settings of the monitor.
-
-    :ivar interval: seconds between beats of a host before its first beat
-    :ivar weights: weights of evidence that differ from the defaults
-    :ivar clear_beats: number of consecutive beats that clear a suspicion
-    :ivar doubt: intervals of silence from which a host counts for the gate of too many
-    :ivar together: seconds within which hosts count as having fallen silent at once
-    :ivar graces: seconds for which silence means nothing after a goodbye, by its kind
-    :ivar power_up_grace: seconds that hosts have to boot after the site was powered up
-    """
-
-    detector: accrual.Settings = dataclasses.field(default_factory=accrual.Settings)
-    link: listening.Settings = dataclasses.field(default_factory=listening.Settings)
-    interval: float = 0.2
-    weights: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    clear_beats: int = 3
-    libvirt_patience: float = 10.0
-    storage_patience: float = 5.0
-    evidence_lifetime: float = 60.0
-    flap_period: float = 900.0
-    doubt: float = 2.2
-    together: float = 30.0
-    graces: Mapping[str, float] = dataclasses.field(
-        default_factory=lambda: {message.SERVICE: 3600.0, message.SYSTEM: 300.0})
-    power_up_grace: float = 300.0
 
 
 class Monitor:
@@ -93,13 +40,13 @@ class Monitor:
     :raises ValueError: a weight in the settings is of an unknown kind
     """
 
-    def __init__(self, clock: interfaces.Clock, watcher: Watcher,
-                 settings: Settings | None = None,
+    def __init__(self, clock: interfaces.Clock, watcher: watchers.Watcher,
+                 settings: monitoring.Settings | None = None,
                  own_broker: Callable[[], str] = lambda: '') -> None:
         self._clock = clock
         self._watcher = watcher
         self._own_broker = own_broker
-        self._settings = settings or Settings()
+        self._settings = settings or monitoring.Settings()
         self._scales = evidence.Scales(self._settings.weights)
         self._listening = listening.Listening(self._settings.link, clock.now())
         self._lock = threading.Lock()

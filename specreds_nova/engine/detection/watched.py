@@ -153,11 +153,11 @@ class Watched:
         """Note which domains a host has lost with its kernel.
 
         A host that was shut down in good order, and is soon back, has stopped its servers for its
-        operator.
+        operator, unless it was suspected.
         """
         if self.beat is None or not self.beat.kernel or self.beat.kernel == beat.kernel:
             return
-        in_order = self.leaving and self.goodbye == message.SYSTEM
+        in_order = (self.leaving and self.goodbye == message.SYSTEM) and not self.suspected
         self.lost = frozenset() if in_order else self.lost | self.domains[1]
 
     def ended(self, beat: message.Beat) -> list[str]:

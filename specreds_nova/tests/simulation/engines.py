@@ -15,10 +15,12 @@ from specreds_nova.engine.recovery import destination_limits
 from specreds_nova.engine.recovery import dispatch
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import worker as workers
+from testing.simulation import backups
 from testing.simulation import clients
 from testing.simulation import cloud as clouds
 from testing.simulation import hub as hubs
 from testing.simulation import store as stores
+from testing.simulation import suspects
 
 _LEASE = 4.0
 # Seconds between two answers to a host.
@@ -94,12 +96,12 @@ class Engine:
         self._board = board
         hub.strict.add(name)
         self.line = clients.Line(hub, cloud, faults)
-        self.suspects = clients.Suspects(hub, cloud)
+        self.suspects = suspects.Suspects(hub, cloud)
         clock = clients.Clock(hub)
         database: Any = clients.Store(self.line, store)
         context = contexts.Context(
             clock=clock, compute=clients.Compute(self.line, cloud),
-            backups=clients.Backups(self.line, hub, cloud),
+            backups=backups.Backups(self.line, hub, cloud),
             volumes=clients.Volumes(self.line, hub, cloud, watch(self)), suspects=self.suspects,
             store=database, options=settings,
             destinations=destination_limits.DestinationLimits(

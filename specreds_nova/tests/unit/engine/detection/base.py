@@ -9,6 +9,7 @@ import testtools
 
 from specreds_nova.engine.detection import gates
 from specreds_nova.engine.detection import monitor
+from specreds_nova.engine.detection import settings as monitoring
 from specreds_nova.heartbeat import message
 from specreds_nova.tests.unit.engine import clock as clocks
 
@@ -82,7 +83,7 @@ class CloudTestCase(testtools.TestCase):
     """
 
     hosts = 5
-    settings = monitor.Settings()
+    settings = monitoring.Settings()
 
     def setUp(self) -> None:
         """Start the cloud."""

@@ -6,6 +6,7 @@ from oslo_config import cfg
 from specreds_nova.engine.detection import conf as detection_conf
 from specreds_nova.engine.detection import gates
 from specreds_nova.engine.detection import monitor
+from specreds_nova.engine.detection import settings as monitoring
 from specreds_nova.tests.unit.engine.detection import base
 
 
@@ -87,7 +88,7 @@ class PowerUpTest(base.CloudTestCase):
     """A site that is powered up while the engines run."""
 
     hosts = 6
-    settings = monitor.Settings(power_up_grace=60.0)
+    settings = monitoring.Settings(power_up_grace=60.0)
 
     def begin(self) -> None:
         super().begin()

@@ -11,7 +11,7 @@ from specreds_nova import protected
 from specreds_nova.engine import model
 from specreds_nova.engine.detection import conf
 from specreds_nova.engine.detection import gates
-from specreds_nova.engine.detection import monitor
+from specreds_nova.engine.detection import settings as monitoring
 from specreds_nova.virt import protection
 
 _SERVER = model.Server(
@@ -177,7 +177,7 @@ class OptionsTest(testtools.TestCase):
     """The options are translated to settings."""
 
     def test_defaults_are_those_of_the_modules(self) -> None:
-        self.assertEqual(monitor.Settings(), conf.monitor_settings(_options()))
+        self.assertEqual(monitoring.Settings(), conf.monitor_settings(_options()))
 
     def test_option_sets_a_weight(self) -> None:
         config = cfg.ConfigOpts()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from specreds_nova.engine import model
 from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.detection import listening
-from specreds_nova.engine.detection import monitor
+from specreds_nova.engine.detection import settings as monitoring
 from specreds_nova.heartbeat import message
 from specreds_nova.tests.unit.engine.detection import base
 
@@ -321,7 +321,7 @@ class LinkTest(base.CloudTestCase):
 class WithoutEchoTest(base.CloudTestCase):
     """An engine without echoes."""
 
-    settings = monitor.Settings(link=listening.Settings(echo=0.0))
+    settings = monitoring.Settings(link=listening.Settings(echo=0.0))
 
     def test_dead_host_is_suspected(self) -> None:
         self.nodes['cn2'].alive = False
@@ -474,6 +474,12 @@ class PowerFailureTest(base.CloudTestCase):
     def test_reboot_in_good_order_has_stopped_the_servers(self) -> None:
         self.monitor.heard(self.node.beat(leaving=True, goodbye=message.SYSTEM))
         self.assertEqual([], self.return_(running='d0', domains=()))
+
+    def test_reboot_of_a_suspected_host_counts(self) -> None:
+        self.monitor.word('cn1', model.SUSPECT)
+        self.run_for(0.1)
+        self.monitor.heard(self.node.beat(leaving=True, goodbye=message.SYSTEM))
+        self.assertEqual([('cn1', 's1'), ('cn1', 's2')], self.return_(running='d0', domains=()))
 
     def test_power_failure_after_the_end_of_nova_compute_counts(self) -> None:
         self.monitor.heard(self.node.beat(leaving=True, goodbye=message.SERVICE))

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The receiver of what the monitor of an engine notices."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+Why = tuple[Mapping[str, Any], ...]
+
+
+class Watcher(Protocol):
+    """Receiver of changes, called by the thread that ticks. It may call the monitor."""
+
+    def appeared(self, host: str) -> None:
+        """Handle a host that appeared for the first time since the engine's start."""
+
+    def doubted(self, host: str) -> None:
+        """Handle a late beat, after which the host may be suspected soon. Must return at once."""
+
+    def suspected(self, host: str, why: Why) -> None:
+        """Handle a new suspicion, before the gates are checked."""
+
+    def cleared(self, host: str) -> None:
+        """Handle the end of a suspicion."""
+
+    def left(self, host: str, goodbye: str | None, at: float | None) -> None:
+        """Handle a goodbye, with its kind and time; None if the host is heard again."""
+
+    def crashed(self, host: str, server: str, why: Why) -> None:
+        """Handle the crash of one server's domain on a host that is well."""

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of a fake cloud: hosts, guests, backups, servers and superpositions."""
+
+import dataclasses
+
+
+class Wrong(AssertionError):
+    """A state that must never be reached."""
+
+
+@dataclasses.dataclass
+class Host:
+    """A compute host.
+
+    :ivar alive: its machine runs
+    :ivar beats: its heartbeats reach the engines, since `since`
+    :ivar reached: RPC calls reach it
+    :ivar plugged: it has the plug-in, and can run backups
+    :ivar word: an operator has declared it failed
+    :ivar storage: it reaches Ceph, or has not since ``deaf``
+    :ivar renewed: when it sent the latest heartbeat that an engine has answered
+    :ivar control: its link to the control plane works
+    :ivar tenant: its link to the network of tenants works
+    :ivar compute: its nova-compute runs
+    :ivar paused: the whole machine stands still
+    :ivar kernel: number of its boots
+    :ivar service: number of the starts of its nova-compute
+    """
+
+    name: str
+    room: int = 10
+    alive: bool = True
+    beats: bool = True
+    since: float = 0.0
+    silent: float = 0.0
+    reached: bool = True
+    forced_down: bool = False
+    stalled: bool = False
+    plugged: bool = True
+    word: bool = False
+    storage: bool = True
+    deaf: float = 0.0
+    renewed: float = 0.0
+    control: bool = True
+    tenant: bool = True
+    compute: bool = True
+    paused: bool = False
+    kernel: int = 1
+    service: int = 1
+    backups: dict[str, 'Backup'] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass
+class Copy:
+    """A running domain of a server.
+
+    :ivar fenced: its writes are refused since ``fenced_at``, so the guest hangs
+    :ivar overlay: the superposition to whose second version it writes
+    """
+
+    host: str
+    runs: bool = True
+    fenced: bool = False
+    fenced_at: float = 0.0
+    overlay: str | None = None
+
+
+@dataclasses.dataclass
+class Backup:
+    """A backup on a host: the journal and the domain.
+
+    :ivar claim: it holds room in Placement
+    """
+
+    id: str
+    server: str
+    superposition: str
+    host: str
+    phase: str = 'starting'
+    runs: bool = False
+    began: float = 0.0
+    durable: bool = False
+    claim: bool = True
+
+
+@dataclasses.dataclass
+class Server:
+    """A server: its row in Nova, its guest and its volumes.
+
+    :ivar period: seconds between two writes of the guest; 0 for no writes
+    :ivar boot: seconds until its backup is ready; negative for never
+    :ivar refused: why its volumes cannot be superposed
+    :ivar unfenceable: why its volumes cannot be fenced without a superposition
+    :ivar late: how many times its guest will write at the moment when it is being fenced
+    """
+
+    name: str
+    host: str
+    period: float = 0.5
+    boot: float = 5.0
+    refused: str = ''
+    unfenceable: str = ''
+    late: int = 0
+    status: str = 'ACTIVE'
+    task: str | None = None
+    target: str | None = None
+    metadata: dict[str, str] = dataclasses.field(default_factory=dict)
+    primary: Copy | None = None
+    copies: list[Copy] = dataclasses.field(default_factory=list)
+    # How many copies have been connected: its first boot, evacuations, promotions, reboots.
+    lives: int = 0
+    superposition: str | None = None
+    failed: str = ''
+    # Number of its evacuations.
+    evacuations: int = 0
+    # Its owner has stopped it.
+    stopped_by_owner: bool = False
+    # Volumes that were attached beside the one that it boots from.
+    attached: list[str] = dataclasses.field(default_factory=list)
+    # Writes that its users were told are done, and those of them in the version of the volumes.
+    acknowledged: int = 0
+    stored: int = 0
+
+    def volumes(self) -> tuple[str, ...]:
+        """Return the ids of its volumes."""
+        return (f'volume-{self.name}', *self.attached)
+
+    def connect(self, host: str) -> None:
+        """Connect a new copy of the server to the network.
+
+        :raises Wrong: another copy is connected
+        """
+        connected = [copy for copy in self.copies if copy.runs and not copy.fenced]
+        if connected:
+            raise Wrong(f'{self.name} runs on {connected[0].host}, and would be seen twice')
+        self.primary = Copy(host)
+        self.copies.append(self.primary)
+        self.lives += 1
+
+
+@dataclasses.dataclass
+class Superposition:
+    """A superposition as Cinder records it."""
+
+    id: str
+    server: str
+    reason: str
+    state: str = 'superposed'
+    dirty: bool = False
+    outcome: str | None = None
+    decided: float = 0.0
+    base: Copy | None = None
+    volumes: tuple[str, ...] = ()
+    # Acknowledged writes in the second version.
+    stored: int = 0
