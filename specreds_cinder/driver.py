@@ -79,6 +79,10 @@ class SuperRBDDriver(rbd.RBDDriver):
         super()._update_volume_stats()
         # The scheduler places volume types with the extra spec "superposition='<is> True'" here.
         self._stats['superposition'] = True
+        try:
+            self._stats['fenced_clients'] = self.worker.call(None, 'count_fenced')
+        except exception.SuperpositionError as exc:
+            LOG.warning('cannot count the fenced clients of this back end: %s', exc.msg)
 
     def _get_usage_info(self) -> int:
         # An overlay is part of no volume, so the provisioned capacity excludes it.

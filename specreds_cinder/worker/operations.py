@@ -253,6 +253,10 @@ class Operations:
         """Remove index entries of superpositions whose record was never written."""
         self._protocol.tidy(self._home)
 
+    def count_fenced(self) -> int:
+        """Return the number of clients that stay fenced after their superposition has ended."""
+        return len(self._protocol.fenced(self._home))
+
     # Without a superposition
 
     def clients(self, images: builtins.list[str],

@@ -136,6 +136,17 @@ class LifeTest(WorkerTestCase):
         self.assertEqual(b'\5' * 4096, self.contents(volume)[OBJECT:OBJECT + 4096])
         self.ask('tidy')
 
+    def test_clients_that_stay_fenced_are_counted(self) -> None:
+        volume = self.make_volume()
+        primary = self.make_primary(volume)
+        superposition = self.super(volume.image)
+        self.assertEqual('promoted', self.ask('collapse', superposition=superposition,
+                                              durable=False)['outcome'])
+        self.ask('merge', superposition=superposition)
+        listed = [fenced.client for fenced in self.protocol.fenced(records.Home(self.pool))]
+        self.assertLessEqual(primary.clients, set(listed))
+        self.assertEqual(len(listed), self.ask('count_fenced'))
+
     def test_dirty_collapse_ends_the_superposition(self) -> None:
         volume = self.make_volume()
         primary = self.make_primary(volume)

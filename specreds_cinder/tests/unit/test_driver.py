@@ -264,13 +264,23 @@ class ManageTest(DriverTestCase):
 @ddt.ddt
 class ServiceTest(DriverTestCase):
 
-    def test_statistics_announce_superposition(self) -> None:
+    def statistics(self) -> dict[str, object]:
+        """Return the statistics of the back end, of which RBDDriver reports the name."""
         def update(it: driver.SuperRBDDriver) -> None:
             it._stats = {'volume_backend_name': 'x'}
         with mock.patch.object(rbd.RBDDriver, '_update_volume_stats', update):
             self.driver._update_volume_stats()
-        self.assertEqual({'volume_backend_name': 'x', 'superposition': True},
-                         self.driver._stats)
+        stats: dict[str, object] = self.driver._stats
+        return stats
+
+    def test_statistics_announce_superposition_and_count_the_fenced(self) -> None:
+        self.answers['count_fenced'] = 7
+        self.assertEqual({'volume_backend_name': 'x', 'superposition': True, 'fenced_clients': 7},
+                         self.statistics())
+
+    def test_statistics_without_an_answer_still_announce_superposition(self) -> None:
+        self.answers['count_fenced'] = exception.SuperpositionUnavailable('gone')
+        self.assertEqual({'volume_backend_name': 'x', 'superposition': True}, self.statistics())
 
     def test_overlays_are_not_part_of_the_usage(self) -> None:
         self.upstream('_get_usage_info', return_value=10)
