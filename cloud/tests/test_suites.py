@@ -47,6 +47,7 @@ class MatchesTest(testtools.TestCase):
     @ddt.unpack
     def test_path_is_searched_where_it_leads(self, path: str, expected: set[str]) -> None:
         self.assertEqual(expected, self.matching(path))
+        self.assertEqual(expected, self.matching(path, '--exclude-regex', 'x'))
 
     @ddt.data('test_cli', '^specreds.cinder', r'^a|^specreds_cinder\.tests', '')
     def test_other_expressions_are_searched_everywhere(self, expression: str) -> None:

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``.ci/run``: which commands it runs, when it leaves a platform out, and what it ends with."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+import ddt
+import fixtures
+import testtools
+
+from cloud.matrix import root as roots
+
+# A stand-in for ./run and for `id -u`: notes its arguments, and ends as the test says.
+_PROGRAM = """\
+#!/bin/sh
+echo "$(basename "$0") $*" >>"$NOTES"
+case "$*" in
+-u) echo "$USER_ID" ;;
+*) if echo "$*" | grep -q "^${FAILS:-nothing}"; then echo broken; exit 1; fi ;;
+esac
+"""
+_PLATFORM = (r'matrix shell debian-13 ./run test ^specreds_cinder\.tests\.functional '
+             r'--exclude-regex test_(crash_matrix|race)\.')
+# A stand-in for timeout: ends tests on the platform at once, as if their time were over.
+_TIMEOUT = """\
+#!/bin/sh
+case "$*" in *'matrix shell'*) echo "limit $3" >>"$NOTES"; exit 124 ;; esac
+"""
+
+
+@ddt.ddt
+class ContinuousIntegrationTest(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        self.notes = self.directory / 'notes'
+        (self.directory / '.ci').mkdir()
+        shutil.copy(roots.PROJECT / '.ci/run', self.directory / '.ci/run')
+        for name in ('run', 'bin/id'):
+            path = self.directory / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(_PROGRAM)
+            path.chmod(0o755)
+
+    def run_script(self, **variables: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ['bash', str(self.directory / '.ci/run')], capture_output=True, text=True,
+            env={'PATH': f'{self.directory}/bin:{os.environ["PATH"]}', 'NOTES': str(self.notes),
+                 'USER_ID': '0', **variables})
+
+    def calls(self) -> list[str]:
+        return [line.removeprefix('run ') for line in self.notes.read_text().splitlines()
+                if line.startswith('run ')]
+
+    def test_tests_run_here_and_then_on_the_platform(self) -> None:
+        done = self.run_script(CI='true')
+        self.assertEqual((0, ''), (done.returncode, done.stderr))
+        calls = self.calls()
+        self.assertEqual('setup', calls[0])
+        self.assertEqual({'test', 'matrix up --setup debian-13'}, set(calls[1:3]))
+        self.assertEqual(_PLATFORM, calls[3])
+
+    @ddt.data('setup', 'test', 'matrix up', 'matrix shell')
+    def test_each_failure_is_one_of_the_whole(self, command: str) -> None:
+        self.assertEqual(1, self.run_script(CI='true', FAILS=command).returncode)
+
+    def test_platform_is_tested_after_a_failure_here(self) -> None:
+        self.run_script(FAILS='test')
+        self.assertIn(_PLATFORM, self.calls())
+
+    def test_root_that_cannot_be_made_fails_with_its_error(self) -> None:
+        done = self.run_script(FAILS='matrix up')
+        self.assertIn('broken\nFAILED functional tests on debian-13: its root could not be made',
+                      done.stdout)
+        self.assertNotIn(_PLATFORM, self.calls())
+
+    def test_only_root_can_make_one(self) -> None:
+        done = self.run_script(USER_ID='1000')
+        self.assertIn('LEFT OUT functional tests on debian-13: only root', done.stdout)
+        self.assertEqual(0, done.returncode)
+        done = self.run_script(USER_ID='1000', CI='true')
+        self.assertIn('FAILED functional tests on debian-13: only root', done.stdout)
+        self.assertEqual(1, done.returncode)
+
+    def test_platform_is_left_out_when_too_little_time_is_left(self) -> None:
+        done = self.run_script(CI='true', SECONDS='4201')
+        self.assertIn('LEFT OUT functional tests on debian-13: 420', done.stdout)
+        self.assertEqual(0, done.returncode)
+        self.assertNotIn(_PLATFORM, self.calls())
+        self.assertEqual(1, self.run_script(SECONDS='4201', FAILS='test').returncode)
+
+    def test_modules_that_are_left_out_on_the_platform_exist(self) -> None:
+        tests = roots.PROJECT / 'specreds_cinder/tests/functional'
+        for name in ('test_crash_matrix', 'test_race'):
+            self.assertIn(name.removeprefix('test_'), _PLATFORM)
+            self.assertTrue((tests / f'{name}.py').exists())
+
+    def test_tests_on_the_platform_are_ended_in_time(self) -> None:
+        (self.directory / 'bin/timeout').write_text(_TIMEOUT)
+        (self.directory / 'bin/timeout').chmod(0o755)
+        done = self.run_script(CI='true', SECONDS='1000')
+        self.assertIn('FAILED functional tests on debian-13: not ended after 5160 s in all\n',
+                      done.stdout)
+        self.assertEqual(1, done.returncode)
+        _, limit = self.notes.read_text().rsplit('limit ', 1)
+        self.assertTrue(0 < int(limit) <= 4160, limit)
