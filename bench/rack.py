@@ -17,6 +17,8 @@ import uuid
 from bench import detector
 from bench import progress
 from bench import scale
+from bench import stats
+from bench import takeover
 from cloud import commands
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import dispatch
@@ -193,11 +195,13 @@ class Rack(scale.Cloud):
 def run(tell: progress.Progress, quick: bool) -> dict[str, float]:
     """Measure, and return the figures by their keys."""
     dead, servers = (_QUICK_DEAD, _QUICK_SERVERS) if quick else (_DEAD, _SERVERS)
-    tell.section(NAME, 3)
+    tell.section(NAME, 4)
     tell.step('60 servers of one simulated host')
     figures = scale.run()
     tell.step(f'{dead} of {_HOSTS:,} hosts with {servers} servers each')
     figures |= fail(Rack(dead, servers))
+    tell.step('an engine that is killed, and one that takes over its recoveries')
+    figures |= stats.summary(takeover.run(quick)).entries(f'{NAME}.takeover_s')
     tell.step(f'{_HOSTS:,} hosts that beat, without a broker')
     figures[f'{NAME}.ten_thousand_hosts_cpu'] = round(
         detector.reading(_QUICK_BEATS if quick else _BEATS, _HOSTS), 3)

@@ -83,11 +83,15 @@ class Simulation:
 
     :param url: of the database
     :param port: of etcd
+    :param name: of the engine
+    :param silent: returns the other engines that seem to have died
     """
 
-    def __init__(self, cloud: 'Cloud', url: str, port: int) -> None:
+    def __init__(self, cloud: 'Cloud', url: str, port: int, name: str = 'bench',
+                 silent: Callable[[], frozenset[str]] = frozenset) -> None:
         self.cloud = cloud
         conf = _configuration(url, port)
+        conf.set_override('name', name, 'engine')
         migration.sync(db_connection.connect(conf))
         self._stopping = threading.Event()
         self.fibers = all_fibers.Fibers(engine_service.CALLERS)
@@ -100,15 +104,15 @@ class Simulation:
             limits=detection_conf.limits(conf.engine), stopping=self._stopping.is_set,
             observer=observer)
         self.conductor = conductors.Conductor(
-            context, jobs.from_conf(conf), self.fibers, 'bench', conf.engine.slots,
-            conf.engine.job_lease, conf.engine.job_interval)
+            context, jobs.from_conf(conf), self.fibers, name, conf.engine.slots,
+            conf.engine.job_lease, conf.engine.job_interval, silent=silent)
         observer.conductor = self.conductor
         self.prefetch = nova_prefetch.NovaPrefetch(cloud, self.clock)
         self.dispatcher = dispatch.Dispatcher(
             context,
             lambda host, service: gates.Facts(host, known=cloud.hosts, service=service or {}),
             detection_conf.host_gates(conf.engine), detection_conf.server_gates(conf.engine),
-            self.conductor, 'bench', nova=self.prefetch)
+            self.conductor, name, nova=self.prefetch)
 
     def __enter__(self) -> 'Simulation':
         self.conductor.start()
@@ -205,10 +209,13 @@ class Cloud:
 
     @staticmethod
     def _server(number: int) -> model.Server:
+        # The same in each process, as an engine may continue the work of another one.
+        server, volume = (str(uuid.uuid5(uuid.NAMESPACE_OID, f'{kind}{number}'))
+                          for kind in ('vm', 'volume'))
         return model.Server(
-            id=str(uuid.uuid4()), name=f'vm{number}', project='p', host='dead', status='ACTIVE',
-            task=None, locked=False, zone='nova', flavor={'vcpus': 1, 'ram': 64, 'disk': 0},
-            volumes=(str(uuid.uuid4()),))
+            id=server, name=f'vm{number}', project='p', host='dead', status='ACTIVE', task=None,
+            locked=False, zone='nova', flavor={'vcpus': 1, 'ram': 64, 'disk': 0},
+            volumes=(volume,))
 
     # Suspects
 

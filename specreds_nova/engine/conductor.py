@@ -2,6 +2,7 @@
 """The conductor takes the jobs of recoveries in order, as many at a time as it has slots."""
 
 from collections.abc import Callable, Sequence
+import math
 import threading
 import time
 
@@ -22,6 +23,8 @@ LOG = logging.getLogger(__name__)
 
 # Seconds to wait for more jobs after the first one.
 _GATHER = 0.03
+# Seconds between two looks for engines that have fallen silent.
+_LOOK = 0.1
 # Renewals of the claims within the time of one lease.
 _KEPT = 3
 
@@ -35,11 +38,13 @@ class Conductor:
     :param lease: seconds for which claims hold without a renewal
     :param interval: seconds between two looks at the board
     :param attempt: makes one attempt of a recovery
+    :param silent: returns the other engines that seem to have died, whose jobs are taken over
     """
 
     def __init__(self, context: contexts.Context, board: jobs.Board, fibers: all_fibers.Fibers,
                  name: str, slots: int, lease: float, interval: float,
-                 attempt: Callable[[runs.Run], object] = sequence.attempt) -> None:
+                 attempt: Callable[[runs.Run], object] = sequence.attempt,
+                 silent: Callable[[], frozenset[str]] = frozenset) -> None:
         self._context = context
         self._board = board
         self._fibers = fibers
@@ -49,6 +54,8 @@ class Conductor:
                                    context.options.tenant_priority_max)
         self._lease = lease
         self._interval = interval
+        self._dead = silent
+        self._dead_before: frozenset[str] = frozenset()
         self._lock = threading.Lock()
         # The recoveries that hold a slot, and all on which this engine works.
         self._racing: set[str] = set()
@@ -162,9 +169,7 @@ class Conductor:
 
     def _take_all(self) -> None:
         while not self._stopped.is_set():
-            if self._wake.wait(self._interval):
-                # More jobs follow the first one.
-                self._stopped.wait(_GATHER)
+            self._wait()
             self._wake.clear()
             try:
                 self._take()
@@ -177,6 +182,20 @@ class Conductor:
             else:
                 self._silent = False
 
+    def _wait(self) -> None:
+        """Wait until jobs may be there to be taken."""
+        looks = math.ceil(self._interval / _LOOK)
+        for _ in range(looks):
+            if self._wake.wait(self._interval / looks):
+                # More jobs follow the first one.
+                self._stopped.wait(_GATHER)
+                return
+            dead, self._dead_before = self._dead_before, self._dead()
+            if not self._dead_before <= dead:
+                LOG.warning('engines %s are silent: their recoveries are taken over',
+                            ', '.join(sorted(self._dead_before)))
+                return
+
     def _keep(self) -> None:
         while not self._stopped.wait(self._lease / _KEPT):
             try:
@@ -188,7 +207,7 @@ class Conductor:
         """Take jobs for the free slots, in the order of the policy."""
         if not self._free():
             return
-        jobs_by_id = {posted.recovery: posted for posted in self._board.unclaimed()}
+        jobs_by_id = {posted.recovery: posted for posted in self._board.unclaimed(self._dead())}
         with self._lock:
             ours = self._running & jobs_by_id.keys()
         for recovery_id in ours:
@@ -198,27 +217,30 @@ class Conductor:
                 self._add(posted)
         waiting = [posted.waiting for posted in jobs_by_id.values()]
         self._order.slots = self._context.destinations.slots(self._slots)
-        for turn in self._order.begin(waiting, self._held, self._context.clock.now()):
-            if self._stopped.is_set() or self._context.destinations.full():
-                return
-            self._take_one(jobs_by_id[turn.id])
-
-    def _take_one(self, posted: jobs.Posted) -> None:
-        """Work on a job unless another engine has claimed it."""
-        with self._lock:
-            if posted.recovery in self._running:
-                return
-            self._running.add(posted.recovery)
-            self._racing.add(posted.recovery)
-        claimed = False
+        # The jobs that are about to be claimed.
+        wanted: dict[str, jobs.Posted] = {}
         try:
-            claimed = self._board.claim(posted)
+            for turn in self._order.begin(waiting, self._held, self._context.clock.now()):
+                if self._stopped.is_set() or self._context.destinations.full():
+                    break
+                if self._enter(turn.id):
+                    wanted[turn.id] = jobs_by_id[turn.id]
+            for posted in self._board.claim_all(list(wanted.values())):
+                del wanted[posted.recovery]
+                self._fibers.spawn(self._work, posted.recovery, None, posted)
         finally:
-            if not claimed:
-                self._forget(posted.recovery)
-        if claimed:
-            self._context.destinations.enter(posted.recovery)
-            self._fibers.spawn(self._work, posted.recovery, None, posted)
+            for recovery_id in wanted:
+                self._forget(recovery_id)
+
+    def _enter(self, recovery_id: str) -> bool:
+        """Take a slot for a recovery whose job is to be claimed; False if it is worked on."""
+        with self._lock:
+            if recovery_id in self._running:
+                return False
+            self._running.add(recovery_id)
+            self._racing.add(recovery_id)
+        self._context.destinations.enter(recovery_id)
+        return True
 
     def _add(self, posted: jobs.Posted) -> None:
         """Release a job together with the first job of its recovery."""

@@ -8,7 +8,7 @@ job, or reads all jobs. Claims keep two engines from the same work; the database
 doing harm if both work all the same.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 import dataclasses
 import threading
 import time
@@ -40,13 +40,15 @@ _PATH = 'specreds'
 _TIMEOUT = 2.0
 _CONNECTIONS = 64
 _API = '/v3/'
+# Jobs that one request claims: etcd permits 128 conditions in a request, of which each needs two.
+_BATCH = 60
 # Sequence numbers of jobs are microseconds since the epoch.
 _PER_SECOND = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True)
 class Posted:
-    """A job that no engine has claimed.
+    """A job that no engine has claimed, or only one that seems to have died.
 
     :ivar sequence: orders jobs by the time at which they were posted
     """
@@ -89,9 +91,12 @@ class Board:
             'priority': recovery.priority, 'expected': recovery.expected}, ours))
         return _posted(job)
 
-    def unclaimed(self) -> list[Posted]:
-        """Return the jobs that no engine has claimed, in the order in which they were posted."""
-        free = _translated(lambda: self._board.look()[0])
+    def unclaimed(self, dead: Collection[str] = ()) -> list[Posted]:
+        """Return the jobs that no engine has claimed, in the order in which they were posted.
+
+        :param dead: names of engines whose claims do not count
+        """
+        free = _translated(lambda: self._board.look(dead)[0])
         return sorted(map(_posted, free), key=lambda posted: posted.sequence)
 
     def known(self) -> set[str]:
@@ -100,7 +105,22 @@ class Board:
 
     def claim(self, posted: Posted) -> bool:
         """Claim a job; return False if another engine has claimed it, or it is done."""
-        return _translated(lambda: self._board.try_claim(posted.job))
+        return self._claim([posted])
+
+    def _claim(self, wanted: Sequence[Posted]) -> bool:
+        return _translated(lambda: self._board.try_claim(*(posted.job for posted in wanted)))
+
+    def claim_all(self, wanted: Sequence[Posted]) -> list[Posted]:
+        """Claim jobs, and return those that are claimed; the others are another engine's."""
+        claimed: list[Posted] = []
+        for first in range(0, len(wanted), _BATCH):
+            batch = wanted[first:first + _BATCH]
+            if self._claim(batch):
+                claimed += batch
+            elif len(batch) > 1:
+                # Another engine takes jobs at the same time.
+                claimed += filter(self.claim, batch)
+        return claimed
 
     def consume(self, posted: Posted) -> None:
         """Remove a job that is done, unless another engine has claimed it meanwhile."""
@@ -125,6 +145,17 @@ class Board:
             LOG.info('recovery %s: another engine has its job: %s', posted.recovery, exc)
 
 
+class _Job(impl_etcd.EtcdJob):
+    """A job on the board.
+
+    :param claimed: revision of the claim of an engine that seems to have died; None without one
+    """
+
+    def __init__(self, *arguments: Any, claimed: str | None = None, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self.claimed = claimed
+
+
 class _Board(impl_etcd.EtcdJobBoard):
     """TaskFlow's board without its watch, which does not survive a restart of etcd."""
 
@@ -135,12 +166,12 @@ class _Board(impl_etcd.EtcdJobBoard):
         self._lease: Any = None
         self._lease_lock = threading.Lock()
 
-    def put(self, name: str, details: dict[str, Any], ours: bool) -> impl_etcd.EtcdJob:
+    def put(self, name: str, details: dict[str, Any], ours: bool) -> _Job:
         """Post a job in one request: times order jobs as well as a counter does."""
         sequence, job_id = time.time_ns() // 1000, uuidutils.generate_uuid()
         posting = base.format_posting(job_id, name, details=details,
                                       created_on=timeutils.utcnow()) | {'sequence': sequence}
-        job = impl_etcd.EtcdJob(
+        job = _Job(
             self, name, self._client, self._create_path(
                 self._root_path, f'{self.JOB_PREFIX}{sequence}-{job_id}'),
             uuid=job_id, details=details, sequence=sequence)
@@ -151,31 +182,42 @@ class _Board(impl_etcd.EtcdJobBoard):
                                   'success': [{'request_put': put} for put in puts]})
         return job
 
-    def look(self) -> tuple[list[impl_etcd.EtcdJob], set[str]]:
-        """Return the jobs that are not claimed, and the names of all jobs."""
+    def look(self, dead: Collection[str] = ()) -> tuple[list[_Job], set[str]]:
+        """Return the jobs that are not claimed, and the names of all jobs.
+
+        :param dead: owners of claims that do not count
+        """
         prefix = self._create_path(self._root_path, self.JOB_PREFIX)
-        data, locks = {}, set()
+        data, locks, revisions = {}, set(), {}
         for value, metadata in self._client.get_prefix(prefix):
             key = metadata['key'].decode()
             if key.endswith(self.DATA_POSTFIX):
                 data[key.removesuffix(self.DATA_POSTFIX)] = jsonutils.loads(value)
             elif key.endswith(self.LOCK_POSTFIX):
-                locks.add(key.removesuffix(self.LOCK_POSTFIX))
-        free = [impl_etcd.EtcdJob(self, posting['name'], self._client, key, uuid=posting['uuid'],
-                                  details=posting.get('details') or {},
-                                  sequence=posting['sequence'])
+                job = key.removesuffix(self.LOCK_POSTFIX)
+                if jsonutils.loads(value)['owner'] in dead:
+                    revisions[job] = metadata['mod_revision']
+                else:
+                    locks.add(job)
+        free = [_Job(self, posting['name'], self._client, key, uuid=posting['uuid'],
+                     details=posting.get('details') or {}, sequence=posting['sequence'],
+                     claimed=revisions.get(key))
                 for key, posting in data.items() if key not in locks]
         return free, {posting['name'] for posting in data.values()}
 
-    def try_claim(self, job: impl_etcd.EtcdJob) -> bool:
-        """Claim a job that exists and is not claimed; return whether that succeeded."""
-        lock = self._lock_of(job)
+    def try_claim(self, *wanted: _Job) -> bool:
+        """Claim jobs if all exist and are as they were read; return whether that succeeded."""
+        compare: list[dict[str, Any]] = []
+        locks = [self._lock_of(job) for job in wanted]
+        for job, lock in zip(wanted, locks, strict=True):
+            unchanged = ({'target': 'CREATE', 'create_revision': 0} if job.claimed is None
+                         else {'target': 'MOD', 'mod_revision': job.claimed})
+            compare += [{'key': lock['key'], 'result': 'EQUAL', **unchanged},
+                        {'key': self._data(job), 'target': 'CREATE', 'result': 'GREATER',
+                         'create_revision': 0}]
         answer = self._client.transaction({
-            'compare': [
-                {'key': lock['key'], 'target': 'CREATE', 'result': 'EQUAL', 'create_revision': 0},
-                {'key': self._data(job), 'target': 'CREATE', 'result': 'GREATER',
-                 'create_revision': 0}],
-            'success': [{'request_put': lock}], 'failure': []})
+            'compare': compare, 'success': [{'request_put': lock} for lock in locks],
+            'failure': []})
         return bool(answer.get('succeeded'))
 
     def _data(self, job: impl_etcd.EtcdJob) -> str:

@@ -30,6 +30,7 @@ from specreds_nova.engine.clients import compute
 from specreds_nova.engine.clients import connect
 from specreds_nova.engine.db import store as stores
 from specreds_nova.engine.detection import answering
+from specreds_nova.engine.detection import colleagues
 from specreds_nova.engine.detection import conf as detection_conf
 from specreds_nova.engine.detection import decommissioned
 from specreds_nova.engine.detection import echo
@@ -94,7 +95,9 @@ class Engine:
         self._monitor = monitors.Monitor(
             self._clock, self._watcher, detection_conf.monitor_settings(options),
             lambda: self._listener.broker)
-        self._listener = listener.of(conf, options.name, self._monitor)
+        self._colleagues = colleagues.Colleagues(
+            self._clock, options.echo_interval, self._monitor.trouble)
+        self._listener = listener.of(conf, options.name, self._monitor, self._colleagues.heard)
         self._masakari = masakari.Listener(conf, options.name, self._monitor, self._clock)
         self._echo = echo.Echo(conf, options.name, self._clock)
         self._clients = connect.Clients(conf)
@@ -113,7 +116,7 @@ class Engine:
         self._watcher.doubt = self._prefetch.doubt
         self._conductor = conductors.Conductor(
             context, self._board, self._fibers, options.name, options.slots, options.job_lease,
-            options.job_interval)
+            options.job_interval, silent=self._colleagues.silent)
         self._observer.freed = self._conductor.serves
         self._observer.raced = self._conductor.races
         self._dispatcher = dispatch.Dispatcher(

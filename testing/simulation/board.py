@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The board of jobs in a simulated etcd: :class:`specreds_nova.engine.jobs.Board`."""
 
+from collections.abc import Collection, Sequence
+
 from specreds_nova.engine import jobs
 from specreds_nova.engine import model
 from testing.simulation import hub as hubs
@@ -17,6 +19,8 @@ class Board:
         self._wire = wire
         self._engine = engine
         self._seconds = lease
+        # By job: its claim when the jobs were listed.
+        self._seen: dict[int, tuple[str, int]] = {}
 
     def post(self, recovery: model.Recovery, *, ours: bool = False) -> jobs.Posted:
         """Post the job of a recovery."""
@@ -31,12 +35,14 @@ class Board:
             return posted
         return self._wire.call('board', 'post', act, 0.001, 0.01)
 
-    def unclaimed(self) -> list[jobs.Posted]:
+    def unclaimed(self, dead: Collection[str] = ()) -> list[jobs.Posted]:
         """Return the jobs that no engine has claimed, in the order in which they were posted."""
-        now = self._hub.now
-        return self._wire.call('board', 'unclaimed', lambda: [
-            posted for key, posted in self._etcd.jobs.items()
-            if not self._etcd.claimed(key, now())], 0.001, 0.01)
+        def act() -> list[jobs.Posted]:
+            etcd, now = self._etcd, self._hub.now()
+            self._seen = {key: claim for key, claim in etcd.claims.items() if claim[0] in dead}
+            return [posted for key, posted in etcd.jobs.items()
+                    if key in self._seen or not etcd.claimed(key, now)]
+        return self._wire.call('board', 'unclaimed', act, 0.001, 0.01)
 
     def known(self) -> set[str]:
         """Return the recoveries that have jobs, claimed or not."""
@@ -47,11 +53,18 @@ class Board:
         """Claim a job; return False if another engine has claimed it, or it is done."""
         def act() -> bool:
             etcd = self._etcd
-            if posted.job not in etcd.jobs or etcd.claimed(posted.job, self._hub.now()):
+            seen = self._seen.pop(posted.job, None)
+            if posted.job not in etcd.jobs or (
+                    etcd.claimed(posted.job, self._hub.now())
+                    and (seen is None or etcd.claims[posted.job] != seen)):
                 return False
             etcd.claims[posted.job] = self._engine, self._lease()
             return True
         return self._wire.call('board', 'claim', act, 0.001, 0.01)
+
+    def claim_all(self, wanted: Sequence[jobs.Posted]) -> list[jobs.Posted]:
+        """Claim jobs, and return those that are claimed."""
+        return [posted for posted in wanted if self.claim(posted)]
 
     def consume(self, posted: jobs.Posted) -> None:
         """Remove a job that is done, unless another engine has claimed it meanwhile."""

@@ -6,7 +6,7 @@ Its threads, queues, pools and clocks are those of :mod:`concurrency`, and its c
 thread. The store of the simulation takes the place of the database and has the same rules.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 import contextlib
 import types
 from typing import Any
@@ -75,8 +75,10 @@ class _Nothing:
 class Listener(_Nothing):
     """Connects the monitor of an engine to the broker."""
 
-    def __init__(self, conf: Any, engine: str, monitor: Any) -> None:
+    def __init__(self, conf: Any, engine: str, monitor: Any,
+                 colleague: Callable[[str], None]) -> None:
         super().__init__()
+        self._colleague = colleague
         self._conf = conf
         self._engine = engine
         self._monitor = monitor
@@ -88,7 +90,8 @@ class Listener(_Nothing):
 
     def start(self) -> None:
         """Begin."""
-        self._conf.process.broker.listen(self._engine, self._monitor, self._monitor._clock.now)
+        self._conf.process.broker.listen(self._engine, self._monitor, self._monitor._clock.now,
+                                         self._colleague)
 
 
 class _Bus:

@@ -10,7 +10,7 @@ It reads RabbitMQ's connection itself, as oslo.messaging's server takes half a m
 message, and uses that server for any other broker.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 import threading
 import time
 from typing import Any, Protocol
@@ -57,13 +57,16 @@ class Ears:
     """Passes the messages of the bus to the monitor. Never raises.
 
     :param engine: the name of this engine
+    :param colleague: receives the name of another engine whose echo is heard
     """
 
     target = messaging.Target(namespace=message.NAMESPACE, version=message.VERSION)
 
-    def __init__(self, engine: str, monitor: monitors.Monitor) -> None:
+    def __init__(self, engine: str, monitor: monitors.Monitor,
+                 colleague: Callable[[str], None] = lambda engine: None) -> None:
         self._engine = engine
         self._monitor = monitor
+        self._colleague = colleague
         self._complained = False
 
     def beat(self, ctxt: Any, beat: Mapping[str, Any]) -> None:
@@ -77,10 +80,12 @@ class Ears:
             self._monitor.heard(decoded_beat)
 
     def echo(self, ctxt: Any, engine: str, sent: float) -> None:
-        """Take an engine's own beat."""
+        """Take an engine's own beat, or that of another one."""
         del ctxt
         if engine == self._engine:
             self._monitor.echo(float(sent))
+        else:
+            self._colleague(str(engine))
 
     def hear(self, body: bytes) -> None:
         """Take a message in oslo.messaging's envelope."""
@@ -201,13 +206,15 @@ class _Rabbit:
             time.sleep(_COLLECT)
 
 
-def of(conf: Any, engine: str, monitor: monitors.Monitor) -> Listener:
+def of(conf: Any, engine: str, monitor: monitors.Monitor,
+       colleague: Callable[[str], None] = lambda engine: None) -> Listener:
     """Return the listener for the configured broker.
 
     :param conf: the global configuration, the only one with all options of oslo.messaging
     :param engine: unique name of this engine
+    :param colleague: receives the name of another engine whose echo is heard
     """
-    ears = Ears(engine, monitor)
+    ears = Ears(engine, monitor, colleague)
     url = message.rabbit_url(conf)
     return _Rpc(conf, engine, ears) if url is None else _Rabbit(conf, url, ears)
 

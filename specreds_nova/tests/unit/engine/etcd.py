@@ -17,7 +17,8 @@ class Etcd:
     def __init__(self) -> None:
         self.away = False
         self.requests = 0
-        self._keys: dict[str, tuple[bytes, int | None]] = {}
+        # By key: its value, its lease, and the request that wrote it.
+        self._keys: dict[str, tuple[bytes, int | None, int]] = {}
         self._leases: set[int] = set()
 
     def expire(self) -> None:
@@ -48,18 +49,23 @@ class Etcd:
         """Put keys if a condition on other keys holds."""
         self._answer()
         for condition in request['compare']:
-            exists = _decoded(condition['key']) in self._keys
-            if exists != (condition['result'] == 'GREATER'):
+            entry = self._keys.get(_decoded(condition['key']))
+            if condition['target'] == 'MOD':
+                if entry is None or str(entry[2]) != condition['mod_revision']:
+                    return {}
+            elif (entry is not None) != (condition['result'] == 'GREATER'):
                 return {}
         for action in request['success']:
             put = action['request_put']
-            self._keys[_decoded(put['key'])] = (base64.b64decode(put['value']), put.get('lease'))
+            self._keys[_decoded(put['key'])] = (base64.b64decode(put['value']), put.get('lease'),
+                                               self.requests)
         return {'succeeded': True}
 
     def get_prefix(self, prefix: str) -> list[tuple[bytes, dict[str, Any]]]:
         """Return the values of all keys with a prefix."""
         self._answer()
-        return [(value, {'key': key.encode()}) for key, (value, _) in sorted(self._keys.items())
+        return [(value, {'key': key.encode(), 'mod_revision': str(revision)})
+                for key, (value, _, revision) in sorted(self._keys.items())
                 if key.startswith(prefix)]
 
     def delete_prefix(self, prefix: str) -> None:

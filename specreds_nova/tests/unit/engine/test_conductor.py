@@ -2,7 +2,7 @@
 """The conductor: which jobs an engine works on, and how many at a time."""
 
 import threading
-from typing import Any
+from typing import Any, cast
 from unittest import mock
 
 from specreds_nova.engine import conductor as conductors
@@ -99,6 +99,8 @@ class ConductorTest(base.RecoveryTest):
         self.suspects.healthy.return_value = [f'h{number}' for number in range(300)]
         self.context = self.make_context()
         conductor = self._conductor(slots=1)
+        for number in range(4):
+            self.addCleanup(conductor.release, str(number))
         self.assertEqual([True, True, True, False],
                          [conductor.reserve(_new(str(number))) for number in range(4)])
 
@@ -121,6 +123,8 @@ class ConductorTest(base.RecoveryTest):
         conductor = self._conductor(slots=2)
         short, first, second = _new('short', 5.0), _new('first', 60.0), _new('second')
         conductor.expect([short, first, second])
+        for recovery in (short, first):
+            self.addCleanup(conductor.release, recovery.id)
         self.assertTrue(conductor.reserve(first))
         self.assertFalse(conductor.reserve(second))
         self.assertTrue(conductor.reserve(short))
@@ -169,6 +173,23 @@ class ConductorTest(base.RecoveryTest):
         self.held[recovery.id].set()
         self._wait(lambda: not self.board.known())
         self.assertEqual(['a'], self.begun)
+
+    def test_job_of_a_silent_engine_is_taken_over(self) -> None:
+        recovery = self._posted('a', epoch=3, engine='e2')
+        other = jobs.Board(cast(Any, self.etcd), 'e2', 4)
+        [posted] = other.unclaimed()
+        other.claim(posted)
+        silent: set[str] = set()
+        # It looks for jobs only once, unless the engine falls silent.
+        conductor = conductors.Conductor(
+            self.context, self.board, self.fibers, 'e1', 10, 4.0, 4.0 * _TIMEOUT, self.attempt,
+            lambda: frozenset(silent))
+        self.addCleanup(conductor.stop, _TIMEOUT)
+        conductor.start()
+        silent.add('e2')
+        self._wait(lambda: not self.board.known())
+        self.assertEqual('e1', self.store.history[recovery.id].engine)
+        self.assertEqual(4, self.store.history[recovery.id].epoch)
 
     def test_job_of_another_engine_is_left(self) -> None:
         recovery = self._posted('a')

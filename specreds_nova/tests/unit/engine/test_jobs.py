@@ -2,7 +2,7 @@
 """The board of jobs."""
 
 import time
-from typing import Any
+from typing import Any, cast
 import uuid
 
 import testtools
@@ -63,6 +63,43 @@ class BoardTest(testtools.TestCase):
         free = self.two.unclaimed()
         self.assertEqual(3, len(free))
         self.assertTrue(all(self.two.claim(posted) for posted in free))
+
+    def test_jobs_of_a_silent_engine_are_taken_before_its_lease_ends(self) -> None:
+        posted = self._posted()
+        self.one.claim(posted)
+        self.assertEqual([], self.two.unclaimed(['three']))
+        [taken] = self.two.unclaimed(['one'])
+        self.assertTrue(self.two.claim(taken))
+        # The claim is that of the living engine from now on.
+        self.one.close()
+        self.assertEqual([], self.one.unclaimed())
+        self.one.consume(posted)
+        self.two.consume(taken)
+        self.assertEqual(set(), self.two.known())
+
+    def test_only_one_engine_takes_the_job_of_a_silent_one(self) -> None:
+        self.one.claim(self._posted())
+        three = jobs.Board(cast(Any, self.etcd), 'three', 4)
+        [seen], [also_seen] = self.two.unclaimed(['one']), three.unclaimed(['one'])
+        self.assertTrue(self.two.claim(seen))
+        self.assertFalse(three.claim(also_seen))
+
+    def test_many_jobs_are_claimed_by_few_requests(self) -> None:
+        for _ in range(150):
+            self.one.post(_recovery())
+        posted = self.two.unclaimed()
+        before = self.etcd.requests
+        self.assertEqual(posted, self.two.claim_all(posted))
+        # One of them is that of the lease.
+        self.assertEqual(4, self.etcd.requests - before)
+        self.assertEqual([], self.one.unclaimed())
+
+    def test_jobs_that_another_engine_has_claimed_meanwhile_are_left(self) -> None:
+        for _ in range(3):
+            self.one.post(_recovery())
+        first, second, third = self.two.unclaimed()
+        self.one.claim(second)
+        self.assertEqual([first, third], self.two.claim_all([first, second, third]))
 
     def test_closed_board_releases_its_jobs(self) -> None:
         posted = self._posted()
