@@ -92,6 +92,10 @@ def _parser() -> argparse.ArgumentParser:
         command = commands_.add_parser(name, parents=[shared])
         if name in ('soak', 'all'):
             soak.add_arguments(command)
+        if name == _FAILOVER:
+            command.add_argument('--peer', choices=['masakari'],
+                                 help='measure only how long the database is not served if this '
+                                      'other project recovers it, and if the engine does')
     falsepositives.add_arguments(
         commands_.add_parser(falsepositives.NAME, help=falsepositives.HELP),
         data / 'bench-figures')
@@ -143,10 +147,12 @@ def _run(args: argparse.Namespace) -> int:
         data = args.data.with_name(f'{args.data.name}-engines')
         with environment.cloud(data, args.port, tell, args.keep, hosts=failover.HOSTS,
                                engines=failover.ENGINES, network=args.network) as cloud:
-            keep(_FAILOVER, failover.run(cloud, tell, args.quick))
-        tell.say('60 servers of one simulated host')
-        keep('scale', scale.run())
-        names = (*names, *failover.MORE)
+            keep(_FAILOVER, failover.run_peer(cloud, tell) if args.peer
+                 else failover.run(cloud, tell, args.quick))
+        if not args.peer:
+            tell.say('60 servers of one simulated host')
+            keep('scale', scale.run())
+            names = (*names, *failover.MORE)
     if dispatch.NAME in names:
         keep(dispatch.NAME, dispatch.run(args.quick, args.figures))
     if hostile.NAME in names:

@@ -15,6 +15,9 @@ The accidents are those of the demo, on a cloud with three hosts and two engines
     :mod:`bench.faults`.
 *detector*, *scale*
     what simulated hosts show; see :mod:`bench.detector`.
+
+With a peer, Masakari recovers the same database on the same cloud instead, by its defaults,
+without its wait, and by handing the host to the engine; see :mod:`cloud.demo.peers`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,6 +32,7 @@ from bench import progress
 from bench import stats
 from cloud import cloud as openstack_cloud
 from cloud.demo import outcome
+from cloud.demo import peers
 from cloud.demo import scenarios
 from cloud.demo import screen as screens
 from cloud.demo import stage as stages
@@ -58,6 +62,39 @@ def run(cloud: openstack_cloud.Cloud, tell: progress.Progress, quick: bool) -> d
         # The engines of the cloud must not hear the thousand simulated hosts.
         stage.engines(False)
         return measured | detector.run(tell, cloud.rabbit_url, quick)
+
+
+def run_peer(cloud: openstack_cloud.Cloud, tell: progress.Progress) -> dict[str, float]:
+    """Measure Masakari on a cloud with compute hosts and engines, and the engine beside it."""
+    with tempfile.TemporaryDirectory(prefix='specreds-bench-') as scratch, contextlib.closing(
+            stages.Stage(cloud, pathlib.Path(scratch), screens.Screen(sys.stderr))) as stage:
+        stage.trusted()
+        tell.section('failover', 2 + len(peers.ACCIDENTS))
+        tell.step('a death, and the engine')
+        outcomes = [_right(tell, scenarios.speculative(stage, _BEFORE))]
+        tell.step('a death that Masakari hands to the engine')
+        outcomes.append(_right(tell, peers.handed_over(stage, _BEFORE)))
+        stage.engines(False)
+        for key, (name, _) in reversed(peers.ACCIDENTS.items()):
+            tell.step(f'a death, and {name}')
+            outcomes.append(_right(tell, peers.accident(stage, _BEFORE, key)))
+        return peer_figures(outcomes)
+
+
+def peer_figures(outcomes: Sequence[outcome.Outcome]) -> dict[str, float]:
+    """Return the figures of deaths that a peer recovers, and ratios to the engine's.
+
+    :param outcomes: the engine's first
+    """
+    spec, *others = outcomes
+    measured = {'failover.spec_s': spec.unavailable_s,
+                'failover.lost': float(sum(death.lost for death in outcomes))}
+    for death in others:
+        measured[f'failover.{death.key}_s'] = death.unavailable_s
+        measured[f'failover.{death.key}_over_spec'] = death.unavailable_s / spec.unavailable_s
+        measured |= {f'failover.{death.key}.{phase.name}_s': phase.seconds
+                     for phase in death.phases}
+    return measured
 
 
 def _deaths(stage: stages.Stage, tell: progress.Progress, rounds: int) -> dict[str, float]:

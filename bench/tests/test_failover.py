@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The benchmark of failovers: its figures of the outcomes of accidents."""
 
+import dataclasses
+
 import testtools
 
 from bench import failover
@@ -34,6 +36,16 @@ class FiguresTest(testtools.TestCase):
                                    _death(2.0))
         self.assertEqual(['failover.reds60_over_spec', 'failover.lost'], report.missed(figures))
         self.assertEqual(3, figures['failover.lost'])
+
+    def test_peers_are_compared_with_the_engine(self) -> None:
+        spec, by_default, at_once = (
+            dataclasses.replace(_death(seconds, 1.0), key=key) for key, seconds in (
+                ('spec', 10.0), ('masakari', 200.0), ('masakari0', 25.0)))
+        figures = failover.peer_figures([spec, by_default, at_once])
+        self.assertEqual(20.0, figures['failover.masakari_over_spec'])
+        self.assertEqual(25.0, figures['failover.masakari0_s'])
+        self.assertEqual(24.0, figures['failover.masakari0.race_s'])
+        self.assertEqual([], report.missed(figures))
 
     def test_throughput_during_and_before_a_backup(self) -> None:
         steps = (recoveries.Step('super', 101.0, 102.0, 'e1'),)

@@ -8,10 +8,12 @@ from cloud.demo import outcome
 
 _WIDTH = 72
 # The letter and the name of each phase.
-LETTERS = {'timeout': 't', 'detect': 'd', 'dispatch': 'q', 'super': 's', 'start': 'b', 'race': 'r',
-           'collapse': 'c', 'promote': 'p', 'evacuate': 'e', 'answer': 'a'}
+LETTERS = {'timeout': 't', 'masakari': 'm', 'detect': 'd', 'dispatch': 'q', 'super': 's',
+           'start': 'b', 'race': 'r', 'collapse': 'c', 'promote': 'p', 'evacuate': 'e',
+           'answer': 'a'}
 WORDS = {
-    'timeout': 'waiting for the timeout', 'detect': 'until it is suspected',
+    'timeout': 'waiting for the timeout', 'masakari': 'until Masakari evacuates',
+    'detect': 'until it is suspected',
     'dispatch': 'until the recovery begins', 'super': 'superposition',
     'start': 'start of the backup', 'race': 'boot and recovery of the guest',
     'collapse': 'decision', 'promote': 'promotion',

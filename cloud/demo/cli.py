@@ -16,6 +16,7 @@ from cloud import cloud as openstack_cloud
 from cloud import commands
 from cloud.demo import chart
 from cloud.demo import outcome
+from cloud.demo import peers
 from cloud.demo import picture
 from cloud.demo import scenarios
 from cloud.demo import screen as screens
@@ -66,6 +67,9 @@ def _parser() -> argparse.ArgumentParser:
                              '(default: %(default)s)')
     parser.add_argument('--quick', action='store_true',
                         help='less use of the databases before anything happens')
+    parser.add_argument('--peer', choices=['masakari'],
+                        help='let the engine of another project recover the servers, too, as it '
+                             'is configured by default and without its wait: ten minutes more')
     parser.add_argument('--keep', action='store_true', help='leave the cloud up afterwards')
     return parser
 
@@ -81,7 +85,7 @@ def _run(args: argparse.Namespace, screen: screens.Screen) -> int:
             cloud.up(screen.say)
         with tempfile.TemporaryDirectory(prefix='specreds-demo-') as scratch:
             outcomes = _show(cloud, pathlib.Path(scratch), screen,
-                             _QUICK_BEFORE if args.quick else _BEFORE)
+                             _QUICK_BEFORE if args.quick else _BEFORE, args.peer is not None)
     except BaseException:
         cloud.down(screen.say)
         screen.say(f'the logs are in {cloud.log_dir}')
@@ -98,8 +102,11 @@ def _run(args: argparse.Namespace, screen: screens.Screen) -> int:
 
 
 def _show(cloud: openstack_cloud.Cloud, scratch: pathlib.Path, screen: screens.Screen,
-          before: float) -> list[outcome.Outcome]:
-    """Run the scenarios one after the other, and return their outcomes."""
+          before: float, peer: bool) -> list[outcome.Outcome]:
+    """Run the scenarios one after the other, and return their outcomes.
+
+    :param peer: whether Masakari recovers the servers, too
+    """
     with contextlib.closing(stages.Stage(cloud, scratch, screen)) as stage:
         stage.trusted()
         screen.title('1. A host is killed. Nobody does anything but the engine')
@@ -114,6 +121,9 @@ def _show(cloud: openstack_cloud.Cloud, scratch: pathlib.Path, screen: screens.S
             else:
                 screen.say('the Oracle: the death is known at once')
             outcomes.append(scenarios.timed(stage, before, timeout))
+        if peer:
+            screen.title('4. The same death, which Masakari is notified of at once')
+            outcomes += [peers.accident(stage, before, key) for key in peers.ACCIDENTS]
     # From the longest time without service to the shortest.
     outcomes.sort(key=lambda accident: -accident.unavailable_s)
     return [*outcomes, suspicion]

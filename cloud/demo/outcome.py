@@ -10,8 +10,8 @@ from cloud import commands
 from cloud.demo import recoveries
 
 # Phases of the time without service, in order. `answer` is the rest until the first answer.
-PHASES = ('timeout', 'detect', 'dispatch', 'super', 'start', 'race', 'collapse', 'promote',
-          'evacuate', 'answer')
+PHASES = ('timeout', 'masakari', 'detect', 'dispatch', 'super', 'start', 'race', 'collapse',
+          'promote', 'evacuate', 'answer')
 # The phase that each of the engine's steps belongs to.
 _STEPS = {'destination': 'super', 'super': 'super', 'start': 'start', 'race': 'race',
           'harden': 'collapse', 'collapse': 'collapse', 'promote': 'promote'}
@@ -94,6 +94,14 @@ class Outcome:
             'phases': {phase.name: [phase.began, phase.ended] for phase in self.phases},
             'acknowledged': len(self.done), 'lost': self.lost, 'errors': list(self.errors),
             'wrong': list(self.wrong), 'steps': [dataclasses.asdict(step) for step in self.steps]}
+
+
+def renamed(result: Outcome, key: str, name: str, wrong: Sequence[str]) -> Outcome:
+    """Return the outcome of a scenario as that of another one.
+
+    :param wrong: further differences from the expected outcome
+    """
+    return dataclasses.replace(result, key=key, name=name, wrong=(*result.wrong, *wrong))
 
 
 def longest(done: Sequence[float], event: float, until: float | None = None) -> Gap:

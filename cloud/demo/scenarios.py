@@ -14,7 +14,7 @@
     looks dead, but is alive.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent import futures
 import contextlib
 import json
@@ -43,24 +43,27 @@ _PATIENT = ('--timeout', '60')
 _PACE = '0.05'
 
 
-def speculative(stage: stages.Stage, before: float) -> outcome.Outcome:
+def speculative(stage: stages.Stage, before: float,
+                tell: Callable[[], None] = lambda: None) -> outcome.Outcome:
     """Kill the host, and let the engine recover its servers.
 
     :param before: seconds that the database is used before the accident
+    :param tell: called at the host's death
     """
     wrong: list[str] = []
     with stage.servers() as pair:
         stage.use(pair, before)
         event = stage.kill()
+        tell()
         with stage.screen.busy('the engine recovers both servers'):
             served = stage.served(pair)
-        measured, gap = _settle(stage, pair, event, wrong)
+        measured, gap = settle(stage, pair, event, wrong)
         with stage.screen.busy('Nova learns of it, and the disks are merged'):
             ended = [stage.ended(server) for server in pair.servers]
         for server, recovery in zip(pair.servers, ended, strict=True):
             wrong += _outcome(server, recovery, recoveries.RECOVERED)
             wrong += _once(stage, server)
-            wrong += _elsewhere(stage, server)
+            wrong += elsewhere(stage, server)
         _return(stage, wrong)
         wrong += [f'{server.name} runs on {stages.HOME} again' for server in pair.servers
                   if stage.drill.pid(server, stages.HOME) is not None]
@@ -77,7 +80,7 @@ def timed(stage: stages.Stage, before: float, timeout: float) -> outcome.Outcome
     :param timeout: seconds from the death to its detection
     """
     wrong: list[str] = []
-    with stage.servers() as pair, contextlib.closing(_Fence(stage)) as fence:
+    with stage.servers() as pair, contextlib.closing(Fence(stage)) as fence:
         stage.use(pair, before)
         fence.look(pair.servers)
         event = stage.kill()
@@ -88,9 +91,9 @@ def timed(stage: stages.Stage, before: float, timeout: float) -> outcome.Outcome
         with stage.screen.busy('the host is fenced and its servers are evacuated'):
             evacuated = _evacuate(stage, fence, pair.servers)
             served = stage.served(pair)
-        measured, gap = _settle(stage, pair, event, wrong)
+        measured, gap = settle(stage, pair, event, wrong)
         for server in pair.servers:
-            wrong += _elsewhere(stage, server)
+            wrong += elsewhere(stage, server)
     phases = [outcome.Phase('timeout', 0.0, detected - event),
               outcome.Phase('evacuate', detected - event, evacuated - event),
               outcome.Phase('race', evacuated - event, max(evacuated, served) - event)]
@@ -109,7 +112,7 @@ def short(stage: stages.Stage, before: float, timeout: float | None = None) -> o
     """
     wrong: list[str] = []
     recovered: recoveries.Recovery | None = None
-    with stage.small() as (server, pinger), contextlib.closing(_Fence(stage)) as fence:
+    with stage.small() as (server, pinger), contextlib.closing(Fence(stage)) as fence:
         time.sleep(before)
         fence.look([server])
         event = stage.kill()
@@ -125,7 +128,7 @@ def short(stage: stages.Stage, before: float, timeout: float | None = None) -> o
                 _evacuate(stage, fence, [server])
                 stage.pinged(pinger, event)
         gap = _outage(pinger.stop(), event)
-        wrong += _elsewhere(stage, server)
+        wrong += elsewhere(stage, server)
         if gap is None:
             raise commands.CloudError(f'{server.name} was answering all the time')
     if recovered is None:
@@ -171,7 +174,7 @@ def suspicion(stage: stages.Stage, before: float, *, hang: bool = True) -> outco
         with stage.screen.busy('the primaries win, and the backups are removed'):
             ended = [stage.ended(server) for server in pair.servers]
             stage.trusted()
-        measured, gap = _settle(stage, pair, event, wrong)
+        measured, gap = settle(stage, pair, event, wrong)
         for server, recovery in zip(pair.servers, ended, strict=True):
             wrong += _outcome(server, recovery, recoveries.PRIMARY)
             shown = stage.drill.show(server.id)
@@ -189,7 +192,7 @@ def suspicion(stage: stages.Stage, before: float, *, hang: bool = True) -> outco
             phases=(outcome.Phase('detect', 0.0, ended[0].suspected - event),), **measured)
 
 
-class _Fence:
+class Fence:
     """Blocks the clients of servers in Ceph, so that an evacuation need not wait for their locks.
 
     This is the best case of an evacuation: Nova itself waits the half minute after which Ceph
@@ -227,7 +230,7 @@ class _Fence:
             raise commands.CloudError(f'client {client} cannot be kept from Ceph: {said}')
 
 
-def _evacuate(stage: stages.Stage, fence: _Fence, servers: Sequence[drills.Server]) -> float:
+def _evacuate(stage: stages.Stage, fence: Fence, servers: Sequence[drills.Server]) -> float:
     """Fence the host and evacuate its servers; return when the first server is active."""
     with futures.ThreadPoolExecutor() as pool:
         fenced = pool.submit(fence.close)
@@ -244,7 +247,7 @@ def _evacuate(stage: stages.Stage, fence: _Fence, servers: Sequence[drills.Serve
     return ended
 
 
-def _settle(stage: stages.Stage, pair: stages.Pair, event: float, wrong: list[str]
+def settle(stage: stages.Stage, pair: stages.Pair, event: float, wrong: list[str]
             ) -> tuple[dict[str, Any], outcome.Gap]:
     """Use the servers for a while, and return what their users have measured."""
     stage.use(pair, _AFTER)
@@ -295,7 +298,7 @@ def _once(stage: stages.Stage, server: drills.Server) -> list[str]:
     return [] if count == 1 else [f'{server.name} was recovered {count} times']
 
 
-def _elsewhere(stage: stages.Stage, server: drills.Server) -> list[str]:
+def elsewhere(stage: stages.Stage, server: drills.Server) -> list[str]:
     """Check that a server has left its first host, and runs only where Nova places it."""
     shown = stage.drill.show(server.id)
     host = shown['OS-EXT-SRV-ATTR:host']

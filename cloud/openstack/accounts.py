@@ -15,6 +15,8 @@ ROLES = deployment.ROLES
 COMPUTE = ('placement', 'nova', 'glance', 'neutron')
 # And with engines.
 ENGINE = deployment.USER
+# And while another project recovers servers, to be compared with.
+MASAKARI = 'masakari'
 
 
 def account(settings: layout.Settings, passwords: Mapping[str, str],

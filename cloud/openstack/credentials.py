@@ -15,7 +15,7 @@ from cloud.openstack import files as private
 from cloud.openstack import layout
 
 _SERVICES = (*database.ACCOUNTS, 'rabbitmq', 'cinder', *accounts.COMPUTE, accounts.ENGINE,
-             'cinder-key')
+             accounts.MASAKARI, 'cinder-key')
 # The highest that the installed OpenStackClient and the services both know.
 _VOLUME_API = '3.70'
 _COMPUTE_API = '2.104'

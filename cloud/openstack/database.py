@@ -20,7 +20,9 @@ _SERVICES = {'keystone': ('keystone',), 'cinder': ('cinder',)}
 _COMPUTE = {'placement': ('placement',), 'nova': ('nova', 'nova_api', 'nova_cell0'),
             'glance': ('glance',), 'neutron': ('neutron',)}
 _ENGINE = {'specreds': ('specreds',)}
-ACCOUNTS = tuple(f'mariadb-{service}' for service in (*_SERVICES, *_COMPUTE, *_ENGINE))
+# A service that is added to a cloud for a while, in a database that is made anew each time.
+_GUEST = ('masakari',)
+ACCOUNTS = tuple(f'mariadb-{service}' for service in (*_SERVICES, *_COMPUTE, *_ENGINE, *_GUEST))
 _TIMEOUT = 60.0
 
 # What is committed survives a death of the server, not one of the machine: this saves waiting
@@ -109,20 +111,38 @@ def create(files: layout.Layout, settings: layout.Settings, passwords: Mapping[s
     known = services(settings)
     with _connect(files) as connection, connection.cursor() as cursor:
         for service in unfinished:
-            # The program that makes the tables may have outlived its parent.
-            cursor.execute('SELECT id FROM information_schema.processlist WHERE user = %s',
-                           (service,))
-            for (session,) in cursor.fetchall():
-                cursor.execute('KILL %s', (session,))
-            for name in known[service]:
-                cursor.execute(f'DROP DATABASE IF EXISTS `{name}`')
+            _drop(cursor, service, known[service])
         for service, names in known.items():
-            user = (service, settings.host)
-            cursor.execute('CREATE USER IF NOT EXISTS %s@%s IDENTIFIED BY %s',
-                           (*user, passwords[f'mariadb-{service}']))
-            for name in names:
-                cursor.execute(f'CREATE DATABASE IF NOT EXISTS `{name}` CHARACTER SET utf8mb4')
-                cursor.execute(f'GRANT ALL ON `{name}`.* TO %s@%s', user)
+            _provide(cursor, settings, passwords, service, names)
+
+
+def create_anew(files: layout.Layout, settings: layout.Settings, passwords: Mapping[str, str],
+                service: str) -> None:
+    """Make the one database of a service and its user; what an earlier one left is removed."""
+    with _connect(files) as connection, connection.cursor() as cursor:
+        _drop(cursor, service, (service,))
+        _provide(cursor, settings, passwords, service, (service,))
+
+
+def _drop(cursor: Any, service: str, names: Iterable[str]) -> None:
+    """Remove a service's databases, and end their sessions."""
+    # The program that makes the tables may have outlived its parent.
+    cursor.execute('SELECT id FROM information_schema.processlist WHERE user = %s', (service,))
+    for (session,) in cursor.fetchall():
+        cursor.execute('KILL %s', (session,))
+    for name in names:
+        cursor.execute(f'DROP DATABASE IF EXISTS `{name}`')
+
+
+def _provide(cursor: Any, settings: layout.Settings, passwords: Mapping[str, str],
+             service: str, names: Iterable[str]) -> None:
+    """Make a service's user and its empty databases, unless they are there."""
+    user = (service, settings.host)
+    cursor.execute('CREATE USER IF NOT EXISTS %s@%s IDENTIFIED BY %s',
+                   (*user, passwords[f'mariadb-{service}']))
+    for name in names:
+        cursor.execute(f'CREATE DATABASE IF NOT EXISTS `{name}` CHARACTER SET utf8mb4')
+        cursor.execute(f'GRANT ALL ON `{name}`.* TO %s@%s', user)
 
 
 def rows(files: layout.Layout, name: str, statement: str, *values: object) -> list[Any]:

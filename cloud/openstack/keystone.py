@@ -113,13 +113,17 @@ class Seed:
         """Make the services' users, the personas and the catalogue."""
         for user in ('cinder', *(accounts.COMPUTE if self._settings.hosts else ()),
                      *((accounts.ENGINE,) if self._settings.engine_numbers else ())):
-            for role in accounts.ROLES:
-                self._grant(user, accounts.PROJECT, role)
+            self.account(user)
         for persona in credentials.PERSONAS.values():
             for role in persona.roles:
                 self._grant(persona.name, persona.project, role)
         for kind, name, url in _catalogue(self._settings):
             self.publish(kind, name, url)
+
+    def account(self, user: str) -> None:
+        """Make the account of a service."""
+        for role in accounts.ROLES:
+            self._grant(user, accounts.PROJECT, role)
 
     def publish(self, kind: str, name: str, url: str) -> None:
         """Enter a service and its endpoints in the catalogue."""

@@ -218,6 +218,11 @@ class Settings:
         return self.port + 6
 
     @property
+    def masakari_port(self) -> int:
+        """TCP port of Masakari's API, while there is one."""
+        return self.port + 7
+
+    @property
     def database_port(self) -> int:
         """TCP port of MariaDB."""
         return self.port + 10
@@ -277,7 +282,7 @@ class Settings:
                 self.database_port, self.broker_port, self.erlang_port, self.epmd_port,
                 *([self.northbound_port, self.southbound_port]
                   if self.hosts and self.ovn else []),
-                *([self.engine_port, self.etcd_port, self.etcd_peer_port,
+                *([self.engine_port, self.masakari_port, self.etcd_port, self.etcd_peer_port,
                    *map(self.metrics_port, self.engine_numbers)]
                   if self.engine_numbers else [])]
 
@@ -320,6 +325,7 @@ class Layout:
         self.glance_conf = self.etc / 'glance' / 'glance-api.conf'
         self.neutron_conf = self.etc / 'neutron' / 'neutron.conf'
         self.engine_conf = self.etc / 'specreds' / 'specreds-engine.conf'
+        self.masakari_conf = self.etc / 'masakari' / 'masakari.conf'
         self.hosts = self.root / 'hosts'
         self.database_conf = self.etc / 'mariadb.cnf'
         self.database_socket = self.run / 'mariadb.sock'

@@ -72,19 +72,19 @@ def api_ports(settings: layout.Settings) -> dict[str, int]:
 def programs(files: layout.Layout, settings: layout.Settings,
              backends: Sequence[layout.Backend]) -> dict[str, processes.Program]:
     """Every service, in the order in which they start."""
-    volumes = {cinder_volume(instance): _service('cinder-volume', files.cinder_conf,
-                                                 files.instance_conf(instance))
+    volumes = {cinder_volume(instance): service('cinder-volume', files.cinder_conf,
+                                                files.instance_conf(instance))
                for backend in backends for instance in backend.instances}
     return {
         DATABASE: database.program(files),
         **broker.programs(files, settings),
         **({ETCD: etcd.program(files, settings)} if settings.engine_numbers else {}),
         **(ovn.programs(files, settings) if settings.hosts and settings.ovn else {}),
-        KEYSTONE: _wsgi('keystone.wsgi.api', settings, settings.keystone_port, [],
-                        {'OS_KEYSTONE_CONFIG_DIR': str(files.keystone_conf.parent)}),
-        CINDER_API: _wsgi('cinder.wsgi.api', settings, settings.cinder_port,
-                          ['--config-file', str(files.cinder_conf)], {}),
-        CINDER_SCHEDULER: _service('cinder-scheduler', files.cinder_conf),
+        KEYSTONE: wsgi('keystone.wsgi.api', settings, settings.keystone_port, [],
+                       {'OS_KEYSTONE_CONFIG_DIR': str(files.keystone_conf.parent)}),
+        CINDER_API: wsgi('cinder.wsgi.api', settings, settings.cinder_port,
+                         ['--config-file', str(files.cinder_conf)], {}),
+        CINDER_SCHEDULER: service('cinder-scheduler', files.cinder_conf),
         **volumes,
         **(_compute(files, settings) if settings.hosts else {}),
         **(_engines(files, settings) if settings.engine_numbers else {}),
@@ -96,20 +96,20 @@ def _compute(files: layout.Layout,
     """What a cloud with compute hosts has beside block storage."""
     paste = layout.SHARE / 'nova' / 'api-paste.ini'
     return {
-        PLACEMENT: _wsgi('placement.wsgi.api', settings, settings.placement_port, [],
-                         {'OS_PLACEMENT_CONFIG_DIR': str(files.placement_conf.parent)}),
-        GLANCE: _wsgi('glance.wsgi.api', settings, settings.glance_port, [],
-                      {'OS_GLANCE_CONFIG_DIR': str(files.glance_conf.parent)}),
-        NOVA_CONDUCTOR: _service('nova-conductor', files.nova_conf),
-        NOVA_SCHEDULER: _service('nova-scheduler', files.nova_conf),
-        NOVA_API: _wsgi('nova.wsgi.osapi_compute', settings, settings.nova_port, [],
-                        # The first of them is taken for the pipeline.
-                        {'OS_NOVA_CONFIG_FILES': f'{paste};{files.nova_conf}'}),
-        NEUTRON_API: _wsgi('neutron.wsgi.api', settings, settings.neutron_port,
-                           ['--config-file', str(files.neutron_conf)], {}),
-        NEUTRON_RPC: _service('neutron-rpc-server', files.neutron_conf),
-        NEUTRON_PERIODIC: _service('neutron-periodic-workers', files.neutron_conf),
-        **({NEUTRON_OVN: _service('neutron-ovn-maintenance-worker', files.neutron_conf)}
+        PLACEMENT: wsgi('placement.wsgi.api', settings, settings.placement_port, [],
+                        {'OS_PLACEMENT_CONFIG_DIR': str(files.placement_conf.parent)}),
+        GLANCE: wsgi('glance.wsgi.api', settings, settings.glance_port, [],
+                     {'OS_GLANCE_CONFIG_DIR': str(files.glance_conf.parent)}),
+        NOVA_CONDUCTOR: service('nova-conductor', files.nova_conf),
+        NOVA_SCHEDULER: service('nova-scheduler', files.nova_conf),
+        NOVA_API: wsgi('nova.wsgi.osapi_compute', settings, settings.nova_port, [],
+                       # The first of them is taken for the pipeline.
+                       {'OS_NOVA_CONFIG_FILES': f'{paste};{files.nova_conf}'}),
+        NEUTRON_API: wsgi('neutron.wsgi.api', settings, settings.neutron_port,
+                          ['--config-file', str(files.neutron_conf)], {}),
+        NEUTRON_RPC: service('neutron-rpc-server', files.neutron_conf),
+        NEUTRON_PERIODIC: service('neutron-periodic-workers', files.neutron_conf),
+        **({NEUTRON_OVN: service('neutron-ovn-maintenance-worker', files.neutron_conf)}
            if settings.ovn else {}),
     }
 
@@ -118,22 +118,23 @@ def _engines(files: layout.Layout,
              settings: layout.Settings) -> dict[str, processes.Program]:
     """What recovers servers, and its API."""
     return {
-        ENGINE_API: _wsgi('specreds_nova.engine.api.wsgi', settings, settings.engine_port,
-                          ['--config-file', str(files.engine_conf)], {}),
-        **{engine(number): _service('specreds-engine', files.engine_conf,
-                                    files.one_engine_conf(number))
+        ENGINE_API: wsgi('specreds_nova.engine.api.wsgi', settings, settings.engine_port,
+                         ['--config-file', str(files.engine_conf)], {}),
+        **{engine(number): service('specreds-engine', files.engine_conf,
+                                   files.one_engine_conf(number))
            for number in settings.engine_numbers},
     }
 
 
-def _service(program: str, *confs: pathlib.Path) -> processes.Program:
+def service(program: str, *confs: pathlib.Path) -> processes.Program:
+    """Return a program of the virtual environment that reads configuration files."""
     argv = [str(layout.BIN / program)]
     for conf in confs:
         argv += ['--config-file', str(conf)]
     return processes.Program(argv, stop_seconds=_STOP)
 
 
-def _wsgi(module: str, settings: layout.Settings, port: int, arguments: list[str],
+def wsgi(module: str, settings: layout.Settings, port: int, arguments: list[str],
           environment: dict[str, str]) -> processes.Program:
     """A WSGI application under uWSGI, with one process: the machine may have two cores.
 

@@ -28,6 +28,9 @@ class PackageTest(testtools.TestCase):
         for group, text in self.setup['entry_points'].items():
             if group == 'tempest.test_plugins' and importlib.util.find_spec('tempest') is None:
                 continue
+            if group == 'masakari.task_flow.tasks':
+                # Its options and Nova's exclude each other: see TaskTest of test_hand_over.
+                continue
             for line in base.lines(text):
                 name, _, target = (part.strip() for part in line.partition('='))
                 module, _, attribute = target.partition(':')
