@@ -280,7 +280,7 @@ class Conductor:
         try:
             if begun is not None:
                 self._context.preparations.take(recovery_id)
-                posted = self._fibers.call(self._board.post, begun, ours=True)
+                posted = self._fibers.keep(self._board.post, begun, ours=True)
         except exception.Unreachable as exc:
             LOG.warning('recovery %s: its job is not posted, so other engines find it later: %s',
                         recovery_id, exc)
@@ -295,7 +295,7 @@ class Conductor:
             with self._lock:
                 others = self._also.pop(recovery_id, [])
             for job in [*([posted] if posted else []), *others]:
-                self._fibers.call(self._board.consume if done else self._board.abandon, job)
+                self._fibers.keep(self._board.consume if done else self._board.abandon, job)
         except (exception.Unreachable, exception.Interrupted) as exc:
             LOG.warning('recovery %s: its job stays on the board: %s', recovery_id, exc)
         finally:

@@ -49,12 +49,16 @@ class Fibers:
     Every method may be called by any thread. Outside of fibers, calls and sleeps are the usual
     ones of the calling thread.
 
-    :ivar callers: number of threads that make calls of fibers
+    :param keepers: number of threads for calls to what the engine keeps its state in
+    :ivar callers: number of threads that make the other calls of fibers
     """
 
-    def __init__(self, callers: int) -> None:
+    def __init__(self, callers: int, keepers: int = 8) -> None:
         self.callers = callers
         self._pool = futures.ThreadPoolExecutor(callers, 'caller')
+        # Services and hosts that hang may occupy all callers. A recovery that has been decided is
+        # recorded all the same.
+        self._keepers = futures.ThreadPoolExecutor(keepers, 'keeper')
         # What the thread of the fibers does next; None to look at times.
         self._ready: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
         # Waits by the time of their end. Only the thread of the fibers uses them.
@@ -80,7 +84,8 @@ class Fibers:
         """Cancel the calls that have not begun; the thread ends with the last fiber."""
         self._closed = True
         self.stop()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._pool, self._keepers):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def spawn(self, function: Callable[..., object], *arguments: Any) -> None:
         """Run a function as a fiber."""
@@ -100,11 +105,22 @@ class Fibers:
 
         :raises exception.Interrupted: the fibers are closed
         """
+        return self._call(self._pool, function, *arguments, **more)
+
+    def keep(self, function: Callable[..., _T], *arguments: Any, **more: Any) -> _T:
+        """Call the database or the board of jobs as :meth:`call` does others.
+
+        :raises exception.Interrupted: the fibers are closed
+        """
+        return self._call(self._keepers, function, *arguments, **more)
+
+    def _call(self, pool: futures.Executor, function: Callable[..., _T], *arguments: Any,
+              **more: Any) -> _T:
         if not self.inside():
             return function(*arguments, **more)
         wait = _Wait()
         try:
-            answer = self._pool.submit(function, *arguments, **more)
+            answer = pool.submit(function, *arguments, **more)
         except RuntimeError as exc:
             raise exception.Interrupted from exc
         answer.add_done_callback(lambda _: self._ready.put(wait.end))
@@ -238,3 +254,10 @@ class Client:
 
     def __getattr__(self, name: str) -> Any:
         return functools.partial(self._fibers.call, getattr(self._client, name))
+
+
+class Kept(Client):
+    """A client of what the engine keeps its state in."""
+
+    def __getattr__(self, name: str) -> Any:
+        return functools.partial(self._fibers.keep, getattr(self._client, name))

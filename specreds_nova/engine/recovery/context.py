@@ -75,7 +75,7 @@ def in_fibers(fibers: all_fibers.Fibers, clock: clocks.FiberClock, clients: Clie
     """Return the context of recoveries that are fibers: their sleeps and calls block no other.
 
     """
-    database: Any = _client(fibers, store)
+    database: Any = all_fibers.Kept(fibers, store)
     return Context(
         clock=clock, compute=_client(fibers, clients.compute),
         backups=starts.Backups(fibers, clients.backups, clock, fibers.callers // 2),

@@ -52,6 +52,14 @@ class FibersTest(testtools.TestCase):
         answer.set()
         self.assertTrue(self._result())
 
+    def test_database_answers_while_all_services_hang(self) -> None:
+        answer = threading.Event()
+        for _ in range(self.fibers.callers + 1):
+            self._spawn(self.fibers.call, answer.wait, _TIMEOUT)
+        self._spawn(self.fibers.keep, lambda: 'recorded')
+        self.assertEqual('recorded', self._result())
+        answer.set()
+
     def test_call_of_a_thread_stays_in_the_thread(self) -> None:
         self.assertIs(threading.current_thread(), self.fibers.call(threading.current_thread))
 
