@@ -31,6 +31,7 @@ from bench import trace
 from bench.falsepositives import cli as falsepositives
 from bench.paper import cli as paper
 from cloud import commands
+from cloud.demo import outcome
 from cloud.openstack import layout
 from specreds_cinder.superposition import errors
 
@@ -149,6 +150,7 @@ def _run(args: argparse.Namespace) -> int:
                                engines=failover.ENGINES, network=args.network) as cloud:
             keep(_FAILOVER, failover.run_peer(cloud, tell) if args.peer
                  else failover.run(cloud, tell, args.quick))
+        print(f'{report.side_by_side(figures, failover.COLUMNS, outcome.PHASES)}\n')
         if not args.peer:
             tell.say('60 servers of one simulated host')
             keep('scale', scale.run())

@@ -40,6 +40,10 @@ from cloud.demo import stage as stages
 HOSTS, ENGINES = 3, 2
 # Further prefixes of its keys.
 MORE = ('false_suspicion', 'faults', 'detector', 'scale')
+# Whose times without service are shown part by part, by the prefixes of their keys.
+COLUMNS = {'failover.': 'SpecREDS, database', 'failover.short.': 'SpecREDS, small server',
+           **{f'failover.{key}.': name for key, (name, _) in peers.ACCIDENTS.items()},
+           f'failover.{peers.HANDED_OVER}.': 'SpecREDS, by Masakari'}
 _QUICK_ROUNDS, _FULL_ROUNDS = 2, 5
 # Seconds that a database is used before its host dies, and before it is only suspected.
 _BEFORE, _PACED_BEFORE = 10.0, 15.0
@@ -88,7 +92,8 @@ def peer_figures(outcomes: Sequence[outcome.Outcome]) -> dict[str, float]:
     """
     spec, *others = outcomes
     measured = {'failover.spec_s': spec.unavailable_s,
-                'failover.lost': float(sum(death.lost for death in outcomes))}
+                'failover.lost': float(sum(death.lost for death in outcomes)),
+                **{f'failover.{phase.name}_s': phase.seconds for phase in spec.phases}}
     for death in others:
         measured[f'failover.{death.key}_s'] = death.unavailable_s
         measured[f'failover.{death.key}_over_spec'] = death.unavailable_s / spec.unavailable_s

@@ -167,6 +167,23 @@ def details(figures: Figures, prefix: str) -> str:
     return '\n'.join(_aligned(rows))
 
 
+def side_by_side(figures: Figures, columns: Mapping[str, str], parts: Sequence[str]) -> str:
+    """Return a table of the seconds of parts, with those that have figures, and their sums.
+
+    :param columns: headings by the prefixes of their keys
+    """
+    there = {prefix: heading for prefix, heading in columns.items()
+             if any(f'{prefix}{part}_s' in figures for part in parts)}
+    rows = [('part (s)', *there.values())]
+    rows += [(part, *(f'{float(figures[key]):.2f}' if (key := f'{prefix}{part}_s') in figures
+                      else '' for prefix in there))
+             for part in parts if any(f'{prefix}{part}_s' in figures for prefix in there)]
+    sums = [sum(float(figures.get(f'{prefix}{part}_s', 0.0)) for part in parts)
+            for prefix in there]
+    rows.append(('together', *(f'{seconds:.2f}' for seconds in sums)))
+    return '\n'.join(_aligned(rows))
+
+
 def _row(bar: Bar, figures: Figures) -> tuple[str, ...]:
     if bar.key not in figures:
         return bar.text, bar.key, 'not measured', '', bar.limit, ''

@@ -47,6 +47,15 @@ class FiguresTest(testtools.TestCase):
         self.assertEqual(24.0, figures['failover.masakari0.race_s'])
         self.assertEqual([], report.missed(figures))
 
+    def test_parts_are_shown_side_by_side(self) -> None:
+        figures = {'failover.detect_s': 0.7, 'failover.race_s': 10.0,
+                   'failover.short.detect_s': 0.8, 'failover.masakari.peer_s': 181.0,
+                   'failover.masakari_s': 240.0}
+        lines = [line.split() for line in report.side_by_side(
+            figures, failover.COLUMNS, outcome.PHASES).splitlines()]
+        self.assertEqual([['peer', '181.00'], ['detect', '0.70', '0.80'], ['race', '10.00'],
+                          ['together', '10.70', '0.80', '181.00']], lines[2:])
+
     def test_throughput_during_and_before_a_backup(self) -> None:
         steps = (recoveries.Step('super', 101.0, 102.0, 'e1'),)
         death = outcome.Outcome(

@@ -8,11 +8,11 @@ from cloud.demo import outcome
 
 _WIDTH = 72
 # The letter and the name of each phase.
-LETTERS = {'timeout': 't', 'masakari': 'm', 'detect': 'd', 'dispatch': 'q', 'super': 's',
+LETTERS = {'timeout': 't', 'peer': 'm', 'detect': 'd', 'dispatch': 'q', 'super': 's',
            'start': 'b', 'race': 'r', 'collapse': 'c', 'promote': 'p', 'evacuate': 'e',
            'answer': 'a'}
 WORDS = {
-    'timeout': 'waiting for the timeout', 'masakari': 'until Masakari evacuates',
+    'timeout': 'waiting for the timeout', 'peer': 'until Masakari evacuates',
     'detect': 'until it is suspected',
     'dispatch': 'until the recovery begins', 'super': 'superposition',
     'start': 'start of the backup', 'race': 'boot and recovery of the guest',

@@ -10,7 +10,7 @@ from cloud import commands
 from cloud.demo import recoveries
 
 # Phases of the time without service, in order. `answer` is the rest until the first answer.
-PHASES = ('timeout', 'masakari', 'detect', 'dispatch', 'super', 'start', 'race', 'collapse',
+PHASES = ('timeout', 'peer', 'detect', 'dispatch', 'super', 'start', 'race', 'collapse',
           'promote', 'evacuate', 'answer')
 # The phase that each of the engine's steps belongs to.
 _STEPS = {'destination': 'super', 'super': 'super', 'start': 'start', 'race': 'race',

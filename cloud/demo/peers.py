@@ -65,7 +65,7 @@ def accident(stage: stages.Stage, before: float, key: str) -> outcome.Outcome:
         for server in pair.servers:
             wrong += scenarios.elsewhere(stage, server)
         wrong += finished(stage, peer, notification)
-    phases = [outcome.Phase('masakari', 0.0, began - event),
+    phases = [outcome.Phase('peer', 0.0, began - event),
               outcome.Phase('evacuate', began - event, ended - event),
               outcome.Phase('race', ended - event, max(ended, served) - event)]
     return outcome.Outcome(key, name, event, gap, wrong=tuple(wrong), phases=tuple(phases),

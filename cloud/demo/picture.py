@@ -15,7 +15,7 @@ matplotlib.use('Agg')
 
 _DPI = 130
 _GREY = '#555555'
-_COLOURS = {'timeout': '#c8c8c8', 'masakari': '#7f7f7f', 'detect': '#d62728',
+_COLOURS = {'timeout': '#c8c8c8', 'peer': '#7f7f7f', 'detect': '#d62728',
             'dispatch': '#f7b6d2', 'super': '#ff7f0e', 'start': '#bcbd22', 'race': '#1f77b4',
             'collapse': '#9467bd', 'promote': '#e377c2', 'evacuate': '#8c564b',
             'answer': '#17becf'}
