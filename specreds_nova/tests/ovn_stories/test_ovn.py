@@ -3,6 +3,7 @@
 
 from collections.abc import Iterator
 import contextlib
+import functools
 import json
 from typing import Any
 
@@ -61,6 +62,11 @@ class TestOvn(life.LifeTestCase):
                 and row['additional_chassis'] == row['requested_additional_chassis']
                 == ['set', []])
 
+    def wait_claimed(self, server: drills.Server, host: str) -> None:
+        """Wait until a host, and no other one, has a server's port."""
+        self.wait(f'OVN to have the port of {server.name} on {host}',
+                  functools.partial(self.claimed_by, server, host))
+
     def devices(self, host: str, server: drills.Server) -> list[str]:
         """Return a host's network devices that have the id of a server's port."""
         rows = json.loads(self.host(host).run([
@@ -80,7 +86,7 @@ class TestOvn(life.LifeTestCase):
 
     def test_server_boots_and_is_reached(self) -> None:
         server = self.boot()
-        self.assertTrue(self.claimed_by(server, base.PRIMARY))
+        self.wait_claimed(server, base.PRIMARY)
         self.assertEqual([f'tap{self.port(server)[:11]}'], self.devices(base.PRIMARY, server))
 
     def test_dropped_backup_leaves_the_primarys_port_as_it_is(self) -> None:
@@ -104,18 +110,14 @@ class TestOvn(life.LifeTestCase):
             recovery = self.begin(server)
         self.drill.promote(recovery)
         self.assertNotEqual(name, self.guest_name(server))
-        self.assertTrue(self.claimed_by(server, base.BACKUP))
+        self.wait_claimed(server, base.BACKUP)
         adopted = self.drill.adopt(recovery)
-        self.assertTrue(self.claimed_by(adopted, base.BACKUP))
+        self.wait_claimed(adopted, base.BACKUP)
         self.assertEqual([f'sbi-{self.port(server)[:11]}'], self.devices(base.BACKUP, server))
         self.drill.merged(recovery)
         # A reboot keeps the guest in its box.
-        self.drill.act(server.id, 'reboot', {'type': 'HARD'})
-        self.wait(f'{server.name} to be rebooted',
-                  lambda: self.drill.show(server.id)['status'] == 'ACTIVE'
-                  and self.drill.show(server.id)['OS-EXT-STS:task_state'] is None)
-        self.wait_answer(adopted)
-        self.assertTrue(self.claimed_by(adopted, base.BACKUP))
+        self.reboot(adopted, 80)
+        self.wait_claimed(adopted, base.BACKUP)
 
     def test_returning_host_does_not_claim_the_port(self) -> None:
         server = self.boot()
@@ -125,6 +127,7 @@ class TestOvn(life.LifeTestCase):
         self.drill.promote(recovery)
         adopted = self.drill.adopt(recovery)
         name = self.guest_name(adopted)
+        self.wait_claimed(adopted, base.BACKUP)
         # Its guest still runs, with a device that has the port's id.
         self.assertEqual([f'tap{self.port(server)[:11]}'], self.devices(base.PRIMARY, server))
         old.heal()
