@@ -124,7 +124,9 @@ class Writer:
                 'compute': {'live_migration_wait_for_vif_plug': 'false'},
                 'oslo_concurrency': {'lock_path': state / 'lock'},
                 'os_brick': {'lock_path': state / 'lock'},
-                'os_vif_ovs': {'ovsdb_connection': OVSDB},
+                'os_vif_ovs': {'ovsdb_connection': OVSDB,
+                               # A port is on the dead VLAN until the agent has wired it.
+                               **({'isolate_vif': 'true'} if settings.dvr else {})},
                 'libvirt': {
                     'virt_type': self._virt_type,
                     'cpu_mode': 'none',

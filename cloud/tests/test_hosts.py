@@ -147,6 +147,7 @@ class ConfTest(_Base):
         self.assertEqual('true', agents['agent']['enable_distributed_routing'])
         self.assertEqual('true', agents['agent']['l2_population'])
         self.assertEqual('vxlan', agents['agent']['tunnel_types'])
+        self.assertEqual('true', self.read(self.files.nova_conf)['os_vif_ovs']['isolate_vif'])
         self.assertEqual('10.76.0.12', agents['ovs']['local_ip'])
         self.assertIn(services.ROUTERS, services.programs(
             hosts_layout.Layout(self.cloud, settings, 2)))

@@ -10,6 +10,7 @@ import time
 
 from testtools import content
 
+from cloud import drill as drills
 from specreds_nova.tests.cloud import base as cloud_base
 from specreds_nova.tests.dvr_stories import base
 
@@ -42,13 +43,23 @@ class TestTunnels(base.TunnelsTestCase):
             # Before Nova knows that the server has moved.
             self.assertEqual(cloud_base.PRIMARY,
                              self.drill.show(self.server.id)['OS-EXT-SRV-ATTR:host'])
-            self.drill.adopt(recovery)
+            adopted = self.drill.adopt(recovery)
             self.drill.merged(recovery)
         self.wait('the server to answer', self._answers)
         reached = self._first_after(output, promoting)
         self.addDetail('reached', content.text_content(
             f'asked to promote; {promoted - promoting:.2f} s later promoted; '
             f'{reached - promoting:.2f} s later reached by a user on {cloud_base.OTHER}'))
+        # With isolate_vif, os-vif puts a device on the dead VLAN unless its port is there.
+        self._reboot(adopted)
+
+    def _reboot(self, server: drills.Server) -> None:
+        """Reboot a server hard, and wait until its new guest answers."""
+        pid = self.drill.pid(server, server.host)
+        self.drill.act(server.id, 'reboot', {'type': 'HARD'})
+        self.wait('a new guest', lambda: self.drill.pid(server, server.host) not in (None, pid))
+        self.drill.active(server.id)
+        self.wait('the server to answer', self._answers)
 
     def _add_user(self) -> None:
         """Create a namespace with a device on the network on a third host."""
