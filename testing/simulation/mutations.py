@@ -48,9 +48,17 @@ class Mutation:
         return mock.patch.object(self.owner, self.attribute, self.instead)
 
 
+_take = watched.Watched.hear
 _hear = monitors.Monitor.heard
 _on = start._on
 _conductor_forget = conductor.Conductor._forget
+
+
+def _kernel_ignored(self: watched.Watched, beat: message.Beat, at: float, now: float,
+                    learn: bool) -> bool:
+    """Take a beat as if it named neither the kernel nor the domains that run."""
+    return _take(self, dataclasses.replace(beat, kernel='', running='', domains=None), at, now,
+                 learn)
 
 
 def _goodbye_clears(self: monitors.Monitor, beat: message.Beat) -> None:
@@ -96,17 +104,17 @@ def _by_name(mutations: Iterable[Mutation]) -> dict[str, Mutation]:
 
 MUTATIONS = _by_name((
     Mutation('c1-boot-ignored', 'a host that beats again counts as running its servers, whatever '
-             'kernel and domains its beats name', watched.Watched, 'runs', _nothing(True), 2),
+             'kernel and domains its beats name', watched.Watched, 'hear', _kernel_ignored, 2),
     Mutation('c2-goodbye-clears', 'a goodbye ends the suspicion of its host',
-             monitors.Monitor, 'heard', _goodbye_clears),
+             monitors.Monitor, 'heard', _goodbye_clears, 4205),
     Mutation('c2-goodbye-for-ever', 'silence after a goodbye never counts',
-             monitors.Monitor, '_grace', _nothing(float('inf'))),
+             monitors.Monitor, '_grace', _nothing(float('inf')), 990),
     Mutation('c3-no-lease-wait', 'a backup is promoted before the lease of the primary is over',
-             unseen, 'wait', _nothing()),
+             unseen, 'wait', _nothing(), 38),
     Mutation('c3-suspects-answered', 'hosts that are suspected are answered as well',
-             answering.Answers, '_answer_all', _answer_all),
+             answering.Answers, '_answer_all', _answer_all, 14),
     Mutation('spared', 'no last question before the decision whether the host is well',
-             runs.Run, 'spared', _nothing()),
+             runs.Run, 'spared', _nothing(), 175),
     Mutation('same-disks', 'a second backup is started while the first one may run',
              start, '_on', _same_disks),
     Mutation('standing', 'a decision of an engine that died is not looked for',
@@ -114,24 +122,24 @@ MUTATIONS = _by_name((
     Mutation('insisting', 'a decision with an unknown outcome may be followed by none',
              runs.Run, 'insisting', _nothing(False)),
     Mutation('tenant', 'what users have asked for meanwhile is overridden',
-             tenant, '_judge', _nothing()),
+             tenant, '_judge', _nothing(), 182),
     Mutation('unfenced-host', 'a host is not recorded as one to be cleaned',
-             decide, '_fenced', _nothing(True)),
+             decide, '_fenced', _nothing(True), 4),
     Mutation('unclean-host', 'a host is trusted again before it is clean',
-             janitor.Janitor, '_clean', _nothing(True)),
+             janitor.Janitor, '_clean', _nothing(True), 105),
     Mutation('stuck-evacuation', 'an evacuation to a host that has died is waited for',
              evacuation._Evacuation, '_stuck', _nothing(False)),
     Mutation('stopped-restarted', 'a server that its user has stopped is started',
              restart._Restart, '_over', _nothing()),
     Mutation('lost-jobs', 'the jobs that a dead engine has not posted are not looked for',
-             janitor.Janitor, '_jobs', _nothing()),
+             janitor.Janitor, '_jobs', _nothing(), 402),
     Mutation('lost-superpositions', 'superpositions of ended recoveries are left',
              janitor.Janitor, '_superpositions', _nothing()),
     Mutation('withdraw', 'the backup that has lost is left', decide, 'withdraw', _nothing()),
     Mutation('slot-kept', 'a recovery that is left keeps its slot',
              conductor.Conductor, '_forget', _keep_slot),
     Mutation('place-kept', 'a recovery that has ended counts against the limits of its host',
-             destination_limits.DestinationLimits, 'leave', _nothing()),
+             destination_limits.DestinationLimits, 'leave', _nothing(), 4),
     Mutation('preparation-kept', 'a prepared recovery keeps its place among those that prepare',
-             preparation_limit.PreparationLimit, 'leave', _nothing()),
+             preparation_limit.PreparationLimit, 'leave', _nothing(), 4),
 ))

@@ -8,21 +8,40 @@ import sys
 import ddt
 import testtools
 
+from testing.simulation import mutations
+
 # Seeds, and how many of them one test plays.
 _SEEDS, _EACH = 1000, 125
 
 
+def _simulate(*arguments: str) -> tuple[int, str]:
+    """Return exit status and output of a simulation.
+
+    It has a process of its own, as the order of sets is part of what a seed determines.
+    """
+    ran = subprocess.run(
+        [sys.executable, '-W', 'ignore', '-m', 'testing.simulation', '--jobs', '1', *arguments],
+        env=os.environ | {'PYTHONHASHSEED': '0'}, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, check=False)
+    return ran.returncode, ran.stdout
+
+
 @ddt.ddt
 class GeneratedTest(testtools.TestCase):
-    """No schedule of faults breaks an invariant."""
+    """Simulations of generated schedules of faults."""
 
     @ddt.data(*range(0, _SEEDS, _EACH))
     def test_all_is_well_after_all_faults(self, first: int) -> None:
-        # A process of its own, as the order of sets is part of what a seed determines.
-        ran = subprocess.run(
-            [sys.executable, '-W', 'ignore', '-m', 'testing.simulation', '--jobs', '1',
-             '--from', str(first), '--seeds', str(_EACH)],
-            env=os.environ | {'PYTHONHASHSEED': '0'}, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, check=False)
-        self.assertEqual(0, ran.returncode, ran.stdout)
-        self.assertIn(f'{_EACH} seeds in', ran.stdout)
+        status, output = _simulate('--from', str(first), '--seeds', str(_EACH))
+        self.assertEqual(0, status, output)
+        self.assertIn(f'{_EACH} seeds in', output)
+
+    @ddt.idata(sorted(name for name, mutation in mutations.MUTATIONS.items()
+                      if mutation.seed >= 0))
+    def test_safety_step_that_is_taken_out_is_missed(self, name: str) -> None:
+        seed = str(mutations.MUTATIONS[name].seed)
+        status, output = _simulate('--seed', seed, '--mutation', name)
+        self.assertEqual(1, status, output)
+        self.assertIn('WRONG: ', output)
+        if int(seed) >= _SEEDS:
+            self.assertEqual(0, _simulate('--seed', seed)[0])
