@@ -34,8 +34,6 @@ def reasons(volume: objects.Volume) -> list[str]:
     against = []
     if volume.multiattach:
         against.append('it can be attached several times: there must be one primary')
-    if volume.encryption_key_id:
-        against.append('it is encrypted: the overlay would hold plain text')
     return against
 
 

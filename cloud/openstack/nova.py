@@ -48,6 +48,9 @@ def common(settings: layout.Settings, passwords: Mapping[str, str]) -> private.C
             'debug': 'false',
         },
         'api': {'auth_strategy': 'keystone'},
+        # The same key as Cinder's.
+        'key_manager': {'backend': 'nova.keymgr.conf_key_mgr.ConfKeyManager',
+                        'fixed_key': passwords['cinder-key']},
         'vnc': {'enabled': 'false'},
         'notifications': {'notify_on_state_change': 'vm_and_task_state',
                           'notification_format': 'both'},

@@ -4,7 +4,7 @@
 The overlay stays unchanged until the record says merged, so an interrupted merge can be repeated.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 import contextlib
 import fcntl
 import json
@@ -38,16 +38,25 @@ _Clients = list[frozenset[str]]
 
 def offline(cluster: ceph.Cluster, record: records.Record, fencing: fence.Fence,
             ledger: ledgers.Ledger, rate: int, stall_s: float,
-            progress: backups.Progress | None = None) -> None:
+            progress: backups.Progress | None = None,
+            keys: Mapping[records.VolumeRef, str] | None = None) -> None:
     """Write the overlays of a record to their volumes.
 
     :param ledger: the ledger into which the clients of qemu-img are entered before they write
     :param rate: bytes per second at most, 0 for no limit
     :param stall_s: seconds without progress after which the merge fails
     :param progress: called with the bytes merged so far, and all bytes
+    :param keys: passphrases of the encrypted volumes
     :raises OverlayBusy: a client that is not fenced has an overlay open
-    :raises MergeFailed: qemu-img failed or stalled; nothing is lost, and the merge may be repeated
+    :raises MergeFailed: qemu-img failed or stalled, or a passphrase is missing; nothing is lost,
+        and the merge may be repeated
     """
+    keys = keys or {}
+    for volume in record.volumes:
+        if volume.luks_bytes and volume.ref not in keys:
+            raise errors.MergeFailed(
+                f'{volume.overlay_ref} is encrypted, and its passphrase is unknown here: let '
+                f'Cinder merge it, or start the server')
     dead = unused(cluster, record, fencing)
     sizes = [overlay.used_bytes(cluster, volume) for volume in record.volumes]
     for index, volume in enumerate(record.volumes):
@@ -56,8 +65,8 @@ def offline(cluster: ceph.Cluster, record: records.Record, fencing: fence.Fence,
                 progress(int(sum(sizes[:index]) + share * sizes[index]), sum(sizes))
         with trace.change('merge.commit', str(volume.ref)):
             # QEMU opens images by name, and an image may have another one since ``super``.
-            _Commit(cluster, volumes.current(cluster, volume), ledger, record.id, stall_s).run(
-                rate, report)
+            _Commit(cluster, volumes.current(cluster, volume), ledger, record.id, stall_s,
+                    keys.get(volume.ref)).run(rate, report)
     # A client that has opened an overlay by now may have written data that is not in the volume.
     _check(cluster, record, lambda clients: clients - dead)
 
@@ -99,12 +108,13 @@ class _Commit:
     """
 
     def __init__(self, cluster: ceph.Cluster, volume: records.Volume, ledger: ledgers.Ledger,
-                 superposition: str, stall_s: float) -> None:
+                 superposition: str, stall_s: float, passphrase: str | None) -> None:
         self._cluster = cluster
         self._volume = volume
         self._ledger = ledger
         self._entry = ledgers.Entry(ledgers.MERGER, superposition)
         self._stall_s = stall_s
+        self._passphrase = passphrase
 
     def run(self, rate: int, report: Callable[[float], None]) -> None:
         """Write the overlay to the volume.
@@ -117,11 +127,13 @@ class _Commit:
         command = ['setpriv', '--pdeathsig', 'KILL', 'qemu-img', 'commit', '-p', '-d']
         if rate:
             command += ['-r', str(rate)]
-        command.append('json:' + json.dumps(nodes.offline_chain(self._cluster, volume)))
         before = self._clients()
-        with _full_pipe() as (out, into):
+        with _full_pipe() as (out, into), _secret(self._passphrase) as (options, files):
+            command += [*options,
+                        'json:' + json.dumps(nodes.offline_chain(self._cluster, volume))]
             try:
-                process = subprocess.Popen(command, stdout=into, stderr=subprocess.PIPE)
+                process = subprocess.Popen(command, stdout=into, stderr=subprocess.PIPE,
+                                           pass_fds=files)
             except FileNotFoundError:
                 raise errors.MergeFailed('setpriv is missing: install util-linux') from None
             finally:
@@ -172,6 +184,18 @@ class _Commit:
     @staticmethod
     def _all(clients: _Clients) -> frozenset[str]:
         return frozenset().union(*clients)
+
+
+@contextlib.contextmanager
+def _secret(passphrase: str | None) -> Iterator[tuple[list[str], list[int]]]:
+    """Yield the options for a passphrase, and the file that they name, which is in memory only."""
+    if passphrase is None:
+        yield [], []
+        return
+    with open(os.memfd_create('specreds'), 'wb', buffering=0) as file:
+        file.write(passphrase.encode())
+        yield (['--object', f'secret,id={nodes.SECRET},file=/proc/self/fd/{file.fileno()}'],
+               [file.fileno()])
 
 
 @contextlib.contextmanager

@@ -9,6 +9,9 @@ from specreds_cinder.superposition import record as records
 
 Node = dict[str, Any]
 
+# Id of the secret object that an encrypted volume is opened with offline.
+SECRET = 'volume-key'
+
 
 def base_node(cluster: ceph.Cluster, volume: records.Volume, name: str, *,
               read_only: bool) -> Node:
@@ -38,11 +41,18 @@ def overlay_nodes(cluster: ceph.Cluster, volume: records.Volume, *, speculative:
 
 
 def offline_chain(cluster: ceph.Cluster, volume: records.Volume) -> Node:
-    """Return the second version as one nested node, for QEMU's offline tools."""
+    """Return the second version as one nested node, for QEMU's offline tools.
+
+    For an encrypted volume, the tool needs the secret object :data:`SECRET`.
+    """
     base, file, top = overlay_nodes(cluster, volume, speculative=False)
     for node in (base, file, top):
         del node['node-name']
     del base['read-only']
+    if volume.luks_bytes:
+        top['encrypt'] = {'format': 'luks', 'key-secret': SECRET}
+        base = {'driver': 'luks', 'key-secret': SECRET, 'file': base, 'discard': 'unmap',
+                'cache': base['cache']}
     return {**top, 'file': file, 'backing': base}
 
 

@@ -17,6 +17,7 @@ import rbd
 
 from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import luks
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import trace
 from specreds_cinder.superposition import volume as volumes
@@ -75,7 +76,7 @@ def create(cluster: ceph.Cluster, volume: records.Volume) -> None:
     :raises ClusterError: the overlay could not be created
     """
     ref = volume.overlay_ref
-    header = _header(volume.size_bytes)
+    header = _header_of(cluster, volume)
     features = rbd.RBD_FEATURE_LAYERING | rbd.RBD_FEATURE_STRIPINGV2
     with cluster.ioctx(ref.pool, ref.namespace) as io, \
             ceph.answering(f'create overlay {ref}'), \
@@ -93,9 +94,10 @@ def create(cluster: ceph.Cluster, volume: records.Volume) -> None:
             trace.change('overlay.write', str(ref)):
         io.execute(objects.header, 'rbd', 'metadata_set', _CACHE_METADATA)
         for offset, block in header:
-            # The header lies within the first stripe: one unit in each of the first objects.
+            # The header lies within the first set of objects.
             unit, within = divmod(offset, CLUSTER_SIZE)
-            data.write(objects.data(unit).decode(), block, within)
+            row, number = divmod(unit, _STRIPE_COUNT)
+            data.write(objects.data(number).decode(), block, row * CLUSTER_SIZE + within)
 
 
 def used_bytes(cluster: ceph.Cluster, volume: records.Volume) -> int:
@@ -148,9 +150,39 @@ def presized(size: int) -> int:
     return clusters * CLUSTER_SIZE + tables + counts + _SLACK
 
 
+_Blocks = tuple[tuple[int, bytes], ...]
+
+
+def _header_of(cluster: ceph.Cluster, volume: records.Volume) -> _Blocks:
+    """Return the header of a volume's overlay."""
+    if not volume.luks_bytes:
+        return _header(volume.size_bytes)
+    with volumes.opened(cluster, volume.ref) as image:
+        copied = image.read(0, volume.luks_bytes)
+    # The copy may be of a moment at which the primary changed it. What opens the overlay fails
+    # then, and the primary has written after the cut, or the volume has a new passphrase.
+    return _blocks(luks.encrypted(_qcow2(volume.disk_bytes), copied, CLUSTER_SIZE))
+
+
 @functools.lru_cache(maxsize=128)
-def _header(size: int) -> tuple[tuple[int, bytes], ...]:
-    """Return the blocks of an empty qcow2 image that are not zero, with their offsets."""
+def _header(size: int) -> _Blocks:
+    """Return the header of an unencrypted overlay for a disk."""
+    return _blocks(_qcow2(size))
+
+
+def _blocks(image: bytes) -> _Blocks:
+    """Return the blocks of an image that are not zero, with their offsets."""
+    blocks = []
+    for offset in range(0, len(image), _BLOCK):
+        block = image[offset:offset + _BLOCK]
+        if block.count(0) != len(block):
+            blocks.append((offset, block))
+    return tuple(blocks)
+
+
+@functools.lru_cache(maxsize=16)
+def _qcow2(size: int) -> bytes:
+    """Return an empty, unencrypted qcow2 image."""
     with tempfile.TemporaryDirectory(prefix='specreds-') as scratch:
         path = pathlib.Path(scratch, 'overlay.qcow2')
         command = ['qemu-img', 'create', '-q', '-f', 'qcow2', '-o',
@@ -164,11 +196,4 @@ def _header(size: int) -> tuple[tuple[int, bytes], ...]:
             raise errors.SuperError(
                 f'qemu-img could not make an overlay of {size} bytes: {exc.stderr.strip()}'
             ) from exc
-        blocks = []
-        with path.open('rb') as image:
-            offset = 0
-            while block := image.read(_BLOCK):
-                if block.count(0) != len(block):
-                    blocks.append((offset, block))
-                offset += len(block)
-    return tuple(blocks)
+        return path.read_bytes()

@@ -48,7 +48,7 @@ _SCHEMA = {
                 'data_prefix': _TEXT, 'size_bytes': _COUNT, 'object_size': _COUNT,
                 'features': _COUNT, 'map_digest': _TEXT,
                 'pending': {'type': 'array', 'items': _COUNT}, 'overlay': _TEXT,
-                'clients': _TEXTS,
+                'clients': _TEXTS, 'luks_bytes': _COUNT,
             }}},
         'cuts': {'type': 'object', 'propertyNames': {'pattern': '^[0-9]+$'},
                  'additionalProperties': {
@@ -131,6 +131,7 @@ class Volume:
     :param pending: numbers of objects that existed at the cut while a discard was removing them
     :param overlay: name of the overlay's RBD image, in the same pool and namespace
     :param clients: addresses of the primary's clients, as blocklists name them
+    :param luks_bytes: length of its LUKS header; 0 if it is not encrypted
     """
 
     pool: str
@@ -148,6 +149,12 @@ class Volume:
     clients: tuple[str, ...]
     map_digest: str = ''
     pending: tuple[int, ...] = ()
+    luks_bytes: int = 0
+
+    @property
+    def disk_bytes(self) -> int:
+        """Return the size of the guest's disk."""
+        return self.size_bytes - self.luks_bytes
 
     @property
     def ref(self) -> VolumeRef:
@@ -290,6 +297,10 @@ class Record:
         del body['version']
         for cut in body['cuts'].values():
             cut['versions'] = packed(cut['versions'])
+        for volume in body['volumes']:
+            # An older release reads no record with this field, and must not open such an overlay.
+            if not volume['luks_bytes']:
+                del volume['luks_bytes']
         return json.dumps({'format': FORMAT, **body}, separators=(',', ':')).encode()
 
     @classmethod

@@ -12,10 +12,10 @@ from specreds_cinder.superposition import address
 from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import latch
+from specreds_cinder.superposition import luks
 from specreds_cinder.superposition import record as records
 
 _SECTOR = 512
-_LUKS_MAGIC = b'LUKS\xba\xbe'
 _NEEDED = {
     rbd.RBD_FEATURE_EXCLUSIVE_LOCK:
         'it has no exclusive-lock (a multi-attach volume has none): with one writer only, enable '
@@ -43,6 +43,7 @@ class Facts:
 
     :param clients: addresses that watch the image or own a lock on it
     :param invalid_map: its object map is flagged as invalid
+    :param luks: what its LUKS header says; None if it has none
     :param kernel: addresses of ``clients`` that are kernels ("rbd map")
     """
 
@@ -58,13 +59,14 @@ class Facts:
     owners: frozenset[str]
     invalid_map: bool
     mirrored: bool
-    encrypted: bool
+    luks: luks.Header | None
     kernel: frozenset[str] = frozenset()
 
-    def reasons(self, pools: Mapping[int, ceph.Pool]) -> list[str]:
+    def reasons(self, pools: Mapping[int, ceph.Pool], *, encrypted: bool = False) -> list[str]:
         """Return the reasons why the image cannot be superposed; none if it can.
 
         :param pools: the cluster's pools by id
+        :param encrypted: servers open it with a key
         """
         against = [text for bit, text in _NEEDED.items() if not self.features & bit]
         against += [text for bit, text in _REFUSED.items() if self.features & bit]
@@ -75,8 +77,7 @@ class Facts:
                            f'that of a disk has to be: resize it')
         if self.mirrored:
             against.append('it is mirrored to another cluster: disable mirroring first')
-        if self.encrypted:
-            against.append('it is encrypted (LUKS): the overlay would hold plain text')
+        against += self._encryption(encrypted)
         if self.kernel:
             against.append(f'the kernel of a host has it mapped ({", ".join(sorted(self.kernel))}'
                            f'): one client serves all images that are mapped there, so a fence '
@@ -90,6 +91,15 @@ class Facts:
                     f'function than rjenkins' for pool_id
                     in {self.pool_id, self.data_pool_id} if not pools[pool_id].rjenkins]
         return against
+
+    def _encryption(self, encrypted: bool) -> list[str]:
+        if encrypted:
+            return (['it has no LUKS header, although it is to be encrypted'] if self.luks is None
+                    else self.luks.reasons())
+        if self.luks is not None:
+            return ['it has a LUKS header, but is not known to be encrypted by Cinder: the '
+                    'overlay might hold plain text']
+        return []
 
 
 @contextlib.contextmanager
@@ -134,7 +144,7 @@ def inspect(cluster: ceph.Cluster, ref: records.VolumeRef) -> Facts:
             mirrored=_mirrored(image),
             kernel=address.clients(watcher['addr'] for watcher in image.watchers_list()
                                    if watcher['cookie'] >= _KERNEL_WATCH),
-            encrypted=image.read(0, min(len(_LUKS_MAGIC), image.size())) == _LUKS_MAGIC)
+            luks=luks.header(image.read(0, min(luks.HEAD, image.size()))))
 
 
 def current(cluster: ceph.Cluster, volume: records.Volume) -> records.Volume:

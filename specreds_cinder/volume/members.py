@@ -11,6 +11,7 @@ from specreds_cinder import exception
 from specreds_cinder import hints
 from specreds_cinder import rpcapi
 from specreds_cinder.volume import base
+from specreds_cinder.volume import encryption
 from specreds_cinder.volume import reports
 
 
@@ -29,7 +30,8 @@ class Members(base.Base):
             try:
                 shown = self._worker(
                     ctxt, 'super', superposition=superposition_id,
-                    images=[volume.name for volume in volumes], reason=reason,
+                    images=[volume.name for volume in volumes],
+                    encrypted=encryption.images(volumes), reason=reason,
                     server_id=server_id, joint=len(members) > 1, labels={
                         'volumes': {volume.name: volume.id for volume in volumes},
                         'members': list(members), 'user_id': ctxt.user_id,

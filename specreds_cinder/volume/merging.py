@@ -14,6 +14,7 @@ from specreds_cinder import exception
 from specreds_cinder import hints
 from specreds_cinder.superposition import states
 from specreds_cinder.volume import base
+from specreds_cinder.volume import encryption
 from specreds_cinder.volume import sets
 
 LOG = logging.getLogger(__name__)
@@ -59,7 +60,8 @@ class Merging(sets.Sets):
         self._worker(ctxt, 'unused', superposition=shown['id'])
         began = time.monotonic()
         with self._notified(ctxt, 'merge', self._view(shown)) as end:
-            self._worker(ctxt, 'merge', superposition=shown['id'])
+            self._worker(ctxt, 'merge', superposition=shown['id'],
+                         keys=encryption.passphrases(shown))
             end['durations'] = {'total': time.monotonic() - began}
         LOG.info('superposition %s of server %s is merged', shown['id'], shown['server_id'])
 

@@ -12,6 +12,7 @@ from specreds_cinder import eligibility
 from specreds_cinder import exception
 from specreds_cinder.superposition import states
 from specreds_cinder.volume import base
+from specreds_cinder.volume import encryption
 from specreds_cinder.volume import host_fence
 from specreds_cinder.volume import housekeeping
 from specreds_cinder.volume import reports
@@ -41,7 +42,8 @@ class BackendSuperpositions(housekeeping.Housekeeping, host_fence.HostFence):
     def eligibility(self, ctxt: Any, volume_ids: Sequence[str]) -> builtins.list[dict[str, Any]]:
         """Report for each volume whether it can be superposed, and why not."""
         volumes = eligibility.volumes(volume_ids)
-        stored = self._worker(ctxt, 'eligibility', images=[volume.name for volume in volumes])
+        stored = self._worker(ctxt, 'eligibility', images=[volume.name for volume in volumes],
+                              encrypted=encryption.images(volumes))
         reasons = [eligibility.reasons(volume) + more
                    for volume, more in zip(volumes, stored, strict=True)]
         return [{'volume_id': volume.id, 'eligible': not against, 'reasons': against}

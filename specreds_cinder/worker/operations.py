@@ -132,17 +132,23 @@ class Operations:
         monmap = self._protocol.cluster.mon({'prefix': 'mon dump'})
         return [address.endpoint(monitor['addr']) for monitor in monmap['mons']]
 
-    def eligibility(self, images: builtins.list[str]) -> builtins.list[builtins.list[str]]:
-        """Return for each image the reasons why it cannot be superposed; none if it can."""
-        pools = self._protocol.cluster.pools()
-        return [self._reasons(image, pools) for image in images]
+    def eligibility(self, images: builtins.list[str],
+                    encrypted: Sequence[str] = ()) -> builtins.list[builtins.list[str]]:
+        """Return for each image the reasons why it cannot be superposed; none if it can.
 
-    def _reasons(self, image: str, pools: Mapping[int, Any]) -> builtins.list[str]:
+        :param encrypted: those of the images that servers open with a key
+        """
+        pools = self._protocol.cluster.pools()
+        return [self._reasons(image, pools, image in encrypted) for image in images]
+
+    def _reasons(self, image: str, pools: Mapping[int, Any],
+                 encrypted: bool) -> builtins.list[str]:
         try:
             holder = self.find(image)
             if holder is not None:
                 return [f'it is in superposition {holder["id"]} already']
-            return volumes.inspect(self._protocol.cluster, self._ref(image)).reasons(pools)
+            return volumes.inspect(self._protocol.cluster, self._ref(image)).reasons(
+                pools, encrypted=encrypted)
         except sp.NotEligible as exc:
             return list(exc.reasons)
         except sp.VolumeGone as exc:
@@ -151,11 +157,16 @@ class Operations:
     # Deciding
 
     def super(self, superposition: str, images: builtins.list[str], reason: str,
-              server_id: str | None, joint: bool, labels: Mapping[str, Any]) -> dict[str, Any]:
-        """Put images into superposition. Raises as :meth:`Protocol.super` does."""
+              server_id: str | None, joint: bool, labels: Mapping[str, Any],
+              encrypted: Sequence[str] = ()) -> dict[str, Any]:
+        """Put images into superposition. Raises as :meth:`Protocol.super` does.
+
+        :param encrypted: those of the images that servers open with a key
+        """
         record = self._protocol.super(
             [self._ref(image) for image in images], reason, server_id,
-            superposition=superposition, joint=joint, labels=labels)
+            superposition=superposition, joint=joint, labels=labels,
+            encrypted=[self._ref(image) for image in encrypted])
         self._watch(record)
         return self._view(record)
 
@@ -222,9 +233,13 @@ class Operations:
         """:raises OverlayBusy: a client has an overlay open"""
         self._protocol.unused(self._get(superposition))
 
-    def merge(self, superposition: str) -> None:
-        """Merge overlays that no client has open, and end the superposition."""
-        self._protocol.merge(self._get(superposition))
+    def merge(self, superposition: str, keys: Mapping[str, str] | None = None) -> None:
+        """Merge overlays that no client has open, and end the superposition.
+
+        :param keys: passphrases of the encrypted images
+        """
+        self._protocol.merge(self._get(superposition), keys={
+            self._ref(image): passphrase for image, passphrase in (keys or {}).items()})
 
     def hand_out(self, superposition: str) -> dict[str, Any]:
         """Record that a client is about to open the overlays of a promoted superposition."""

@@ -151,6 +151,13 @@ USED: Sequence[Method | Attribute] = (
     Method(_VIF, 'get_config', ('instance', 'vif')),
     Method(_VIF, 'plug', ('instance', 'vif'), called=True),
     Method(_VIF, 'unplug', ('instance', 'vif'), called=True),
+    # disks.secrets
+    Method(_DRIVER, '_get_volume_encryption', ('context', 'connection_info'), called=True),
+    Method(_DRIVER, '_allow_native_luksv1', ('encryption',), called=True),
+    Method(_DRIVER, '_attach_encryptor', ('context', 'connection_info', 'encryption'),
+           called=True),
+    Method(_HOST, 'find_secret', ('usage_type', 'usage_id'), called=True),
+    Method(_HOST, 'delete_secret', ('usage_type', 'usage_id'), called=True),
     # disks.volume_driver
     Method(_DISK, 'format_dom', called=True),
     Method(_RBD, 'get_config', ('connection_info', 'disk_info'), called=True),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """super: puts a set of volumes into superposition."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent import futures
 import dataclasses
 import logging
@@ -36,7 +36,8 @@ class Creation(end.Ending):
 
     def super(self, refs: Sequence[records.VolumeRef], reason: str = '',
               server_id: str | None = None, *, superposition: str | None = None,
-              joint: bool = False, labels: Mapping[str, Any] | None = None) -> records.Record:
+              joint: bool = False, labels: Mapping[str, Any] | None = None,
+              encrypted: Collection[records.VolumeRef] = ()) -> records.Record:
         """Put a set of volumes into superposition: all of them, or nimage.
 
         The backup must not open them before this returns.
@@ -48,6 +49,7 @@ class Creation(end.Ending):
         :param joint: decided together with others, by :meth:`prepare` and :meth:`commit` instead
             of :meth:`collapse`
         :param labels: values of the caller, kept in the record
+        :param encrypted: those of the volumes that servers open with a key
         :raises InvalidInput: no volume is named, or one is named twice
         :raises VolumeGone: a volume does not exist
         :raises NotEligible: a volume cannot be superposed
@@ -58,7 +60,7 @@ class Creation(end.Ending):
             raise errors.InvalidInput('name at least one volume, and each only once')
         began = time.monotonic()
         superposition = superposition or records.new_id()
-        eligible = self._eligible(refs, superposition)
+        eligible = self._eligible(refs, superposition, frozenset(encrypted))
         now = records.now()
         record = self.store.create(records.Record(
             id=superposition, state=states.CREATING, volumes=eligible, created_at=now,
@@ -75,15 +77,15 @@ class Creation(end.Ending):
                  ', '.join(str(ref) for ref in refs), (time.monotonic() - began) * 1e3)
         return record
 
-    def _eligible(self, refs: Sequence[records.VolumeRef],
-                  superposition: str) -> tuple[records.Volume, ...]:
+    def _eligible(self, refs: Sequence[records.VolumeRef], superposition: str,
+                  encrypted: Collection[records.VolumeRef]) -> tuple[records.Volume, ...]:
         pools = self.cluster.pools()
         facts = self._each(lambda ref: volumes.inspect(self.cluster, ref), refs)
         for image in facts:
-            if reasons := image.reasons(pools):
+            if reasons := image.reasons(pools, encrypted=image.ref in encrypted):
                 raise errors.NotEligible(str(image.ref), reasons)
-        return tuple(recorded(image, pools, overlay.name(image.ref.image, superposition))
-                     for image in facts)
+        return tuple(recorded(image, pools, overlay.name(image.ref.image, superposition),
+                              encrypted=image.ref in encrypted) for image in facts)
 
     def _take(self, record: records.Record) -> records.Record:
         """Create the overlays and take the cuts in parallel, then swap the record."""
@@ -163,11 +165,15 @@ class Creation(end.Ending):
 
 
 def recorded(image: volumes.Facts, pools: Mapping[int, ceph.Pool],
-             overlay_name: str) -> records.Volume:
-    """Return a volume as records describe it."""
+             overlay_name: str, *, encrypted: bool = False) -> records.Volume:
+    """Return a volume as records describe it.
+
+    :param encrypted: servers open it with a key
+    """
     return records.Volume(
         pool=image.ref.pool, namespace=image.ref.namespace, image=image.ref.image,
         image_id=image.image_id, pool_id=image.pool_id, data_pool_id=image.data_pool_id,
         data_pool=pools[image.data_pool_id].name, data_prefix=image.data_prefix,
         size_bytes=image.size_bytes, object_size=image.object_size, features=image.features,
-        overlay=overlay_name, clients=tuple(sorted(image.clients)))
+        overlay=overlay_name, clients=tuple(sorted(image.clients)),
+        luks_bytes=image.luks.length if encrypted and image.luks is not None else 0)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """merge: writes the overlays of a promoted superposition to its volumes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 import contextlib
 import logging
 import threading
@@ -24,13 +24,16 @@ class Merge(end.Ending):
     """Merges promoted superpositions."""
 
     def merge(self, record: records.Record, backup: backups.OnlineMerge | None = None,
-              progress: backups.Progress | None = None, rate: int | None = None) -> None:
+              progress: backups.Progress | None = None, rate: int | None = None,
+              keys: Mapping[records.VolumeRef, str] | None = None) -> None:
         """Write the overlays to the volumes and end the superposition.
 
         :param backup: the backup that runs, for a merge under its guest; None for an offline
             merge of overlays that no client has open
         :param progress: called with the bytes merged so far, and all bytes
         :param rate: bytes per second at most, 0 for no limit; by default that of the settings
+        :param keys: passphrases of the encrypted volumes, for an offline merge
+
         After any error nothing is lost, and the merge may be repeated.
 
         :raises Conflict: it is not promoted
@@ -48,7 +51,7 @@ class Merge(end.Ending):
             limit = self.settings.merge_bytes_per_second if rate is None else rate
             with self._kept_fenced(record), trace.span('merge', record.id):
                 if backup is None:
-                    record = self._merge_offline(record, limit, progress)
+                    record = self._merge_offline(record, limit, progress, keys)
                 else:
                     record = self._merge_online(record, backup, limit, progress)
         elif backup is not None:
@@ -131,10 +134,11 @@ class Merge(end.Ending):
             self._merged(record)
 
     def _merge_offline(self, record: records.Record, rate: int,
-                       progress: backups.Progress | None) -> records.Record:
+                       progress: backups.Progress | None,
+                       keys: Mapping[records.VolumeRef, str] | None) -> records.Record:
         try:
             merges.offline(self.cluster, record, self.fence, self.ledger, rate,
-                           self.settings.merge_stall_s, progress)
+                           self.settings.merge_stall_s, progress, keys)
         except errors.VolumeGone:
             # Another controller was faster: it recorded the end before it removed the overlays.
             return self._in(record, states.MERGE, states.CLEAN)

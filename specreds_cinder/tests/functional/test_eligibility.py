@@ -13,6 +13,7 @@ from specreds_cinder import superposition as sp
 from specreds_cinder.superposition import objectmap
 from specreds_cinder.superposition import states
 from specreds_cinder.tests.functional import protocol_base
+from testing import luks
 
 # RBD's default features.
 _DEFAULTS = (rbd.RBD_FEATURE_LAYERING | rbd.RBD_FEATURE_EXCLUSIVE_LOCK
@@ -114,12 +115,11 @@ class EligibilityTest(protocol_base.ProtocolTestCase):
         with self.administrator.open_ioctx(self.pool) as io:
             io.execute(oid, 'rbd', method, data)
 
-    def test_encrypted_image_is_refused(self) -> None:
+    def test_image_with_an_unexpected_luks_header_is_refused(self) -> None:
         volume = self.make_volume()
         with self.open_pool() as io, rbd.Image(io, volume.image) as image:
-            # Magic and version of a LUKS header.
-            image.write(b'LUKS\xba\xbe\x00\x02', 0)
-        self.assert_refused(volume, 'encrypted')
+            image.write(luks.header('passphrase'), 0)
+        self.assert_refused(volume, 'not known to be encrypted')
 
     def test_size_that_is_no_multiple_of_512_is_refused(self) -> None:
         self.assert_refused(self.make_volume(size=protocol_base.SIZE + 100), 'multiple of 512')

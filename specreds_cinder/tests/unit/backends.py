@@ -147,7 +147,8 @@ class Worker:
 
     _unused = _begin_merge = _end_merge = _look_after
 
-    def _merge(self, record: dict[str, Any]) -> None:
+    def _merge(self, record: dict[str, Any], keys: Mapping[str, str]) -> None:
+        del keys
         del self.records[record['id']]
         self._tell('merge')
 
@@ -158,7 +159,8 @@ class Worker:
         del timeout
         return self.dirty.pop(0)
 
-    def _eligibility(self, images: list[str]) -> list[list[str]]:
+    def _eligibility(self, images: list[str], encrypted: list[str]) -> list[list[str]]:
+        del encrypted
         return [[] for _image in images]
 
 

@@ -20,7 +20,8 @@ from specreds_cinder import driver
 from specreds_cinder import exception
 from specreds_cinder.worker import client
 
-_VOLUME = mock.Mock(id='vol-id', spec_set=('id', 'name'))
+_VOLUME = mock.Mock(id='vol-id', encryption_key_id=None,
+                    spec_set=('id', 'name', 'encryption_key_id'))
 _VOLUME.name = 'volume-1'
 _OTHER = mock.Mock(id='other-id', spec_set=('id', 'name'))
 _OTHER.name = 'volume-2'
@@ -92,7 +93,7 @@ class ConnectionTest(DriverTestCase):
         self.assertEqual('rbd_super', info['driver_volume_type'])
         child = info['data'].pop('superposition')
         # The rest is Nova's connection to an RBD image.
-        self.assertEqual(_PARENT['data'], info['data'])
+        self.assertEqual({**_PARENT['data'], 'encrypted': False}, info['data'])
         self.assertEqual({
             'id': 's1', 'state': state, 'speculative': False,
             'overlay': {'name': 'pool/volume-1.super-s1', 'format': 'qcow2', 'discard': 'unmap',

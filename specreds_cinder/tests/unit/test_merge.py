@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The offline merge runs qemu-img: progress, errors, and a merge that stalls."""
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -55,6 +56,18 @@ class OfflineTest(testtools.TestCase):
         """Run the offline merge."""
         merge.offline(self.cluster, self.record, self.fence, self.ledger, rate, stall_s,
                       lambda done, total: self.progress.append((done, total)))
+
+    def test_passphrase_is_in_no_command_line(self) -> None:
+        first = dataclasses.replace(self.record.volumes[0], luks_bytes=2 << 20)
+        self.record = dataclasses.replace(self.record, volumes=(first,))
+        self.assertIn('passphrase', str(self.assertRaises(errors.MergeFailed, self.merge)))
+        log, read = self.bin / 'log', self.bin / 'read'
+        self.qemu_img(f'echo "$@" >{log}; path="$*"; path=${{path#*file=}}\n'
+                      f'cat ${{path%% *}} >{read}')
+        merge.offline(self.cluster, self.record, self.fence, self.ledger, 0, 60,
+                      keys={first.ref: 's3cret'})
+        self.assertNotIn('s3cret', log.read_text())
+        self.assertEqual('s3cret', read.read_text())
 
     def test_qemu_img_commits_each_volume_at_the_rate(self) -> None:
         log = self.bin / 'log'

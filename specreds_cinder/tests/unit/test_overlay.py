@@ -91,7 +91,7 @@ class HeaderTest(testtools.TestCase):
 
     def test_missing_qemu_img_names_the_package(self) -> None:
         overlay._header.cache_clear()
-        self.addCleanup(overlay._header.cache_clear)
+        overlay._qcow2.cache_clear()
         with mock.patch.object(subprocess, 'run', side_effect=FileNotFoundError):
             error = self.assertRaises(errors.SuperError, overlay._header, GIB)
         self.assertIn('install qemu-utils', str(error))

@@ -51,7 +51,7 @@ class SweepTestCase(testtools.TestCase):
             data_pool_id=image.data_pool_id, data_prefix=image.data_prefix,
             size_bytes=image.size_bytes, object_size=image.object_size,
             features=image.features, clients=frozenset(), owners=frozenset(),
-            invalid_map=False, mirrored=False, encrypted=False)
+            invalid_map=False, mirrored=False, luks=None)
         patched = mock.patch.object(volume, 'inspect', self.inspect)
         patched.start()
         self.addCleanup(patched.stop)

@@ -10,6 +10,7 @@ import rbd
 import testtools
 
 from specreds_cinder.superposition import cluster as ceph
+from specreds_cinder.superposition import luks
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import volume as volumes
 
@@ -20,7 +21,7 @@ NEEDED = rbd.RBD_FEATURE_EXCLUSIVE_LOCK | rbd.RBD_FEATURE_OBJECT_MAP
 GOOD = volumes.Facts(
     ref=records.VolumeRef('pool-1', '', 'vol'), image_id='10', pool_id=1, data_pool_id=2,
     data_prefix='rbd_data.10', size_bytes=1 << 30, object_size=4 << 20, features=NEEDED,
-    clients=frozenset(), owners=frozenset(), invalid_map=False, mirrored=False, encrypted=False)
+    clients=frozenset(), owners=frozenset(), invalid_map=False, mirrored=False, luks=None)
 
 
 @ddt.ddt
@@ -60,7 +61,7 @@ class ReasonsTest(testtools.TestCase):
         ({'features': NEEDED | 1 << 11}, 'write-back cache'),
         ({'invalid_map': True}, 'rebuild'),
         ({'mirrored': True}, 'mirrored'),
-        ({'encrypted': True}, 'encrypted'),
+        ({'luks': luks.Header(1, 2 << 20)}, 'not known to be encrypted'),
         ({'size_bytes': 513}, '512'),
         ({'pool_id': 3}, 'pool-3'),
         ({'data_pool_id': 3}, 'pool-3'),

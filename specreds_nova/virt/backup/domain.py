@@ -4,7 +4,7 @@
 Nothing of the primary's is changed: neither its rows in Nova's database nor its attachments.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 import contextlib
 import contextvars
 import dataclasses
@@ -27,6 +27,7 @@ from oslo_utils import fileutils
 from specreds_nova import exception
 from specreds_nova.virt import protection
 from specreds_nova.virt.backup import marks
+from specreds_nova.virt.disks import secrets
 
 CONF = nova.conf.CONF
 
@@ -72,6 +73,7 @@ class Launcher:
 
     def __init__(self, driver: Any) -> None:
         self._driver = driver
+        self._secrets = secrets.Secrets(driver)
 
     def launch(self, context: Any, instance: Any, bdms: Any,
                connections: Mapping[str, Mapping[str, Any]], network_info: Any,
@@ -86,6 +88,8 @@ class Launcher:
         shutil.rmtree(directory, ignore_errors=True)
         fileutils.ensure_tree(directory)
         self._driver._ensure_console_log_for_instance(instance)
+        for volume in volumes['block_device_mapping']:
+            self._secrets.define(context, volume['connection_info'])
         disk_info = blockinfo.get_disk_info(CONF.libvirt.virt_type, instance,
                                             instance.image_meta, volumes)
         injection = libvirt_driver.InjectionInfo(network_info=network_info, files=[],
@@ -149,6 +153,11 @@ class Launcher:
                 f'the domain {guest.name} of backup {backup_id} cannot be removed: {exc}'
                 ) from exc
         self._driver._device_event_handler.cleanup_waiters(instance_uuid)
+
+    def remove_secrets(self, volume_ids: Iterable[str]) -> None:
+        """Remove the passphrases of encrypted volumes from this host."""
+        for volume_id in volume_ids:
+            self._secrets.remove(volume_id)
 
     def remove_files(self, instance_uuid: str) -> None:
         """Remove the directory of a backup: console log and config drive.

@@ -148,8 +148,6 @@ def _disks(bdms: Any) -> Iterator[str]:
             yield f'volume {bdm.volume_id} is connected by {kind}, not by RBD'
         if connection.get('multiattach'):
             yield f'volume {bdm.volume_id} can be attached several times'
-        if connection.get('data', {}).get('encrypted') or bdm.encrypted:
-            yield f'volume {bdm.volume_id} is encrypted: the overlay would hold plain text'
     if not len(bdms):
         yield 'it has no volumes'
 

@@ -91,8 +91,9 @@ class Remover:
             raise exception.UndoIncomplete('; '.join(failures))
 
     def _remove_files(self, record: journals.Record, instance: Any) -> None:
-        """Remove the server's directory, unless a domain other than the backup's uses it."""
+        """Remove the server's directory and passphrases, unless another domain uses them."""
         if instance is not None and instance.host == self._host.name:
             return
         if self._host.launcher.find(record.instance_uuid) is None:
+            self._host.launcher.remove_secrets(record.volume_ids)
             self._host.launcher.remove_files(record.instance_uuid)

@@ -137,7 +137,8 @@ def options(disk: Disk, there: dict[str, Node], secrets: set[str], *,
             if name == layer.storage_node:
                 described |= _storage(node, secrets)
             else:
-                described |= {'file': layer.storage_node, 'read-only': node['ro']}
+                described |= {'file': layer.storage_node, 'read-only': node['ro'],
+                              **_encryption(node, secrets)}
             top = name
             described_nodes.append(described)
         if below is not None and described_nodes and described_nodes[-1]['driver'] == 'qcow2':
@@ -153,6 +154,16 @@ def _storage(node: Node, secrets: set[str]) -> Node:
     if secret in secrets:
         described |= {'key-secret': secret, 'auth-client-required': ['cephx', 'none']}
     return {**described, 'auto-read-only': True}
+
+
+def _encryption(node: Node, secrets: set[str]) -> Node:
+    """Return the options of the key with which a node decrypts an image; none without one."""
+    secret = f'{node["node-name"]}-encryption-secret0'
+    if secret not in secrets:
+        return {}
+    if node['drv'] == 'qcow2':
+        return {'encrypt': {'format': 'luks', 'key-secret': secret}}
+    return {'key-secret': secret}
 
 
 def _nested(flat: Node) -> Node:

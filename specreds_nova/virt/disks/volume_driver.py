@@ -91,6 +91,9 @@ class ChainedDisk(vconfig.LibvirtConfigGuestDisk):
                              uuid=self.auth_secret_uuid)
         if self.speculative:
             etree.SubElement(source, 'config', file=self.config)
+        if self.volume_encryption is not None:
+            # The overlay has the keys of the volume.
+            source.append(self.volume_encryption.format_dom())
         etree.SubElement(store, 'backingStore')
         return store
 

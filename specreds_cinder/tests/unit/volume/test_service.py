@@ -97,7 +97,6 @@ class CreateTest(ServiceTestCase):
         ({'status': 'attaching'}, exception.SuperpositionConflict, 'attaching'),
         ({'migration_status': 'migrating'}, exception.SuperpositionConflict, 'migrating'),
         ({'multiattach': True}, exception.VolumesNotEligible, 'several times'),
-        ({'encryption_key_id': 'key'}, exception.VolumesNotEligible, 'encrypted'),
     )
     @ddt.unpack
     def test_volume_that_is_not_eligible_is_refused(self, changes: dict[str, Any],
@@ -107,6 +106,13 @@ class CreateTest(ServiceTestCase):
         self.assertNotIn('super', self.worker.methods())
         self.assertEqual({}, self.back.notes)
         self.assertEqual(['create.start', 'create.error'], self.back.events())
+
+    def test_encrypted_volumes_are_named(self) -> None:
+        plain, encrypted = (self.back.add_volume(HOST, encryption_key_id=key)
+                            for key in (None, 'key'))
+        self.create(plain, encrypted)
+        [arguments] = [arguments for method, arguments in self.worker.calls if method == 'super']
+        self.assertEqual([f'volume-{encrypted["id"]}'], arguments['encrypted'])
 
     def test_status_is_read_under_the_lock(self) -> None:
         wanted = self.back.add_volume(HOST)

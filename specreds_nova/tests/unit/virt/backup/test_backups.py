@@ -72,6 +72,7 @@ class StartTest(base.TestCase):
         self.box.remove.assert_called_once()
         self.claims.release.assert_called_once()
         self.launcher.remove_files.assert_called_once_with(base.SERVER)
+        self.launcher.remove_secrets.assert_called_once_with([base.VOLUME])
 
     def test_start_on_a_full_host_is_refused_and_undone(self) -> None:
         self.claims.claim.side_effect = exception.ServerNotEligible('not enough left')

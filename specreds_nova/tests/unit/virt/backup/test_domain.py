@@ -38,6 +38,7 @@ class LaunchTest(testtools.TestCase):
         self.launcher = backup_domain.Launcher(self.driver)
         self.guest = self.driver._host.get_guest.return_value
         self.guest.get_xml_desc.return_value = _MARKED
+        self.connection = {'driver_volume_type': 'rbd_super', 'data': {'encrypted': False}}
         self.directory = os.path.join(self.instances, base.SERVER)
         self.instance = objects.Instance(
             id=1, uuid=base.SERVER, root_device_name='/dev/vda', metadata={}, config_drive='')
@@ -55,12 +56,12 @@ class LaunchTest(testtools.TestCase):
             self.launcher.launch(
                 mock.sentinel.context, self.instance,
                 objects.BlockDeviceMappingList(objects=[self.bdm]),
-                {base.VOLUME: {'driver_volume_type': 'rbd_super'}}, mock.sentinel.network, _MARK)
+                {base.VOLUME: self.connection}, mock.sentinel.network, _MARK)
         return self.driver._get_guest_xml.call_args.kwargs['block_device_info']
 
     def test_launch_does_not_change_the_primarys_block_devices(self) -> None:
         [volume] = self.launch()['block_device_mapping']
-        self.assertEqual({'driver_volume_type': 'rbd_super'}, volume['connection_info'])
+        self.assertEqual(self.connection, volume['connection_info'])
         with mock.patch.object(objects.BlockDeviceMapping, 'save') as saved:
             volume.save()
         saved.assert_not_called()

@@ -71,6 +71,20 @@ class HardenTest(DurableTestCase):
              'backing': 'libvirt-4-format'},
         ], arguments['options'][:4])
 
+    def test_options_of_an_encrypted_disk_name_its_secrets(self) -> None:
+        disk = self.domain.disks[0]
+        there = {node['node-name']: node for node in disk.nodes()}
+        names = {f'{name}-encryption-secret0' for name in there}
+        there['libvirt-4-format'] |= {'drv': 'luks'}
+        [parsed] = [parsed for parsed in disk_nodes.disks(self.domain)
+                    if parsed.layers[0].index == 3]
+        options = {node['node-name']: node for node in disk_nodes.options(
+            parsed, there, names, no_flush=False)}
+        self.assertEqual('libvirt-4-format-encryption-secret0',
+                         options['libvirt-4-format']['key-secret'])
+        self.assertEqual({'format': 'luks', 'key-secret': 'libvirt-3-format-encryption-secret0'},
+                         options['libvirt-3-format']['encrypt'])
+
     def test_merged_disk_is_hardened(self) -> None:
         for disk in self.domain.disks:
             disk.overlay = None

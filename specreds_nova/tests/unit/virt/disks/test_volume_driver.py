@@ -26,7 +26,7 @@ class ChainTest(base.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        host = mock.Mock()
+        host = self.host = mock.Mock()
         host.find_secret.return_value = None
         patch = mock.patch.object(ceph_conf, 'path', return_value='/backups.conf')
         self.written = patch.start()
@@ -82,6 +82,16 @@ class ChainTest(base.TestCase):
         disk = etree.fromstring(self.xml(self.chained), parser)
         self.assertEqual(etree.tostring(etree.fromstring(expected), method='c14n').decode(),
                          etree.tostring(disk, method='c14n').decode())
+
+    def test_both_images_of_an_encrypted_disk_have_its_secret(self) -> None:
+        secret = self.host.find_secret.return_value = mock.Mock()
+        secret.UUIDString.return_value = '7e2c0b9a-41b5-4a55-9c0e-0b0b2f1e6f21'
+        disk = etree.fromstring(self.xml(self.chained))
+        for parent in (disk, disk.find('backingStore/source')):
+            encryption = parent.find('encryption')
+            self.assertEqual('luks', encryption.get('format'))
+            self.assertEqual(secret.UUIDString(), encryption.find('secret').get('uuid'))
+        self.host.find_secret.assert_called_with('volume', '0f9c2c7e-8a77-4e4b-b6d0-0a9a4b6c9d01')
 
     def test_disk_of_a_promoted_backup_is_durable(self) -> None:
         self.chained['data']['superposition'].update(speculative=False, state='promoted')

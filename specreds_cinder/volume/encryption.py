@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Encrypted volumes: which ones are, and the passphrases that open them."""
+
+import binascii
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from castellan import key_manager
+from cinder import context
+from cinder import objects
+from oslo_config import cfg
+
+from specreds_cinder import eligibility
+from specreds_cinder import exception
+from specreds_cinder import keys
+from specreds_cinder.superposition import states
+
+CONF = cfg.CONF
+
+
+def images(volumes: Iterable[objects.Volume]) -> list[str]:
+    """Return the names of the images of those volumes that are encrypted."""
+    return [volume.name for volume in volumes if volume.encryption_key_id]
+
+
+def passphrases(shown: Mapping[str, Any]) -> dict[str, str]:
+    """Return the passphrases for the merge of a superposition, by image.
+
+    :raises SuperpositionUnavailable: the key manager does not return a key
+    """
+    if shown['state'] == states.MERGED:
+        return {}
+    ids = list(shown['labels'].get('volumes', {}).values())
+    encrypted = [volume for volume in eligibility.volumes(ids) if volume.encryption_key_id]
+    return {volume.name: _passphrase(volume) for volume in encrypted}
+
+
+def _passphrase(volume: objects.Volume) -> str:
+    """Return a passphrase as Cinder's drivers and Nova derive it from the volume's key."""
+    try:
+        key = key_manager.API(CONF).get(
+            keys.credentials(CONF, context.get_admin_context()), volume.encryption_key_id)
+        return binascii.hexlify(key.get_encoded() or b'').decode()
+    except Exception as exc:
+        raise exception.SuperpositionUnavailable(
+            f'the key manager does not return the key of volume {volume.id} to this service '
+            f'({type(exc).__name__}): give it credentials that may read the key, or start the '
+            f'server, which merges the volume itself') from exc
