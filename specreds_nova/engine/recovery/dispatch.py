@@ -222,13 +222,17 @@ class Dispatcher:
         if host.state != model.TRUSTED:
             return f'{name} is {host.state}'
         server = context.compute.server(server_id)
-        before = [recovery for recovery in context.store.recoveries({'server': server_id}, _MANY)
-                  if restart.concerns(recovery)]
+        recoveries = context.store.recoveries({'server': server_id}, _MANY)
+        before = [recovery for recovery in recoveries if restart.concerns(recovery)]
         heard = min((float(fact['at']) for fact in why if 'at' in fact),
                     default=context.clock.now())
         if any(self._answers(recovery, heard) for recovery in before):
             # Another engine has acted on this crash.
             return None
+        if server is not None and server.host != name and any(
+                recovery.destination == name and recovery.state != model.ENDED
+                for recovery in recoveries):
+            return f'a recovery of it moves it to {name}'
         if server is None or server.host != name:
             LOG.info('server %s, which crashed on %s, is %s', server_id, name,
                      'deleted' if server is None else f'on {server.host}')

@@ -9,6 +9,7 @@ from oslo_log import log as logging
 from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
+from specreds_nova.engine.recovery import cleaning
 from specreds_nova.engine.recovery import crowds
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import verdict as verdicts
@@ -74,6 +75,8 @@ class _Evacuation:
                     f'Nova has not evacuated it in {run.options.adopt_timeout:g} s: it is '
                     f'{server.status}, {server.task or "and nothing is being done to it"}')
             if self._stuck(server) if server.task is not None else self._due():
+                if self._source != run.recovery.host and self._returned():
+                    return verdicts.StepVerdict(verdicts.FAILED, f'{self._source} is back')
                 self._ask(server)
             run.pause(crowd.interval(_PAUSE))
 
@@ -182,20 +185,31 @@ class _Evacuation:
         """
         run, compute = self._run, self._run.context.compute
         run.fresh()
-        if self._trusted():
+        if not self._require_cleaning():
             return False
         if not compute.force_down(self._source, True):
             return False
-        if not self._trusted():
+        if not self._returned():
             return True
         run.insist(compute.force_down, self._source, False)
         return False
 
-    def _trusted(self) -> bool:
-        """Return whether the recovery's host is trusted again, which ends the recovery."""
+    def _require_cleaning(self) -> bool:
+        """Return whether the host that the server leaves has failed, and is cleaned after it."""
+        if self._source == self._run.recovery.host:
+            # The commit has recorded it.
+            return not self._returned()
+        return cleaning.require(self._run, self._source, cleaning.FAILED)
+
+    def _returned(self) -> bool:
+        """Return whether the host that the server leaves has not failed, or is back.
+
+        A recovery continues while its own host is held back: the decision has been made.
+        """
         run = self._run
-        return (self._source == run.recovery.host
-                and run.insist(run.context.store.host, self._source).state == model.TRUSTED)
+        if self._source != run.recovery.host:
+            return not cleaning.failed(run, self._source)
+        return run.insist(run.context.store.host, self._source).state == model.TRUSTED
 
     def _other(self, server: model.Server) -> str | None:
         """Return a host that may run the server and is heard; None to let Nova choose."""

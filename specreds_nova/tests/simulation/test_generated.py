@@ -11,7 +11,7 @@ import testtools
 from testing.simulation import mutations
 
 # Seeds, and how many of them one test plays.
-_SEEDS, _EACH = 250, 125
+_SEEDS, _EACH = 1000, 125
 
 
 def _simulate(*arguments: str) -> tuple[int, str]:

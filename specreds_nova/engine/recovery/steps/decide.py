@@ -11,6 +11,7 @@ from specreds_cinder.superposition import states
 from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
+from specreds_nova.engine.recovery import cleaning
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import tenant
 from specreds_nova.engine.recovery import timeline
@@ -68,16 +69,7 @@ def commit(run: runs.Run) -> None:
     """Record the commit point, and that the host has to be cleaned when it returns."""
     if runs.before_commit(run.recovery):
         run.change(state=model.COMMITTED)
-    while True:
-        host = run.insist(run.context.store.host, run.recovery.host)
-        if host.state == model.FENCED or run.insist(_fenced, run, host):
-            return
-
-
-def _fenced(run: runs.Run, host: model.Host) -> model.Host | None:
-    # A suspected host is fenced in the same suspicion.
-    since = host.since if host.state == model.SUSPECTED else run.now
-    return run.context.store.change_host(host, state=model.FENCED, since=since)
+    cleaning.require(run, run.recovery.host)
 
 
 def collapse(run: runs.Run) -> verdicts.StepVerdict:

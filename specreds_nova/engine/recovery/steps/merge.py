@@ -5,6 +5,7 @@ from typing import Any
 
 from oslo_log import log as logging
 
+from specreds_nova.engine.recovery import cleaning
 from specreds_nova.engine.recovery import evacuation
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import timeline
@@ -41,7 +42,8 @@ def _second_failure(run: runs.Run, silent_since: float | None,
     :returns: the time since which that host is suspected, None if it is not
     """
     host = run.recovery.destination
-    if host is None or not run.context.suspects.suspected(host):
+    if (host is None or not run.context.suspects.suspected(host)
+            or not cleaning.failed(run, host)):
         return None
     since = run.now if silent_since is None else silent_since
     if run.now - since < run.options.evacuate_after or not run.context.suspects.healthy():

@@ -310,6 +310,17 @@ class CrashedTest(_DispatcherTest):
         self.make_recovery('a', why=({'kind': 'silence'},))
         self.assertIn('under way', self.dispatcher.crashed('h1', 'a', _CRASH) or '')
 
+    def test_crash_on_the_new_host_waits_for_the_move(self) -> None:
+        # Nova still names the host that has failed.
+        recovery = self.store.change(self.make_recovery('a', state=model.COMMITTED),
+                                     destination='h2')
+        self.assertIn('moves it to h2', self.dispatcher.crashed('h2', 'a', _CRASH) or '')
+        self.store.change(recovery, state=model.ENDED, outcome=model.RECOVERED)
+        self.compute.server.return_value = base.make_server('a', host='h2')
+        self.assertIsNone(self.dispatcher.crashed('h2', 'a', _CRASH))
+        self.assertEqual([('a', 'h1'), ('a', 'h2')],
+                         [(made.server, made.host) for made in self.store.history.values()])
+
     def test_server_is_restarted_three_times_at_most(self) -> None:
         for number in range(5):
             self.clock.sleep(60.0)

@@ -8,6 +8,7 @@ from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import evacuation
 from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.tests.unit.engine.recovery import base
 
 
@@ -122,3 +123,50 @@ class MovingTest(base.RecoveryTest):
         self.move()
         self.compute.reset.assert_not_called()
         self.compute.evacuate.assert_called()
+
+
+class SecondFailureTest(base.RecoveryTest):
+    """The new host of an adopted server fails as well, while the server merges."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.suspect(state=model.FENCED)
+        self.recovery = self.store.change(
+            self.make_recovery('a', state=model.MERGING), destination='h2')
+        self.compute.server.side_effect = lambda name: base.make_server(name, host='h2')
+        self.compute.candidates.return_value = ['h3']
+        self.context = self.make_context(adopt_timeout=30.0)
+
+    def _evacuate(self) -> verdicts.StepVerdict | None:
+        return evacuation.evacuate(runs.Run(self.context, self.recovery), 'h2', {})
+
+    def test_failed_host_is_cleaned_before_it_is_trusted(self) -> None:
+        self.suspect('h2')
+        self._evacuate()
+        self.compute.force_down.assert_called_with('h2', True)
+        self.compute.evacuate.assert_called_with('a', 'h3', False)
+        self.assertEqual(model.FENCED, self.store.host('h2').state)
+
+    def test_host_that_has_not_failed_is_left_alone(self) -> None:
+        for state in (model.TRUSTED, model.HELD):
+            self.suspect('h2', state)
+            verdict = self._evacuate()
+            assert verdict is not None
+            self.assertEqual('h2 is back', verdict.why)
+            self.assertEqual(state, self.store.host('h2').state)
+        self.compute.force_down.assert_not_called()
+        self.compute.evacuate.assert_not_called()
+
+    def test_host_that_is_trusted_meanwhile_is_up_again(self) -> None:
+        def force_down(host: str, down: bool) -> bool:
+            if down:
+                self.suspect(host, model.TRUSTED)
+            return True
+
+        self.suspect('h2')
+        self.compute.force_down.side_effect = force_down
+        verdict = self._evacuate()
+        assert verdict is not None
+        self.assertEqual('h2 is back', verdict.why)
+        self.compute.force_down.assert_called_with('h2', False)
+        self.compute.evacuate.assert_not_called()
