@@ -22,13 +22,13 @@ MOVES = {
     MERGED: set[str](),
     ABORTING: set[str](),
 }
-# Events: what is asked of a superposition.
-CHECK, COLLAPSE, PREPARE, COMMIT, GIVE_UP, ABORT, MERGE, END_MERGE, RESUME = EVENTS = (
+# Requests to a superposition.
+CHECK, COLLAPSE, PREPARE, COMMIT, GIVE_UP, ABORT, MERGE, END_MERGE, RESUME = REQUESTS = (
     'check', 'collapse', 'prepare', 'commit', 'give up', 'abort', 'merge', 'end merge', 'resume')
-# Steps: what an event does.
+# Steps that requests take.
 NOTHING, SWEEP, DECIDE, PROMOTE, DROP, WRITE, SWITCH, CLEAN = (
     'nothing', 'sweep', 'decide', 'promote', 'drop', 'write', 'switch', 'clean')
-# The step of each event in each state; no other event is possible there.
+# The step of each request in each state; any other request is a conflict.
 STEPS = {
     CREATING: {ABORT: DROP, RESUME: DROP},
     SUPERPOSED: {CHECK: SWEEP, COLLAPSE: DECIDE, PREPARE: DECIDE, ABORT: DROP, RESUME: NOTHING},
@@ -64,9 +64,9 @@ DIRTY = 'dirty'
 LATE_DIRTY = 'late-dirty'
 # Outcomes that a record stores; PROMOTED is both a state and an outcome.
 OUTCOMES = (PROMOTED, ABORTED, DIRTY, LATE_DIRTY)
-# The primary lives on: its fence is removed.
+# Outcomes after which the primary lives on: its fence is removed.
 LIVING = frozenset({ABORTED, DIRTY})
-# The primary stays fenced for good.
+# Outcomes after which the primary stays fenced.
 FENCED = frozenset({PROMOTED, LATE_DIRTY})
 # Result of a preparation, never stored as an outcome: fenced and clean, and the record of
 # another superposition decides.

@@ -123,15 +123,15 @@ class Base:
         self.fenced_clients.enter(home, clients, fences.Entry(
             superposition, server_id, records.now()))
 
-    def _in(self, record: records.Record, event: str, *steps: str) -> records.Record:
-        """Return the current record, in a state in which an event is possible.
+    def _in(self, record: records.Record, request: str, *steps: str) -> records.Record:
+        """Return the current record, in a state that admits a request.
 
-        :param steps: the event has to cause one of these steps; any step if none is given
+        :param steps: steps one of which the request has to take; any step if none is named
         :raises Conflict: it is in another state
         """
         record = self.reload(record)
-        allowed = [state for state in states.STATES if event in states.STEPS[state]
-                   and (not steps or states.STEPS[state][event] in steps)]
+        allowed = [state for state in states.STATES if request in states.STEPS[state]
+                   and (not steps or states.STEPS[state][request] in steps)]
         if record.state not in allowed:
             raise errors.Conflict(
                 f'superposition {record.id} is {record.state}, not {" or ".join(allowed)}',

@@ -21,8 +21,8 @@ _SIZE = 8 * base.MIB
 _BLOCK = 4096
 _BEFORE, _CHILD, _DIRTY, _AFTER = 0, 64 << 10, 192 << 10, 256 << 10
 _MOST_CHANGES = 100
-# The state in which a story finds the superposition, and what it asks for.
-_EVENTS: dict[controller.Story, tuple[str, str]] = {
+# The state in which a story finds the superposition, and its request.
+_REQUESTS: dict[controller.Story, tuple[str, str]] = {
     controller.collapse: (states.SUPERPOSED, states.COLLAPSE),
     controller.abort: (states.SUPERPOSED, states.ABORT),
     controller.merge: (states.PROMOTED, states.MERGE),
@@ -35,8 +35,8 @@ def _passes(story: controller.Story) -> frozenset[str]:
     """Return the states in which the death of a controller may leave the record."""
     if story is controller.superpose:
         return frozenset({states.CREATING, states.SUPERPOSED})
-    state, event = _EVENTS[story]
-    return states.PASSES[states.STEPS[state][event]] | {state}
+    state, request = _REQUESTS[story]
+    return states.PASSES[states.STEPS[state][request]] | {state}
 
 
 @ddt.ddt

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of states, events and steps agrees with the moves, and the protocol obeys it."""
+"""The table of states, requests and steps agrees with the moves, and the protocol obeys it."""
 
 from collections.abc import Callable
 import itertools
@@ -12,8 +12,8 @@ from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import states
 from specreds_cinder.tests.unit import test_record
 
-# How each event is asked of the protocol, and the methods that are its steps.
-_EVENTS: dict[str, Callable[[sp.Protocol, sp.Record], object]] = {
+# The call of the protocol for each request, and the methods that are its steps.
+_CALLS: dict[str, Callable[[sp.Protocol, sp.Record], object]] = {
     states.CHECK: lambda protocol, record: protocol.check(record),
     states.COLLAPSE: lambda protocol, record: protocol.collapse(record),
     states.PREPARE: lambda protocol, record: protocol.prepare(record),
@@ -44,9 +44,9 @@ def reachable(state: str) -> set[str]:
 
 class StepsTest(testtools.TestCase):
 
-    def test_table_names_every_state_and_event(self) -> None:
+    def test_table_names_every_state_and_request(self) -> None:
         self.assertEqual(set(states.STATES), states.STEPS.keys())
-        self.assertEqual(set(states.EVENTS), set(itertools.chain(*states.STEPS.values())))
+        self.assertEqual(set(states.REQUESTS), set(itertools.chain(*states.STEPS.values())))
         self.assertEqual({step for steps in states.STEPS.values() for step in steps.values()},
                          states.PASSES.keys())
 
@@ -66,13 +66,13 @@ class StepsTest(testtools.TestCase):
         self.assertEqual(set(), states.LIVING & states.FENCED)
 
     def test_protocol_does_the_step_of_the_table(self) -> None:
-        made = {state: {event: step for event in states.EVENTS
-                        if (step := self.first_step(state, event)) is not None}
+        made = {state: {request: step for request in states.REQUESTS
+                        if (step := self.first_step(state, request)) is not None}
                 for state in states.STATES}
         self.assertEqual(states.STEPS, made)
 
-    def first_step(self, state: str, event: str) -> str | None:
-        """Return the step that an event causes in a state; None if it is refused."""
+    def first_step(self, state: str, request: str) -> str | None:
+        """Return the step that a request takes in a state; None if it is refused."""
         record = test_record.make_record(
             state=state, prepared=True,
             outcome=states.PROMOTED if state in states.DECIDED else None)
@@ -86,7 +86,7 @@ class StepsTest(testtools.TestCase):
                     name: mock.Mock(side_effect=self.noting(made, step, record))
                     for step, name in _METHODS.items()}):
             try:
-                _EVENTS[event](protocol, record)
+                _CALLS[request](protocol, record)
             except errors.Conflict:
                 return None
         return made[0] if made else states.NOTHING
