@@ -81,10 +81,9 @@ class Plan:
     :param details: those of the port's binding that decide how os-vif plugs the device
     :param hybrid: a Linux bridge, on which iptables implements security groups, is between the
         guest's device and the box
-    :param ovn: OVN wires the port: on the host that it is bound to, where a device with the
-        port's id is on the integration bridge
-    :param metadata_hops: addresses by which the network routes to the metadata address, if not by
-        a DHCP server or a gateway
+    :param ovn: OVN wires the port
+    :param metadata_hops: addresses of OVN's metadata agents on the network; without them a DHCP
+        server or a gateway routes to the metadata address
     """
 
     port: str
@@ -165,9 +164,11 @@ class Plan:
                     subnet.server)
 
     def mismatch(self, details: Mapping[str, Any], default_bridge: str) -> str | None:
-        """Return why a binding on this host does not fit the plan, from the primary's binding.
+        """Return why a binding on this host does not fit the plan; None if it does.
 
-        :param details: those of the binding
+        The plan is made from the binding on the primary's host.
+
+        :param details: those of the binding on this host
         :param default_bridge: integration bridge of a binding that does not name one
         """
         here = details.get(network_model.VIF_DETAILS_BRIDGE_NAME, default_bridge)
@@ -204,7 +205,7 @@ class Plan:
 
 
 def drivers(details: Mapping[str, Any]) -> set[str]:
-    """Return the drivers that have bound a port; none if the network service does not tell.
+    """Return the drivers that have bound a port; none if the network service names none.
 
     :param details: those of a binding
     """
@@ -217,12 +218,19 @@ def is_ovn(details: Mapping[str, Any]) -> bool:
 
 
 def foreign_id(port: str) -> str:
-    """Return the id that a port's own device has instead of the port's, always the same.
+    """Return the id that the guest's device gets instead of the port's.
 
-    The device is in the box, out of the sight of ovn-controller. It would be seen for a moment if
-    it were made elsewhere, and with the port's id it would be taken for the port.
+    The id depends on the port alone. ovn-controller does not see the device in the box. If the
+    device were on the integration bridge for a moment, the port's id would make it the port.
     """
     return str(uuid.uuid5(uuid.UUID(port), _FOREIGN))
+
+
+def plug_into_box(vif: Any, plan: Plan) -> None:
+    """Make os-vif plug a port into its box."""
+    vif['network']['bridge'] = plan.bridge
+    if plan.ovn:
+        vif['ovs_interfaceid'] = foreign_id(plan.port)
 
 
 def bridge_of(port: str) -> str:

@@ -104,7 +104,7 @@ class Box:
         for vif, plan in zip(vifs, plans, strict=True):
             self._background.start(backup_id, self._serve, context, vif['network']['id'], plan,
                                    instance)
-            _into_box(vif, plan)
+            box_plan.plug_into_box(vif, plan)
         return network_model.NetworkInfo(vifs)
 
     def admitted(self, backup_id: str) -> None:
@@ -225,7 +225,7 @@ class Box:
         adjusted = copy.deepcopy(list(network_info))
         for vif in adjusted:
             if plan := self._plans.get(vif['id']):
-                _into_box(vif, plan)
+                box_plan.plug_into_box(vif, plan)
         return network_model.NetworkInfo(adjusted)
 
     def prepare_plug(self, port: str) -> None:
@@ -289,7 +289,7 @@ class Box:
     def _bind_ports(self, context: Any, instance: Any, plans: Sequence[box_plan.Plan],
                     looking: futures.Future[_Ports]) -> None:
         """Bind the ports to this host and prepare them in the network service."""
-        # It was begun before, so that a thread is at work on it.
+        # The look was started before, so that a thread is at work on it.
         ports = looking.result(timeout=background.TIMEOUT)
         wanted = [ports[plan.port] for plan in plans]
         bound = self._bindings.bind(context, wanted)
@@ -312,7 +312,7 @@ class Box:
 
     def _extend(self, plan: box_plan.Plan, neighbours: Mapping[str, str],
                 metadata_hops: Iterable[str] = ()) -> box_plan.Plan:
-        """Add what is known of the network to the plan of a box, and make it hold."""
+        """Add addresses of the network to the plan of a box, and apply the plan."""
         with self._extending:
             plan = self._plans.get(plan.port) or plan
             plan = dataclasses.replace(
@@ -354,7 +354,6 @@ class Box:
                       box.port, box.backup_id)
         if plan is None:
             LOG.error('the box of port %s stays shut, without DHCP: its plan is lost', box.port)
-
             return
         if not box.intact or box.state is base.State.OPEN:
             self._mechanism.seal(plan)
@@ -389,13 +388,6 @@ class Box:
     def _ports(self, backup_id: str) -> list[str]:
         ports = {box.port for box in self._mechanism.existing() if box.backup_id == backup_id}
         return sorted(ports | {plan.port for plan in self._plans.of(backup_id)})
-
-
-def _into_box(vif: Any, plan: box_plan.Plan) -> None:
-    """Make os-vif plug a port into its box."""
-    vif['network']['bridge'] = plan.bridge
-    if plan.ovn:
-        vif['ovs_interfaceid'] = box_plan.foreign_id(plan.port)
 
 
 def _elapsed(begun: float) -> int:
