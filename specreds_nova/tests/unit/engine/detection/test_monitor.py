@@ -445,56 +445,6 @@ class EvidenceTest(base.CloudTestCase):
         self.assertEqual(['cn1', 'cn1'], self.witness.names('crashed'))
 
 
-class PowerFailureTest(base.CloudTestCase):
-    """A host that has booted again before its silence had consequences."""
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.node = self.nodes['cn1']
-        self.node.more = {'kernel': 'k1', 'running': 'd2', 'domains': ('s1', 's2')}
-        self.run_for(1)
-
-    def return_(self, **more: Any) -> list[tuple[Any, ...]]:
-        """Boot the host again, and return the servers that count as crashed."""
-        self.node.alive, self.node.boot, self.node.number = True, 'b2', 0
-        return self.reported(**more)
-
-    def reported(self, **more: Any) -> list[tuple[Any, ...]]:
-        """Let the host send beats after its boot, and return the servers that count as crashed."""
-        self.node.more = {'kernel': 'k2', 'running': '', **more}
-        self.run_for(2)
-        return [arguments[:2] for _, name, arguments in self.witness.events if name == 'crashed']
-
-    def test_lost_domains_count_as_crashed_when_the_host_lists_the_others(self) -> None:
-        self.node.alive = False
-        self.run_for(0.5)
-        self.assertEqual([], self.return_())
-        self.assertEqual([('cn1', 's1')], self.reported(running='d1', domains=('s2',)))
-
-    def test_reboot_in_good_order_has_stopped_the_servers(self) -> None:
-        self.monitor.heard(self.node.beat(leaving=True, goodbye=message.SYSTEM))
-        self.assertEqual([], self.return_(running='d0', domains=()))
-
-    def test_reboot_of_a_suspected_host_counts(self) -> None:
-        self.monitor.word('cn1', model.SUSPECT)
-        self.run_for(0.1)
-        self.monitor.heard(self.node.beat(leaving=True, goodbye=message.SYSTEM))
-        self.assertEqual([('cn1', 's1'), ('cn1', 's2')], self.return_(running='d0', domains=()))
-
-    def test_power_failure_after_the_end_of_nova_compute_counts(self) -> None:
-        self.monitor.heard(self.node.beat(leaving=True, goodbye=message.SERVICE))
-        self.assertEqual([('cn1', 's1'), ('cn1', 's2')], self.return_(running='d0', domains=()))
-
-    def test_reboot_that_takes_longer_than_its_grace_counts(self) -> None:
-        self.monitor.heard(self.node.beat(leaving=True, goodbye=message.SYSTEM))
-        self.node.alive = False
-        self.run_for(310)
-        self.assertEqual([('cn1', 's1'), ('cn1', 's2')], self.return_(running='d0', domains=()))
-
-    def test_restart_of_nova_compute_loses_no_domain(self) -> None:
-        self.assertEqual([], self.return_(kernel='k1', running='d2', domains=('s1', 's2')))
-
-
 class TogetherTest(base.CloudTestCase):
     """Several silent hosts, at once and one by one."""
 
