@@ -83,10 +83,6 @@ class Rack(scale.Cloud):
         """Return whether a host lives."""
         return host not in self._by_host
 
-    def heard_after(self, host: str, at: float) -> bool:
-        """Return whether a host lives."""
-        return host not in self._by_host
-
     def healthy(self) -> list[str]:
         """Return the hosts that live."""
         return self._names
