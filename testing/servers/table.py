@@ -70,7 +70,7 @@ ROWS = (
         'specreds_nova.tests.hybrid_stories.test_hybrid.TestHybrid.'
         'test_promoted_backup_is_behind_the_rules_of_its_device'),
     Row('ovn', _NETWORK, 'ports of OVN', SPECULATIVE,
-        'OVN is told of the backup when it is promoted',
+        "OVN's databases name the backup's host only after its promotion",
         'specreds_nova.tests.ovn_stories.test_ovn.TestOvn.test_promoted_backup_has_the_port'),
     Row('trunk', _NETWORK, 'a trunk, or a port with limits or guarantees of bandwidth', EVACUATED,
         'a box would lose them',
