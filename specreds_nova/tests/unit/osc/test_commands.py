@@ -177,7 +177,7 @@ class ServerTest(cloud.CommandTest):
 
     def test_check_as_a_table_names_each_reason(self) -> None:
         printed = self.run_command('server', 'check', base.SERVER, status=3)
-        self.assertIn(f'{base.VOLUME}: the volume is encrypted', printed)
+        self.assertIn(f'{base.VOLUME}: the volume is mirrored', printed)
 
     def test_unknown_server_is_an_error(self) -> None:
         self.assertIn(f'there is no server {base.VOLUME}',

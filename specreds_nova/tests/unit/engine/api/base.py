@@ -42,7 +42,7 @@ class FakeProtection:
             raise exception.NotFound('Nova says no')
         return {'project': 'p1', 'host': 'node1', 'protected': False, 'recovery': 'evacuated',
                 'reasons': ['the server is locked'],
-                'volumes': {VOLUME: ['the volume is encrypted']},
+                'volumes': {VOLUME: ['the volume is mirrored']},
                 'destinations': ['node2', 'node3']}
 
 

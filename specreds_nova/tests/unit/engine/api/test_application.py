@@ -88,7 +88,7 @@ class ProtectionTest(base.APITest):
             {'server_id': base.SERVER, 'project_id': 'p1', 'host': 'node1', 'protected': False,
              'recovery': 'evacuated',
              'reasons': ['the server is locked'],
-             'volumes': {base.VOLUME: ['the volume is encrypted']},
+             'volumes': {base.VOLUME: ['the volume is mirrored']},
              'destinations': ['node2', 'node3']}, self.request('GET', _PROTECTION)['protection'])
 
     def test_project_sees_no_host_and_destinations(self) -> None:
