@@ -141,7 +141,7 @@ class SuperRBDDriver(rbd.RBDDriver):
         overlay = next(entry for entry in superposition['volumes']
                        if entry['image'] == volume.name)
         info['driver_volume_type'] = CONNECTION_TYPE
-        # Cinder adds it only to the connection of an attachment.
+        # Cinder adds this key only to the connection of an attachment.
         info['data']['encrypted'] = bool(volume.encryption_key_id)
         info['data']['superposition'] = {
             'id': superposition['id'],

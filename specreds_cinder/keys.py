@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Credentials for the key manager where no request of the key's owner is at hand."""
+"""Credentials for requests to the key manager that no request of the key's owner has caused."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from oslo_config import cfg
 
 
 def credentials(conf: cfg.ConfigOpts, context: Any) -> Any:
-    """Return what the key manager is asked with.
+    """Return the credentials for requests to the key manager.
 
     :param conf: configuration of the service; its section ``key_manager`` may have credentials,
         which must be allowed to read the keys of all projects
-    :param context: used if it has none
+    :param context: returned where that section has no credentials
     """
     try:
         return utils.credential_factory(conf=conf)

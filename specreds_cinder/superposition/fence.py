@@ -55,9 +55,9 @@ class Fence:
         self._each('rm', clients)
 
     def outside(self, clients: Set[str]) -> frozenset[str]:
-        """Return the clients that the blocklist does not have.
+        """Return those of some clients that are not on the blocklist.
 
-        Every later operation carries an osdmap with the entries of the other ones.
+        Every later operation carries an osdmap with the entries of the others.
         """
         if not clients:
             return frozenset()

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The LUKS header of an encrypted volume, and the qcow2 header that repeats it.
 
-The overlay of an encrypted volume is a qcow2 image with encryption of its own, which QEMU does
-with the passphrase and the volume key of the LUKS header inside the overlay. That header is a copy
-of the volume's, so that no key is needed to make an overlay, and what opens the volume opens the
-overlay. The guest's data begin behind the header of the volume, so its disk is smaller than the
-volume by that much.
+The overlay of an encrypted volume is an encrypted qcow2 image, which contains a LUKS header. That
+header is a copy of the volume's: creating an overlay needs no key, and the passphrase of the
+volume opens the overlay. The guest's data begin behind the header of the volume, so the guest's
+disk is smaller than the volume by the length of the header.
 """
 
 import dataclasses
@@ -17,7 +16,7 @@ MAGIC = b'LUKS\xba\xbe'
 # Magic, version, cipher, mode, hash, and the sector at which the data begin.
 _FIELDS = struct.Struct('>6sH32s32s32sI')
 _SECTOR = 512
-# Nova attaches only this version without a block device of its own.
+# Nova attaches only this version without a block device on the host.
 _VERSION = 1
 # cryptsetup and QEMU write 2 MiB; an alignment may add some.
 _LONGEST = 32 << 20
@@ -32,10 +31,10 @@ _EXTENSION = 0x0537be77
 
 @dataclasses.dataclass(frozen=True)
 class Header:
-    """What the beginning of an encrypted volume says.
+    """The LUKS header at the beginning of an encrypted volume.
 
     :param version: version of LUKS
-    :param length: bytes before the guest's data; 0 if that is unknown
+    :param length: bytes before the guest's data; 0 for another version than 1
     """
 
     version: int
@@ -56,7 +55,11 @@ HEAD = _FIELDS.size
 
 
 def header(head: bytes) -> Header | None:
-    """Return the LUKS header of an image that begins with some bytes; None if it has none."""
+    """Return the LUKS header of an image.
+
+    :param head: the first :data:`HEAD` bytes of the image
+    :returns: None if the image has no LUKS header
+    """
     if not head.startswith(MAGIC) or len(head) < HEAD:
         return None
     _magic, version, _cipher, _mode, _hash, sector = _FIELDS.unpack(head[:HEAD])
@@ -69,7 +72,7 @@ def encrypted(qcow2: bytes, luks: bytes, cluster_size: int) -> bytes:
     :param qcow2: the header of an unencrypted image of the same size, with 16 bits per reference
         count
     :param luks: the whole LUKS header
-    :raises SuperError: the header of the image has no room for it
+    :raises SuperError: the first reference count block does not cover the LUKS header
     """
     image = bytearray(qcow2)
     (table,) = struct.unpack_from('>Q', image, _REFCOUNT_TABLE)

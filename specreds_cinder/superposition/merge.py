@@ -75,9 +75,10 @@ def unused(cluster: ceph.Cluster, record: records.Record, fencing: fence.Fence
            ) -> frozenset[str]:
     """Make sure that only fenced clients have an overlay open.
 
-    An OSD may list a client that died as a watcher for ever: then somebody has to fence it.
+    An OSD may list a dead client as a watcher for ever. Such a client is ignored once an operator
+    has fenced it.
 
-    :returns: those
+    :returns: the fenced clients that have an overlay open
     :raises OverlayBusy: another client has an overlay open
     """
     return _check(cluster, record, fencing.outside)
@@ -87,7 +88,8 @@ def _check(cluster: ceph.Cluster, record: records.Record,
            alive: Callable[[frozenset[str]], frozenset[str]]) -> frozenset[str]:
     """Return the clients that have an overlay open.
 
-    :raises OverlayBusy: some of them are alive
+    :param alive: returns those of some clients that may have written
+    :raises OverlayBusy: one of them may have written
     """
     users: frozenset[str] = frozenset()
     for volume in record.volumes:
@@ -188,7 +190,7 @@ class _Commit:
 
 @contextlib.contextmanager
 def _secret(passphrase: str | None) -> Iterator[tuple[list[str], list[int]]]:
-    """Yield the options for a passphrase, and the file that they name, which is in memory only."""
+    """Yield qemu-img's options for a passphrase, and the files to pass on, in memory only."""
     if passphrase is None:
         yield [], []
         return

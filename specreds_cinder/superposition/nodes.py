@@ -9,7 +9,7 @@ from specreds_cinder.superposition import record as records
 
 Node = dict[str, Any]
 
-# Id of the secret object that an encrypted volume is opened with offline.
+# Id of the secret object with the passphrase of an encrypted volume, for offline tools.
 SECRET = 'volume-key'
 
 

@@ -159,8 +159,8 @@ def _header_of(cluster: ceph.Cluster, volume: records.Volume) -> _Blocks:
         return _header(volume.size_bytes)
     with volumes.opened(cluster, volume.ref) as image:
         copied = image.read(0, volume.luks_bytes)
-    # The copy may be of a moment at which the primary changed it. What opens the overlay fails
-    # then, and the primary has written after the cut, or the volume has a new passphrase.
+    # The primary may change its header meanwhile. Opening a damaged copy fails; the primary has
+    # written after the cut then, or the volume has a new passphrase.
     return _blocks(luks.encrypted(_qcow2(volume.disk_bytes), copied, CLUSTER_SIZE))
 
 

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The removal of an overlay, which may be interrupted anywhere, and is then repeated.
 
-librbd does not remove overlays: there are states in which it refuses to for ever.
+librbd is not used, because it refuses some removals for ever:
 
-- It removes no image that has a watcher. If a client dies while an OSD stores its watch, the watch
-  neither expires nor leaves when the client is blocklisted, until the placement group peers again.
-- It moves an image to the trash first, and removes none that was not moved, or restored, to the
-  end (``librbd::api::Trash``).
+- that of an image that has a watcher. If a client dies while an OSD stores its watch, the watch
+  stays until the placement group peers again, although it has timed out and the client is on the
+  blocklist.
+- that of an image whose move to the trash, or restoration from there, was interrupted
+  (``librbd::api::Trash``).
 
-An overlay has no snapshot, object map, journal, mirror, group or child, so that besides its data
-only its header and its names are to be removed. Nothing here watches the overlay. The directory of
-images, by which an interrupted removal finds the overlay again, forgets it last.
+An overlay has no snapshot, object map, journal, mirror, group or child: only its data, its header
+and its names have to be removed. The removal does not watch the overlay. The entry in the
+directory of images, by which an interrupted removal finds the overlay again, is removed last.
 """
 
 from collections.abc import Callable
@@ -45,7 +46,7 @@ def remove(cluster: ceph.Cluster, volume: records.Volume, fencing: fence.Fence,
 
     :param progress: called with the number of objects examined so far, and of all that may exist
     :param evict: fence the clients that have the overlay open
-    :raises OverlayBusy: a client has it open that is not fenced, and is not to be
+    :raises OverlayBusy: a client that is not fenced has it open, and ``evict`` is false
     """
     ref = volume.overlay_ref
     with cluster.ioctx(ref.pool, ref.namespace) as io, ceph.answering(f'remove overlay {ref}'):
@@ -72,7 +73,7 @@ def remove(cluster: ceph.Cluster, volume: records.Volume, fencing: fence.Fence,
 
 
 def _image_id(io: 'rados.Ioctx', name: str) -> str | None:
-    """Return the id of an overlay that has any of the three names of an image; None if none."""
+    """Return the id of an overlay by any of the three places of its name; None without one."""
     with contextlib.suppress(rados.ObjectNotFound):
         return _decoded(io.read(f'rbd_id.{name}'))
     with contextlib.suppress(rados.ObjectNotFound):
@@ -106,7 +107,7 @@ def _shut_out(ref: records.VolumeRef, users: frozenset[str], fencing: fence.Fenc
               evict: bool) -> None:
     """Make sure that clients that have an overlay open are fenced.
 
-    :raises OverlayBusy: one is not fenced, and is not to be
+    :raises OverlayBusy: one is not fenced, and ``evict`` is false
     """
     if evict and users:
         fencing.close(users)

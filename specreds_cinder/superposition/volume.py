@@ -43,7 +43,7 @@ class Facts:
 
     :param clients: addresses that watch the image or own a lock on it
     :param invalid_map: its object map is flagged as invalid
-    :param luks: what its LUKS header says; None if it has none
+    :param luks: its LUKS header; None if it has none
     :param kernel: addresses of ``clients`` that are kernels ("rbd map")
     """
 
@@ -94,8 +94,8 @@ class Facts:
 
     def _encryption(self, encrypted: bool) -> list[str]:
         if encrypted:
-            return (['it has no LUKS header, although it is to be encrypted'] if self.luks is None
-                    else self.luks.reasons())
+            return (['it has no LUKS header, although it has an encryption key in Cinder']
+                    if self.luks is None else self.luks.reasons())
         if self.luks is not None:
             return ['it has a LUKS header, but is not known to be encrypted by Cinder: the '
                     'overlay might hold plain text']

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Encrypted volumes: which ones are, and the passphrases that open them."""
+"""The encrypted ones among volumes, and the passphrases that open them."""
 
 import binascii
 from collections.abc import Iterable, Mapping

@@ -267,7 +267,7 @@ class Collapse(end.Ending):
             not clear which clients are its own
         """
         observed = self._classified(record, attended=attended)
-        # An OSD may list a client that died as a watcher for ever: then somebody has to fence it.
+        # An OSD may list a dead client as a watcher for ever, until an operator fences the client.
         if not attended and (running := self.fence.outside(observed.backup)):
             raise errors.OverlayBusy(
                 f'a backup has the overlays of superposition {record.id} open at '

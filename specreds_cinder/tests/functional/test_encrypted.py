@@ -137,7 +137,7 @@ class EncryptedTest(protocol_base.ProtocolTestCase):
         self.assertNotIn(_PASSPHRASE.encode(), record.dump())
         self.assertEqual(record.volumes, self.protocol.reload(record).volumes)
 
-    def test_other_volumes_are_refused(self) -> None:
+    def test_volumes_with_another_or_no_luks_header_are_refused(self) -> None:
         second = bytearray(luks.header(_PASSPHRASE))
         second[6:8] = b'\0\2'
         damaged = bytearray(luks.header(_PASSPHRASE))

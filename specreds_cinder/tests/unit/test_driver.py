@@ -274,7 +274,7 @@ class ServiceTest(DriverTestCase):
         stats: dict[str, object] = self.driver._stats
         return stats
 
-    def test_statistics_announce_superposition_and_count_the_fenced(self) -> None:
+    def test_statistics_announce_superposition_and_count_fenced_clients(self) -> None:
         self.answers['count_fenced'] = 7
         self.assertEqual({'volume_backend_name': 'x', 'superposition': True, 'fenced_clients': 7},
                          self.statistics())
