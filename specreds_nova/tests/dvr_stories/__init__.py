@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests with distributed routers, which only run by name: ``./run test stories``."""
+"""Tests with distributed routers, which only run by name: ``./run test dvr_stories``."""
 
 import specreds_nova.tests.cloud  # noqa: F401  before anything else, as it says

@@ -89,7 +89,7 @@ class TestOvn(life.LifeTestCase):
         self.wait_claimed(server, base.PRIMARY)
         self.assertEqual([f'tap{self.port(server)[:11]}'], self.devices(base.PRIMARY, server))
 
-    def test_dropped_backup_leaves_the_primarys_port_as_it_is(self) -> None:
+    def test_dropped_backup_does_not_change_the_port_of_the_primary(self) -> None:
         server = self.boot()
         name = self.guest_name(server)
         before = self.southbound(server), self.northbound(server)

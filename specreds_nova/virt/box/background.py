@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work for boxes beside their booting guests."""
+"""Work for boxes while their guests boot."""
 
 from collections.abc import Callable
 from concurrent import futures
@@ -12,7 +12,7 @@ _WORKERS = 32
 
 
 class Background:
-    """The work that has begun for each backup, and for which nothing has waited yet."""
+    """The work of each backup for which :meth:`wait` has not been called."""
 
     def __init__(self) -> None:
         self._workers = futures.ThreadPoolExecutor(_WORKERS, 'specreds-box')
@@ -26,12 +26,12 @@ class Background:
         return begun
 
     def wait(self, backup_id: str) -> None:
-        """Wait until the work for a backup is done, and raise what it has raised."""
+        """Wait until the work for a backup is done, and raise its first error."""
         for work in self._begun.pop(backup_id, []):
             work.result(timeout=TIMEOUT)
 
     def end(self, backup_id: str) -> None:
-        """Cancel the work for a backup, and wait until it makes nothing more."""
+        """Cancel the work for a backup, and wait until what has begun has ended."""
         begun = self._begun.pop(backup_id, [])
         for work in begun:
             work.cancel()

@@ -88,7 +88,7 @@ class Bindings(abc.ABC):
 
     @abc.abstractmethod
     def metadata_hops(self, context: Any, network: str) -> dict[str, str]:
-        """Return the addresses by which OVN routes to the metadata address on a network.
+        """Return the addresses of OVN's metadata agents on a network: routes lead there.
 
         :returns: IP address to hardware address
         """

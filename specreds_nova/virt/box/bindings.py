@@ -14,8 +14,8 @@ The profile is not changed either if the port's network has a distributed router
 on this host would announce the port's floating IP at once, and a mere suspicion would move the
 address away from a primary that serves. Such a port, too, is wired after the activation.
 
-Nor is it where OVN wires ports: it would move a port, or let two hosts have it, as soon as it was
-told. The activation tells OVN that the port belongs to this host.
+Nor is the profile changed where OVN wires ports: OVN would at once move the port, or give it to
+two hosts. By the activation Neutron names this host to OVN.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -139,7 +139,7 @@ class Bindings(base.Bindings):
                 for port in ports for ip in port['fixed_ips'] if ip['ip_address'] in wanted}
 
     def metadata_hops(self, context: Any, network: str) -> dict[str, str]:
-        """Return the addresses by which OVN routes to the metadata address on a network.
+        """Return the addresses of OVN's metadata agents on a network: routes lead there.
 
         :returns: IP address to hardware address
         """

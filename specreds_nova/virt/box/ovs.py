@@ -10,9 +10,9 @@ Where iptables implements security groups (``firewall_driver = iptables_hybrid``
 the guest's device to a Linux bridge, and that to the box instead of the integration bridge. The
 agent's rules name the guest's device, and hold inside the box, too.
 
-Where OVN wires ports, whatever is on the integration bridge with a port's id is the port, on the
-host that the port is bound to: the patch gets the id when the box opens, and the guest's device
-never has it.
+Where OVN wires ports, ovn-controller takes an interface on the integration bridge that has a
+port's id for the port, if the port is bound to its host. The patch gets the id when the box opens,
+and the guest's device never has it.
 
 An open box is a wire, whatever number the guest's device has. ``fail_mode=standalone`` keeps it a
 wire when ovs-vswitchd restarts, and also stores that the box is open.
@@ -232,13 +232,13 @@ class Ovs(base.Mechanism):
                 'Interface', plan.patch_peer, ('type', 'patch'),
                 ('options', {'peer': plan.patch}), ('external_ids', ids)))
             if plan.ovn:
-                # Of a box that was open: what is set is added to what is there.
+                # The patch of a box that was open has the id: db_set removes no key.
                 txn.add(database.db_remove('Interface', plan.patch_peer, 'external_ids',
                                            _IFACE_ID))
 
     @staticmethod
     def _transact(plan: box_plan.Plan, command: Any) -> None:
-        """:raises errors.BoxFailed: the switch's database did not take a command"""
+        """:raises errors.BoxFailed: a command of the switch's database failed"""
         try:
             command.execute(check_error=True)
         except _FAILURES as exc:

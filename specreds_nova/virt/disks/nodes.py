@@ -157,7 +157,7 @@ def _storage(node: Node, secrets: set[str]) -> Node:
 
 
 def _encryption(node: Node, secrets: set[str]) -> Node:
-    """Return the options of the key with which a node decrypts an image; none without one."""
+    """Return the options with which a node decrypts an image; none if it is not encrypted."""
     secret = f'{node["node-name"]}-encryption-secret0'
     if secret not in secrets:
         return {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passphrases of encrypted volumes, which libvirt keeps as Nova has it do."""
+"""Passphrases of encrypted volumes, as libvirt secrets like those that Nova defines."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -31,8 +31,8 @@ class Secrets:
     def define(self, context: Any, connection_info: Mapping[str, Any]) -> None:
         """Define the secret of a volume, if it is encrypted and has no secret on this host.
 
-        :param context: an administrator's, for Cinder
-        :raises StartFailed: the key is not returned, or QEMU cannot open the volume with it
+        :param context: context of an administrator, for Cinder
+        :raises StartFailed: the key manager does not return the key, or QEMU cannot use it
         """
         if not connection_info['data'].get('encrypted'):
             return
@@ -49,11 +49,11 @@ class Secrets:
         try:
             self._driver._attach_encryptor(_credentials(), connection_info, encryption)
         except Exception as exc:
-            # The text of the error comes from the key manager, and might be anything.
+            # The text of the error comes from the key manager, and might contain a secret.
             raise exception.StartFailed(
-                f'the key of volume {volume_id} cannot be had from the key manager '
-                f'({type(exc).__name__}): let this host read it, as an evacuation by Nova '
-                f'needs it, too') from exc
+                f'the key manager does not return the key of volume {volume_id} to this host '
+                f'({type(exc).__name__}): let this host read the key, which an evacuation by Nova '
+                f'needs, too') from exc
 
     def remove(self, volume_id: str) -> None:
         """Remove the secret of a volume; one that does not exist is no error."""
@@ -62,16 +62,16 @@ class Secrets:
 
 
 def _credentials() -> Any:
-    """Return what the key manager is asked with.
+    """Return the credentials for requests to the key manager.
 
-    Nova uses the credentials of a user's request, but a backup is started without one.
+    Nova uses those of a user's request, but a backup is started without one.
     """
     context = nova_context.get_admin_context()
-    # Nova has it since 2026.1.
+    # New in Nova 2026.1.
     service_user = getattr(nova_context, 'get_nova_service_user_context', None)
     if service_user is not None:
         try:
             context = service_user()
         except nova_exception.InvalidConfiguration as exc:
-            LOG.debug('the key manager is asked without a service user: %s', exc)
+            LOG.debug('requesting keys without a service user: %s', exc)
     return keys.credentials(CONF, context)

@@ -92,7 +92,7 @@ class ChainedDisk(vconfig.LibvirtConfigGuestDisk):
         if self.speculative:
             etree.SubElement(source, 'config', file=self.config)
         if self.volume_encryption is not None:
-            # The overlay has the keys of the volume.
+            # The passphrase of the volume opens the overlay.
             source.append(self.volume_encryption.format_dom())
         etree.SubElement(store, 'backingStore')
         return store

@@ -290,13 +290,13 @@ class TestFound(_TestCase):
 
 
 class OvnTest(_TestCase):
-    """Where OVN wires ports, an interface with the port's id is the port."""
+    """Where OVN wires ports, ovn-controller takes an interface with a port's id for the port."""
 
     def setUp(self) -> None:
         super().setUp()
         self.plan = dataclasses.replace(self.plan, ovn=True)
 
-    def test_nothing_has_the_port_s_id_while_the_box_is_shut(self) -> None:
+    def test_no_interface_has_the_id_of_the_port_while_the_box_is_shut(self) -> None:
         self.ovs.seal(self.plan)
         [commands] = self.database.transactions
         self.assertIn(('db_remove', 'Interface', self.plan.patch_peer, 'external_ids',
@@ -304,7 +304,7 @@ class OvnTest(_TestCase):
         self.assertFalse([command for command in commands if command[0] == 'db_set'
                           and "'iface-id'" in str(command)])
 
-    def test_patch_has_the_port_s_id_before_the_box_passes_frames(self) -> None:
+    def test_patch_has_the_id_of_the_port_before_the_box_passes_frames(self) -> None:
         done = []
         self.sent.side_effect = lambda *_: done.append('flows')
         command = mock.Mock()

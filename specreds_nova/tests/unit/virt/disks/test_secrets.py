@@ -24,24 +24,24 @@ class SecretsTest(testtools.TestCase):
         self.driver._get_volume_encryption.return_value = _LUKS
         self.secrets = secrets.Secrets(self.driver)
         self.connection = {'serial': base.VOLUME, 'data': {'encrypted': True}}
-        self.asked_with = mock.Mock(side_effect=nova_exception.InvalidConfiguration)
+        self.service_user = mock.Mock(side_effect=nova_exception.InvalidConfiguration)
         self.useFixture(fixtures.MonkeyPatch(
-            'nova.context.get_nova_service_user_context', self.asked_with))
+            'nova.context.get_nova_service_user_context', self.service_user))
 
     def define(self) -> Any:
-        """Define the secret, and return the context that the key manager is asked with."""
+        """Define the secret, and return the context of the request to the key manager."""
         self.secrets.define(mock.sentinel.admin, self.connection)
         [context, connection, encryption] = self.driver._attach_encryptor.call_args.args
         self.assertEqual((self.connection, _LUKS), (connection, encryption))
         return context
 
-    def test_key_is_asked_for_as_the_service_user(self) -> None:
-        self.asked_with.side_effect = None
-        self.assertIs(self.asked_with.return_value, self.define())
+    def test_service_user_requests_the_key(self) -> None:
+        self.service_user.side_effect = None
+        self.assertIs(self.service_user.return_value, self.define())
         self.driver._get_volume_encryption.assert_called_once_with(
             mock.sentinel.admin, self.connection)
 
-    def test_key_is_asked_for_without_a_service_user(self) -> None:
+    def test_administrator_requests_the_key_without_a_service_user(self) -> None:
         context = self.define()
         self.assertIsInstance(context, nova_context.RequestContext)
         self.assertTrue(context.is_admin)
@@ -51,7 +51,7 @@ class SecretsTest(testtools.TestCase):
         self.secrets.define(mock.sentinel.admin, self.connection)
         self.assertEqual([], self.driver.mock_calls)
 
-    def test_key_that_cannot_be_had_fails_the_start_without_a_secret_in_the_error(self) -> None:
+    def test_error_of_the_key_manager_fails_the_start_and_is_not_repeated(self) -> None:
         self.driver._attach_encryptor.side_effect = ValueError('s3cret')
         error = self.assertRaises(exception.StartFailed, self.define)
         self.assertIn(base.VOLUME, str(error))
