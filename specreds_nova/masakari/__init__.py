@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Masakari loads to hand hosts to the engine."""
+"""The task by which Masakari hands hosts to the engine."""

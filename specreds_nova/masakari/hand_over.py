@@ -9,30 +9,29 @@ from osc_lib import exceptions as osc_exceptions
 from specreds_nova.osc import client as engine_client
 
 _ENDED, _FAILED = 'ended', 'failed'
-# The state of a recovery whose server serves, and of hosts about which the engine does something.
+# The state of a recovery whose server serves, and the states of a host on which the engine acts.
 _SERVES = 'merging'
 _ACTS = ('suspected', 'fenced')
 # Seconds between two looks at the recoveries.
 _POLL = 1.0
-# Seconds until the engine has to act on the word. If it holds back longer, Masakari has to know.
+# Seconds for the engine to act on the suspicion; after that, handing over the host has failed.
 _PATIENCE = 120.0
 
 
 class HandOverFailedError(Exception):
-    """The engine cannot be reached, holds back, or could not recover a server."""
+    """The engine cannot be reached, does not act on the host, or could not recover a server."""
 
 
 def hand_over(engine: engine_client.Client, host_name: str, notification: str,
               report: Callable[[str, float], object]) -> None:
     """Report to the engine that a host has failed, and wait until its servers serve.
 
-    The engine does with the host what it does with any other that is suspected by an operator: if
-    it is alive, its servers stay.
+    The engine treats the host as one that an operator suspects: if it is alive, its servers stay.
 
-    :param host_name: of the host, as Masakari knows it
+    :param host_name: name of the host in Masakari
     :param notification: id of Masakari's notification
-    :param report: receives what has happened, and the share of the work that is done
-    :raises HandOverFailedError: the recoveries that the engine has started go on
+    :param report: receives a text on the progress, and the share of the work that is done
+    :raises HandOverFailedError: it failed; the recoveries that the engine has started continue
     """
     try:
         _hand_over(engine, host_name, notification, report)
@@ -45,9 +44,9 @@ def _hand_over(engine: engine_client.Client, host_name: str, notification: str,
     name = _known(engine, host_name)
     earlier = {recovery['id'] for recovery in engine.recoveries({'host': name, 'state': _ENDED})}
     engine.say(name, 'suspect', reason=f'Masakari was notified: {notification}')
-    report(f'the engine was told that host {name} has failed', 0.1)
-    if not _heeded(engine, name):
-        raise HandOverFailedError(f'the engine holds back from recovering host {name}: see '
+    report(f'host {name} is suspected in the engine', 0.1)
+    if not _acted(engine, name):
+        raise HandOverFailedError(f'the engine does not act on host {name}: see '
                                   f'"openstack speculative host show {name}"')
     while any(recovery['state'] != _SERVES for recovery in engine.host(name)['recoveries']):
         time.sleep(_POLL)
@@ -58,11 +57,11 @@ def _hand_over(engine: engine_client.Client, host_name: str, notification: str,
     if failed:
         raise HandOverFailedError(f'servers of host {name} were not recovered: '
                                   f'{", ".join(failed)}')
-    report(f'the engine has recovered {len(recovered)} servers of host {name}', 1.0)
+    report(f'the engine has recovered host {name}, servers: {len(recovered)}', 1.0)
 
 
-def _heeded(engine: engine_client.Client, name: str) -> bool:
-    """Wait until the engine acts on a suspicion, and return whether it does."""
+def _acted(engine: engine_client.Client, name: str) -> bool:
+    """Wait until the engine acts on a suspicion; return False if it does not in time."""
     deadline = time.monotonic() + _PATIENCE
     while True:
         host = engine.host(name)
@@ -74,7 +73,7 @@ def _heeded(engine: engine_client.Client, name: str) -> bool:
 
 
 def _known(engine: engine_client.Client, host_name: str) -> str:
-    """Return the name of a host for the engine: Masakari may have it with its domain.
+    """Return the engine's name of a host. That of Masakari may end with a domain.
 
     :raises osc_exceptions.CommandError: the engine does not know the host, or does not answer
     """

@@ -35,8 +35,8 @@ class HandOverHost(base.MasakariTask):
     def execute(self, host_name: str, notification_uuid: str) -> None:
         """Hand the host over.
 
-        :raises HostRecoveryFailureException: the engine cannot be reached, holds back, or could
-            not recover a server; the recoveries that it has started go on
+        :raises HostRecoveryFailureException: the engine cannot be reached, does not act on the
+            host, or could not recover a server; the recoveries that it has started continue
         """
         try:
             hand_over.hand_over(engine_client.Client(_session()), host_name, notification_uuid,

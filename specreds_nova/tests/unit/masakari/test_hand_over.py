@@ -87,23 +87,23 @@ class HandOverTest(testtools.TestCase):
         hand_over.hand_over(cast(Any, self.engine), host, 'n1',
                             lambda *words: self.reported.append(words))
 
-    def test_engine_is_told_and_waited_for(self) -> None:
+    def test_host_is_suspected_until_its_servers_serve(self) -> None:
         self.engine.before = [{'id': 'r0', 'server_id': 's0', 'outcome': 'failed'}]
         self.engine.ended = [{'id': 'r1', 'server_id': 's1', 'outcome': 'recovered'}]
         self._hand_over()
         self.assertEqual([('cn1', 'suspect', 'Masakari was notified: n1')], self.engine.said)
         self.assertEqual(1, len(self.engine.states))
-        self.assertEqual(('the engine has recovered 1 servers of host cn1', 1.0),
+        self.assertEqual(('the engine has recovered host cn1, servers: 1', 1.0),
                          self.reported[-1])
 
     def test_name_with_a_domain_is_understood(self) -> None:
         self._hand_over('cn1.example.org')
         self.assertEqual('cn1', self.engine.said[0][0])
 
-    def test_engine_that_holds_back_is_a_failure(self) -> None:
+    def test_engine_that_does_not_act_is_a_failure(self) -> None:
         self.engine = Engine(('held', []))
         error = self.assertRaises(hand_over.HandOverFailedError, self._hand_over)
-        self.assertIn('holds back', str(error))
+        self.assertIn('does not act', str(error))
 
     def test_server_that_is_not_recovered_is_a_failure(self) -> None:
         self.engine.ended = [{'id': 'r1', 'server_id': 's1', 'outcome': 'recovered'},

@@ -29,7 +29,7 @@ class PackageTest(testtools.TestCase):
             if group == 'tempest.test_plugins' and importlib.util.find_spec('tempest') is None:
                 continue
             if group == 'masakari.task_flow.tasks':
-                # Its options and Nova's exclude each other: see TaskTest of test_hand_over.
+                # Masakari's options and Nova's exclude each other: see TaskTest of test_hand_over.
                 continue
             for line in base.lines(text):
                 name, _, target = (part.strip() for part in line.partition('='))
