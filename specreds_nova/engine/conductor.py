@@ -23,7 +23,7 @@ LOG = logging.getLogger(__name__)
 
 # Seconds to wait for more jobs after the first one.
 _GATHER = 0.03
-# Seconds between two looks for engines that have fallen silent.
+# Seconds between two looks for other engines that have fallen silent.
 _LOOK = 0.1
 # Renewals of the claims within the time of one lease.
 _KEPT = 3
@@ -183,7 +183,7 @@ class Conductor:
                 self._silent = False
 
     def _wait(self) -> None:
-        """Wait until jobs may be there to be taken."""
+        """Wait until the board may have jobs to take."""
         looks = math.ceil(self._interval / _LOOK)
         for _ in range(looks):
             if self._wake.wait(self._interval / looks):
@@ -233,7 +233,7 @@ class Conductor:
                 self._forget(recovery_id)
 
     def _enter(self, recovery_id: str) -> bool:
-        """Take a slot for a recovery whose job is to be claimed; False if it is worked on."""
+        """Take a slot for a recovery; return False if this engine works on the recovery."""
         with self._lock:
             if recovery_id in self._running:
                 return False

@@ -30,9 +30,9 @@ _PROCESS: list[cfg.Opt] = [
     cfg.StrOpt('jobboard_cert', help="File with the engine's certificate for etcd."),
     cfg.StrOpt('jobboard_key', help='File with the key of jobboard_cert.'),
     cfg.IntOpt('job_lease', default=4, min=2,
-               help='Seconds after which another engine takes over the recoveries of a dead one '
-                    'that it did not hear; those of one that it has heard it takes over within '
-                    'a second.'),
+               help='Seconds after which another engine takes over the recoveries of an engine '
+                    'that has died, if it did not hear that engine. If it did, it takes them over '
+                    'within a second.'),
     cfg.FloatOpt('job_interval', default=0.5, min=0.05,
                  help='Seconds between two looks for recoveries that other engines have left.'),
     cfg.FloatOpt('janitor_interval', default=2.0, min=0.1,

@@ -49,15 +49,14 @@ class Fibers:
     Every method may be called by any thread. Outside of fibers, calls and sleeps are the usual
     ones of the calling thread.
 
-    :param keepers: number of threads for calls to what the engine keeps its state in
+    :param keepers: number of threads for calls to the database and the board of jobs
     :ivar callers: number of threads that make the other calls of fibers
     """
 
     def __init__(self, callers: int, keepers: int = 8) -> None:
         self.callers = callers
         self._pool = futures.ThreadPoolExecutor(callers, 'caller')
-        # Services and hosts that hang may occupy all callers. A recovery that has been decided is
-        # recorded all the same.
+        # Services and hosts that hang may occupy all callers, but decisions have to be recorded.
         self._keepers = futures.ThreadPoolExecutor(keepers, 'keeper')
         # What the thread of the fibers does next; None to look at times.
         self._ready: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
@@ -108,7 +107,7 @@ class Fibers:
         return self._call(self._pool, function, *arguments, **more)
 
     def keep(self, function: Callable[..., _T], *arguments: Any, **more: Any) -> _T:
-        """Call the database or the board of jobs as :meth:`call` does others.
+        """Call the database or the board of jobs, as :meth:`call` calls services and hosts.
 
         :raises exception.Interrupted: the fibers are closed
         """
@@ -257,7 +256,7 @@ class Client:
 
 
 class Kept(Client):
-    """A client of what the engine keeps its state in."""
+    """A client of the database."""
 
     def __getattr__(self, name: str) -> Any:
         return functools.partial(self._fibers.keep, getattr(self._client, name))

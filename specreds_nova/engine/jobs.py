@@ -40,7 +40,7 @@ _PATH = 'specreds'
 _TIMEOUT = 2.0
 _CONNECTIONS = 64
 _API = '/v3/'
-# Jobs that one request claims: etcd permits 128 conditions in a request, of which each needs two.
+# Jobs that one request claims at most: each needs 2 of the 128 conditions that etcd permits.
 _BATCH = 60
 # Sequence numbers of jobs are microseconds since the epoch.
 _PER_SECOND = 1_000_000
@@ -111,14 +111,17 @@ class Board:
         return _translated(lambda: self._board.try_claim(*(posted.job for posted in wanted)))
 
     def claim_all(self, wanted: Sequence[Posted]) -> list[Posted]:
-        """Claim jobs, and return those that are claimed; the others are another engine's."""
+        """Claim jobs, and return those that are claimed.
+
+        The others are claimed by another engine, or done.
+        """
         claimed: list[Posted] = []
         for first in range(0, len(wanted), _BATCH):
             batch = wanted[first:first + _BATCH]
             if self._claim(batch):
                 claimed += batch
             elif len(batch) > 1:
-                # Another engine takes jobs at the same time.
+                # Another engine has claimed at least one of them meanwhile.
                 claimed += filter(self.claim, batch)
         return claimed
 

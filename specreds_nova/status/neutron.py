@@ -32,7 +32,7 @@ def agents(config: files.Files) -> Iterator[findings.Finding]:
 
 
 def judge(host: str, known: Sequence[Mapping[str, Any]]) -> Iterator[findings.Finding]:
-    """Check the network agents, of which a box has to have the right ones.
+    """Check that the network agents of the hosts can wire boxes.
 
     :param host: this host's name
     :param known: the agents as Neutron's API returns them
@@ -56,7 +56,7 @@ def judge(host: str, known: Sequence[Mapping[str, Any]]) -> Iterator[findings.Fi
 
 
 def _mechanism(agent: Mapping[str, Any]) -> tuple[bool, bool]:
-    """Return whether an agent is OVN's, and whether it has Linux bridges made."""
+    """Return whether an agent is OVN's, and whether its ports have Linux bridges."""
     return agent['agent_type'] in _OVN, bool(agent['configurations'].get('ovs_hybrid_plug'))
 
 

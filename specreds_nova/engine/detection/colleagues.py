@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The other engines that are heard: the work of one that falls silent is taken over.
+"""The other engines: this engine takes over the recoveries of those that fall silent.
 
-Every engine hears the echoes of all others. That an engine is silent is a guess, as it is for a
-host. It costs nothing but a change of engines if it is wrong, because the database refuses the
-recovery to the former one.
+Every engine hears the echoes of all others. The verdict that an engine is silent may be wrong, as
+for a host. A wrong one only moves recoveries to another engine: the database refuses every later
+change by the former one.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ import threading
 from specreds_nova.engine import interfaces
 from specreds_nova.engine.detection import accrual
 
-# Seconds of silence that are no death, however evenly an engine sends.
+# Seconds of silence that never count as a death, however regular the echoes of an engine are.
 PATIENCE = 0.5
 
 
@@ -20,7 +20,7 @@ class Colleagues:
     """The other engines, by name. May be used by several threads.
 
     :param interval: seconds between two echoes of an engine; 0 if there are none
-    :param trouble: returns why silence is meaningless now; None if it is meaningful
+    :param trouble: returns why silence proves nothing; None if it counts
     """
 
     def __init__(self, clock: interfaces.Clock, interval: float,
@@ -32,7 +32,7 @@ class Colleagues:
         self._heard: dict[str, accrual.Accrual] = {}
 
     def heard(self, engine: str) -> None:
-        """Take an echo of another engine."""
+        """Note an echo of another engine."""
         now = self._clock.now()
         with self._lock:
             known = self._heard.get(engine)

@@ -80,7 +80,7 @@ class Ears:
             self._monitor.heard(decoded_beat)
 
     def echo(self, ctxt: Any, engine: str, sent: float) -> None:
-        """Take an engine's own beat, or that of another one."""
+        """Take the echo of this engine, or of another one."""
         del ctxt
         if engine == self._engine:
             self._monitor.echo(float(sent))

@@ -85,12 +85,12 @@ class Watched:
         self.why: tuple[Mapping[str, Any], ...] = ()
         self.flaps: collections.deque[float] = collections.deque(maxlen=100)
         self.crashed: frozenset[str] = frozenset()
-        # Of these, the servers whose domains have gone, and those that run again.
+        # Those of the crashed servers whose domains do not run, and those whose domains run again.
         self.gone: frozenset[str] = frozenset()
         self.restarted: frozenset[str] = frozenset()
         # The latest list of the domains that run: its digest, and their UUIDs.
         self.domains: tuple[str, frozenset[str]] = ('', frozenset())
-        # Domains that ran before a power failure, until the host lists those that run since.
+        # Domains that ran before the host lost power, until it lists the domains that run.
         self.lost: frozenset[str] = frozenset()
         # Kind and time of its goodbye if it was not heard since, and whether its silence is still
         # expected.
@@ -150,10 +150,10 @@ class Watched:
         return True
 
     def _booted(self, beat: message.Beat) -> None:
-        """Note which domains a host has lost with its kernel.
+        """Note the domains that a host has lost by a boot.
 
-        A host that was shut down in good order, and is soon back, has stopped its servers for its
-        operator, unless it was suspected.
+        A host that was shut down in good order, and is back within its grace, has stopped its
+        servers as its operator wanted, unless it was suspected.
         """
         if self.beat is None or not self.beat.kernel or self.beat.kernel == beat.kernel:
             return
@@ -178,7 +178,10 @@ class Watched:
         return new
 
     def _crashed_again(self, server: str) -> bool:
-        """Return whether a server is gone that ran again after a crash that is still reported."""
+        """Return whether a server that ran again after a crash does not run once more.
+
+        The host may still report the earlier crash.
+        """
         listed = self.listed()
         return server in self.restarted and listed is not None and server not in listed
 

@@ -10,15 +10,15 @@ FAILED = (model.SUSPECTED, model.FENCED)
 
 
 def failed(run: runs.Run, name: str) -> bool:
-    """Return whether a host is suspected or fenced: neither trusted nor held back by a gate."""
+    """Return whether a host is suspected or fenced."""
     return run.insist(run.context.store.host, name).state in FAILED
 
 
 def require(run: runs.Run, name: str, states: Collection[str] = model.HOST_STATES) -> bool:
     """Record that a host has to be cleaned, and up in Nova, before it is trusted again.
 
-    :param states: the states that it may be in
-    :returns: False if the host is in another state, and nothing is recorded
+    :param states: states of the host in which this is recorded
+    :returns: False if the host is in another state
     """
     while True:
         host = run.insist(run.context.store.host, name)

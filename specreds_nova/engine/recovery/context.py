@@ -72,9 +72,7 @@ def in_fibers(fibers: all_fibers.Fibers, clock: clocks.FiberClock, clients: Clie
               store: interfaces.Store, options: Any, *, suspects: interfaces.Suspects,
               limits: servers.Limits, stopping: Callable[[], bool],
               observer: observers.Observer) -> Context:
-    """Return the context of recoveries that are fibers: their sleeps and calls block no other.
-
-    """
+    """Return the context of recoveries that are fibers: their sleeps and calls block no other."""
     database: Any = all_fibers.Kept(fibers, store)
     return Context(
         clock=clock, compute=_client(fibers, clients.compute),

@@ -17,10 +17,10 @@ LOG = logging.getLogger(__name__)
 Why = Sequence[Mapping[str, Any]]
 Act = Callable[[str, str, Why], str | None]
 
-# Seconds after which a crash that still has to wait is dropped. Other recoveries of its host keep
-# the host from being trusted, and end within them.
+# Seconds after which a crash that still has to wait is dropped. A host is not trusted while other
+# recoveries of it are under way, which end within this time.
 _LONGEST = 900.0
-# Share of its age after which a crash that waits is tried again, if that is longer.
+# Share of a crash's age until the next attempt, if it is longer than the interval of attempts.
 _SHARE = 0.1
 
 

@@ -232,9 +232,9 @@ class Dispatcher:
         if server is not None and server.host != name and any(
                 recovery.destination == name and recovery.state != model.ENDED
                 for recovery in recoveries):
-            return f'a recovery of it moves it to {name}'
+            return f'another recovery moves it to {name}'
         if server is None or server.host != name:
-            LOG.info('server %s, which crashed on %s, is %s', server_id, name,
+            LOG.info('server %s crashed on %s, and is not restarted: it is %s', server_id, name,
                      'deleted' if server is None else f'on {server.host}')
             return None
         if reasons := self._against(host, server, before):
@@ -274,7 +274,7 @@ class Dispatcher:
         facts = gates.Facts(host.name, service=self._context.compute.service(host.name),
                             maintenance=host.maintenance)
         if server.status == 'SHUTOFF' and self._context.compute.stopped_by_itself(server.id):
-            # Nova has noted the crash meanwhile.
+            # Nova has marked the server as stopped because of the crash.
             server = dataclasses.replace(server, status='ACTIVE')
         return self._crash_gates.reasons(facts) + self._server_gates.reasons(server) + often
 

@@ -195,16 +195,20 @@ class _Evacuation:
         return False
 
     def _require_cleaning(self) -> bool:
-        """Return whether the host that the server leaves has failed, and is cleaned after it."""
+        """Record that the host that the server leaves has to be cleaned.
+
+        :returns: False if that host has not failed, or is trusted again
+        """
         if self._source == self._run.recovery.host:
-            # The commit has recorded it.
+            # The commit point has recorded it.
             return not self._returned()
         return cleaning.require(self._run, self._source, cleaning.FAILED)
 
     def _returned(self) -> bool:
-        """Return whether the host that the server leaves has not failed, or is back.
+        """Return whether the host that the server leaves has not failed, or is trusted again.
 
-        A recovery continues while its own host is held back: the decision has been made.
+        A gate that keeps engines from acting on the recovery's own host does not end the recovery:
+        the decision has been made.
         """
         run = self._run
         if self._source != run.recovery.host:

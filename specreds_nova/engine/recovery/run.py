@@ -152,8 +152,8 @@ class Run(recorded.RecordedRun):
     def back(self) -> bool:
         """Return whether the host is not suspected, and reports that the server runs on it.
 
-        Only a beat that this engine has heard since it took over the recovery counts: another
-        engine may have noticed the host's silence a moment earlier than this one.
+        Only a beat that this engine has heard since it began to work on the recovery counts:
+        another engine may have noticed the host's silence a moment earlier.
 
         A host that has rebooted, or has lost the server's domain otherwise, has no living
         primary. Its recovery continues: storage decides, so that nothing is lost if Nova starts

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which other engines have fallen silent."""
+"""The other engines that have fallen silent."""
 
 import testtools
 
@@ -49,7 +49,7 @@ class ColleaguesTest(testtools.TestCase):
         self.trouble = 'its own echo is late'
         self.assertEqual(frozenset(), self.colleagues.silent())
 
-    def test_without_echoes_nobody_is_silent(self) -> None:
+    def test_no_engine_is_silent_without_echoes(self) -> None:
         deaf = colleagues.Colleagues(self.clock, 0.0, lambda: None)
         deaf.heard('e2')
         self.clock.time += 10.0
