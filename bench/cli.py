@@ -84,7 +84,8 @@ def _parser() -> argparse.ArgumentParser:
                              '$SPECREDS_TRACES, else */traces beside the checkout)')
     shared.add_argument('--network', choices=layout.NETWORKS, default=layout.NETWORKS[0],
                         help="what connects the servers of nova and failover: Neutron's agents of "
-                             'Open vSwitch, or OVN (default: %(default)s)')
+                             'Open vSwitch, those with distributed routers and VXLAN, or OVN '
+                             '(default: %(default)s)')
     shared.add_argument('--keep', action='store_true',
                         help='leave the Ceph and the cloud up afterwards')
     parser = argparse.ArgumentParser(prog='./run bench', description=__doc__)
@@ -95,8 +96,8 @@ def _parser() -> argparse.ArgumentParser:
             soak.add_arguments(command)
         if name == _FAILOVER:
             command.add_argument('--peer', choices=['masakari'],
-                                 help='measure only how long the database is not served if this '
-                                      'other project recovers it, and if the engine does')
+                                 help='measure only how long the database is not served if the '
+                                      'engine recovers it, and if this other project does')
     falsepositives.add_arguments(
         commands_.add_parser(falsepositives.NAME, help=falsepositives.HELP),
         data / 'bench-figures')

@@ -40,7 +40,7 @@ from cloud.demo import stage as stages
 HOSTS, ENGINES = 3, 2
 # Further prefixes of its keys.
 MORE = ('false_suspicion', 'faults', 'detector', 'scale')
-# Whose times without service are shown part by part, by the prefixes of their keys.
+# Headings of the times without service that are shown part by part, by the prefixes of their keys.
 COLUMNS = {'failover.': 'SpecREDS, database', 'failover.short.': 'SpecREDS, small server',
            **{f'failover.{key}.': name for key, (name, _) in peers.ACCIDENTS.items()},
            f'failover.{peers.HANDED_OVER}.': 'SpecREDS, by Masakari'}

@@ -168,9 +168,10 @@ def details(figures: Figures, prefix: str) -> str:
 
 
 def side_by_side(figures: Figures, columns: Mapping[str, str], parts: Sequence[str]) -> str:
-    """Return a table of the seconds of parts, with those that have figures, and their sums.
+    """Return a table of the seconds of parts, and their sums. What has no figures is left out.
 
-    :param columns: headings by the prefixes of their keys
+    :param columns: headings by the prefixes of the figures' keys
+    :param parts: names of the rows
     """
     there = {prefix: heading for prefix, heading in columns.items()
              if any(f'{prefix}{part}_s' in figures for part in parts)}

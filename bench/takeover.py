@@ -21,14 +21,14 @@ from specreds_nova.engine.detection import colleagues
 
 _SERVERS = 20
 _ROUNDS, _QUICK_ROUNDS = 5, 2
-# Seconds between two echoes, and between two looks at the database.
+# Seconds between two echoes, and between two reads of the database.
 _ECHO, _POLL = 0.1, 0.01
 _TIMEOUT = 60.0
 _FIRST, _SECOND = 'first', 'second'
 
 
 class _Cloud(scale.Cloud):
-    """A cloud whose backups run whatever engine asks, and never become ready."""
+    """A cloud whose backups run, for each engine, and never become ready."""
 
     def status(self, host: str, backup_id: str) -> Mapping[str, Any]:
         """Report that a backup runs."""
@@ -75,7 +75,7 @@ def _wait(condition: Callable[[], bool]) -> None:
 
 
 def main() -> None:
-    """Be the engine that is killed."""
+    """Run the engine that is killed."""
     url, port = sys.argv[1:]
     with scale.Simulation(_Cloud(_SERVERS), url, int(port), _FIRST) as simulation:
         threading.Thread(target=simulation.last_started, daemon=True).start()

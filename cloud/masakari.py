@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Masakari's own engine and API on a cloud for a while: the peer that this project is measured by.
+"""Masakari's own engine and API on a cloud for a while, to compare this project with.
 
-Nothing watches hosts for it: it is notified of a death by its caller, who may do so at the very
-moment, which no monitor can.
+No monitor of Masakari runs: the caller notifies Masakari of a death, at the moment of the death.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,10 +27,10 @@ from cloud.openstack import layout
 from cloud.openstack import services
 
 SERVICE_TYPE = 'instance-ha'
-# The shortest that Masakari can be told to wait, and not to wait before it notes a notification.
+# Shortest waits of Masakari: after it disables a service, and before it processes a notification.
 SMALLEST: private.Conf = {'DEFAULT': {'wait_period_after_service_update': 0,
                                       'notification_delay_max': 0}}
-# One task, which lets the engine of this project recover the host.
+# The task by which Masakari hands the host to the engine of this project.
 HANDED_OVER: private.Conf = private.merged(SMALLEST, {'taskflow_driver_recovery_flows': {
     'host_auto_failure_recovery_tasks': "pre:['specreds_hand_over_host'],main:[],post:[]"}})
 FINISHED = 'finished'
@@ -81,10 +80,10 @@ class Masakari:
 def running(cloud: openstack_cloud.Cloud, options: private.Conf) -> Iterator[Masakari]:
     """Run Masakari on a cloud with compute hosts while the context lasts.
 
-    Its database is a new one each time: it takes a host into maintenance when it dies, and leaves
-    it there.
+    Its database is a new one each time, because Masakari puts a host that dies into maintenance,
+    and leaves it there.
 
-    :param options: what is not Masakari's default, beside accounts and addresses
+    :param options: options other than Masakari's defaults, beside accounts and addresses
     :raises CloudError: it does not start
     """
     files, settings = cloud.files, cloud.settings
@@ -127,7 +126,7 @@ def conf(files: layout.Layout, settings: layout.Settings, passwords: Mapping[str
             'os_privileged_user_tenant': accounts.PROJECT},
          'database': {'connection': connection}, 'taskflow': {'connection': connection},
          'keystone_authtoken': {**account, 'www_authenticate_uri': settings.auth_url},
-         # As for users who have not marked each of their servers with HA_Enabled.
+         # Without it Masakari evacuates only servers with the metadata HA_Enabled.
          'host_failure': {'evacuate_all_instances': 'true'},
          'oslo_concurrency': {'lock_path': files.state / 'masakari' / 'lock'}}, options)
 

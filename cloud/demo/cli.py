@@ -63,13 +63,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument('--port', type=int, default=_DEFAULT_PORT,
                         help='first of the 200 ports that are used (default: %(default)s)')
     parser.add_argument('--network', choices=layout.NETWORKS, default=layout.NETWORKS[0],
-                        help="what connects servers: Neutron's agents of Open vSwitch, or OVN "
-                             '(default: %(default)s)')
+                        help="what connects servers: Neutron's agents of Open vSwitch, those with "
+                             'distributed routers and VXLAN, or OVN (default: %(default)s)')
     parser.add_argument('--quick', action='store_true',
                         help='less use of the databases before anything happens')
     parser.add_argument('--peer', choices=['masakari'],
-                        help='let the engine of another project recover the servers, too, as it '
-                             'is configured by default and without its wait: ten minutes more')
+                        help='also kill the host for the engine of this other project, with its '
+                             'defaults and without its wait: ten minutes more')
     parser.add_argument('--keep', action='store_true', help='leave the cloud up afterwards')
     return parser
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The accident of the demo with Masakari, whose engine runs on the same cloud.
 
-It gets the best that its users can have: it is notified at the very moment of the death, the host
-is forced down in Nova and fenced in Ceph at once, and nothing has to be powered off. So what is
-measured is Masakari itself, Nova's evacuation and the guest.
+Masakari gets the best that its users can have: it is notified at the moment of the death, the host
+is forced down in Nova and fenced in Ceph at once, and nothing has to be powered off. The result is
+the time that Masakari itself, Nova's evacuation and the guest take.
 """
 
 import contextlib

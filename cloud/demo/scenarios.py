@@ -248,7 +248,7 @@ def _evacuate(stage: stages.Stage, fence: Fence, servers: Sequence[drills.Server
 
 
 def settle(stage: stages.Stage, pair: stages.Pair, event: float, wrong: list[str]
-            ) -> tuple[dict[str, Any], outcome.Gap]:
+           ) -> tuple[dict[str, Any], outcome.Gap]:
     """Use the servers for a while, and return what their users have measured."""
     stage.use(pair, _AFTER)
     summary, pings = stage.leave(pair)

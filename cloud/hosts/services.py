@@ -63,7 +63,7 @@ def _agent(files: hosts_layout.Layout) -> dict[str, processes.Program]:
                                               if files.settings.dvr else {})}
         return {name: _program(str(layout.BIN / program), '--config-file',
                                str(files.neutron_conf)) for name, program in names.items()}
-    # It makes its socket there, and takes no other word for that.
+    # OVN_RUNDIR is where ovn-controller creates its socket; no option names another place.
     return {CONTROLLER: _program('ovn-controller', f'unix:{DATABASE_SOCKET}', '--no-chdir',
                                  '--pidfile', *ovn.LOG, OVN_RUNDIR=str(DATABASE_SOCKET.parent))}
 

@@ -47,8 +47,8 @@ def parser(data: str) -> argparse.ArgumentParser:
     for action in (up, test):
         action.add_argument('--mirror', metavar='URL', help='archive to take packages from')
     up.add_argument('--setup', action='store_true',
-                    help='install there what the project needs, which its first command does '
-                         'otherwise')
+                    help='install in the root what the project needs, as its first command there '
+                         'would do')
     test.add_argument('--all', action='store_true', help='on every platform, one after the other')
     test.add_argument('platform', nargs='?', choices=platforms.PLATFORMS, metavar='PLATFORM')
     test.add_argument('suite', nargs='*', metavar='SUITE',

@@ -16,7 +16,7 @@ CHECKOUT = '/opt/specreds'
 # What ./run itself needs before it installs anything.
 _PACKAGES = 'ca-certificates,git,iproute2,procps,python3,python3-venv'
 _SETTINGS = {
-    # A root that is lost is made again, and nobody reads manuals in it.
+    # Waiting for the disk and manuals are of no use: a root that is lost is made again.
     'etc/dpkg/dpkg.cfg.d/specreds': """\
 force-unsafe-io
 path-exclude=/usr/share/doc/*
@@ -134,9 +134,9 @@ class Root:
         return commit
 
     def install(self, progress: commands.Progress) -> None:
-        """Install in it what its copy of the project needs.
+        """Install in the root what its copy of the project needs.
 
-        :raises CloudError: it cannot be installed
+        :raises CloudError: ./run setup fails there
         """
         log = self.logs / 'setup.log'
         progress(f'{self.platform.name}: ./run setup; its output is in {log}')

@@ -15,7 +15,7 @@ ROLES = deployment.ROLES
 COMPUTE = ('placement', 'nova', 'glance', 'neutron')
 # And with engines.
 ENGINE = deployment.USER
-# And while another project recovers servers, to be compared with.
+# The account of Masakari, while it recovers servers for a comparison.
 MASAKARI = 'masakari'
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The databases of OVN and what translates between them, for a cloud whose network is OVN."""
+"""The databases of OVN and ovn-northd, for a cloud whose network is OVN."""
 
 import functools
 import pathlib
@@ -15,7 +15,7 @@ SOUTHBOUND = 'ovn-southbound'
 NORTHD = 'ovn-northd'
 PROGRAMS = (NORTHBOUND, SOUTHBOUND, NORTHD)
 
-# On a busy machine a client needs longer than the 5 s after which it would be taken for dead.
+# On a busy machine a client needs longer than the default of 5 s, and would count as dead.
 PROBE_MS = 60000
 
 _SCHEMAS = {NORTHBOUND: '/usr/share/ovn/ovn-nb.ovsschema',
@@ -27,7 +27,7 @@ _STOP = 5
 
 
 def connection(settings: layout.Settings, database: str) -> str:
-    """Return what a client connects to, for one of the two databases."""
+    """Return the address of one of the two databases for its clients."""
     return f'tcp:{settings.host}:{_port(settings, database)}'
 
 
@@ -48,7 +48,7 @@ def programs(files: layout.Layout, settings: layout.Settings) -> dict[str, proce
 def prepare(files: layout.Layout) -> None:
     """Make the databases unless they are there.
 
-    :raises CloudError: one could not be made
+    :raises CloudError: a database could not be made
     """
     for name, schema in _SCHEMAS.items():
         path = _database(files, name)
@@ -61,7 +61,7 @@ def wait(settings: layout.Settings, log: object) -> None:
     """Wait until both databases answer.
 
     :param log: the log that the error names
-    :raises CloudError: one did not in time
+    :raises CloudError: a database did not answer in time
     """
     for name in _SCHEMAS:
         answers.wait(name, functools.partial(ping, settings, name), (OSError,), log, _TIMEOUT)

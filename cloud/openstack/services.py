@@ -135,7 +135,7 @@ def service(program: str, *confs: pathlib.Path) -> processes.Program:
 
 
 def wsgi(module: str, settings: layout.Settings, port: int, arguments: list[str],
-          environment: dict[str, str]) -> processes.Program:
+         environment: dict[str, str]) -> processes.Program:
     """A WSGI application under uWSGI, with one process: the machine may have two cores.
 
     :param arguments: what the application finds in `sys.argv`

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``.ci/run``: which commands it runs, when it leaves a platform out, and what it ends with."""
+"""``.ci/run``: its commands, the conditions for leaving a platform out, and its exit status."""
 
 import os
 import pathlib
@@ -64,7 +64,7 @@ class ContinuousIntegrationTest(testtools.TestCase):
         self.assertEqual(_PLATFORM, calls[3])
 
     @ddt.data('setup', 'test', 'matrix up', 'matrix shell')
-    def test_each_failure_is_one_of_the_whole(self, command: str) -> None:
+    def test_failure_of_any_command_fails_the_run(self, command: str) -> None:
         self.assertEqual(1, self.run_script(CI='true', FAILS=command).returncode)
 
     def test_platform_is_tested_after_a_failure_here(self) -> None:
@@ -77,7 +77,7 @@ class ContinuousIntegrationTest(testtools.TestCase):
                       done.stdout)
         self.assertNotIn(_PLATFORM, self.calls())
 
-    def test_only_root_can_make_one(self) -> None:
+    def test_platform_is_left_out_without_root(self) -> None:
         done = self.run_script(USER_ID='1000')
         self.assertIn('LEFT OUT functional tests on debian-13: only root', done.stdout)
         self.assertEqual(0, done.returncode)

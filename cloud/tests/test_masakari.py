@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The configuration of the Masakari that this project is compared with, and its API."""
+"""The configuration and the API of Masakari on a cloud."""
 
 import pathlib
 from typing import Any, cast
@@ -37,7 +37,7 @@ class ConfTest(testtools.TestCase):
         self.assertEqual({'host_auto_failure_recovery_tasks':
                           "pre:['specreds_hand_over_host'],main:[],post:[]"}, flow)
 
-    def test_it_has_an_account_and_a_port_of_its_own(self) -> None:
+    def test_masakari_has_an_account_and_a_port_of_its_own(self) -> None:
         conf = self._conf({})
         self.assertEqual(self.passwords[accounts.MASAKARI],
                          conf['keystone_authtoken']['password'])

@@ -41,7 +41,7 @@ class Cloud:
         self.lease = 0.0
         # Sentinels answer through Ceph which servers run.
         self.second_opinion = False
-        # parts.Host, server and time of each crash.
+        # Host, server and time of each crash.
         self.crashes: list[tuple[str, str, float]] = []
 
     def add_host(self, name: str, **values: Any) -> None:
@@ -192,7 +192,7 @@ class Cloud:
         """Superpose the volumes of a server, and return the id of the superposition."""
         server = self.servers[server_id]
         record = parts.Superposition(f'superposition-{next(self._count)}', server_id, reason,
-                              base=server.primary, volumes=volumes)
+                                     base=server.primary, volumes=volumes)
         self.superpositions[record.id] = record
         server.superposition = record.id
         return record.id
@@ -244,7 +244,7 @@ class Cloud:
             record.base.fenced = True
 
     def _promoted(self, server: parts.Server | None, record: parts.Superposition) -> None:
-        """Check a decision."""
+        """Check the promotion of a superposition. Worlds that know the guests' data do."""
 
     def _drop(self, record: parts.Superposition, outcome: str) -> str:
         record.outcome = outcome
@@ -317,7 +317,7 @@ class Cloud:
         superposed = self.superpositions.get(backup.superposition)
         if superposed is not None and superposed.volumes != server.volumes():
             raise parts.Wrong(f'{server.name}: the backup has {superposed.volumes}, not '
-                        f'{server.volumes()}')
+                              f'{server.volumes()}')
         backup.phase = 'promoted'
         self._connect(server, backup.host)
 

@@ -51,10 +51,10 @@ def _servers(cloud: processes.Cloud, owners: Collection[str]) -> Iterator[str]:
             continue
         seen = cloud.world.seen(server)
         if _outcome(cloud, server) == model.FAILED and len(seen) < 2:
-            # An alarm: its operator goes on. Nova leaves an evacuation that the restart of its
-            # destination has cut off (seed 402). An evacuation to another host than that of the
-            # backup, because the latter was silent, waits for Cinder to end the backup, which it
-            # does not if its host is back (seed 87).
+            # The failed recovery is an alarm, and its operator acts. Nova does not continue an
+            # evacuation that the restart of its destination has interrupted (seed 402). An
+            # evacuation to another host than the backup's, which was silent, waits for Cinder to
+            # end the backup; Cinder does not if the backup's host is back (seed 87).
             continue
         if server.task is not None:
             yield f'Nova is still at work on {server.name}: {server.task}'
@@ -91,15 +91,15 @@ def _outcome(cloud: processes.Cloud, server: parts.Server) -> str | None:
 
 
 def _excused(cloud: processes.Cloud, server: parts.Server, owners: Collection[str]) -> bool:
-    """Return whether no engine has to start a server again that has ended.
+    """Return whether no engine has to start a server again whose guest has ended.
 
-    * Whoever reboots a host in good order stops its servers, unless the host was suspected, or is
-      away for longer than the grace after its goodbye.
-    * Whoever has a host in maintenance answers for its servers (``Maintenance`` is a gate).
-    * Engines compare what a host reports with what they have heard before. A guest whose crash or
-      whose host's power failure no process heard of from before to after is down as it is without
-      engines. Hosts report a crash for 10 s, and their list of domains shows no difference between
-      a crash and a shutdown from within.
+    * An operator who reboots a host in good order stops its servers, unless the host was
+      suspected, or is away for longer than the grace after its goodbye.
+    * An operator who has a host in maintenance is responsible for its servers (``Maintenance`` is
+      a gate).
+    * Engines compare the reports of a host. If no process has heard a crash, or the host both
+      before and after a power failure, the server stays down as without engines. Hosts report a
+      crash for 10 s, and their list of domains does not tell a crash from a shutdown by the guest.
     """
     end = cloud.world.ends.get(server.name)
     if end is None or end.lives != server.lives:
