@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans and servers for the tests of the box."""
+"""Plans, ports and a mechanism for the tests of the box."""
 
 from typing import Any
+from unittest import mock
 
 from nova.network import model as network_model
 
+from specreds_nova.virt.box import base
 from specreds_nova.virt.box import plan as plans
 
 PORT = 'aaaaaaaa-1111-4111-8111-111111111111'
@@ -47,3 +49,49 @@ def vif(**changes: Any) -> network_model.VIF:
         'vnic_type': 'normal', 'details': {'bridge_name': 'br-int'}, 'profile': {},
         'devname': 'tapaaaaaaaa-11'}
     return network_model.VIF(**{**fields, **changes})
+
+
+class FakeMechanism:
+    """Fake boxes that have only a state, and record all calls."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.boxes: dict[str, base.ExistingBox] = {}
+        self.plan: plans.Plan | None = None
+        self.refused: str | None = None
+        self.failure: Exception | None = None
+        self.bindings = mock.Mock()
+
+    def warm_up(self) -> None:
+        self.done.append('warm_up')
+
+    def refusal(self, vif_type: str, vnic_type: str, details: Any) -> str | None:
+        return self.refused
+
+    def seal(self, plan: plans.Plan) -> None:
+        self.done.append('seal')
+        self.plan = plan
+        self._put(plan, base.State.SHUT)
+
+    def settle(self, plan: plans.Plan) -> None:
+        self.done.append('settle')
+        self._put(plan, base.State.OPEN)
+
+    def unplug(self, plan: plans.Plan) -> None:
+        self.done.append('unplug')
+        if self.failure is not None:
+            raise self.failure
+
+    def remove(self, port: str) -> None:
+        self.done.append('remove')
+        self.boxes.pop(port, None)
+
+    def existing(self) -> list[base.ExistingBox]:
+        return list(self.boxes.values())
+
+    def _put(self, plan: plans.Plan, state: base.State) -> None:
+        self.boxes[plan.port] = base.ExistingBox(
+            plan.port, plan.backup_id, plan.instance, state, True)
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda plan: self.done.append(name)

@@ -21,52 +21,6 @@ from specreds_nova.virt.box import privileged
 from specreds_nova.virt.box import sealing
 
 
-class FakeMechanism:
-    """Fake boxes that have only a state, and record all calls."""
-
-    def __init__(self) -> None:
-        self.done: list[str] = []
-        self.boxes: dict[str, base.ExistingBox] = {}
-        self.plan: plans.Plan | None = None
-        self.refused: str | None = None
-        self.failure: Exception | None = None
-        self.bindings = mock.Mock()
-
-    def warm_up(self) -> None:
-        self.done.append('warm_up')
-
-    def refusal(self, vif_type: str, vnic_type: str, details: Any) -> str | None:
-        return self.refused
-
-    def seal(self, plan: plans.Plan) -> None:
-        self.done.append('seal')
-        self.plan = plan
-        self._put(plan, base.State.SHUT)
-
-    def settle(self, plan: plans.Plan) -> None:
-        self.done.append('settle')
-        self._put(plan, base.State.OPEN)
-
-    def unplug(self, plan: plans.Plan) -> None:
-        self.done.append('unplug')
-        if self.failure is not None:
-            raise self.failure
-
-    def remove(self, port: str) -> None:
-        self.done.append('remove')
-        self.boxes.pop(port, None)
-
-    def existing(self) -> list[base.ExistingBox]:
-        return list(self.boxes.values())
-
-    def _put(self, plan: plans.Plan, state: base.State) -> None:
-        self.boxes[plan.port] = base.ExistingBox(
-            plan.port, plan.backup_id, plan.instance, state, True)
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda plan: self.done.append(name)
-
-
 class _TestCase(testtools.TestCase):
 
     def setUp(self) -> None:
@@ -75,7 +29,7 @@ class _TestCase(testtools.TestCase):
         state = self.useFixture(fixtures.TempDir()).path
         conf.config(state_path=state, host='node2')
         self.kept = pathlib.Path(state, 'specreds', 'boxes', fakes.PORT)
-        self.mechanism = FakeMechanism()
+        self.mechanism = fakes.FakeMechanism()
         self.useFixture(fixtures.MockPatchObject(ovs, 'Ovs', return_value=self.mechanism))
         self.bindings = self.mechanism.bindings
         self.bindings.ports.return_value = {fakes.PORT: {'id': fakes.PORT, 'network_id': 'n'}}
