@@ -82,7 +82,8 @@ class SuperRBDDriver(rbd.RBDDriver):
         try:
             self._stats['fenced_clients'] = self.worker.call(None, 'count_fenced')
         except exception.SuperpositionError as exc:
-            LOG.warning('cannot count the fenced clients of this back end: %s', exc.msg)
+            LOG.warning('cannot count the fenced clients of this back end, so that its statistics '
+                        'do not have fenced_clients: %s', exc.msg)
 
     def _get_usage_info(self) -> int:
         # An overlay is part of no volume, so the provisioned capacity excludes it.

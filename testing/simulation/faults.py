@@ -119,9 +119,9 @@ class Faults:
         self._cloud.world.power_off(fault.target, self._in_order(fault.target))
 
     def _in_order(self, host: str) -> set[str]:
-        """Return the servers of a host whose end its operator answers for.
+        """Return the servers of a host that its operator shuts down in good order.
 
-        An engine that suspects the host has to recover them nevertheless.
+        There are none if an engine suspects the host, and has to recover them.
         """
         store = self._cloud.store
         if any(engine.suspects(host) for engine in self._engines.values()):

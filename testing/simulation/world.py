@@ -16,8 +16,8 @@ _SENTINEL = 1.0
 _REPORTED = 10.0
 # Seconds that a nova-compute takes to start.
 _STARTS = 1.5
-# Seconds for which a host that is shut down in good order may be away, and by how much engines may
-# notice later that it was.
+# Seconds for which a host that is shut down in good order may be away, and seconds after which
+# engines have noticed that it was away for longer.
 GRACE = 20.0
 _NOTICED = 6.0
 # Phases of backups that hold room in Placement.
@@ -52,7 +52,7 @@ class World(clouds.Cloud):
         self.lease = lease
         # By server: how its latest guest ended, unless its owner has stopped it.
         self.ends: dict[str, End] = {}
-        # When no engine was listening last.
+        # The last time at which no engine was listening.
         self.unheard = 0.0
         # By host: when an operator was last at work on it.
         self.maintained: dict[str, float] = {}

@@ -31,13 +31,13 @@ class Overlay:
             self.id = image.id()
 
     def trash(self, state: int) -> None:
-        """Enter it into the trash, as the removal of an image does."""
+        """Add the overlay to the trash, as the removal of an image does."""
         spec = struct.pack('<B', _REMOVING) + _text(self._name) + bytes(16) + bytes([state])
         self._io.execute('rbd_trash', 'rbd', 'trash_add', _text(self.id) + struct.pack(
             '<BBI', 2, 1, len(spec)) + spec)
 
     def forget_id(self) -> None:
-        """Remove the object with its id, by which it is opened."""
+        """Remove the object with the id of the overlay, by which clients open it."""
         self._io.remove_object(f'rbd_id.{self._name}')
 
     def unlist(self) -> None:

@@ -55,8 +55,8 @@ class TestRouters(base.TunnelsTestCase):
         self.assertEqual(self.first, self.guest_name(self.server))
         self.assertNothingLeft(recovery)
 
-    def test_neutron_moves_the_floating_ip_of_a_port_that_is_marked(self) -> None:
-        # The reason why a box does not mark such a port.
+    def test_neutron_moves_the_floating_ip_of_a_prepared_port(self) -> None:
+        # This is why a box does not prepare such a port.
         path = f'/v2.0/ports/{self.guest_port}/bindings'
         self.drill.neutron.post(path, json={'binding': {'host': cloud_base.BACKUP}})
         self.addCleanup(self.drill.neutron.delete, f'{path}/{cloud_base.BACKUP}')
@@ -66,7 +66,7 @@ class TestRouters(base.TunnelsTestCase):
             self.wait('the other host to announce the floating IP',
                       lambda: cloud_base.BACKUP in self.announcers(file, self.address))
         self.assertIn(cloud_base.BACKUP, self.serving(self.address))
-        # What an abort would do gives the address back only when the other host has processed it.
+        # An abort would do this. The address returns only when the other host has processed it.
         self.mark({})
 
     def test_promoted_server_takes_its_floating_ip_along(self) -> None:

@@ -50,7 +50,7 @@ class TestTunnels(base.TunnelsTestCase):
         self.addDetail('reached', content.text_content(
             f'asked to promote; {promoted - promoting:.2f} s later promoted; '
             f'{reached - promoting:.2f} s later reached by a user on {cloud_base.OTHER}'))
-        # With isolate_vif, os-vif puts a device on the dead VLAN unless its port is there.
+        # With isolate_vif, os-vif puts a device on the dead VLAN unless the bridge has its port.
         self._reboot(adopted)
 
     def _reboot(self, server: drills.Server) -> None:
