@@ -19,6 +19,13 @@ for name in "${!test_paths[@]}"; do
     if matches "$name" "${@:2}"; then echo "$name"; fi
 done
 """
+# The functions that make the environment, without what they call.
+_ENVIRONMENT = r"""
+venv=$1 root=. venv_inputs=(setup.py)
+step() { echo "step: $1"; }
+eval "$(sed -n '/^fail()/,/^}/p; /^setup_venv()/,/^}/p' run)"
+setup_venv
+"""
 # A stand-in for stestr that finds a test everywhere.
 _STESTR = '#!/bin/sh\necho a.test\n'
 
@@ -57,3 +64,27 @@ class MatchesTest(testtools.TestCase):
 
     def test_more_arguments_are_searched_everywhere(self) -> None:
         self.assertEqual(self.matching(), self.matching(r'^cloud\.tests', 'test_cli'))
+
+
+class HelpTest(testtools.TestCase):
+    """``./run test --help`` installs nothing and runs no test."""
+
+    def test_suites_are_listed(self) -> None:
+        ran = subprocess.run(['./run', 'test', 'test_journal', '--help'], cwd=roots.PROJECT,
+                             capture_output=True, text=True, check=True)
+        self.assertIn('usage: ./run test', ran.stdout)
+        self.assertIn('  functional      specreds_cinder/tests/functional\n', ran.stdout)
+        self.assertEqual('', ran.stderr)
+
+
+class EnvironmentTest(testtools.TestCase):
+    """The environment of another checkout is not cleared."""
+
+    def test_linked_environment_is_kept(self) -> None:
+        directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        (directory / 'other').mkdir()
+        (directory / 'venv').symlink_to('other')
+        ran = subprocess.run(['bash', '-c', _ENVIRONMENT, 'bash', str(directory / 'venv')],
+                             cwd=roots.PROJECT, capture_output=True, text=True, check=False)
+        self.assertEqual((1, ''), (ran.returncode, ran.stdout))
+        self.assertIn('is a link to other: remove the link', ran.stderr)
