@@ -12,6 +12,7 @@ from specreds_nova.engine import janitor
 from specreds_nova.engine.detection import answering
 from specreds_nova.engine.detection import monitor as monitors
 from specreds_nova.engine.detection import watched
+from specreds_nova.engine.recovery import cleaning
 from specreds_nova.engine.recovery import destination_limits
 from specreds_nova.engine.recovery import evacuation
 from specreds_nova.engine.recovery import preparation_limit
@@ -124,7 +125,7 @@ MUTATIONS = _by_name((
     Mutation('tenant', 'what users have asked for meanwhile is overridden',
              tenant, '_judge', _nothing(), 182),
     Mutation('unfenced-host', 'a host is not recorded as one to be cleaned',
-             decide, '_fenced', _nothing(True), 4),
+             cleaning, 'require', _nothing(True), 4),
     Mutation('unclean-host', 'a host is trusted again before it is clean',
              janitor.Janitor, '_clean', _nothing(True), 105),
     Mutation('stuck-evacuation', 'an evacuation to a host that has died is waited for',

@@ -31,6 +31,7 @@ _CONNECTION = {
         'secret_uuid': '457eb676-33da-42ec-9a8c-9293d545c337',
         'volume_id': base.VOLUME,
         'discard': True,
+        'encrypted': False,
         'superposition': {
             'id': base.ID,
             'state': 'superposed',
