@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Have the engine recover a host that Masakari was notified of."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 import time
+from typing import Any
 
 from osc_lib import exceptions as osc_exceptions
 
@@ -16,6 +17,8 @@ _ACTS = ('suspected', 'fenced')
 _POLL = 1.0
 # Seconds for the engine to act on the suspicion; after that, handing over the host has failed.
 _PATIENCE = 120.0
+# Seconds until a suspected host has recoveries: the engine asks Nova for its servers first.
+_SETTLE = 30.0
 
 
 class HandOverFailedError(Exception):
@@ -48,16 +51,29 @@ def _hand_over(engine: engine_client.Client, host_name: str, notification: str,
     if not _acted(engine, name):
         raise HandOverFailedError(f'the engine does not act on host {name}: see '
                                   f'"openstack speculative host show {name}"')
-    while any(recovery['state'] != _SERVES for recovery in engine.host(name)['recoveries']):
+    settled = time.monotonic() + _SETTLE
+    while True:
+        # Before the look at the host, which shows those that have not ended.
+        recovered = _new(engine, name, earlier)
+        serve = all(recovery['state'] == _SERVES for recovery in engine.host(name)['recoveries'])
+        if serve and (recovered or time.monotonic() >= settled):
+            break
         time.sleep(_POLL)
-    recovered = [recovery for recovery in engine.recoveries({'host': name})
-                 if recovery['id'] not in earlier]
+    # Those that had not ended when they were listed have an outcome by now.
+    recovered = _new(engine, name, earlier)
     failed = sorted(recovery['server_id'] for recovery in recovered
                     if recovery['outcome'] == _FAILED)
     if failed:
         raise HandOverFailedError(f'servers of host {name} were not recovered: '
                                   f'{", ".join(failed)}')
     report(f'the engine has recovered host {name}, servers: {len(recovered)}', 1.0)
+
+
+def _new(engine: engine_client.Client, name: str, earlier: Collection[str]
+         ) -> list[dict[str, Any]]:
+    """Return the recoveries of a host without earlier ones."""
+    return [recovery for recovery in engine.recoveries({'host': name})
+            if recovery['id'] not in earlier]
 
 
 def _acted(engine: engine_client.Client, name: str) -> bool:

@@ -20,6 +20,9 @@ from specreds_nova.osc import client as engine_client
 LOG = logging.getLogger(__name__)
 CONF = masakari.conf.CONF
 
+# Timeout of a request, in seconds.
+_TIMEOUT = 60.0
+
 
 class HandOverHost(base.MasakariTask):
     """Have the engine recover the servers of a host, and wait until it has.
@@ -55,4 +58,5 @@ def _session() -> session.Session:
         user_domain_name=CONF.os_user_domain_name,
         project_domain_name=CONF.os_project_domain_name, system_scope=CONF.os_system_scope)
     return session.Session(auth, verify=not CONF.nova_api_insecure
-                           and (CONF.nova_ca_certificates_file or True))
+                           and (CONF.nova_ca_certificates_file or True),
+                           timeout=_TIMEOUT)

@@ -96,6 +96,22 @@ class HandOverTest(testtools.TestCase):
         self.assertEqual(('the engine has recovered host cn1, servers: 1', 1.0),
                          self.reported[-1])
 
+    def test_host_that_has_no_recoveries_yet_is_waited_for(self) -> None:
+        self.engine = Engine(('trusted', []), ('suspected', []), ('suspected', []),
+                             ('suspected', ['racing']), ('fenced', ['merging']))
+        engine, created = self.engine, [{'id': 'r1', 'server_id': 's1', 'outcome': None}]
+        with mock.patch.object(engine, 'recoveries', side_effect=lambda filters: (
+                created if len(engine.states) < 3 else [])):
+            self._hand_over()
+        self.assertEqual(1, len(engine.states))
+        self.assertIn('recovered 1 servers', self.reported[-1][0])
+
+    def test_host_without_servers_is_done_in_the_end(self) -> None:
+        self.engine = Engine(('suspected', []))
+        self._hand_over()
+        self.assertIn('recovered 0 servers', self.reported[-1][0])
+        self.assertLess(self.clock, 60.0)
+
     def test_name_with_a_domain_is_understood(self) -> None:
         self._hand_over('cn1.example.org')
         self.assertEqual('cn1', self.engine.said[0][0])
