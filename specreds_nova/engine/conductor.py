@@ -48,6 +48,7 @@ class Conductor:
         self._context = context
         self._board = board
         self._fibers = fibers
+        self._name = name
         self._worker = workers.RecoveryWorker(context, attempt, name)
         self._slots = slots
         self._order = orders.Order(context.options.dispatch_policy, slots,
@@ -207,9 +208,14 @@ class Conductor:
         """Take jobs for the free slots, in the order of the policy."""
         if not self._free():
             return
-        jobs_by_id = {posted.recovery: posted for posted in self._board.unclaimed(self._dead())}
+        # A request to etcd may take effect although its answer is lost. Then this engine has
+        # claimed jobs on which it does not work, or keeps the job of a recovery that has ended.
+        free = self._board.unclaimed({*self._dead(), self._name})
         with self._lock:
-            ours = self._running & jobs_by_id.keys()
+            running = set(self._running)
+        jobs_by_id = {posted.recovery: posted for posted in free
+                      if posted.owner != self._name or posted.recovery not in running}
+        ours = running & jobs_by_id.keys()
         for recovery_id in ours:
             # The lease has expired meanwhile, or the job was posted again.
             posted = jobs_by_id.pop(recovery_id)

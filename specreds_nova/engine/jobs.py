@@ -48,9 +48,10 @@ _PER_SECOND = 1_000_000
 
 @dataclasses.dataclass(frozen=True)
 class Posted:
-    """A job that no engine has claimed, or only one that seems to have died.
+    """A job that no engine has claimed, or only one whose claims do not count.
 
     :ivar sequence: orders jobs by the time at which they were posted
+    :ivar owner: that engine; None without one
     """
 
     recovery: str
@@ -60,6 +61,7 @@ class Posted:
     expected: float | None
     sequence: int
     job: Any
+    owner: str | None = None
 
     @property
     def waiting(self) -> policies.Waiting:
@@ -94,7 +96,8 @@ class Board:
     def unclaimed(self, dead: Collection[str] = ()) -> list[Posted]:
         """Return the jobs that no engine has claimed, in the order in which they were posted.
 
-        :param dead: names of engines whose claims do not count
+        :param dead: names of engines whose claims do not count; jobs that these have claimed are
+            returned, too
         """
         free = _translated(lambda: self._board.look(dead)[0])
         return sorted(map(_posted, free), key=lambda posted: posted.sequence)
@@ -151,12 +154,15 @@ class Board:
 class _Job(impl_etcd.EtcdJob):
     """A job on the board.
 
-    :param claimed: revision of the claim of an engine that seems to have died; None without one
+    :param claimed: revision of a claim that does not count; None without one
+    :param owner: the engine that has claimed it so; None without one
     """
 
-    def __init__(self, *arguments: Any, claimed: str | None = None, **more: Any) -> None:
+    def __init__(self, *arguments: Any, claimed: str | None = None, owner: str | None = None,
+                 **more: Any) -> None:
         super().__init__(*arguments, **more)
         self.claimed = claimed
+        self.owner = owner
 
 
 class _Board(impl_etcd.EtcdJobBoard):
@@ -191,20 +197,21 @@ class _Board(impl_etcd.EtcdJobBoard):
         :param dead: owners of claims that do not count
         """
         prefix = self._create_path(self._root_path, self.JOB_PREFIX)
-        data, locks, revisions = {}, set(), {}
+        data, locks, claims = {}, set(), {}
         for value, metadata in self._client.get_prefix(prefix):
             key = metadata['key'].decode()
             if key.endswith(self.DATA_POSTFIX):
                 data[key.removesuffix(self.DATA_POSTFIX)] = jsonutils.loads(value)
             elif key.endswith(self.LOCK_POSTFIX):
                 job = key.removesuffix(self.LOCK_POSTFIX)
-                if jsonutils.loads(value)['owner'] in dead:
-                    revisions[job] = metadata['mod_revision']
+                owner = jsonutils.loads(value)['owner']
+                if owner in dead:
+                    claims[job] = {'claimed': metadata['mod_revision'], 'owner': owner}
                 else:
                     locks.add(job)
         free = [_Job(self, posting['name'], self._client, key, uuid=posting['uuid'],
                      details=posting.get('details') or {}, sequence=posting['sequence'],
-                     claimed=revisions.get(key))
+                     **claims.get(key, {}))
                 for key, posting in data.items() if key not in locks]
         return free, {posting['name'] for posting in data.values()}
 
@@ -272,7 +279,8 @@ def from_conf(conf: cfg.ConfigOpts) -> Board:
 def _posted(job: Any) -> Posted:
     details = job.details
     return Posted(job.name, details.get('project', ''), details.get('host', ''),
-                  details.get('priority', 0), details.get('expected'), job.sequence, job)
+                  details.get('priority', 0), details.get('expected'), job.sequence, job,
+                  job.owner)
 
 
 def _translated(ask: Callable[[], _T]) -> _T:

@@ -2,6 +2,7 @@
 """The board of jobs in a simulated etcd: :class:`specreds_nova.engine.jobs.Board`."""
 
 from collections.abc import Collection, Sequence
+import dataclasses
 
 from specreds_nova.engine import jobs
 from specreds_nova.engine import model
@@ -39,8 +40,10 @@ class Board:
         """Return the jobs that no engine has claimed, in the order in which they were posted."""
         def act() -> list[jobs.Posted]:
             etcd, now = self._etcd, self._hub.now()
-            self._seen = {key: claim for key, claim in etcd.claims.items() if claim[0] in dead}
-            return [posted for key, posted in etcd.jobs.items()
+            self._seen = {key: claim for key, claim in etcd.claims.items()
+                          if claim[0] in dead and etcd.claimed(key, now)}
+            return [dataclasses.replace(posted, owner=self._seen.get(key, (None,))[0])
+                    for key, posted in etcd.jobs.items()
                     if key in self._seen or not etcd.claimed(key, now)]
         return self._wire.call('board', 'unclaimed', act, 0.001, 0.01)
 

@@ -11,11 +11,13 @@ class Etcd:
     """The data that all clients share, and their client.
 
     :ivar away: no request is answered
+    :ivar lost: number of transactions that take effect, and whose answers are lost
     :ivar requests: the number of requests so far
     """
 
     def __init__(self) -> None:
         self.away = False
+        self.lost = 0
         self.requests = 0
         # By key: its value, its lease, and the request that wrote it.
         self._keys: dict[str, tuple[bytes, int | None, int]] = {}
@@ -59,6 +61,9 @@ class Etcd:
             put = action['request_put']
             self._keys[_decoded(put['key'])] = (base64.b64decode(put['value']), put.get('lease'),
                                                self.requests)
+        if self.lost:
+            self.lost -= 1
+            raise exceptions.ConnectionTimeoutError('no answer')
         return {'succeeded': True}
 
     def get_prefix(self, prefix: str) -> list[tuple[bytes, dict[str, Any]]]:

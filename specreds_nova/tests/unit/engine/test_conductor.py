@@ -191,6 +191,36 @@ class ConductorTest(base.RecoveryTest):
         self.assertEqual('e1', self.store.history[recovery.id].engine)
         self.assertEqual(4, self.store.history[recovery.id].epoch)
 
+    def test_job_that_was_claimed_without_an_answer_is_worked_on(self) -> None:
+        for server in ('a', 'b'):
+            self._posted(server)
+        self.etcd.lost = 1
+        self._conductor().start()
+        self._wait(lambda: not self.board.known())
+        self.assertEqual(['a', 'b'], sorted(self.begun))
+
+    def test_job_that_was_posted_without_an_answer_is_removed(self) -> None:
+        conductor = self._conductor()
+        self.assertTrue(conductor.reserve(_new('00000000-0000-4000-8000-000000000000')))
+        recovery = self.make_recovery('a', epoch=1, engine='e1')
+        self.etcd.lost = 1
+        conductor.begin(recovery)
+        conductor.start()
+        self._wait(lambda: self.store.history[recovery.id].outcome and not self.board.known())
+        self.assertEqual(['a'], self.begun)
+
+    def test_own_job_is_not_claimed_again_while_it_is_worked_on(self) -> None:
+        recovery = self._posted('a', held=True)
+        self._conductor().start()
+        self._wait(lambda: self.begun == ['a'])
+        with mock.patch.object(self.board, 'claim', wraps=self.board.claim) as claim, \
+                mock.patch.object(self.board, 'unclaimed', wraps=self.board.unclaimed) as looks:
+            self._wait(lambda: looks.call_count > 2)
+        claim.assert_not_called()
+        self.held[recovery.id].set()
+        self._wait(lambda: not self.board.known())
+        self.assertEqual(['a'], self.begun)
+
     def test_job_of_another_engine_is_left(self) -> None:
         recovery = self._posted('a')
         self.attempt.side_effect = exception.Superseded('e2 has it')
