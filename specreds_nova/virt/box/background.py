@@ -12,7 +12,7 @@ _WORKERS = 32
 
 
 class Background:
-    """The work of each backup for which :meth:`wait` has not been called."""
+    """The work of each backup that may not have ended yet."""
 
     def __init__(self) -> None:
         self._workers = futures.ThreadPoolExecutor(_WORKERS, 'specreds-box')
@@ -26,9 +26,13 @@ class Background:
         return begun
 
     def wait(self, backup_id: str) -> None:
-        """Wait until the work for a backup is done, and raise its first error."""
-        for work in self._begun.pop(backup_id, []):
+        """Wait until the work for a backup is done, and raise its first error.
+
+        After an error, other work may go on: :meth:`end` waits for it.
+        """
+        for work in self._begun.get(backup_id, []):
             work.result(timeout=TIMEOUT)
+        self._begun.pop(backup_id, None)
 
     def end(self, backup_id: str) -> None:
         """Cancel the work for a backup, and wait until what has begun has ended."""

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import pathlib
+import threading
 from typing import Any
 from unittest import mock
 
@@ -19,6 +20,9 @@ from specreds_nova.virt.box import plan as plans
 from specreds_nova.virt.box import plan_store
 from specreds_nova.virt.box import privileged
 from specreds_nova.virt.box import sealing
+
+# Seconds after which an awaited event counts as missing.
+_TIMEOUT = 20.0
 
 
 class _TestCase(testtools.TestCase):
@@ -234,6 +238,24 @@ class TestRemove(_TestCase):
         self.box.remove(mock.sentinel.context, None, fakes.BACKUP_ID)
         names = [call[0] for call in order.mock_calls]
         self.assertEqual('remove', names[-1])
+
+    def test_removal_waits_for_the_work_that_goes_on_after_a_failure(self) -> None:
+        self.bindings.bind.side_effect = errors.BoxFailed(port='x', reason='no')
+        goes_on, removed = threading.Event(), threading.Event()
+        self.addCleanup(goes_on.set)
+        self.write.side_effect = lambda *arguments: goes_on.wait(_TIMEOUT)
+        self.box.seal(mock.sentinel.context, self.instance, fakes.BACKUP_ID)
+        self.assertRaises(errors.BoxFailed, self.box.attached, self.instance, fakes.BACKUP_ID)
+
+        def remove() -> None:
+            self.box.remove(mock.sentinel.context, None, fakes.BACKUP_ID)
+            removed.set()
+        thread = threading.Thread(target=remove)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.assertFalse(removed.wait(0.1))
+        goes_on.set()
+        self.assertTrue(removed.wait(_TIMEOUT))
 
     def test_device_of_the_guest_is_unplugged_before_its_box_is_removed(self) -> None:
         self.sealed()
