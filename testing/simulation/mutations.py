@@ -133,7 +133,7 @@ MUTATIONS = _by_name((
     Mutation('stopped-restarted', 'a server that its user has stopped is started',
              restart._Restart, '_over', _nothing()),
     Mutation('lost-jobs', 'the jobs that a dead engine has not posted are not looked for',
-             janitor.Janitor, '_jobs', _nothing(), 402),
+             janitor.Janitor, '_jobs', _nothing(), 1076),
     Mutation('lost-superpositions', 'superpositions of ended recoveries are left',
              janitor.Janitor, '_superpositions', _nothing()),
     Mutation('withdraw', 'the backup that has lost is left', decide, 'withdraw', _nothing()),
