@@ -57,6 +57,8 @@ class Conductor:
         self._interval = interval
         self._dead = silent
         self._dead_before: frozenset[str] = frozenset()
+        # Silent engines, each with a recovery that was taken over from it.
+        self._taken: set[tuple[str | None, str]] = set()
         self._lock = threading.Lock()
         # The recoveries that hold a slot, and all on which this engine works.
         self._racing: set[str] = set()
@@ -210,16 +212,22 @@ class Conductor:
             return
         # A request to etcd may take effect although its answer is lost. Then this engine has
         # claimed jobs on which it does not work, or keeps the job of a recovery that has ended.
-        free = self._board.unclaimed({*self._dead(), self._name})
+        dead = self._dead()
+        free = self._board.unclaimed({*dead, self._name})
         with self._lock:
             running = set(self._running)
+        # An engine that claims again what was taken over from it lives, and only is not heard. Two
+        # engines that do not hear each other would else take a recovery from each other for ever.
+        self._taken = {taken for taken in self._taken if taken[0] in dead}
+        mine = {(self._name, recovery_id) for recovery_id in running}
         jobs_by_id = {posted.recovery: posted for posted in free
-                      if posted.owner != self._name or posted.recovery not in running}
+                      if (posted.owner, posted.recovery) not in self._taken | mine}
         ours = running & jobs_by_id.keys()
         for recovery_id in ours:
             # The lease has expired meanwhile, or the job was posted again.
             posted = jobs_by_id.pop(recovery_id)
             if self._board.claim(posted):
+                self._taken.add((posted.owner, recovery_id))
                 self._add(posted)
         waiting = [posted.waiting for posted in jobs_by_id.values()]
         self._order.slots = self._context.destinations.slots(self._slots)
@@ -233,6 +241,7 @@ class Conductor:
                     wanted[turn.id] = jobs_by_id[turn.id]
             for posted in self._board.claim_all(list(wanted.values())):
                 del wanted[posted.recovery]
+                self._taken.add((posted.owner, posted.recovery))
                 self._fibers.spawn(self._work, posted.recovery, None, posted)
         finally:
             for recovery_id in wanted:

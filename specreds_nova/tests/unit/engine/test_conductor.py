@@ -191,6 +191,26 @@ class ConductorTest(base.RecoveryTest):
         self.assertEqual('e1', self.store.history[recovery.id].engine)
         self.assertEqual(4, self.store.history[recovery.id].epoch)
 
+    def test_job_is_left_to_a_silent_engine_that_claims_it_again(self) -> None:
+        recovery = self._posted('a', held=True, epoch=3, engine='e2')
+        other = jobs.Board(cast(Any, self.etcd), 'e2', 4)
+        [posted] = other.unclaimed()
+        other.claim(posted)
+        conductor = conductors.Conductor(
+            self.context, self.board, self.fibers, 'e1', 10, 4.0, 0.02, self.attempt,
+            lambda: frozenset({'e2'}))
+        self.addCleanup(conductor.stop, _TIMEOUT)
+        self.addCleanup(self.held[recovery.id].set)
+        conductor.start()
+        self._wait(lambda: self.begun == ['a'])
+        # It does not hear this engine either.
+        [posted] = other.unclaimed({'e1'})
+        self.assertTrue(other.claim(posted))
+        with mock.patch.object(self.board, 'unclaimed', wraps=self.board.unclaimed) as looks:
+            self._wait(lambda: looks.call_count > 2)
+        [posted] = self.board.unclaimed({'e1', 'e2'})
+        self.assertEqual('e2', posted.owner)
+
     def test_job_that_was_claimed_without_an_answer_is_worked_on(self) -> None:
         for server in ('a', 'b'):
             self._posted(server)
