@@ -3,6 +3,8 @@
 
 import binascii
 from collections.abc import Iterable, Mapping
+import queue
+import threading
 from typing import Any
 
 from castellan import key_manager
@@ -16,6 +18,9 @@ from specreds_cinder import keys
 from specreds_cinder.superposition import states
 
 CONF = cfg.CONF
+
+# Seconds to wait for the key manager, whose client may wait for ever.
+_TIMEOUT = 60.0
 
 
 def images(volumes: Iterable[objects.Volume]) -> list[str]:
@@ -37,12 +42,28 @@ def passphrases(shown: Mapping[str, Any]) -> dict[str, str]:
 
 def _passphrase(volume: objects.Volume) -> str:
     """Return a passphrase as Cinder's drivers and Nova derive it from the volume's key."""
+    # Not a SimpleQueue, whose wait would stop all green threads.
+    answers: queue.Queue[bytes | Exception] = queue.Queue()
+    threading.Thread(target=_ask, args=(volume.encryption_key_id, answers), daemon=True,
+                     name='key').start()
+    try:
+        answer = answers.get(timeout=_TIMEOUT)
+    except queue.Empty:
+        # A merge that waits keeps others from its slot; the thread ends with the process.
+        answer = TimeoutError()
+    if isinstance(answer, bytes):
+        return binascii.hexlify(answer).decode()
+    raise exception.SuperpositionUnavailable(
+        f'the key manager does not return the key of volume {volume.id} to this service '
+        f'({type(answer).__name__}): give it credentials that may read the key, or start the '
+        f'server, which merges the volume itself') from answer
+
+
+def _ask(key_id: str, answers: 'queue.Queue[bytes | Exception]') -> None:
+    """Put a key, or the error of the key manager, into a queue."""
     try:
         key = key_manager.API(CONF).get(
-            keys.credentials(CONF, context.get_admin_context()), volume.encryption_key_id)
-        return binascii.hexlify(key.get_encoded() or b'').decode()
+            keys.credentials(CONF, context.get_admin_context()), key_id)
+        answers.put(key.get_encoded() or b'')
     except Exception as exc:
-        raise exception.SuperpositionUnavailable(
-            f'the key manager does not return the key of volume {volume.id} to this service '
-            f'({type(exc).__name__}): give it credentials that may read the key, or start the '
-            f'server, which merges the volume itself') from exc
+        answers.put(exc)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The passphrases of encrypted volumes, for their merge."""
 
+import threading
 from typing import Any
 from unittest import mock
 
@@ -46,6 +47,15 @@ class PassphrasesTest(testtools.TestCase):
                                   self.shown())
         self.assertIn('vol-2', str(error))
         self.assertNotIn('s3cret', str(error))
+
+    def test_key_manager_that_hangs_is_not_waited_for(self) -> None:
+        self.useFixture(fixtures.MockPatchObject(encryption, '_TIMEOUT', 0.01))
+        hangs = threading.Event()
+        self.addCleanup(hangs.set)
+        self.manager().get.side_effect = lambda *_arguments: hangs.wait()
+        error = self.assertRaises(exception.SuperpositionUnavailable, encryption.passphrases,
+                                  self.shown())
+        self.assertIn('TimeoutError', str(error))
 
 
 class CredentialsTest(testtools.TestCase):
