@@ -104,12 +104,12 @@ class HandOverTest(testtools.TestCase):
                 created if len(engine.states) < 3 else [])):
             self._hand_over()
         self.assertEqual(1, len(engine.states))
-        self.assertIn('recovered 1 servers', self.reported[-1][0])
+        self.assertIn('cn1, servers: 1', self.reported[-1][0])
 
     def test_host_without_servers_is_done_in_the_end(self) -> None:
         self.engine = Engine(('suspected', []))
         self._hand_over()
-        self.assertIn('recovered 0 servers', self.reported[-1][0])
+        self.assertIn('cn1, servers: 0', self.reported[-1][0])
         self.assertLess(self.clock, 60.0)
 
     def test_name_with_a_domain_is_understood(self) -> None:
