@@ -95,8 +95,8 @@ def _excused(cloud: processes.Cloud, server: parts.Server, owners: Collection[st
 
     * An operator who reboots a host in good order stops its servers, unless the host was
       suspected, or is away for longer than the grace after its goodbye.
-    * An operator who has a host in maintenance is responsible for its servers (``Maintenance`` is
-      a gate).
+    * While a host is in maintenance, its operator looks after its servers: the gate
+      ``Maintenance`` holds the engines back.
     * Engines compare the reports of a host. If no process has heard a crash, or the host both
       before and after a power failure, the server stays down as without engines. Hosts report a
       crash for 10 s, and their list of domains does not tell a crash from a shutdown by the guest.

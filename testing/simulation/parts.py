@@ -117,7 +117,7 @@ class Server:
     stopped_by_owner: bool = False
     # Volumes that were attached beside the one that it boots from.
     attached: list[str] = dataclasses.field(default_factory=list)
-    # Writes that its users were told are done, and those of them in the version of the volumes.
+    # Number of acknowledged writes, and how many of them the version of the volumes contains.
     acknowledged: int = 0
     stored: int = 0
 

@@ -12,8 +12,8 @@ from specreds_nova.engine.clients import facts as cloud_facts
 from specreds_nova.engine.clients import groups
 from specreds_nova.engine.clients import placement
 
-# Seconds for which servers with equal requests share an answer of the scheduler. The answer may be
-# outdated: a full host refuses the claim of a backup, and the scheduler is asked again.
+# Seconds for which servers with equal requests share an answer of the scheduler. If a host has
+# become full meanwhile, it refuses the claim of a backup, and the scheduler is asked again.
 _VALID = 1.5
 # Number of hosts to collect, so that the servers of a failed host spread over several hosts.
 _ENOUGH = 8
