@@ -3,8 +3,6 @@
 
 import binascii
 from collections.abc import Iterable, Mapping
-import queue
-import threading
 from typing import Any
 
 from castellan import key_manager
@@ -18,9 +16,6 @@ from specreds_cinder import keys
 from specreds_cinder.superposition import states
 
 CONF = cfg.CONF
-
-# Seconds to wait for the key manager, whose client may wait for ever.
-_TIMEOUT = 60.0
 
 
 def images(volumes: Iterable[objects.Volume]) -> list[str]:
@@ -42,28 +37,17 @@ def passphrases(shown: Mapping[str, Any]) -> dict[str, str]:
 
 def _passphrase(volume: objects.Volume) -> str:
     """Return a passphrase as Cinder's drivers and Nova derive it from the volume's key."""
-    # Not a SimpleQueue, whose wait would stop all green threads.
-    answers: queue.Queue[bytes | Exception] = queue.Queue()
-    threading.Thread(target=_ask, args=(volume.encryption_key_id, answers), daemon=True,
-                     name='key').start()
     try:
-        answer = answers.get(timeout=_TIMEOUT)
-    except queue.Empty:
-        # A merge that waits keeps others from its slot; the thread ends with the process.
-        answer = TimeoutError()
-    if isinstance(answer, bytes):
-        return binascii.hexlify(answer).decode()
-    raise exception.SuperpositionUnavailable(
-        f'the key manager does not return the key of volume {volume.id} to this service '
-        f'({type(answer).__name__}): give it credentials that may read the key, or start the '
-        f'server, which merges the volume itself') from answer
-
-
-def _ask(key_id: str, answers: 'queue.Queue[bytes | Exception]') -> None:
-    """Put a key, or the error of the key manager, into a queue."""
-    try:
-        key = key_manager.API(CONF).get(
-            keys.credentials(CONF, context.get_admin_context()), key_id)
-        answers.put(key.get_encoded() or b'')
+        key = keys.within_limit(lambda: _ask(volume.encryption_key_id))
     except Exception as exc:
-        answers.put(exc)
+        raise exception.SuperpositionUnavailable(
+            f'the key manager does not return the key of volume {volume.id} to this service '
+            f'({type(exc).__name__}): give it credentials that may read the key, or start the '
+            f'server, which merges the volume itself') from exc
+    return binascii.hexlify(key).decode()
+
+
+def _ask(key_id: str) -> bytes:
+    """Return a key from the key manager."""
+    key = key_manager.API(CONF).get(keys.credentials(CONF, context.get_admin_context()), key_id)
+    return key.get_encoded() or b''

@@ -47,7 +47,8 @@ class Secrets:
                 f'volume {volume_id} is encrypted by provider {encryption.get("provider")}: QEMU '
                 f'itself opens only volumes of provider luks')
         try:
-            self._driver._attach_encryptor(_credentials(), connection_info, encryption)
+            keys.within_limit(lambda: self._driver._attach_encryptor(
+                _credentials(), connection_info, encryption))
         except Exception as exc:
             # The text of the error comes from the key manager, and might contain a secret.
             raise exception.StartFailed(

@@ -49,7 +49,7 @@ class PassphrasesTest(testtools.TestCase):
         self.assertNotIn('s3cret', str(error))
 
     def test_key_manager_that_hangs_is_not_waited_for(self) -> None:
-        self.useFixture(fixtures.MockPatchObject(encryption, '_TIMEOUT', 0.01))
+        self.useFixture(fixtures.MockPatchObject(keys, '_TIMEOUT', 0.01))
         hangs = threading.Event()
         self.addCleanup(hangs.set)
         self.manager().get.side_effect = lambda *_arguments: hangs.wait()

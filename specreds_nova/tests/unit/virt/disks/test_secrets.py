@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Secrets of encrypted volumes."""
 
+import threading
 from typing import Any
 from unittest import mock
 
@@ -9,6 +10,7 @@ from nova import context as nova_context
 from nova import exception as nova_exception
 import testtools
 
+from specreds_cinder import keys
 from specreds_nova import exception
 from specreds_nova.tests.unit.virt import base
 from specreds_nova.virt.disks import secrets
@@ -56,6 +58,14 @@ class SecretsTest(testtools.TestCase):
         error = self.assertRaises(exception.StartFailed, self.define)
         self.assertIn(base.VOLUME, str(error))
         self.assertNotIn('s3cret', str(error))
+
+    def test_key_manager_that_hangs_fails_the_start(self) -> None:
+        self.useFixture(fixtures.MockPatchObject(keys, '_TIMEOUT', 0.01))
+        hangs = threading.Event()
+        self.addCleanup(hangs.set)
+        self.driver._attach_encryptor.side_effect = lambda *_arguments: hangs.wait()
+        error = self.assertRaises(exception.StartFailed, self.define)
+        self.assertIn('TimeoutError', str(error))
 
     def test_other_providers_fail_the_start(self) -> None:
         self.driver._get_volume_encryption.return_value = {'provider': 'luks2'}
