@@ -5,6 +5,7 @@ import argparse
 from collections.abc import Callable
 import os
 import pathlib
+import signal
 import sys
 
 from keystoneauth1 import exceptions as keystone_exceptions
@@ -52,6 +53,8 @@ Figures = dict[str, str | float]
 def main() -> int:
     """:return: the exit status: 1 for an error, 0 even if a figure does not meet its bar"""
     args = _parser().parse_args()
+    # SIGTERM has to run the clean-up, too, which ends Ceph and the cloud.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if args.name == falsepositives.NAME:
             return falsepositives.run(args)
@@ -60,7 +63,9 @@ def main() -> int:
         return _run(args)
     except _FAILURES as exc:
         print(f'error: {exc}', file=sys.stderr)
-        return 1
+    except KeyboardInterrupt:
+        print('error: interrupted', file=sys.stderr)
+    return 1
 
 
 def _parser() -> argparse.ArgumentParser:
