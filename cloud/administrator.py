@@ -13,6 +13,7 @@ from keystoneauth1 import adapter
 
 from cloud import cloud as openstack_cloud
 from cloud import commands
+from cloud import deadline
 from cloud.hosts import services
 from cloud.openstack import database
 from cloud.openstack import neutron
@@ -289,12 +290,12 @@ class Administrator:
 
         :raises CloudError: it did not in time
         """
-        deadline = time.monotonic() + seconds
+        limit = deadline.Deadline(seconds)
         while True:
             if value := condition():
                 return value
-            if time.monotonic() > deadline:
-                raise commands.CloudError(f'waited {seconds:g} s for {what}')
+            if limit.passed:
+                raise commands.CloudError(f'waited {limit.elapsed:.0f} s for {what}')
             time.sleep(_POLL)
 
     @staticmethod

@@ -13,6 +13,7 @@ from typing import Any
 from cloud import caps
 from cloud import ceph_format
 from cloud import commands
+from cloud import deadline
 from cloud import directory
 from cloud import layout
 from cloud import processes
@@ -133,18 +134,19 @@ class Ceph:
     def wait_clean(self, timeout: float = _CLEAN_TIMEOUT) -> None:
         """Wait until every OSD is up and every placement group is active and clean.
 
-        :param timeout: seconds
+        :param timeout: seconds on a machine that has nothing else to do
         :raises CloudError: it was not by then
         """
-        deadline = time.monotonic() + timeout
+        limit = deadline.Deadline(timeout)
         while True:
             status = self.status()
             if status.osds_up == self.settings.osds and 0 < status.pgs == status.pgs_clean:
                 return
-            if time.monotonic() > deadline:
+            if limit.passed:
                 raise commands.CloudError(
-                    f'after {timeout:g} s {status.osds_up} of {self.settings.osds} OSDs are up '
-                    f'and {status.pgs_clean} of {status.pgs} placement groups are clean; '
+                    f'after {limit.elapsed:.0f} s {status.osds_up} of '
+                    f'{self.settings.osds} OSDs are up and {status.pgs_clean} of '
+                    f'{status.pgs} placement groups are clean; '
                     f'see {self.files.log}')
             time.sleep(0.3)
 
@@ -164,7 +166,7 @@ class Ceph:
         """Run `ceph` as the administrator and return what it prints.
 
         :param args: words behind `ceph`
-        :param timeout: seconds
+        :param timeout: seconds on a machine that has nothing else to do
         :raises CloudError: it failed or took too long
         """
         return commands.run(['ceph', '--conf', str(self.admin_conf), '--name', 'client.admin',

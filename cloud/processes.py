@@ -18,6 +18,7 @@ import psutil  # type: ignore[import-untyped]
 from supervisor import xmlrpc as supervisor_xmlrpc
 
 from cloud import commands
+from cloud import deadline
 from cloud import shares
 
 _SUPERVISORD = """\
@@ -160,9 +161,9 @@ class Supervisor:
                        check=False, start_new_session=True, stdin=subprocess.DEVNULL,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                        env=commands.environment())
-        deadline = time.monotonic() + _START_TIMEOUT
+        limit = deadline.Deadline(_START_TIMEOUT)
         while not self.running():
-            if time.monotonic() > deadline:
+            if limit.passed:
                 raise commands.CloudError('supervisord did not start; '
                                           f'see {self._log}/supervisord.log')
             time.sleep(0.05)
@@ -257,9 +258,9 @@ class Supervisor:
         os.killpg(pid, signal.SIGSTOP)
         self._call('stopProcess', name, False)
         os.killpg(pid, signal.SIGKILL)
-        deadline = time.monotonic() + _START_TIMEOUT
+        limit = deadline.Deadline(_START_TIMEOUT)
         while self.process(name).pid:
-            if time.monotonic() > deadline:
+            if limit.passed:
                 raise commands.CloudError(f'{name} (pid {pid}) does not die')
             time.sleep(0.02)
 
@@ -269,9 +270,9 @@ class Supervisor:
             return
         pid = int(self._call('getPID'))
         self._call('shutdown')
-        deadline = time.monotonic() + 90
+        limit = deadline.Deadline(90)
         while pathlib.Path(f'/proc/{pid}').exists():
-            if time.monotonic() > deadline:
+            if limit.passed:
                 raise commands.CloudError(f'supervisord (pid {pid}) does not end; '
                                           f'see {self._log}/supervisord.log')
             time.sleep(0.05)

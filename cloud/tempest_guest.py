@@ -9,6 +9,7 @@ import time
 from typing import Any, Protocol
 
 from cloud import commands
+from cloud import deadline
 
 # Seconds between two heartbeats of a guest that is busy, and in which one that is not is quiet.
 _BUSY = 0.1
@@ -54,9 +55,9 @@ class Guest:
         """
         before = self._count()
         self._beat(_BUSY)
-        deadline = time.monotonic() + _WRITTEN
+        limit = deadline.Deadline(_WRITTEN)
         while self._count() == before:
-            if time.monotonic() > deadline:
+            if limit.passed:
                 raise commands.CloudError(f'guest {self._address} does not write')
         self._beat(0)
         # It may have begun to write once more.

@@ -10,6 +10,7 @@ import subprocess
 import time
 
 from cloud import commands
+from cloud import deadline
 from cloud.devstack import layout
 from cloud.matrix import jail
 
@@ -62,9 +63,9 @@ class Container:
         self.wait_booted()
 
     def _wait_for_leader(self, process: 'subprocess.Popen[bytes]') -> int:
-        deadline = time.monotonic() + _BOOT_SECONDS
+        limit = deadline.Deadline(_BOOT_SECONDS)
         while (leader := self.leader) is None:
-            if process.poll() is not None or time.monotonic() > deadline:
+            if process.poll() is not None or limit.passed:
                 raise commands.CloudError(f'{self.name} did not start: see {self._log}')
             time.sleep(_PERIOD_SECONDS)
         return leader
@@ -74,11 +75,11 @@ class Container:
 
         :raises CloudError: it takes too long
         """
-        deadline = time.monotonic() + _BOOT_SECONDS
+        limit = deadline.Deadline(_BOOT_SECONDS)
         while (state := self._state()) not in _BOOTED:
-            if time.monotonic() > deadline:
+            if limit.passed:
                 raise commands.CloudError(f'{self.name} is still {state or "starting"} after '
-                                          f'{_BOOT_SECONDS:g} s: see {self._log}')
+                                          f'{limit.elapsed:.0f} s: see {self._log}')
             time.sleep(_PERIOD_SECONDS)
 
     def _state(self) -> str:
@@ -122,9 +123,9 @@ class Container:
             return
         # The second is what systemd understands as: halt.
         os.kill(leader, signal.SIGKILL if kill else signal.SIGRTMIN + 3)
-        deadline = time.monotonic() + _STOP_SECONDS
+        limit = deadline.Deadline(_STOP_SECONDS)
         while self.leader is not None:
-            if time.monotonic() > deadline:
+            if limit.passed:
                 os.kill(leader, signal.SIGKILL)
             time.sleep(_PERIOD_SECONDS)
         # Its other processes die with it, and some take a moment.

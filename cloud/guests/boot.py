@@ -11,6 +11,7 @@ import tempfile
 import time
 
 from cloud import commands
+from cloud import deadline
 
 _POLL_S = 0.05
 
@@ -29,18 +30,19 @@ class Machine:
         """Wait for a line of the console, and return it.
 
         :param pattern: regular expression that some part of the line matches
-        :param timeout: seconds
+        :param timeout: seconds on a machine that has nothing else to do
         :raises CloudError: it has not by then, or QEMU has ended
         """
         wanted = re.compile(f'^.*(?:{pattern}).*$', re.MULTILINE)
-        deadline = time.monotonic() + timeout
+        limit = deadline.Deadline(timeout)
         while True:
             ended = self.process.poll()
             said = self.console.read_text(errors='replace').replace('\r', '')
             if match := wanted.search(said):
                 return match[0]
-            if ended is not None or time.monotonic() > deadline:
-                how = f'QEMU has ended ({ended})' if ended is not None else f'{timeout:g} s passed'
+            if ended is not None or limit.passed:
+                how = (f'QEMU has ended ({ended})' if ended is not None
+                       else f'{limit.elapsed:.0f} s passed')
                 raise commands.CloudError(
                     f'the guest did not say {pattern}: {how}; it said: {said[-500:].strip()}')
             time.sleep(_POLL_S)

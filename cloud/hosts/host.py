@@ -11,6 +11,7 @@ import time
 from typing import Any
 
 from cloud import commands
+from cloud import deadline
 from cloud import directory
 from cloud import processes
 from cloud.hosts import conf
@@ -273,14 +274,15 @@ class Host:
         self._wait('supervisord', lambda: self._supervisor.running())
 
     def _wait(self, name: str, ready: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + _TIMEOUT
+        limit = deadline.Deadline(_TIMEOUT)
         while not ready():
             if not self.pid:
                 raise commands.CloudError(f'{self.name} ended as soon as it started; '
                                           f'see {self.files.log}/init.out')
-            if time.monotonic() > deadline:
+            if limit.passed:
                 raise commands.CloudError(f'{name} on {self.name} does not answer after '
-                                          f'{_TIMEOUT:g} s; see {self.files.log}/{name}.out')
+                                          f'{limit.elapsed:.0f} s; '
+                                          f'see {self.files.log}/{name}.out')
             time.sleep(0.05)
 
     def _vsctl(self, *words: str) -> None:

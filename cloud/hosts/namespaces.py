@@ -11,6 +11,7 @@ import sys
 import time
 
 from cloud import commands
+from cloud import deadline
 
 _TIMEOUT = 15.0
 _PROC = pathlib.Path('/proc')
@@ -187,8 +188,8 @@ def _join(group: pathlib.Path, pid: int) -> None:
 
 def _first_child(outer: 'subprocess.Popen[bytes]') -> int:
     """:raises CloudError: there is none"""
-    deadline = time.monotonic() + _TIMEOUT
-    while outer.poll() is None and time.monotonic() < deadline:
+    limit = deadline.Deadline(_TIMEOUT)
+    while outer.poll() is None and not limit.passed:
         for child in _processes():
             fields = _stat(child)
             if fields and fields[1] == str(outer.pid):
@@ -231,8 +232,8 @@ def _signal(pids: Sequence[int], number: int) -> Sequence[int]:
 
 def _wait(trouble: str, done: Callable[[], bool]) -> None:
     """:raises CloudError: it was not done in time"""
-    deadline = time.monotonic() + _TIMEOUT
+    limit = deadline.Deadline(_TIMEOUT)
     while not done():
-        if time.monotonic() > deadline:
-            raise commands.CloudError(f'after {_TIMEOUT:g} s {trouble}')
+        if limit.passed:
+            raise commands.CloudError(f'after {limit.elapsed:.0f} s {trouble}')
         time.sleep(0.01)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import time
 
 from cloud import commands
+from cloud import deadline
 
 _POLL = 0.2
 
@@ -19,13 +20,13 @@ def wait(name: str, ask: Callable[[], object], failures: tuple[type[Exception], 
     :param timeout: seconds
     :raises CloudError: it did not in time
     """
-    deadline = time.monotonic() + timeout
+    limit = deadline.Deadline(timeout)
     while True:
         try:
             ask()
             return
         except failures as exc:
-            if time.monotonic() > deadline:
+            if limit.passed:
                 raise commands.CloudError(f'{name} does not answer ({exc}); see {log}'
                                           ) from exc
             time.sleep(_POLL)

@@ -9,6 +9,7 @@ from keystoneauth1 import exceptions as keystone_exceptions
 from keystoneauth1 import session as keystone_session
 
 from cloud import commands
+from cloud import deadline
 from cloud.openstack import broker
 from cloud.openstack import cinder
 from cloud.openstack import compute
@@ -27,14 +28,14 @@ def wait(missing: Callable[[], str], timeout: float,
     """Wait until nothing is missing.
 
     :param missing: says what is; nothing is if it is empty
-    :param timeout: seconds
+    :param timeout: seconds on a machine that has nothing else to do
     :param meanwhile: what is done again and again
     :raises CloudError: something was by then
     """
-    deadline = time.monotonic() + timeout
+    limit = deadline.Deadline(timeout)
     while words := missing():
-        if time.monotonic() > deadline:
-            raise commands.CloudError(f'after {timeout:g} s: {words}; '
+        if limit.passed:
+            raise commands.CloudError(f'after {limit.elapsed:.0f} s: {words}; '
                                       '`./run cloud status` says more')
         meanwhile()
         time.sleep(0.2)
