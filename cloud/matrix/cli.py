@@ -2,6 +2,7 @@
 """The command line of `./run matrix`."""
 
 import argparse
+import datetime
 import pathlib
 import time
 
@@ -60,8 +61,9 @@ def parser(data: str) -> argparse.ArgumentParser:
     shell.add_argument('command', nargs=argparse.REMAINDER)
     wipe.add_argument('--cache', action='store_true', help='and what it is made of again')
     status = actions.add_parser('status', help='list the roots and what was measured')
-    status.add_argument('--csv', type=pathlib.Path, metavar='FILE',
-                        help='write the table to a file, as the documentation includes it')
+    status.add_argument('--record', type=pathlib.Path, metavar='FILE',
+                        help='add what was measured to a file (JSON), and write the table of the '
+                             'file beside it (CSV), as the documentation includes it')
     return top
 
 
@@ -99,7 +101,7 @@ def _test(args: argparse.Namespace, progress: commands.Progress) -> int:
         raise commands.CloudError(f'no suite: {", ".join(sorted(unknown))}; there are '
                                   f'{", ".join(suites.COMMANDS)}')
     unreachable = []
-    measured = []
+    succeeded = True
     for name in platforms.PLATFORMS if args.all else [args.platform]:
         root = roots.Root(args.data, platforms.PLATFORMS[name])
         try:
@@ -111,17 +113,20 @@ def _test(args: argparse.Namespace, progress: commands.Progress) -> int:
             unreachable.append(name)
             progress(str(exc))
             continue
-        measured.append(_measure(root, args.suite or list(suites.COMMANDS), progress))
-    print(results.table(measured))
+        succeeded &= _measure(root, args.suite or list(suites.COMMANDS), progress)
+    print(results.table(_measured(args.data)))
     for name in unreachable:
         print(f'{name}: not tested, its packages cannot be had here')
-    return 0 if all(result.ok for result in measured) and not unreachable else 1
+    return 0 if succeeded and not unreachable else 1
 
 
-def _measure(root: roots.Root, names: list[str], progress: commands.Progress) -> results.Result:
-    """Run suites in a root, and write down what came of each as soon as it has ended."""
+def _measure(root: roots.Root, names: list[str], progress: commands.Progress) -> bool:
+    """Run suites in a root, and write down what came of each as soon as it has ended.
+
+    :return: whether all succeeded
+    """
     commit = root.check_out(progress)
-    outcomes = {}
+    succeeded = True
     for name in names:
         log = root.logs / f'{name}.log'
         log.unlink(missing_ok=True)
@@ -129,13 +134,19 @@ def _measure(root: roots.Root, names: list[str], progress: commands.Progress) ->
         start = time.monotonic()
         status = jail.run(root.path, roots.in_checkout(['./run', *suites.COMMANDS[name]]), log)
         output = log.read_text(errors='replace')
-        outcomes[name] = suites.outcome(status, output, time.monotonic() - start)
-        progress(f'{root.platform.name}: {name}: {outcomes[name]}')
-        if not outcomes[name].ok:
+        outcome = suites.outcome(status, output, time.monotonic() - start)
+        progress(f'{root.platform.name}: {name}: {outcome}')
+        if not outcome.ok:
+            succeeded = False
             print(suites.ending(output))
-        result = results.Result(root.platform.name, _versions(root), commit, dict(outcomes))
-        results.save(result, root.result)
-    return result
+        measurement = results.Measurement(outcome, commit, _today())
+        results.save([results.Result(root.platform.name, _versions(root), {name: measurement})],
+                     root.results)
+    return succeeded
+
+
+def _today() -> str:
+    return datetime.datetime.now(datetime.UTC).date().isoformat()
 
 
 def _versions(root: roots.Root) -> dict[str, str]:
@@ -143,14 +154,20 @@ def _versions(root: roots.Root) -> dict[str, str]:
         'dpkg-query', '-W', '-f', r'${Package} ${Version}\n']))
 
 
+def _places(data: pathlib.Path) -> list[roots.Root]:
+    return [roots.Root(data, platform) for platform in platforms.PLATFORMS.values()]
+
+
+def _measured(data: pathlib.Path) -> list[results.Result]:
+    return [result for root in _places(data) for result in results.load(root.results)]
+
+
 def _status(args: argparse.Namespace) -> int:
-    places = [roots.Root(args.data, platform) for platform in platforms.PLATFORMS.values()]
-    measured = [result for root in places if (result := results.load(root.result))]
-    for root in places:
+    for root in _places(args.data):
         print(f'{root.platform.name:14}{root.path if root.exists else "no root"}')
+    measured = _measured(args.data)
     if measured:
         print(f'\n{results.table(measured)}')
-    if args.csv:
-        with args.csv.open('w') as file:
-            results.write_csv(measured, file)
+    if args.record:
+        results.record(measured, args.record)
     return 0

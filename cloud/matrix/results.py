@@ -6,7 +6,7 @@ import csv
 import dataclasses
 import json
 import pathlib
-from typing import TextIO
+from typing import Any
 
 from cloud.matrix import suites
 
@@ -16,23 +16,37 @@ PACKAGES = {'Ceph': 'ceph-common', 'QEMU': 'qemu-system-x86', 'libvirt': 'libvir
 NOT_RUN = '–'
 
 
+# Characters of a commit's name in the table.
+_SHORT = 7
+
+
+@dataclasses.dataclass(frozen=True)
+class Measurement:
+    """One run of a suite.
+
+    :param commit: the project's
+    :param date: of the end of the run, in UTC
+    """
+
+    outcome: suites.Outcome
+    commit: str
+    date: str
+
+    def __str__(self) -> str:
+        return f'{self.outcome} ({self.commit[:_SHORT]}, {self.date})'
+
+
 @dataclasses.dataclass(frozen=True)
 class Result:
     """What was measured on a platform.
 
-    :param versions: by column
-    :param commit: the project's
+    :param versions: by column, at the last run
+    :param measurements: the last one of each suite, each at a commit of its own
     """
 
     platform: str
     versions: Mapping[str, str]
-    commit: str
-    outcomes: Mapping[str, suites.Outcome]
-
-    @property
-    def ok(self) -> bool:
-        """Whether each suite that was run succeeded."""
-        return all(outcome.ok for outcome in self.outcomes.values())
+    measurements: Mapping[str, Measurement]
 
 
 def upstream(version: str) -> str:
@@ -51,22 +65,42 @@ def versions(listing: str) -> dict[str, str]:
             if package in by_package}
 
 
-def save(result: Result, path: pathlib.Path) -> None:
-    """Write a result; suites that were run at the same commit before keep theirs."""
-    known = load(path)
-    if known and known.commit == result.commit:
-        result = dataclasses.replace(result, outcomes={**known.outcomes, **result.outcomes})
-    path.write_text(json.dumps(dataclasses.asdict(result), indent=2) + '\n')
+def save(results: Iterable[Result], path: pathlib.Path) -> list[Result]:
+    """Add results to those of a file, and return all that it has then.
+
+    What was not measured again, a platform or a suite, stays; of two measurements, the one of the
+    later date does, and of the same date the added one.
+    """
+    known = {result.platform: result for result in load(path)}
+    for result in results:
+        former = known.get(result.platform)
+        known[result.platform] = _later(former, result) if former else result
+    together = [known[name] for name in sorted(known)]
+    path.write_text(json.dumps([dataclasses.asdict(result) for result in together], indent=2)
+                    + '\n')
+    return together
 
 
-def load(path: pathlib.Path) -> Result | None:
-    """Read a result, None if nothing was measured."""
-    if not path.exists():
-        return None
-    data = json.loads(path.read_text())
-    data['outcomes'] = {name: suites.Outcome(**outcome)
-                        for name, outcome in data['outcomes'].items()}
-    return Result(**data)
+def _later(former: Result, added: Result) -> Result:
+    measurements = dict(former.measurements)
+    newest = max(measurement.date for measurement in measurements.values())
+    for suite, measurement in added.measurements.items():
+        if suite not in measurements or measurement.date >= measurements[suite].date:
+            measurements[suite] = measurement
+    newer = any(measurement.date >= newest for measurement in added.measurements.values())
+    return Result(added.platform, added.versions if newer else former.versions, measurements)
+
+
+def load(path: pathlib.Path) -> list[Result]:
+    """Read results; there are none if the file does not exist."""
+    return [_load(data) for data in json.loads(path.read_text())] if path.exists() else []
+
+
+def _load(data: Mapping[str, Any]) -> Result:
+    measurements = {
+        name: Measurement(suites.Outcome(**saved['outcome']), saved['commit'], saved['date'])
+        for name, saved in data['measurements'].items()}
+    return Result(data['platform'], data['versions'], measurements)
 
 
 def rows(results: Iterable[Result]) -> list[list[str]]:
@@ -74,7 +108,8 @@ def rows(results: Iterable[Result]) -> list[list[str]]:
     header = ['Platform', *PACKAGES, *suites.COMMANDS]
     return [header, *([result.platform,
                        *(result.versions.get(column, NOT_RUN) for column in PACKAGES),
-                       *(str(result.outcomes.get(suite, NOT_RUN)) for suite in suites.COMMANDS)]
+                       *(str(result.measurements.get(suite, NOT_RUN))
+                         for suite in suites.COMMANDS)]
                       for result in results)]
 
 
@@ -86,6 +121,8 @@ def table(results: Iterable[Result]) -> str:
                                ).rstrip() for line in lines)
 
 
-def write_csv(results: Iterable[Result], file: TextIO) -> None:
-    """Write the table as the documentation includes it."""
-    csv.writer(file, lineterminator='\n').writerows(rows(results))
+def record(results: Iterable[Result], path: pathlib.Path) -> None:
+    """Add results to those of a file, and write all as a table beside it (CSV)."""
+    together = save(results, path)
+    with path.with_suffix('.csv').open('w') as file:
+        csv.writer(file, lineterminator='\n').writerows(rows(together))

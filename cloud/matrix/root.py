@@ -46,7 +46,7 @@ class Root:
         self.path = base / 'roots' / platform.name
         self.tarball = (cache or base / 'cache').absolute() / f'{platform.name}.tar.gz'
         self.logs = base / 'logs' / platform.name
-        self.result = base / 'results' / f'{platform.name}.json'
+        self.results = base / 'results' / f'{platform.name}.json'
         self._unfinished = self.path.with_suffix('.new')
 
     @property
@@ -67,7 +67,7 @@ class Root:
         """
         if os.geteuid():
             raise commands.CloudError('this needs root: it changes roots and mounts')
-        for directory in (self.path.parent, self.tarball.parent, self.logs, self.result.parent):
+        for directory in (self.path.parent, self.tarball.parent, self.logs, self.results.parent):
             directory.mkdir(parents=True, exist_ok=True)
         if self.exists:
             return

@@ -2,7 +2,7 @@
 """``./run matrix``: archives, commands, results, and what may be removed."""
 
 import argparse
-import io
+import dataclasses
 import os
 import pathlib
 import subprocess
@@ -86,8 +86,11 @@ class SuiteTest(testtools.TestCase):
 @ddt.ddt
 class ResultTest(_Base):
 
-    def result(self, **outcomes: suites.Outcome) -> results.Result:
-        return results.Result('debian-13', results.versions(_LISTING), 'abc', outcomes)
+    def result(self, commit: str = 'abc', date: str = '2026-11-24', platform: str = 'debian-13',
+               **outcomes: suites.Outcome) -> results.Result:
+        return results.Result(platform, results.versions(_LISTING), {
+            name: results.Measurement(outcome, commit, date)
+            for name, outcome in outcomes.items()})
 
     @ddt.data(('1:10.0.8+ds-0+deb13u1+b2', '10.0.8'), ('3.13.5-1', '3.13.5'),
               ('16.2.15+ds-0+deb12u1', '16.2.15'), ('7', '7'))
@@ -100,38 +103,53 @@ class ResultTest(_Base):
                           'Open vSwitch': '3.5.0', 'Python': '3.13.5'},
                          results.versions(_LISTING))
 
-    def test_suites_of_one_commit_are_collected(self) -> None:
-        path = self.data / 'result.json'
+    def test_suites_are_collected_each_with_its_commit(self) -> None:
+        path = self.data / 'results.json'
         good, bad = suites.Outcome(True, 1, 0, 0, 1), suites.Outcome(False, 0, 1, 0, 1)
-        results.save(self.result(functional=bad, cloud=good), path)
-        results.save(self.result(functional=good), path)
-        loaded = results.load(path)
-        assert loaded
-        self.assertEqual({'functional': good, 'cloud': good}, loaded.outcomes)
-        self.assertTrue(loaded.ok)
+        results.save([self.result('older', functional=bad, cloud=good)], path)
+        results.save([self.result('newer', functional=good)], path)
+        [loaded] = results.load(path)
+        self.assertEqual({'functional': (good, 'newer'), 'cloud': (good, 'older')}, {
+            suite: (measurement.outcome, measurement.commit)
+            for suite, measurement in loaded.measurements.items()})
 
-    def test_results_of_another_commit_are_dropped(self) -> None:
-        path = self.data / 'result.json'
+    def test_earlier_measurement_does_not_replace_a_later_one(self) -> None:
+        path = self.data / 'results.json'
+        good, bad = suites.Outcome(True, 1, 0, 0, 1), suites.Outcome(False, 0, 1, 0, 1)
+        results.save([self.result('newer', '2026-11-24', cloud=good)], path)
+        earlier = dataclasses.replace(self.result('older', '2026-11-23', cloud=bad, demo=good),
+                                      versions={})
+        [kept] = results.save([earlier], path)
+        self.assertEqual(good, kept.measurements['cloud'].outcome)
+        self.assertEqual('older', kept.measurements['demo'].commit)
+        self.assertEqual(results.versions(_LISTING), kept.versions)
+
+    def test_record_keeps_platforms_that_were_not_measured_here(self) -> None:
+        path = self.data / 'platforms.json'
         good = suites.Outcome(True, 1, 0, 0, 1)
-        results.save(results.Result('debian-13', {}, 'older', {'cloud': good}), path)
-        results.save(self.result(functional=good), path)
-        loaded = results.load(path)
-        assert loaded
-        self.assertEqual({'functional': good}, loaded.outcomes)
+        results.record([self.result(platform='debian-sid', cloud=good)], path)
+        results.record([self.result(platform='debian-12', functional=good)], path)
+        lines = path.with_suffix('.csv').read_text().splitlines()
+        self.assertEqual(['Platform', 'debian-12', 'debian-sid'],
+                         [line.split(',')[0] for line in lines])
+        self.assertEqual('debian-12,18.2.7,10.0.8,11.3.0,3.5.0,3.13.5,'
+                         '"1 passed, 0 failed, 0 skipped (abc, 2026-11-24)",–,–,–', lines[1])
+
+    def test_documented_table_is_that_of_the_recorded_measurements(self) -> None:
+        recorded = roots.PROJECT / 'doc/source/platforms.json'
+        copy = self.data / 'platforms.json'
+        copy.write_text(recorded.read_text())
+        results.record([], copy)
+        self.assertEqual(recorded.read_text(), copy.read_text())
+        self.assertEqual(recorded.with_suffix('.csv').read_text(),
+                         copy.with_suffix('.csv').read_text())
 
     def test_table_tells_what_was_not_run(self) -> None:
         result = self.result(functional=suites.Outcome(True, 258, 0, 1, 9))
         header, line = results.table([result]).splitlines()
         self.assertEqual(header.index('functional'), line.index('258'))
-        self.assertIn('258 passed, 0 failed, 1 skipped', line)
+        self.assertIn('258 passed, 0 failed, 1 skipped (abc, 2026-11-24)', line)
         self.assertIn(results.NOT_RUN, line)
-
-    def test_csv(self) -> None:
-        file = io.StringIO()
-        results.write_csv([self.result(functional=suites.Outcome(True, 2, 0, 0, 9))], file)
-        self.assertEqual(
-            'debian-13,18.2.7,10.0.8,11.3.0,3.5.0,3.13.5,"2 passed, 0 failed, 0 skipped",–,–,–',
-            file.getvalue().splitlines()[1])
 
 
 class JailTest(_Base):
@@ -270,7 +288,7 @@ class CommandLineTest(_Base):
             if root.platform is _UBUNTU:
                 raise commands.CloudError('no archive')
             root.logs.mkdir(parents=True)
-            root.result.parent.mkdir(parents=True, exist_ok=True)
+            root.results.parent.mkdir(parents=True, exist_ok=True)
 
         def run(_root: pathlib.Path, _argv: list[str], log: pathlib.Path) -> int:
             log.write_text('2 passed, 0 failed, 0 skipped\n')
