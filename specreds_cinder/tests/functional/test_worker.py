@@ -1,103 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process that runs the protocol for a volume service, on a real cluster."""
+"""A worker's life, and errors of its calls."""
 
-from collections.abc import Callable
 import contextlib
 import functools
-import glob
-import json
-import multiprocessing
-from multiprocessing import managers
 import os
-import pathlib
 import signal
-import subprocess
-import sys
-import threading
 from typing import Any
 
-from cinder import context
 import ddt
-import fixtures
-from oslo_config import cfg
-from oslo_config import fixture as config_fixture
-from oslo_log import log as logging
 
 from specreds_cinder import exception
 from specreds_cinder.superposition import record as records
-from specreds_cinder.superposition import states
-from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import base
 from specreds_cinder.tests.functional import protocol_base
-from specreds_cinder.worker import client
+from specreds_cinder.tests.functional import worker_base
 
 OBJECT = 4 * base.MIB
 _SECONDS = 60
-# A flag in /proc/net/unix
-_ACCEPTING = 0x10000
 _NOBODY = '7a3ab2b5-8b0f-4a0c-9a55-3c9a6b8b5a11'
 
 
-class WorkerTestCase(protocol_base.ProtocolTestCase):
-
-    watching = False
-
-    def setUp(self) -> None:
-        super().setUp()
-        conf = self.useFixture(config_fixture.Config(cfg.CONF))
-        logging.register_options(cfg.CONF)
-        self.directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
-        self.log = self.directory / 'worker.log'
-        conf.config(log_file=str(self.log), debug=False)
-        self.worker = self.make_worker()
-        self.context = context.RequestContext('user-1', 'project-1', is_admin=False,
-                                              request_id='req-0f9c')
-
-    def make_worker(self, **cluster: Any) -> client.Worker:
-        """Return a worker that ends with the test."""
-        made = client.Worker(
-            {'conffile': str(self.ceph.conf), 'user': 'cinder', 'timeout': 30, **cluster},
-            self.pool, {'merge_bytes_per_second': 0}, watch=self.watching)
-        self.addCleanup(made.stop)
-        return made
-
-    def ask(self, method: str, **arguments: Any) -> Any:
-        """Call the worker for a request."""
-        return self.worker.call(self.context, method, **arguments)
-
-    def super(self, *images: str, **changes: Any) -> str:
-        """Superpose images, and return the superposition's id."""
-        superposition = records.new_id()
-        self.addCleanup(self.end, superposition)
-        view = self.ask('super', **{
-            'superposition': superposition, 'images': list(images), 'reason': 'test',
-            'server_id': 'a-server', 'joint': False, 'labels': {'members': ['here']}, **changes})
-        self.assertEqual(superposition, view['id'])
-        return superposition
-
-    def end(self, superposition: str) -> None:
-        """End a superposition in whatever state it is."""
-        with contextlib.suppress(exception.SuperpositionNotFound):
-            if self.ask('show', superposition=superposition)['state'] in states.DECIDED:
-                self.ask('merge', superposition=superposition)
-            else:
-                self.ask('drop', superposition=superposition)
-
-    def child(self, superposition: str, *commands: str) -> None:
-        """Write to the child version of the first volume."""
-        record = self.protocol.show(superposition, records.Home(self.pool))
-        actors.child_io(self.cluster, record.volumes[0], *commands)
-
-    def process(self) -> int:
-        """Return the id of the worker's process."""
-        self.ask('ping')
-        process = self.worker._process
-        assert process is not None
-        return process.popen.pid
-
-
 @ddt.ddt
-class LifeTest(WorkerTestCase):
+class LifeTest(worker_base.WorkerTestCase):
 
     def test_promoted_set_is_merged(self) -> None:
         first, second = (self.make_volume().image for _ in range(2))
@@ -211,7 +135,7 @@ class LifeTest(WorkerTestCase):
 
 
 @ddt.ddt
-class ErrorTest(WorkerTestCase):
+class ErrorTest(worker_base.WorkerTestCase):
 
     @ddt.data(('show', {}), ('check', {}), ('collapse', {'durable': False}), ('commit', {}),
               ('merge', {}), ('hand_out', {}), ('resume', {}), ('look_after', {}))
@@ -269,140 +193,7 @@ class ErrorTest(WorkerTestCase):
         self.assertIsNone(worker._process)
 
 
-class ProcessTest(WorkerTestCase):
-
-    def test_killed_worker_is_started_again(self) -> None:
-        image = self.make_volume().image
-        superposition = self.super(image)
-        before = self.process()
-        os.kill(before, signal.SIGKILL)
-        with contextlib.suppress(exception.SuperpositionUnavailable):
-            # The call may notice the death, or start another process.
-            self.ask('ping')
-        self.assertEqual(superposition, self.ask('find', image=image)['id'])
-        self.assertNotEqual(before, self.process())
-
-    def test_calls_fail_when_the_worker_is_killed(self) -> None:
-        errors: list[exception.SuperpositionError] = []
-        pid = self.process()
-        asking = threading.Barrier(4)
-
-        def wait() -> None:
-            asking.wait()
-            try:
-                self.ask('next_dirty', timeout=_SECONDS)
-            except exception.SuperpositionError as exc:
-                errors.append(exc)
-        threads = [threading.Thread(target=wait) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        asking.wait()
-        self.until(lambda: _connections(pid) >= 3)
-        # Other calls do not wait for them.
-        self.ask('list')
-        os.kill(pid, signal.SIGKILL)
-        for thread in threads:
-            thread.join(_SECONDS)
-        self.assertEqual([exception.SuperpositionUnavailable] * 3,
-                         [type(error) for error in errors])
-        self.assertIn(f'pool {self.pool} died during next_dirty', errors[0].msg)
-        after = self.process()
-        self.assertNotEqual(pid, after)
-        self.assertEqual(after, self.process())
-
-    def test_concurrent_calls_have_their_own_answers(self) -> None:
-        images = [self.make_volume(objects=1).image for _ in range(4)]
-        made = [self.super(image) for image in images]
-        answers: dict[str, Any] = {}
-
-        def look(image: str) -> None:
-            for _ in range(5):
-                answers[image] = self.ask('find', image=image)['id']
-        threads = [threading.Thread(target=look, args=(image,)) for image in images]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(_SECONDS)
-        self.assertEqual(dict(zip(images, made, strict=True)), answers)
-
-    def test_stopped_worker_leaves_nothing(self) -> None:
-        pid = self.process()
-        # The socket has no file, so that nothing is left however the process ends.
-        (path,) = _listening(pid)
-        self.assertTrue(path.startswith('@specreds-'), path)
-        self.worker.stop()
-        self.assertFalse(os.path.exists(f'/proc/{pid}'))
-        self.worker.stop()
-
-    def test_client_without_the_key_is_refused(self) -> None:
-        (path,) = _listening(self.process())
-        address = path.replace('@', '\0', 1)
-        for key in (b'', b'guessed'):
-            stranger = managers.BaseManager(address=address, authkey=key)
-            self.assertRaises(multiprocessing.AuthenticationError, stranger.connect)
-        self.ask('ping')
-
-    def test_command_line_has_no_secret(self) -> None:
-        pid = self.process()
-        command = pathlib.Path(f'/proc/{pid}/cmdline').read_bytes().split(b'\0')
-        self.assertEqual([b'-m', b'specreds_cinder.worker.server', b''], command[1:])
-
-    def test_worker_ends_with_its_service(self) -> None:
-        program = (
-            'import json, sys, time\n'
-            'from oslo_config import cfg\n'
-            'from oslo_log import log\n'
-            'from specreds_cinder.worker import client\n'
-            'log.register_options(cfg.CONF)\n'
-            'cfg.CONF([])\n'
-            'worker = client.Worker(json.loads(sys.argv[1]), sys.argv[2], {}, watch=True)\n'
-            'worker.call(None, "ping")\n'
-            'print(worker._process.popen.pid, flush=True)\n'
-            'time.sleep(1000)\n')
-        service = subprocess.Popen(
-            [sys.executable, '-c', program, json.dumps(
-                {'conffile': str(self.ceph.conf), 'user': 'cinder'}), self.pool],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
-        self.addCleanup(service.wait)
-        self.addCleanup(service.kill)
-        assert service.stdout is not None
-        pid = int(service.stdout.readline())
-        self.assertEqual(1, len(_listening(pid)))
-        self.assertTrue(os.path.exists(f'/proc/{pid}'))
-        service.kill()
-        service.wait()
-        service.stdout.close()
-        self.until(lambda: not os.path.exists(f'/proc/{pid}/exe'))
-
-    def until(self, met: Callable[[], bool]) -> None:
-        """Wait until a condition is met."""
-        waiting = threading.Event()
-        for _ in range(_SECONDS * 10):
-            if met():
-                return
-            waiting.wait(0.1)
-        self.fail('the condition is not met')
-
-
-class LogTest(WorkerTestCase):
-
-    def test_log_has_request_and_project(self) -> None:
-        image = self.make_volume().image
-        superposition = self.super(image)
-        (line,) = [line for line in self.log.read_text().splitlines()
-                   if f'superposition {superposition} of' in line]
-        self.assertIn('req-0f9c', line)
-        self.assertIn('project-1', line)
-        self.context = context.RequestContext('user-2', 'project-2', is_admin=False,
-                                              request_id='req-1a2b')
-        self.ask('collapse', superposition=superposition, durable=False)
-        (line,) = [line for line in self.log.read_text().splitlines()
-                   if f'superposition {superposition} is promoted' in line]
-        self.assertIn('req-1a2b', line)
-        self.assertNotIn('req-0f9c', line)
-
-
-class DirtyTest(WorkerTestCase):
+class DirtyTest(worker_base.WorkerTestCase):
 
     watching = True
 
@@ -470,50 +261,3 @@ class DirtyTest(WorkerTestCase):
         self.assertFalse(self.ask('show', superposition=superposition)['dirty'])
         self.assertIsNotNone(self.ask('show', superposition=superposition)['dirty'])
         backup.end()
-
-
-class EventletTest(WorkerTestCase):
-    """In a volume service on green threads, calls block neither each other nor other threads."""
-
-    def test_calls_do_not_block_green_threads(self) -> None:
-        first, second = (self.make_volume().image for _ in range(2))
-        program = str(pathlib.Path(__file__).with_name('green.py'))
-        environment = {name: value for name, value in os.environ.items()
-                       if name != 'OS_CINDER_DISABLE_EVENTLET_PATCHING'}
-        done = subprocess.run(
-            [sys.executable, program, str(self.ceph.conf), self.pool, first, second],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=2 * _SECONDS,
-            env=environment)
-        self.assertEqual(0, done.returncode, done.stderr)
-        report = json.loads(done.stdout)
-        self.assertEqual(['promoted', 'promoted'], report['outcomes'])
-        self.assertEqual('SuperpositionUnavailable', report['killed'])
-        self.assertEqual(2, report['after'])
-        # A green thread ran while three calls waited for three seconds.
-        self.assertGreater(report['ticks'], 10)
-
-
-def _sockets(pid: int) -> set[str]:
-    """Return the inodes of the sockets of a process."""
-    inodes = set()
-    for link in glob.glob(f'/proc/{pid}/fd/*'):
-        with contextlib.suppress(OSError):
-            inodes.add(os.readlink(link).removeprefix('socket:[').removesuffix(']'))
-    return inodes
-
-
-def _unix(pid: int) -> list[list[str]]:
-    """Return the kernel's lines about the UNIX sockets of a process."""
-    ours = _sockets(pid)
-    lines = pathlib.Path('/proc/net/unix').read_text().splitlines()[1:]
-    return [words for words in map(str.split, lines) if words[6] in ours]
-
-
-def _listening(pid: int) -> list[str]:
-    """Return the sockets that a process listens on."""
-    return [words[7] for words in _unix(pid) if int(words[3], 16) & _ACCEPTING]
-
-
-def _connections(pid: int) -> int:
-    """Return the number of connections to a process."""
-    return len(_unix(pid)) - len(_listening(pid))

@@ -10,12 +10,10 @@ from cinder import objects
 import fixtures
 
 from specreds_cinder import exception
-from specreds_cinder.tests.unit.volume import test_service
-
-HOST = test_service.HOST
+from specreds_cinder.tests.unit.volume import base
 
 
-class HostFenceTest(test_service.ServiceTestCase):
+class HostFenceTest(base.ServiceTestCase):
 
     def setUp(self) -> None:
         super().setUp()
@@ -44,7 +42,7 @@ class HostFenceTest(test_service.ServiceTestCase):
 
     def attached(self, *hosts: str | None, ip: str | None = None) -> str:
         """Add a volume that is attached on hosts, and return its id."""
-        volume_id = self.back.add_volume(HOST)['id']
+        volume_id = self.back.add_volume(base.HOST)['id']
         self.attachments += [types.SimpleNamespace(
             volume_id=volume_id, attached_host=host,
             connector={'host': host, **({'ip': ip} if ip else {})} if host else None)

@@ -7,13 +7,13 @@ import ddt
 
 from specreds_cinder import exception
 from specreds_cinder.tests.unit import backends
-from specreds_cinder.tests.unit.volume import test_service
+from specreds_cinder.tests.unit.volume import base
 
 LEAD, FIRST, SECOND = 'node@rbd', 'node@rbd2', 'node2@rbd3'
 _AWAY = exception.SuperpositionUnavailable('no answer')
 
 
-class SetTestCase(test_service.ServiceTestCase):
+class SetTestCase(base.ServiceTestCase):
 
     hosts = (LEAD, FIRST, SECOND)
 

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a node contains: local.conf, and files."""
+
+import os
+
+import fixtures
+
+from cloud import commands
+from cloud.devstack import contents
+from cloud.devstack import local_conf
+from cloud.devstack import repositories
+from cloud.matrix import jail
+from cloud.matrix import root as roots
+from cloud.tests.devstack import base
+
+
+class LocalConfTest(base.DevstackTestCase):
+
+    def test_developers_repositories_without_settings(self) -> None:
+        text = local_conf.text(0, base.NODES, {})
+        self.assertIn('\nHOST_IP=198.18.7.2\n', text)
+        self.assertIn(f'enable_plugin devstack-plugin-ceph {repositories.DEVELOPERS}/', text)
+        self.assertNotIn('_REPO=', text)
+        self.assertNotIn('IMAGE_URLS', text)
+
+    def test_packages(self) -> None:
+        addresses = repositories.Repositories(self.files, dict.fromkeys(
+            ('devstack', 'devstack-plugin-ceph', 'requirements', 'os-test-images'), '/x'),
+            True).addresses()
+        text = local_conf.text(0, base.NODES, addresses, 'abc')
+        for line in ('ETCD_SHA256=abc', 'OSTESTIMAGES_REPO=file:///opt/git/os-test-images.git',
+                     'PLACEMENT_REPO=file:///opt/git/placement.git',
+                     'enable_plugin devstack-plugin-ceph file:///opt/git/devstack-plugin-ceph.git',
+                     'IMAGE_URLS=file:///opt/git/images/g1.img', 'DEFAULT_IMAGE_NAME=g1'):
+            self.assertIn(f'\n{line}\n', text)
+
+    def test_ceph_comes_first(self) -> None:
+        plugins = [line.split()[1] for line in local_conf.text(0, base.NODES, {}).splitlines()
+                   if line.startswith('enable_plugin')]
+        self.assertEqual(['devstack-plugin-ceph', 'specreds'], plugins)
+
+    def test_second_node_is_a_compute_host_of_the_first(self) -> None:
+        text = local_conf.text(1, base.NODES, {}, key='some-id')
+        for line in ('HOST_IP=198.18.7.3', 'CINDER_CEPH_UUID=some-id',
+                     'SERVICE_HOST=198.18.7.2', 'REMOTE_CEPH=True',
+                     'ENABLED_SERVICES=n-cpu,q-agt,placement-client'):
+            self.assertIn(f'\n{line}\n', text)
+        self.assertNotIn('SPECREDS_TEMPEST', text)
+
+    def test_guests_without_ssh_are_asked_by_a_command(self) -> None:
+        for checksum in ('', 'abc'):
+            text = local_conf.text(0, base.NODES, {}, checksum)
+            self.assertIs(bool(checksum), 'guest_command = ' in text)
+            self.assertIs(bool(checksum), 'TEMPEST_RUN_VALIDATION=False' in text)
+
+    def test_servers_start_on_the_second_node_first(self) -> None:
+        self.assertEqual([True, False], ['reserved_host_memory_mb' in local_conf.text(
+            index, base.NODES, {}) for index in range(2)])
+
+    def test_tempest_may_kill_hosts(self) -> None:
+        text = local_conf.text(0, base.NODES, {})
+        self.assertIn('\nSPECREDS_TEMPEST_DESTRUCTIVE=True\n', text)
+        self.assertIn('SPECREDS_TEMPEST_KILL_COMMAND='
+                      '"$DEST/specreds/devstack/tools/host kill {host}"', text)
+        self.assertTrue(os.access(roots.PROJECT / 'devstack/tools/host', os.X_OK))
+
+
+class ContentsTest(base.DevstackTestCase):
+
+    def test_files_and_stand_ins(self) -> None:
+        self.useFixture(fixtures.MonkeyPatch('cloud.matrix.jail.run', lambda *_: 0))
+        root = self.files.root.path
+        (root / 'usr/local/bin').mkdir(parents=True)
+        (root / 'usr/sbin').mkdir()
+        for _ in range(2):
+            contents.fill(self.files, base.NODES, commands.silent)
+        self.assertEqual('devstack\n', (root / 'etc/hostname').read_text())
+        self.assertTrue((root / 'etc/hosts').read_text().endswith(
+            '198.18.7.2 devstack\n198.18.7.3 devstack2\n'))
+        self.assertEqual('/opt/stand-ins/curl', os.readlink(root / 'usr/local/bin/curl'))
+        self.assertTrue(os.access(root / 'opt/stand-ins/cephadm', os.X_OK))
+
+    def test_failed_installation_names_the_log(self) -> None:
+        self.useFixture(fixtures.MonkeyPatch('cloud.matrix.jail.run', lambda *_: 1))
+        for _ in range(2):
+            error = self.assertRaises(commands.CloudError, contents.fill, self.files, base.NODES,
+                                      commands.silent)
+            self.assertIn('packages.log', str(error))
+
+    def test_registries_are_reached_as_from_here(self) -> None:
+        variables = {'PIP_INDEX_URL': 'https://i.example/', 'TERM': 'x', 'SECRET': 'y'}
+        self.assertEqual({'PIP_INDEX_URL': 'https://i.example/'}, jail.registries(variables))

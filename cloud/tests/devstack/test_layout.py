@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where ./run devstack keeps its files."""
+
+from cloud.devstack import layout
+from cloud.matrix import root as roots
+from cloud.tests.devstack import base
+
+
+class LayoutTest(base.DevstackTestCase):
+
+    def test_addresses(self) -> None:
+        self.assertEqual(layout.Addresses('198.18.7.1', base.NODES, 24),
+                         layout.addresses(base.SUBNET))
+
+    def test_subnet_without_room(self) -> None:
+        for subnet in ('198.18.7.0/30', '198.18.7.1/24', 'x'):
+            self.assertRaises(ValueError, layout.addresses, subnet)
+
+    def test_fresh_root_is_shared_with_the_matrix(self) -> None:
+        matrix = roots.Root(self.data, layout.PLATFORM)
+        self.assertEqual(matrix.tarball, self.files.root.tarball)
+        self.assertNotEqual(matrix.path, self.files.root.path)
+
+    def test_second_node_shares_nothing_else_with_the_first(self) -> None:
+        second = self.files.second
+        self.assertEqual(self.files.root.tarball, second.root.tarball)
+        for name in ('name', 'stacked', 'begun', 'logs', 'stack_log'):
+            self.assertNotEqual(getattr(self.files, name), getattr(second, name))

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Evidence other than silence, and hosts that fail together."""
+
+import hypothesis
+from hypothesis import strategies as st
+
+from specreds_nova.engine import model
+from specreds_nova.engine.detection import evidence
+from specreds_nova.tests.unit.engine.detection import base
+
+
+class EvidenceTest(base.CloudTestCase):
+    """Evidence other than silence."""
+
+    def why(self, host: str) -> list[str]:
+        view = self.monitor.look(host)
+        assert view is not None
+        return [entry['kind'] for entry in view.why]
+
+    def test_lost_storage_is_evidence(self) -> None:
+        self.nodes['cn1'].more = {'storage_age': 6.0}
+        self.run_for(1)
+        self.assertEqual({'cn1'}, self.suspected())
+        self.assertEqual([evidence.STORAGE], self.why('cn1'))
+        self.assertEqual([], self.gate('cn1'))
+        self.nodes['cn1'].more = {'storage_age': 0.1}
+        self.run_for(1)
+        self.assertEqual(set(), self.suspected())
+        view = self.monitor.look('cn1')
+        assert view is not None
+        self.assertEqual(0, view.flaps)
+
+    def test_lost_storage_of_all_hosts_closes_the_gate(self) -> None:
+        """Ceph is away: no recovery starts for the first host that reports it."""
+        for node in self.nodes.values():
+            node.more = {'storage_age': 4.0}
+        self.nodes['cn1'].more = {'storage_age': 5.1}
+        self.run_for(1)
+        self.assertEqual({'cn1'}, self.suspected())
+        self.assertIn('5 of 5', str(self.gate('cn1')))
+
+    def test_silent_libvirt_alone_is_not_enough(self) -> None:
+        self.nodes['cn1'].more = {'libvirt_age': 60.0}
+        self.run_for(5)
+        self.assertEqual(set(), self.suspected())
+        self.assertNotIn('cn1', self.monitor.healthy())
+
+    def test_silent_libvirt_with_other_evidence_is_enough(self) -> None:
+        self.nodes['cn1'].more = {'libvirt_age': 60.0}
+        self.monitor.note('cn1', evidence.MASAKARI, 'server x')
+        self.run_for(0.3)
+        self.assertEqual({'cn1'}, self.suspected())
+        self.monitor.withdraw('cn1', evidence.MASAKARI)
+        self.run_for(0.3)
+        self.assertEqual(set(), self.suspected())
+
+    def test_other_evidence_shortens_the_deadline(self) -> None:
+        self.monitor.note('cn1', evidence.MASAKARI, 'host is down')
+        for name in ('cn1', 'cn2'):
+            self.nodes[name].alive = False
+        self.run_for(1)
+        self.assertEqual('cn1', self.witness.names('suspected')[0])
+
+    def test_evidence_expires(self) -> None:
+        self.monitor.note('cn1', evidence.MASAKARI, 'host is down')
+        self.monitor.note('cn1', evidence.NOVA, 'since a minute')
+        self.run_for(1)
+        self.assertEqual({'cn1'}, self.suspected())
+        self.run_for(61)
+        self.assertEqual(set(), self.suspected())
+
+    def test_word_of_an_operator_overrides_the_detector(self) -> None:
+        self.monitor.word('cn1', model.SUSPECT, 'a drill')
+        self.run_for(0.1)
+        self.assertEqual({'cn1'}, self.suspected())
+        self.assertEqual([evidence.OPERATOR], self.why('cn1'))
+        self.assertEqual([], self.gate('cn1'))
+        self.monitor.word('cn1', model.CLEAR)
+        self.run_for(0.1)
+        self.assertEqual(set(), self.suspected())
+        self.nodes['cn1'].alive = False
+        self.run_for(60)
+        self.assertEqual(set(), self.suspected())
+        self.monitor.word('cn1', None)
+        self.run_for(0.1)
+        self.assertEqual({'cn1'}, self.suspected())
+
+    def test_each_crashed_server_is_reported_once(self) -> None:
+        self.nodes['cn1'].more = {'ended': ('s1', 's2')}
+        self.run_for(3)
+        self.nodes['cn1'].more = {'ended': ('s2', 's3')}
+        self.run_for(3)
+        crashed = [arguments[:2] for _, name, arguments in self.witness.events
+                   if name == 'crashed']
+        self.assertEqual([('cn1', 's1'), ('cn1', 's2'), ('cn1', 's3')], crashed)
+        self.assertEqual(set(), self.suspected())
+
+    def test_second_crash_of_a_server_is_reported(self) -> None:
+        for ended in (('s1',), (), ('s1',)):
+            self.nodes['cn1'].more = {'ended': ended}
+            self.run_for(3)
+        self.assertEqual(['cn1', 'cn1'], self.witness.names('crashed'))
+
+    def test_second_crash_is_reported_while_the_first_one_still_is(self) -> None:
+        node = self.nodes['cn1']
+        for ended, domains in (((), ('s1',)), (('s1',), ()), (('s1',), ('s1',)), (('s1',), ())):
+            node.more = {'kernel': 'k1', 'ended': ended, 'running': f'd{len(domains)}',
+                         'domains': domains}
+            self.run_for(1)
+        self.assertEqual(['cn1', 'cn1'], self.witness.names('crashed'))
+
+
+class TogetherTest(base.CloudTestCase):
+    """Several silent hosts, at once and one by one."""
+
+    def test_most_hosts_at_once_close_the_gate(self) -> None:
+        for name in ('cn1', 'cn2', 'cn3'):
+            self.nodes[name].alive = False
+        for _ in range(100):
+            self.run_for(0.05)
+            for host in self.suspected():
+                self.assertIn('silent', str(self.gate(host)))
+        self.assertEqual({'cn1', 'cn2', 'cn3'}, self.suspected())
+
+    def test_two_hosts_at_once_pass_the_gate(self) -> None:
+        for name in ('cn1', 'cn2'):
+            self.nodes[name].alive = False
+        self.run_for(1)
+        self.assertEqual([[], []], [self.gate(name) for name in ('cn1', 'cn2')])
+
+    def test_hosts_that_die_one_by_one_pass_the_gate(self) -> None:
+        for name in ('cn1', 'cn2', 'cn3'):
+            self.nodes[name].alive = False
+            self.run_for(40)
+            self.assertEqual([], self.gate(name))
+
+    def test_flapping_host_closes_the_gate_for_a_while(self) -> None:
+        node = self.nodes['cn1']
+        for _ in range(3):
+            self.assertEqual([], self.gate('cn1'))
+            node.alive = False
+            self.run_for(6)
+            node.alive = True
+            self.run_for(2)
+        self.assertIn('3 times', str(self.gate('cn1')))
+        self.run_for(1000)
+        self.assertEqual([], self.gate('cn1'))
+
+
+class AnyOutageTest(base.CloudTestCase):
+    """No outage of broker or engine makes a healthy host pass the gates."""
+
+    hosts = 3
+
+    @hypothesis.settings(max_examples=30,
+                         suppress_health_check=[hypothesis.HealthCheck.differing_executors])
+    @hypothesis.given(st.lists(st.tuples(st.sampled_from(('broker', 'frozen')),
+                                         st.floats(0.05, 8.0), st.floats(0.05, 8.0)),
+                               max_size=4))
+    def test_gates_stay_closed_in_any_outage(
+            self, outages: list[tuple[str, float, float]]) -> None:
+        self.begin()
+        for what, away, back in outages:
+            setattr(self, what, what == 'frozen')
+            self.run_for(away)
+            setattr(self, what, what != 'frozen')
+            self.run_for(back)
+        self.assertEqual([], self.witness.names('suspected'))
