@@ -19,6 +19,7 @@ DELETE = 'superposition:delete'
 MERGE = 'superposition:merge'
 CONNECTION = 'superposition:connection'
 FENCE = 'superposition:fence'
+RELEASE = 'superposition:release'
 
 # Services, such as the engine that detects failed hosts, act on the volumes of all projects.
 _SERVICE = 'role:service'
@@ -61,6 +62,9 @@ _RULES = (
     _rule(FENCE, ADMIN_OR_SERVICE,
           'Shut the clients of a host out of volumes that have no superposition.',
           ('POST', f'{_COLLECTION}/fence')),
+    _rule(RELEASE, ADMIN_OR_SERVICE,
+          'Release the fenced clients that boots of their hosts have ended.',
+          ('POST', f'{_COLLECTION}/release')),
 )
 
 

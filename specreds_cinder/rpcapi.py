@@ -146,6 +146,12 @@ class SuperAPI:
             fence_id=fence_id, expires_at=time.time() + _SIGN_OF_LIFE)
         return result
 
+    def release_booted(self, ctxt: Any, host: str,
+                       boots: Sequence[Mapping[str, Any]]) -> 'builtins.list[str]':
+        """Release the fenced clients of one back end that boots of their hosts have ended."""
+        released: list[str] = self._call(ctxt, host, 'release_booted', boots=list(boots))
+        return released
+
     def member(self, ctxt: Any, host: str, step: str, **arguments: Any) -> Any:
         """Call a step on another back end of a set.
 

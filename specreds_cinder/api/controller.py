@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Controller of the REST resource ``os-superpositions``: policy checks and answers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+import datetime
 from http import HTTPStatus
+import ipaddress
 from typing import Any
 
 from cinder import context
@@ -25,7 +27,8 @@ _Answer = dict[str, Any]
 
 # Actions on one superposition, and those on the collection.
 MEMBER_ACTIONS = {'check': 'POST', 'collapse': 'POST', 'merge': 'POST', 'connection': 'POST'}
-COLLECTION_ACTIONS = {'detail': 'GET', 'eligibility': 'GET', 'fence': 'POST'}
+COLLECTION_ACTIONS = {'detail': 'GET', 'eligibility': 'GET', 'fence': 'POST',
+                      'release': 'POST'}
 
 
 class SuperpositionsController(wsgi.Controller):
@@ -146,6 +149,17 @@ class SuperpositionsController(wsgi.Controller):
         return {'fence': {**answer, 'volumes': self._superpositions.fence(
             ctxt, volumes, request['host'], request['fence_id'])}}
 
+    @versions.negotiated
+    @schemas.body(schemas.RELEASE)
+    def release(self, req: wsgi.Request, body: Any) -> _Answer:
+        """Release the fenced clients that boots of their hosts have ended."""
+        ctxt = req.environ['cinder.context']
+        policies.authorize(ctxt, policies.RELEASE, ctxt.project_id)
+        boots = body['release']['boots']
+        for boot in boots:
+            _check_boot(boot)
+        return {'release': {'clients': self._superpositions.release(ctxt, boots)}}
+
     @wsgi.response(HTTPStatus.NO_CONTENT)
     @versions.negotiated
     def delete(self, req: wsgi.Request, id: str) -> wsgi.ResponseObject | None:
@@ -261,6 +275,23 @@ def _wanted(volume_ids: Sequence[str] | None, server_id: str | None) -> Sequence
         raise exception.SuperpositionInvalid(
             f'volumes {", ".join(others)} are not attached to server {server_id}')
     return volume_ids
+
+
+def _check_boot(boot: Mapping[str, Any]) -> None:
+    """Check the time and the addresses of a host that has booted.
+
+    :raises ValidationError: the time has no zone, or something is malformed
+    """
+    try:
+        zoned = datetime.datetime.fromisoformat(boot['booted_at']).tzinfo is not None
+        for text in boot['addresses']:
+            ipaddress.ip_address(text)
+    except ValueError as exc:
+        raise cinder_exception.ValidationError(
+            detail=f'Invalid input for release.boots: {exc}') from exc
+    if not zoned:
+        raise cinder_exception.ValidationError(
+            detail=f'Invalid input for release.boots: the time {boot["booted_at"]} has no zone')
 
 
 def _volumes(ctxt: Any, volume_ids: Sequence[str], rule: str) -> list[objects.Volume]:

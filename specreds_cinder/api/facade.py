@@ -164,6 +164,27 @@ class Superpositions:
             counts |= {answer['volume_id']: answer for answer in answers}
         return [counts[volume.id] for volume in volumes]
 
+    def release(self, ctxt: Any, boots: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Release the fenced clients that boots of their hosts have ended.
+
+        Back ends without the extension have fenced none.
+
+        :raises SuperpositionUnavailable: a back end did not answer; the others have released
+        """
+        released: set[str] = set()
+        failures = []
+        for host in _hosts():
+            try:
+                released |= set(self._rpc.release_booted(ctxt, host, boots))
+            except exception.SuperpositionInvalid:
+                LOG.debug('back end %s has no extension, and so no fenced clients', host)
+            except exception.SuperpositionError as exc:
+                failures.append(exc.msg)
+        if failures:
+            raise exception.SuperpositionUnavailable(
+                f'a part of the clients may stay fenced: {"; ".join(failures)}')
+        return sorted(released)
+
     def _joined(self, ctxt: Any, superposition_id: str, volumes: Sequence[objects.Volume], *,
                 brief: bool) -> joined.Superposition | None:
         views: list[Mapping[str, Any]] = []

@@ -13,6 +13,7 @@ from specreds_cinder.api import joined
 from specreds_cinder.superposition import states
 
 MAX_VOLUMES = 256
+MAX_BOOTS = 256
 STATES = (*states.STATES, joined.UNKNOWN)
 
 _Schema = dict[str, Any]
@@ -70,6 +71,19 @@ FENCE = _wrapped('fence', _object(
         'volume_ids': _VOLUME_IDS,
     },
     required=['fence_id', 'host', 'step', 'volume_ids']))
+
+_ADDRESS: _Schema = {'type': 'string', 'pattern': '^[0-9a-fA-F:.]{2,45}\\Z'}
+
+RELEASE = _wrapped('release', _object(
+    {
+        'boots': {'type': 'array', 'minItems': 1, 'maxItems': MAX_BOOTS, 'items': _object(
+            {
+                'addresses': {'type': 'array', 'items': _ADDRESS, 'maxItems': 256},
+                'booted_at': {'type': 'string', 'maxLength': 40},
+            },
+            required=['addresses', 'booted_at'])},
+    },
+    required=['boots']))
 
 LIST = _object({
     'state': {'enum': list(STATES)},

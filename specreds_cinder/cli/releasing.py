@@ -10,6 +10,7 @@ from cliff import lister
 from specreds_cinder import superposition as sp
 from specreds_cinder.cli import base
 from specreds_cinder.cli import common
+from specreds_cinder.superposition.protocol import release as releases
 
 
 class Fenced(base.SuperCommand, lister.Lister):
@@ -66,7 +67,8 @@ class Release(base.SuperCommand, lister.Lister):
         released: list[str] = []
         for home in common.homes(protocol.cluster, parsed_args.pool):
             if parsed_args.host:
-                released += protocol.release_host(home, parsed_args.host, parsed_args.booted_at)
+                released += protocol.release_booted(
+                    home, {parsed_args.host: parsed_args.booted_at}, releases.HOST_CLOCK_S)
                 continue
             here = {client.client for client in protocol.fenced(home)} & set(parsed_args.client)
             protocol.release(home, here)

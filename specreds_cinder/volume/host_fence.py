@@ -2,7 +2,7 @@
 """The fence of a host's clients of volumes that have no superposition."""
 
 import builtins
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 import time
 from typing import Any
 
@@ -54,6 +54,19 @@ class HostFence(base.Base):
                  fenced_host, ', '.join(volume_ids), fence_id, sum(counts))
         return [{'volume_id': volume.id, 'clients': count}
                 for volume, count in zip(volumes, counts, strict=True)]
+
+    def release_booted(self, ctxt: Any,
+                       boots: Sequence[Mapping[str, Any]]) -> builtins.list[str]:
+        """Release the fenced clients of this back end that boots of their hosts have ended.
+
+        :param boots: for each host its addresses, and the time of its boot in ISO 8601
+        :returns: the clients that were released
+        """
+        released: list[str] = self._worker(ctxt, 'release_booted', boots=list(boots))
+        if released:
+            LOG.info('clients %s are not fenced any more: their hosts have booted since they '
+                     'were fenced', ', '.join(released))
+        return released
 
     def _target(self, ctxt: Any, volume: objects.Volume, host: str,
                 fence_id: str) -> dict[str, Any]:

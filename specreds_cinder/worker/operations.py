@@ -272,6 +272,16 @@ class Operations:
         """Return the number of clients that stay fenced after their superposition has ended."""
         return len(self._protocol.fenced(self._home))
 
+    def release_booted(self, boots: builtins.list[Mapping[str, Any]]) -> builtins.list[str]:
+        """Release the clients that boots of their hosts have ended.
+
+        :param boots: the addresses of each host, and the time of its boot in ISO 8601
+        :returns: the clients that were released
+        """
+        return self._protocol.release_booted(self._home, {
+            host: datetime.datetime.fromisoformat(boot['booted_at'])
+            for boot in boots for host in boot['addresses']})
+
     # Without a superposition
 
     def clients(self, images: builtins.list[str],

@@ -5,6 +5,7 @@ import socket
 
 from oslo_config import cfg
 
+from specreds_nova.engine import boots
 from specreds_nova.engine import power
 from specreds_nova.engine.clients import conf as clients_conf
 from specreds_nova.engine.detection import conf as detection_conf
@@ -46,7 +47,8 @@ _PROCESS: list[cfg.Opt] = [
 ]
 
 OPTIONS: list[cfg.Opt] = [*_PROCESS, *detection_conf.OPTIONS, *masakari.OPTIONS,
-                          *recovery_conf.OPTIONS, *power.OPTIONS, *clients_conf.RPC]
+                          *recovery_conf.OPTIONS, *power.OPTIONS, *boots.OPTIONS,
+                          *clients_conf.RPC]
 
 
 def register(conf: cfg.ConfigOpts) -> None:

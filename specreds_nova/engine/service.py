@@ -12,6 +12,7 @@ from typing import Any
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from specreds_nova.engine import boots
 from specreds_nova.engine import conductor as conductors
 from specreds_nova.engine import events
 from specreds_nova.engine import exception
@@ -54,6 +55,8 @@ _TICK = 0.05
 _HELD = 0.25
 # Seconds between two looks for hosts to power off.
 _POWER = 2.0
+# Seconds between two looks for hosts that have booted.
+_BOOTS = 5.0
 # Seconds between two requests that keep the token in the caches of other services, which keep it
 # for 300 s by default (token_cache_time of keystonemiddleware).
 _WARM = 120.0
@@ -134,6 +137,8 @@ class Engine:
             context.suspects.healthy, self._stopping.is_set)
         self._power_off = (power.PowerOff(context, power.Redfish(options), options.name)
                            if options.redfish_systems else None)
+        self._boots = boots.Boots(self._monitor.kernels, self._clients.backups,
+                                  self._clients.volumes, self._clock, options.release_interval)
         self._options = options
         self.failed = threading.Event()
         self.on_failure: Callable[[], None] = lambda: None
@@ -165,6 +170,8 @@ class Engine:
             self._threads.begin(name, target)
         if self._power_off is not None:
             self._threads.begin('power-off', self._look_for_power, _HANGS_ASKING)
+        if self._options.release_interval:
+            self._threads.begin('boots', self._look_for_boots, _HANGS_ASKING)
         LOG.info('engine %s has started', self._options.name)
 
     def stop(self) -> bool:
@@ -238,6 +245,15 @@ class Engine:
                 self._power_off.look()
             except exception.EngineError as exc:
                 LOG.warning('hosts are powered off later: %s', exc)
+
+    def _look_for_boots(self) -> None:
+        """Have Cinder release the clients of Ceph that boots of hosts have ended."""
+        while not self._stopping.wait(_BOOTS):
+            self._threads.progress('boots')
+            try:
+                self._boots.look()
+            except exception.EngineError as exc:
+                LOG.warning('the boots of hosts are reported to Cinder later: %s', exc)
 
     def _dispatch(self) -> None:
         """Act on the events of the detector, and again on hosts that are held back."""

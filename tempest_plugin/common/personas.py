@@ -34,6 +34,7 @@ RULES = {
     'superposition:merge':             '+   +   403 403 403 404',
     'superposition:connection':        '+   +   403 403 403 404',
     'superposition:fence':             '+   +   403 403 403 404',
+    'superposition:release':           '+   +   403 403 403 403',
     'recovery:list':                   '+   +   +   +   +   +',
     'recovery:list:all_projects':      '+   +   403 403 403 403',
     'recovery:show':                   '+   +   +   +   +   404',

@@ -84,6 +84,10 @@ class SuperpositionsMatrixTest(personas.PersonasTest):
         self.assert_rule('superposition:fence', lambda clients, volume_id: _superpositions(
             clients).fence_host(volume_ids=[volume_id], host='h', step='observe',
                                 fence_id=data_utils.rand_uuid()), self.plain)
+        # No host has this address, which is for documentation.
+        self.assert_rule('superposition:release', lambda clients: _superpositions(
+            clients).release_hosts([{'addresses': ['192.0.2.1'],
+                                     'booted_at': '2026-01-01T00:00:00+00:00'}]))
 
 
 class EngineMatrixTest(personas.PersonasTest):

@@ -53,6 +53,10 @@ class SuperpositionsClient(base.Client):
         """Shut a host out of volumes: ``volume_ids``, ``host``, ``step``, ``fence_id``."""
         return self.ask('POST', f'{_PATH}/fence', body={'fence': fields})
 
+    def release_hosts(self, boots: list[dict[str, Any]]) -> Any:
+        """Release the clients that boots of hosts have ended: ``addresses``, ``booted_at``."""
+        return self.ask('POST', f'{_PATH}/release', body={'release': {'boots': boots}})
+
     def delete_superposition(self, superposition_id: str) -> Any:
         """Drop the second versions."""
         return self.ask('DELETE', f'{_PATH}/{superposition_id}', expect=(202, 204))

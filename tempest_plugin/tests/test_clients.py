@@ -100,6 +100,7 @@ class ClientsTest(testtools.TestCase):
         ('show_connection', 200, 'POST', f'/{_ID}/connection', {'connector': {'host': 'h'}},
          (_ID, {'host': 'h'}), {}),
         ('fence_host', 200, 'POST', '/fence', {'fence': {'host': 'h'}}, (), {'host': 'h'}),
+        ('release_hosts', 200, 'POST', '/release', {'release': {'boots': []}}, ([],), {}),
         ('delete_superposition', 204, 'DELETE', f'/{_ID}', None, (_ID,), {}))
     @ddt.unpack
     def test_client_of_superpositions_sends_requests(self, method: str, status: int, verb: str,

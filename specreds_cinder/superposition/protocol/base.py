@@ -118,10 +118,13 @@ class Base:
             record, labels={**record.labels, **labels}))
 
     def _keep_fenced(self, home: records.Home, clients: Collection[str], superposition: str,
-                     server_id: str | None = None) -> None:
-        """List clients whose blocklist entries outlive the superposition, or the fence."""
+                     server_id: str | None = None, fenced_at: str | None = None) -> None:
+        """List clients whose blocklist entries outlive the superposition, or the fence.
+
+        :param fenced_at: a time at which all of them were fenced already, by default this moment
+        """
         self.fenced_clients.enter(home, clients, fences.Entry(
-            superposition, server_id, records.now()))
+            superposition, server_id, fenced_at or records.now()))
 
     def _in(self, record: records.Record, request: str, *steps: str) -> records.Record:
         """Return the current record, in a state that admits a request.

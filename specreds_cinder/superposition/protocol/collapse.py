@@ -142,7 +142,10 @@ class Collapse(end.Ending):
 
     def _commit(self, record: records.Record) -> None:
         with trace.span('commit', record.id):
-            self.store.swap(record, record.moved(states.PROMOTED, outcome=states.PROMOTED))
+            # A host may boot long before the merge: its clients were fenced before that.
+            labels = record.labels | {end.FENCED_AT: dict.fromkeys(record.fenced, records.now())}
+            self.store.swap(record, record.moved(states.PROMOTED, outcome=states.PROMOTED,
+                                                 labels=labels))
         LOG.info('superposition %s is promoted', record.id)
 
     def _collapse(self, record: records.Record, backup: backups.Durability | None, *,

@@ -12,6 +12,9 @@ from specreds_cinder.superposition import roles
 from specreds_cinder.superposition import states
 from specreds_cinder.superposition.protocol import clients
 
+# The label with the times at which clients were fenced already, by client.
+FENCED_AT = 'fenced_at'
+
 
 class Ending(clients.Clients):
     """Decides for the primary, and removes what a decided superposition leaves behind."""
@@ -100,5 +103,9 @@ class Ending(clients.Clients):
         if record.outcome not in states.FENCED or not record.fenced:
             return
         proven = self.fence.remaining().keys() & set(record.fenced)
-        self._keep_fenced(record.home, proven, record.id, record.server_id)
+        fenced_at = record.labels.get(FENCED_AT, {})
+        for moment in {fenced_at.get(client) for client in proven}:
+            self._keep_fenced(
+                record.home, {client for client in proven if fenced_at.get(client) == moment},
+                record.id, record.server_id, moment)
         self._each(lambda volume: self.ledger.leave(volume, proven), record.volumes)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Releases the clients that stay fenced after their superposition, once they have ended."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 import dataclasses
 import datetime
+import ipaddress
 
 from specreds_cinder.superposition import address
 from specreds_cinder.superposition import errors
@@ -11,8 +12,9 @@ from specreds_cinder.superposition import fenced as fences
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition.protocol import base
 
-# By how much the clocks of a host and of a controller may differ.
-_CLOCKS_S = 300.0
+# Seconds by which the clocks of two controllers may differ, and those of a host and a controller.
+CLOCKS_S = 60.0
+HOST_CLOCK_S = 300.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +38,8 @@ class Release(base.Base):
         Clients whose blocklist entry is gone leave the list.
         """
         entries = self.fenced_clients.read(home)
+        if not entries:
+            return []
         left = self.fence.remaining()
         self.fenced_clients.remove(home, [client for client in entries if client not in left])
         return sorted((FencedClient(client, entry, left[client])
@@ -58,21 +62,45 @@ class Release(base.Base):
         self.fence.open(clients)
         self.fenced_clients.remove(home, clients)
 
-    def release_host(self, home: records.Home, host: str, booted_at: datetime.datetime
-                     ) -> list[str]:
-        """Remove the blocklist entries of a host's clients that a boot of the host has ended.
+    def release_booted(self, home: records.Home, boots: Mapping[str, datetime.datetime],
+                       clocks_s: float = CLOCKS_S) -> list[str]:
+        """Remove the blocklist entries of clients that boots of their hosts have ended.
 
-        :param host: address of the host, as its clients have it; no other host has that address
-        :param booted_at: time of a boot of that host, with its zone
+        May be repeated, also by several callers at the same time.
+
+        :param boots: time of a boot, with its zone, by address of the host, as its clients have
+            it; no other host has that address
+        :param clocks_s: seconds by which the clock of these times may differ from those of the
+            controllers that have fenced
         :returns: the clients that were released
-        :raises InvalidInput: the time has no zone
+        :raises InvalidInput: a time has no zone, or an address is none
         """
-        if booted_at.tzinfo is None:
-            raise errors.InvalidInput(f'the time {booted_at.isoformat()} has no zone')
-        latest = booted_at - datetime.timedelta(seconds=_CLOCKS_S)
-        hosts = {host, f'[{host}]'}
+        latest = {_plain(host): _latest(booted_at, clocks_s)
+                  for host, booted_at in boots.items()}
         ended = [listed.client for listed in self.fenced(home)
-                 if address.host(listed.client) in hosts
-                 and datetime.datetime.fromisoformat(listed.entry.fenced_at) < latest]
-        self.release(home, ended)
+                 if (boot := latest.get(_plain(address.host(listed.client)))) is not None
+                 and datetime.datetime.fromisoformat(listed.entry.fenced_at) < boot]
+        self.fence.open(ended)
+        self.fenced_clients.remove(home, ended)
         return ended
+
+
+def _latest(booted_at: datetime.datetime, clocks_s: float) -> datetime.datetime:
+    """Return the time before which a client was fenced that a boot has ended for sure.
+
+    :raises InvalidInput: the time of the boot has no zone
+    """
+    if booted_at.tzinfo is None:
+        raise errors.InvalidInput(f'the time {booted_at.isoformat()} has no zone')
+    return booted_at - datetime.timedelta(seconds=clocks_s)
+
+
+def _plain(host: str) -> str:
+    """Return an IP address in the one form that equal addresses share.
+
+    :raises InvalidInput: it is none
+    """
+    try:
+        return str(ipaddress.ip_address(host.strip('[]')))
+    except ValueError as exc:
+        raise errors.InvalidInput(f'{host!r} is not an IP address') from exc

@@ -52,11 +52,26 @@ class FencedTest(test_cli.CommandTestCase):
             self.assertNotIn({'client': client}, released)
         self.assertIn(client, self.fenced())
         late = now + datetime.timedelta(hours=1)
-        self.assertEqual([], self.protocol.release_host(self.home, '192.0.2.77', late))
-        self.assertIn(client, self.protocol.release_host(self.home, host, late))
-        self.assertNotIn(client, self.fenced())
-        self.assertRaises(sp.InvalidInput, self.protocol.release_host, self.home, host,
-                          late.replace(tzinfo=None))
+        self.assertEqual([], self.protocol.release_booted(self.home, {'192.0.2.77': late}))
+        boots = {host: late, '192.0.2.77': now}
+        self.assertIn(client, self.protocol.release_booted(self.home, boots))
+        self.assertNotIn(client, self.fenced() | self.listed())
+        # Another engine may have been faster.
+        self.assertEqual([], self.protocol.release_booted(self.home, boots))
+        for wrong in ({host: late.replace(tzinfo=None)}, {'compute-1': late}):
+            self.assertRaises(sp.InvalidInput, self.protocol.release_booted, self.home, wrong)
+
+    def test_client_of_a_long_merge_counts_as_fenced_since_its_promotion(self) -> None:
+        record = self.protocol.super([self.volume])
+        self.addCleanup(self.drop, record)
+        self.protocol.collapse(record)
+        promoted = datetime.datetime.now(datetime.UTC)
+        self.protocol.merge(record)
+        client, = self.primary.clients
+        listed = {listed.client: listed.entry.fenced_at
+                  for listed in self.protocol.fenced(self.home)}
+        self.assertLessEqual(datetime.datetime.fromisoformat(listed[client]), promoted)
+        self.primary.kill()
 
     def test_primary_that_lives_is_not_listed(self) -> None:
         record = self.superpose(self.volume)

@@ -68,6 +68,10 @@ class Backups:
         """Have a returned host remove its copies of servers that were evacuated."""
         return self._ask(host, self._hosts.returned)
 
+    def boot(self, host: str) -> Mapping[str, Any]:
+        """Return which boot of a host runs, for how long, and the addresses of the host."""
+        return self._ask(host, self._hosts.boot)
+
     @staticmethod
     def _ask(host: str, method: Callable[..., Mapping[str, Any]],
              *arguments: Any) -> Mapping[str, Any]:

@@ -149,6 +149,15 @@ class Volumes:
             raise exception.Refused(str(exc)) from exc
         return answer
 
+    def release(self, boots: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Have the fenced clients released that boots of their hosts have ended; return them.
+
+        :param boots: for each host its addresses, and the time of its boot in ISO 8601
+        """
+        answer = self._cinder.post(f'{_BASE}/release', {'release': {'boots': list(boots)}},
+                                   timeout=self._patience)
+        return [str(client) for client in answer['release']['clients']]
+
     def eligibility(self, volumes: Sequence[str]) -> dict[str, list[str]]:
         """Return why volumes cannot be superposed, by id; empty lists for those that can."""
         reasons: dict[str, list[str]] = {}

@@ -120,6 +120,12 @@ class Monitor:
         with self._lock:
             return list(self._hosts)
 
+    def kernels(self) -> dict[str, str]:
+        """Return which boot of each host runs that is heard and not suspected."""
+        with self._lock:
+            return {name: host.beat.kernel for name, host in self._hosts.items()
+                    if host.beat is not None and host.beat.kernel and not host.suspected}
+
     def forget(self, host: str) -> None:
         """Stop watching a host until it is heard again."""
         with self._lock:

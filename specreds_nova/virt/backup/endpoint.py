@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RPC server of nova-compute for backups: namespace ``specreds``, version 1.2.
+"""RPC server of nova-compute for backups: namespace ``specreds``, version 1.3.
 
 Version 1.1 added ``returned``; 1.2 added ``release`` and the argument ``keep_claim`` of
-``promote``. Topic ``compute``, exchange ``nova``, server is the host. Arguments and results are
-plain JSON.
+``promote``; 1.3 added ``boot``. Topic ``compute``, exchange ``nova``, server is the host.
+Arguments and results are plain JSON.
 """
 
 from typing import Any
@@ -12,9 +12,10 @@ import oslo_messaging as messaging
 from oslo_utils import uuidutils
 
 from specreds_nova import exception
+from specreds_nova.virt.liveness import boot
 
 NAMESPACE = 'specreds'
-VERSION = '1.2'
+VERSION = '1.3'
 
 _expected = messaging.expected_exceptions(*exception.EXPECTED)
 
@@ -94,6 +95,12 @@ class Endpoint:
         """Remove the servers that were evacuated from this host while it was away."""
         del ctxt
         return dict(self._returning.clean())
+
+    @_expected
+    def boot(self, ctxt: Any) -> dict[str, Any]:
+        """Return which boot of this host runs, for how long, and the addresses of the host."""
+        del ctxt
+        return dict(boot.report())
 
 
 def _check_ids(**ids: Any) -> None:

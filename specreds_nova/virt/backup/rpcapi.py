@@ -96,5 +96,9 @@ class BackupsAPI:
 
         return Status(self._client.prepare(server=host, version='1.1').call(ctxt, 'returned'))
 
+    def boot(self, ctxt: Any, host: str) -> Status:
+        """Return ``kernel``, ``uptime`` in seconds and ``addresses`` of a host."""
+        return Status(self._client.prepare(server=host, version='1.3').call(ctxt, 'boot'))
+
     def _call(self, ctxt: Any, host: str, method: str, **arguments: Any) -> Any:
         return self._client.prepare(server=host).call(ctxt, method, **arguments)

@@ -52,7 +52,7 @@ class Heartbeat(pulse.Pulse):
         self._host = host
         self._boot = uuid.uuid4().hex[:16]
         self._number = 0
-        self._kernel = _kernel()
+        self._kernel = kernel()
         self._probes = named_probes
         self._domains = _Domains(domains)
         self._ended, self._ready = _RecentEvents(), _RecentEvents()
@@ -217,7 +217,7 @@ def _why() -> str:
     return message.SYSTEM if state.strip() == 'stopping' else message.SERVICE
 
 
-def _kernel() -> str:
+def kernel() -> str:
     """Return the id of this boot of the kernel; empty if it is unknown."""
     try:
         return _KERNEL.read_text().strip()

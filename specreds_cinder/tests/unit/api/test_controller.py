@@ -381,6 +381,41 @@ class TestEligibility(base.APITestCase):
             self.refused(400, 'GET', f'{base.BASE}/eligibility{query}')
 
 
+class ReleaseTest(base.APITestCase):
+
+    def release(self, **changes: Any) -> dict[str, Any]:
+        """Return the body of a request."""
+        return {'release': {'boots': [{'addresses': ['192.0.2.1'],
+                                       'booted_at': '2026-11-24T09:00:00+00:00', **changes}]}}
+
+    def test_every_back_end_releases_clients(self) -> None:
+        for host in (base.HOST, base.OTHER_HOST, 'compute@lvm'):
+            self.service(host)
+        self.rpc.release_booted.side_effect = [
+            ['192.0.2.1:0/2'], exception.SuperpositionInvalid('no'), ['192.0.2.1:0/1']]
+        answer = self.done(200, 'POST', f'{base.BASE}/release', self.release())
+        self.assertEqual(['192.0.2.1:0/1', '192.0.2.1:0/2'], answer['release']['clients'])
+
+    def test_silent_back_end_does_not_keep_others_from_releasing(self) -> None:
+        self.service(base.HOST)
+        self.service(base.OTHER_HOST)
+        self.rpc.release_booted.side_effect = [exception.SuperpositionUnavailable('down'), []]
+        self.refused(503, 'POST', f'{base.BASE}/release', self.release())
+        self.assertEqual(2, self.rpc.release_booted.call_count)
+
+    def test_only_admins_and_services_may_release(self) -> None:
+        self.refused(403, 'POST', f'{base.BASE}/release', self.release(),
+                     ctxt=base.caller('member'))
+
+    def test_malformed_request_returns_400(self) -> None:
+        malformed: list[dict[str, Any]] = [
+            {'addresses': ['compute-1']}, {'addresses': ['1.2.3.4.5']}, {'booted_at': 'today'},
+            {'booted_at': '2026-11-24T09:00:00'}, {'more': 1}]
+        for changes in malformed:
+            self.refused(400, 'POST', f'{base.BASE}/release', self.release(**changes))
+        self.rpc.release_booted.assert_not_called()
+
+
 class FenceTest(base.APITestCase):
 
     def fence(self, step: str = 'close', **changes: Any) -> dict[str, Any]:

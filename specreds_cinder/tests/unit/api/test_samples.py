@@ -76,6 +76,8 @@ _CALLS: dict[str, tuple[str, str, int, dict[str, Any]]] = {
         'connection': [_CONNECTION]}),
     'superposition-fence': ('POST', f'{base.BASE}/fence', 200, {'fence_host': [
         {'volume_id': base.VOLUME, 'clients': 2}, {'volume_id': base.SECOND, 'clients': 1}]}),
+    'superposition-release': ('POST', f'{base.BASE}/release', 200, {
+        'release_booted': ['192.0.2.11:0/3642456179']}),
     'volume-superposed': ('DELETE', f'/volumes/{base.VOLUME}', 409, {}),
 }
 # Samples whose request is that of another one.

@@ -76,6 +76,12 @@ class VolumesTest(base.ServiceTest):
         self.session.fail('POST', f'{_BASE}/fence', status, 'no')
         self.raised(kind, self.volumes.fence, self.server, 'h1', _MINE)
 
+    def test_release_names_boots_and_returns_clients(self) -> None:
+        self.session.answer('POST', f'{_BASE}/release', {'release': {'clients': ['c:0/1']}})
+        boots = [{'addresses': ['192.0.2.1'], 'booted_at': '2026-11-24T09:00:00+00:00'}]
+        self.assertEqual(['c:0/1'], self.volumes.release(boots))
+        self.assertEqual({'boots': boots}, self.session.calls[-1][2]['release'])
+
     def test_superpose_of_a_server_without_volumes_is_refused(self) -> None:
         self.server = recovery_base.make_server('a', volumes=())
         self.raised(exception.Refused, self._superpose)

@@ -30,6 +30,15 @@ class SilenceTest(base.CloudTestCase):
         self.assertNotIn('cn2', self.monitor.healthy())
         self.assertEqual([], self.gate('cn2'))
 
+    def test_kernels_are_those_of_heard_hosts(self) -> None:
+        self.nodes['cn1'].more['kernel'] = 'k1'
+        self.nodes['cn2'].more['kernel'] = 'k2'
+        self.run_for(2)
+        self.assertEqual({'cn1': 'k1', 'cn2': 'k2'}, self.monitor.kernels())
+        self.nodes['cn2'].alive = False
+        self.run_for(1)
+        self.assertEqual({'cn1': 'k1'}, self.monitor.kernels())
+
     def test_suspected_host_is_not_answerable(self) -> None:
         self.nodes['cn2'].alive = False
         self.run_for(1)

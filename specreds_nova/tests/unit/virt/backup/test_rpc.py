@@ -41,7 +41,7 @@ class RpcTest(base.TestCase):
                'superposition_id': base.SUPERPOSITION}
         methods = [name for name, member in vars(rpcapi.BackupsAPI).items()
                    if inspect.isfunction(member) and not name.startswith('_')
-                   and name not in ('returned', 'begin')]
+                   and name not in ('returned', 'begin', 'boot')]
         self.assertEqual(9, len(methods))
         for name in methods:
             getattr(self.served, name).return_value = {} if name != 'list' else [{'phase': 'x'}]
@@ -72,6 +72,11 @@ class RpcTest(base.TestCase):
         self.returning.clean.return_value = {'clean': False, 'left': [base.SERVER]}
         self.assertEqual({'clean': False, 'left': [base.SERVER]},
                          self.api.returned({}, base.HOST))
+
+    def test_host_reports_its_boot(self) -> None:
+        report = {'kernel': 'k', 'uptime': 1.0, 'addresses': ['192.0.2.1']}
+        with mock.patch('specreds_nova.virt.liveness.boot.report', return_value=report):
+            self.assertEqual(report, self.api.boot({}, base.HOST))
 
     def test_errors_are_raised_by_the_client(self) -> None:
         for kind in (exception.BackupConflict, exception.BackupNotFound,

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a host reports of its boot and of its addresses."""
+
+import pathlib
+import socket
+import types
+from unittest import mock
+
+import testtools
+
+from specreds_nova.virt.liveness import boot
+
+
+def _entry(family: int, address: str) -> types.SimpleNamespace:
+    return types.SimpleNamespace(family=family, address=address)
+
+
+class BootTest(testtools.TestCase):
+
+    def test_boot_is_that_of_the_kernel(self) -> None:
+        uptime = float(pathlib.Path('/proc/uptime').read_text().split()[0])
+        report = boot.report()
+        self.assertEqual(pathlib.Path('/proc/sys/kernel/random/boot_id').read_text().strip(),
+                         report['kernel'])
+        self.assertGreaterEqual(report['uptime'], uptime)
+
+    def test_addresses_that_every_host_has_are_left_out(self) -> None:
+        interfaces = {
+            'lo': [_entry(socket.AF_INET, '127.0.0.1'), _entry(socket.AF_INET6, '::1')],
+            'eth0': [_entry(socket.AF_INET, '192.0.2.1'),
+                     _entry(socket.AF_INET6, '2001:DB8:0::1'),
+                     _entry(socket.AF_INET6, 'fe80::1%eth0'),
+                     _entry(socket.AF_PACKET, '52:54:00:00:00:01')]}
+        with mock.patch('psutil.net_if_addrs', return_value=interfaces):
+            self.assertEqual(['192.0.2.1', '2001:db8::1'], boot.report()['addresses'])
