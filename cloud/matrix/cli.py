@@ -3,6 +3,7 @@
 
 import argparse
 import datetime
+import os
 import pathlib
 import time
 
@@ -132,7 +133,8 @@ def _measure(root: roots.Root, names: list[str], progress: commands.Progress) ->
         log.unlink(missing_ok=True)
         progress(f'{root.platform.name}: {name}; its output is in {log}')
         start = time.monotonic()
-        status = jail.run(root.path, roots.in_checkout(['./run', *suites.COMMANDS[name]]), log)
+        argv = ['./run', *suites.arguments(name, os.environ)]
+        status = jail.run(root.path, roots.in_checkout(argv), log)
         output = log.read_text(errors='replace')
         outcome = suites.outcome(status, output, time.monotonic() - start)
         progress(f'{root.platform.name}: {name}: {outcome}')

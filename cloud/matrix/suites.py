@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """README's commands that are run on a platform, and what their output says."""
 
+from collections.abc import Mapping
 import dataclasses
 import re
 
@@ -16,6 +17,10 @@ COMMANDS = {
     'nova-cloud': ('test', r'^specreds_nova\.tests\.cloud'),
     'demo': ('demo',),
 }
+# First of the ports of the tests' Ceph, and how far from there their cloud's ports begin: see
+# ./run help. The demo has a cloud of its own.
+_PORT = 'SPECREDS_TEST_PORT'
+_CLOUD_PORTS = 600
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +39,17 @@ class Outcome:
     def __str__(self) -> str:
         text = f'{self.passed} passed, {self.failed} failed, {self.skipped} skipped'
         return text if self.ok or self.failed else f'{text}, and did not end well'
+
+
+def arguments(suite: str, environment: Mapping[str, str]) -> list[str]:
+    """Return the arguments of ./run for a suite.
+
+    :param environment: its ports are the demo's, too, as the tests' are
+    """
+    words = list(COMMANDS[suite])
+    if suite == 'demo' and (port := environment.get(_PORT)):
+        words += ['--port', str(int(port) + _CLOUD_PORTS)]
+    return words
 
 
 def outcome(status: int, output: str, seconds: float) -> Outcome:

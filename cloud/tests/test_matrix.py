@@ -72,6 +72,13 @@ class SuiteTest(testtools.TestCase):
         self.assertEqual(suites.Outcome(True, 1, 0, 0, 1), suites.outcome(0, 'table', 1))
         self.assertEqual(suites.Outcome(False, 0, 1, 0, 1), suites.outcome(1, 'error', 1))
 
+    def test_demo_has_the_ports_of_the_tests_cloud(self) -> None:
+        environment = {'SPECREDS_TEST_PORT': '24000'}
+        self.assertEqual(['demo'], suites.arguments('demo', {}))
+        self.assertEqual(['demo', '--port', '24600'], suites.arguments('demo', environment))
+        for suite in ('functional', 'cloud', 'nova-cloud'):
+            self.assertEqual(list(suites.COMMANDS[suite]), suites.arguments(suite, environment))
+
     def test_failure_outside_of_the_tests_is_shown(self) -> None:
         outcome = suites.outcome(1, '5 passed, 0 failed, 0 skipped\n', 1)
         self.assertIn('did not end well', str(outcome))
