@@ -13,6 +13,7 @@ import xml.etree.ElementTree as ElementTree
 import libvirt
 import libvirt_qemu
 
+from cloud import deadline
 from cloud import drill as drills
 from specreds_nova.tests.cloud import base
 from specreds_nova.virt.disks import durable
@@ -201,7 +202,7 @@ class LifeTestCase(base.NovaTestCase):
     def wait_switch(self, recovery: drills.Recovery) -> None:
         """Wait until a server's guest is paused for the end of its merge."""
         with self.domain(recovery) as domain:
-            deadline = time.monotonic() + 120
+            limit = deadline.Deadline(120)
             while pivot.note_of(domain.XMLDesc(0)) is None:
-                self.assertLess(time.monotonic(), deadline, 'the merge does not get to its end')
+                self.assertFalse(limit.passed, 'the merge does not get to its end')
                 time.sleep(0.005)
