@@ -168,13 +168,13 @@ class Broker:
             for other in self._ears.values():
                 if other is not ear and ear.name not in self.cut and self._hears(other, ear.node):
                     self._deliver(other, 'colleague', ear.name)
-        self._hub.call(self._echo, lambda: self._echoes(ear))
+        self._hub.call(self._echo, functools.partial(self._echoes, ear))
 
     def _beat(self, name: str) -> None:
         host = self._world.hosts[name]
         if host.reached:
             self._send(host, '')
-        self._hub.call(self._interval, lambda: self._beat(name))
+        self._hub.call(self._interval, functools.partial(self._beat, name))
 
     def _send(self, host: parts.Host, goodbye: str) -> None:
         name = host.name

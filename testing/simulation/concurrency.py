@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Callable
 from concurrent import futures
 import queue
-import random
 import threading
 from typing import Any
 import uuid
@@ -17,6 +16,9 @@ from testing.simulation import hub as hubs
 
 # The shortest wait in seconds: a rounded remainder of another one would take no time at all.
 LEAST = 1e-3
+# The bits of an id that its version and its variant replace, and those of version 4.
+_NO_VERSION = ~(0xc000 << 48) & ~(0xf000 << 64)
+_VERSION = 0x8000 << 48 | 4 << 76
 
 
 class _World:
@@ -35,7 +37,9 @@ def use(hub: hubs.Hub) -> None:
 
 def _in_real_time(seconds: float | None) -> float | None:
     """Return how long seconds of the running process last."""
-    return None if seconds is None else max(LEAST, seconds) / _WORLD.hub.clock()[0]
+    if seconds is None:
+        return None
+    return (seconds if seconds > LEAST else LEAST) / _WORLD.hub.clock().rate
 
 
 class Event:
@@ -64,10 +68,14 @@ class Event:
         """Wait until it is set; return whether it is."""
         if self._set:
             return True
-        actor = _WORLD.hub.running
+        hub = _WORLD.hub
+        actor = hub.running
         assert actor is not None
+        # Most of the waits of a simulation are these, so that they call little.
+        if timeout is not None:
+            timeout = (timeout if timeout > LEAST else LEAST) / actor.clock.rate
         self._waiting.append(actor)
-        if not _WORLD.hub.park(_in_real_time(timeout)) and actor in self._waiting:
+        if not hub.park(timeout) and actor in self._waiting:
             self._waiting.remove(actor)
         return self._set
 
@@ -246,18 +254,36 @@ class Time:
     def monotonic() -> float:
         """Return the seconds since an arbitrary time."""
         hub = _WORLD.hub
-        return hub.now() * hub.clock()[0]
+        running = hub.running
+        return hub.time * (running.clock if running is not None else hub.clock()).rate
 
     @staticmethod
     def time() -> float:
         """Return the seconds since the epoch."""
         hub = _WORLD.hub
-        return hub.now() + hub.clock()[1]
+        return hub.time + hub.clock().ahead
 
     @staticmethod
     def sleep(seconds: float) -> None:
         """Sleep."""
-        _WORLD.hub.sleep(seconds / _WORLD.hub.clock()[0])
+        _WORLD.hub.sleep(seconds / _WORLD.hub.clock().rate)
+
+
+class Uuid:
+    """A random id as in :mod:`uuid`, which makes its text when that is needed."""
+
+    __slots__ = ('_bits',)
+
+    def __init__(self, bits: int) -> None:
+        self._bits = bits
+
+    @property
+    def hex(self) -> str:
+        """The id without hyphens."""
+        return f'{self._bits & _NO_VERSION | _VERSION:032x}'
+
+    def __str__(self) -> str:
+        return str(uuid.UUID(int=self._bits, version=4))
 
 
 class Uuids:
@@ -267,10 +293,9 @@ class Uuids:
     uuid5 = staticmethod(uuid.uuid5)
 
     @staticmethod
-    def uuid4() -> uuid.UUID:
+    def uuid4() -> 'Uuid':
         """Return an id."""
-        source: random.Random = _WORLD.hub.random
-        return uuid.UUID(int=source.getrandbits(128), version=4)
+        return Uuid(_WORLD.hub.random.getrandbits(128))
 
 
 MODULES = {'threading': Threading, 'queue': Queues, 'futures': Futures, 'time': Time,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Simulated time, and actors that run one at a time in an order that a seed determines."""
 
+import collections
 from collections.abc import Callable
 import heapq
 import itertools
@@ -16,16 +17,32 @@ class Killed(greenlet.GreenletExit):
     """The process of the actor was killed."""
 
 
+class Clock:
+    """The clocks of one process.
+
+    :ivar rate: seconds that pass for the process in one second
+    :ivar ahead: seconds that its system clock is ahead of the time
+    """
+
+    __slots__ = ('ahead', 'rate')
+
+    def __init__(self) -> None:
+        self.rate, self.ahead = 1.0, 0.0
+
+
 class Actor:
     """A thread of activity within a process.
 
     :ivar owner: the name of the process
+    :ivar clock: the clock of the process
     """
 
-    __slots__ = ('_act', '_hub', 'failure', 'greenlet', 'over', 'owner', 'result', 'turn', 'woken')
+    __slots__ = ('_act', '_hub', 'clock', 'failure', 'greenlet', 'over', 'owner', 'result', 'turn',
+                 'woken')
 
     def __init__(self, hub: 'Hub', owner: str, act: Callable[[], Any]) -> None:
         self.owner = owner
+        self.clock = hub.clock(owner)
         self.result: Any = None
         self.failure: Exception | None = None
         self.over = False
@@ -64,6 +81,9 @@ class Timer:
 class Hub:
     """The clock and the scheduler of all actors.
 
+    Most of the time of a simulation is spent here, so that the code of a turn is in few functions.
+
+    :ivar time: the simulated time
     :ivar failures: the errors of actors of strict processes
     :ivar strict: the processes whose actors must not fail
     :ivar running: the actor that runs; None for a timer
@@ -75,30 +95,32 @@ class Hub:
         self.failures: list[Exception] = []
         self.strict: set[str] = set()
         self.running: Actor | None = None
-        self._time = START
+        self.time = START
+        self._to_hub = self.greenlet.switch
+        self._chance = self.random.random
         self._count = itertools.count()
         self._due: list[tuple[float, float, int, Actor | Timer]] = []
         self._dead: set[str] = set()
         self._frozen: dict[str, list[Actor]] = {}
         self._actors: set[Actor] = set()
-        # By process: rate of its clock, and what its system clock is ahead of the time.
-        self._clocks: dict[str, tuple[float, float]] = {}
+        self._clocks: collections.defaultdict[str, Clock] = collections.defaultdict(Clock)
 
     def now(self) -> float:
         """Return the simulated time."""
-        return self._time
+        return self.time
 
     # Clocks of processes
 
     def set_clock(self, owner: str, rate: float = 1.0, ahead: float = 0.0) -> None:
         """Let the clock of a process run faster or slower, and be ahead."""
-        self._clocks[owner] = rate, ahead
+        clock = self._clocks[owner]
+        clock.rate, clock.ahead = rate, ahead
 
-    def clock(self, owner: str | None = None) -> tuple[float, float]:
-        """Return rate and lead of the clock of a process, by default of the running one."""
-        if owner is None:
-            owner = self.running.owner if self.running is not None else ''
-        return self._clocks.get(owner, (1.0, 0.0))
+    def clock(self, owner: str | None = None) -> Clock:
+        """Return the clock of a process, by default of the running one."""
+        if owner is not None:
+            return self._clocks[owner]
+        return self.running.clock if self.running is not None else self._clocks['']
 
     # Actors
 
@@ -117,7 +139,7 @@ class Hub:
     def call(self, after: float, act: Callable[[], object]) -> Timer:
         """Call a function after some seconds; it must not sleep."""
         timer = Timer(act)
-        heapq.heappush(self._due, (self._time + max(after, 0.0), self.random.random(),
+        heapq.heappush(self._due, (self.time + max(after, 0.0), self._chance(),
                                    next(self._count), timer))
         return timer
 
@@ -128,7 +150,11 @@ class Hub:
         if actor.owner in self._dead:
             raise Killed
         self._plan(actor, seconds)
-        self._leave(actor)
+        # Its turn may be within one of its fibers.
+        actor.greenlet = greenlet.getcurrent()
+        self._to_hub()
+        if actor.owner in self._dead:
+            raise Killed
 
     def park(self, seconds: float | None) -> bool:
         """Suspend the running actor until it is woken; return False if the time is over.
@@ -143,8 +169,13 @@ class Hub:
         if seconds is None:
             actor.turn = -1
         else:
-            self._plan(actor, seconds)
-        self._leave(actor)
+            turn = actor.turn = next(self._count)
+            heapq.heappush(self._due, (self.time + seconds if seconds > 0.0 else self.time,
+                                       self._chance(), turn, actor))
+        actor.greenlet = greenlet.getcurrent()
+        self._to_hub()
+        if actor.owner in self._dead:
+            raise Killed
         return actor.woken
 
     def wake(self, actor: Actor) -> None:
@@ -155,7 +186,7 @@ class Hub:
 
     def latency(self, least: float, most: float) -> None:
         """Suspend the running actor for a random time."""
-        self.sleep(self.random.uniform(least, most))
+        self.sleep(least + (most - least) * self._chance())
 
     def wait(self, actor: Actor, poll: float = 0.02) -> Any:
         """Wait for the end of an actor, and return its result or raise its error."""
@@ -202,41 +233,32 @@ class Hub:
         :param until: seconds of simulated time
         :param enough: returns whether the run may end early
         """
-        end = self._time + until
-        due, dead, frozen = self._due, self._dead, self._frozen
+        end = self.time + until
+        due, dead, frozen, pop = self._due, self._dead, self._frozen, heapq.heappop
         while due and due[0][0] <= end and not enough():
-            time, _, turn, actor = heapq.heappop(due)
+            time, _, turn, actor = pop(due)
             if isinstance(actor, Timer):
-                self._time = max(self._time, time)
+                self.time = time
                 if not actor.cancelled:
                     actor.act()
                 continue
             if actor.turn != turn or actor.over:
                 continue
-            self._time = max(self._time, time)
-            if actor.owner in dead:
+            self.time = time
+            owner = actor.owner
+            if owner in dead:
                 if not actor.greenlet:
                     actor.over = True
                     self._actors.discard(actor)
                     continue
-            elif actor.owner in frozen:
-                frozen[actor.owner].append(actor)
+            elif frozen and owner in frozen:
+                frozen[owner].append(actor)
                 continue
-            self._switch(actor)
-
-    def _leave(self, actor: Actor) -> None:
-        """Run other actors until the turn of this one, which may be within one of its fibers."""
-        actor.greenlet = greenlet.getcurrent()
-        self.greenlet.switch()
-        if actor.owner in self._dead:
-            raise Killed
-
-    def _switch(self, actor: Actor) -> None:
-        self.running = actor
-        actor.greenlet.switch()
-        self.running = None
-        if actor.over:
-            self._actors.discard(actor)
+            self.running = actor
+            actor.greenlet.switch()
+            self.running = None
+            if actor.over:
+                self._actors.discard(actor)
 
     def close(self) -> None:
         """End all actors that still wait."""
@@ -250,6 +272,6 @@ class Hub:
         self._due.clear()
 
     def _plan(self, actor: Actor, after: float) -> None:
-        actor.turn = next(self._count)
-        heapq.heappush(self._due, (self._time + max(after, 0.0), self.random.random(),
-                                   actor.turn, actor))
+        turn = actor.turn = next(self._count)
+        heapq.heappush(self._due, (self.time + after if after > 0.0 else self.time,
+                                   self._chance(), turn, actor))

@@ -181,7 +181,7 @@ class Cloud:
         self.services = services
         self.options = options
         self.etcd = wires.Etcd()
-        self.store = stores.Store(lambda: hub.now() + hub.clock()[1])
+        self.store = stores.Store(lambda: hub.now() + hub.clock().ahead)
 
 
 class Process:

@@ -2,11 +2,13 @@
 """The simulated hub, and what a seed determines."""
 
 from typing import Any
+import uuid
 
 import greenlet  # type: ignore[import-untyped]
 import testtools
 
 from testing import environment
+from testing.simulation import concurrency
 from testing.simulation import hub as hubs
 from testing.simulation import invariants
 
@@ -62,17 +64,33 @@ class SeedTest(testtools.TestCase):
         environment.prepare()
 
     @staticmethod
-    def _play(seed: int) -> Any:
+    def _play(seed: int, *, show: bool = True) -> Any:
         # The libraries of OpenStack choose eventlet if they are imported before prepare().
         from testing.simulation import play
         from testing.simulation import schedule
-        return play.play(schedule.generate(seed), show=True)
+        return play.play(schedule.generate(seed), show=show)
 
     def test_same_seed_gives_the_same_run(self) -> None:
         first, second = self._play(2), self._play(2)
         self.assertEqual((first.timeline, first.outcomes), (second.timeline, second.outcomes))
         self.assertEqual([], first.wrong)
 
+    def test_run_that_is_not_shown_is_the_same(self) -> None:
+        for seed in (1, 4, 14):
+            shown, hidden = self._play(seed), self._play(seed, show=False)
+            self.assertEqual((shown.wrong, shown.outcomes, shown.seconds),
+                             (hidden.wrong, hidden.outcomes, hidden.seconds))
+
     def test_kind_of_a_violation_has_no_names(self) -> None:
         self.assertEqual(invariants.kind('s1 is seen twice, on h1 and h2'),
                          invariants.kind('s3 is seen twice, on h2 and h4'))
+
+
+class UuidTest(testtools.TestCase):
+    """Simulated ids are those of the standard library."""
+
+    def test_hex_has_version_and_variant(self) -> None:
+        for bits in (0, 2 ** 128 - 1, 0x123456789abcdef << 64):
+            simulated = concurrency.Uuid(bits)
+            real = uuid.UUID(int=bits, version=4)
+            self.assertEqual((real.hex, str(real)), (simulated.hex, str(simulated)))
