@@ -67,8 +67,8 @@ class Compute(Protocol):
         :raises exception.Refused: Nova refuses
         """
 
-    def evacuating_to(self, server_id: str) -> str | None:
-        """Return the host to which Nova is evacuating a server; None if it is not."""
+    def evacuation(self, server_id: str) -> model.Evacuation | None:
+        """Return Nova's evacuation of a server that is under way; None if there is none."""
 
     def reset(self, server_id: str) -> None:
         """Set the state of a server in Nova to active."""
@@ -188,6 +188,9 @@ class Suspects(Protocol):
 
         :param at: in seconds since the epoch
         """
+
+    def boot(self, host: str) -> str | None:
+        """Return the id of the nova-compute that has sent a host's latest beat; None for none."""
 
     def flaps(self, host: str) -> int:
         """Return how often a host was wrongly suspected lately."""

@@ -102,6 +102,18 @@ class Vote:
 
 
 @dataclasses.dataclass(frozen=True)
+class Evacuation:
+    """An evacuation of a server by Nova that is under way.
+
+    :ivar host: its destination
+    :ivar claimed: the destination's nova-compute has begun
+    """
+
+    host: str
+    claimed: bool
+
+
+@dataclasses.dataclass(frozen=True)
 class Server:
     """A server, as Nova describes it.
 

@@ -169,9 +169,14 @@ class Compute:
             self._cloud.evacuate(server, host)
         self._line.call('nova', 'evacuate', act)
 
-    def evacuating_to(self, server_id: str) -> str | None:
-        """Return the destination of an evacuation under way."""
-        return self._line.call('nova', 'migrations', lambda: self._server(server_id).target)
+    def evacuation(self, server_id: str) -> model.Evacuation | None:
+        """Return the evacuation of a server that is under way."""
+        def act() -> model.Evacuation | None:
+            server = self._server(server_id)
+            if server.target is None:
+                return None
+            return model.Evacuation(server.target, server.claimed)
+        return self._line.call('nova', 'migrations', act)
 
     def reset(self, server_id: str) -> None:
         """Reset a server to active, without a task."""

@@ -87,6 +87,7 @@ class Cloud:
         """Turn a host on again, without its guests."""
         host = self.hosts[name]
         host.alive = host.reached = True
+        host.service += 1
         for backup in host.backups.values():
             if backup.phase not in ('adopted', 'merging', 'merged', 'aborted', 'failed'):
                 backup.phase = 'failed'
@@ -359,11 +360,11 @@ class Cloud:
         if target is None:
             server.task, server.target, server.status = None, None, 'ERROR'
             return
-        server.target = target
+        server.target, server.claimed = target, False
         host = self.hosts[target]
         if not self._waited(host) or server.evacuations != number:
             return
-        begun = host.service
+        begun, server.claimed = host.service, True
         adopted = next((backup for backup in host.backups.values()
                         if backup.server == server.name and backup.phase == 'promoted'
                         and backup.runs),

@@ -50,12 +50,6 @@ def _servers(cloud: processes.Cloud, owners: Collection[str]) -> Iterator[str]:
         if server.stopped_by_owner:
             continue
         seen = cloud.world.seen(server)
-        if _outcome(cloud, server) == model.FAILED and len(seen) < 2:
-            # The failed recovery is an alarm, and its operator acts. Nova does not continue an
-            # evacuation that the restart of its destination has interrupted (seed 402). An
-            # evacuation to another host than the backup's, which was silent, waits for Cinder to
-            # end the backup; Cinder does not if the backup's host is back (seed 87).
-            continue
         if server.task is not None:
             yield f'Nova is still at work on {server.name}: {server.task}'
             continue
@@ -118,9 +112,7 @@ def _backups(cloud: processes.Cloud) -> Iterator[str]:
     world = cloud.world
     world.drop_claims()
     for record in world.superpositions.values():
-        server = world.servers.get(record.server)
-        if server is None or _outcome(cloud, server) != model.FAILED:
-            yield f'{record.id} of {record.server} is still {record.state}'
+        yield f'{record.id} of {record.server} is still {record.state}'
     for host in world.hosts.values():
         for backup in host.backups.values():
             if backup.runs and backup.phase in _NEEDED:

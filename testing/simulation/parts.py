@@ -103,7 +103,9 @@ class Server:
     late: int = 0
     status: str = 'ACTIVE'
     task: str | None = None
+    # Destination of its evacuation, and whether the nova-compute there is at work on it.
     target: str | None = None
+    claimed: bool = False
     metadata: dict[str, str] = dataclasses.field(default_factory=dict)
     primary: Copy | None = None
     copies: list[Copy] = dataclasses.field(default_factory=list)

@@ -73,6 +73,10 @@ class Suspects:
         return ('broker' not in self._cloud.unreachable and host.beats and host.storage
                 and self._hub.now() - max(host.since, self._since) >= _CLEARED)
 
+    def boot(self, name: str) -> str | None:
+        """Return the number of the start of a host's nova-compute."""
+        return str(self._cloud.hosts[name].service)
+
     def flaps(self, name: str) -> int:
         """Return 0: flapping is not counted."""
         del name

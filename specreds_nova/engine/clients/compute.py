@@ -20,6 +20,8 @@ from specreds_nova.engine.clients import rest
 _VERSION = '2.94'
 # The newest microversion with ``force``, which skips the checks of the destination.
 _FORCING = {'OpenStack-API-Version': 'compute 2.67', 'X-OpenStack-Nova-API-Version': '2.67'}
+# The state of an evacuation on which the destination's nova-compute has begun to work.
+_CLAIMED = 'pre-migrating'
 # States of evacuations that have neither ended nor failed.
 _UNDER_WAY = ('accepted', 'pre-migrating', 'queued', 'preparing', 'running')
 # Actions that change whether a server is to run, and how many actions are read to find one.
@@ -145,13 +147,15 @@ class Compute:
         else:
             self._act(server_id, {'evacuate': body})
 
-    def evacuating_to(self, server_id: str) -> str | None:
-        """Return the host to which Nova is evacuating a server; None if it is not."""
+    def evacuation(self, server_id: str) -> model.Evacuation | None:
+        """Return Nova's evacuation of a server that is under way; None if there is none."""
         migrations = self._nova.get('/os-migrations', instance_uuid=server_id,
                                     migration_type='evacuation')['migrations']
         under_way = [migration for migration in migrations if migration['status'] in _UNDER_WAY]
         newest = max(under_way, key=lambda migration: str(migration['created_at']), default=None)
-        return None if newest is None else newest['dest_compute']
+        if newest is None or newest['dest_compute'] is None:
+            return None
+        return model.Evacuation(newest['dest_compute'], newest['status'] == _CLAIMED)
 
     def reset(self, server_id: str) -> None:
         """Set the state of a server in Nova to active."""

@@ -266,6 +266,12 @@ class Monitor:
             watched_host = self._hosts.get(host)
             return None if watched_host is None else watched_host.runs(server)
 
+    def boot(self, host: str) -> str | None:
+        """Return the id of the nova-compute that has sent a host's latest beat; None for none."""
+        with self._lock:
+            watched_host = self._hosts.get(host)
+            return None if watched_host is None else watched_host.boot
+
     def number(self, host: str) -> int | None:
         """Return the number of the latest beat of a host; None if there was none."""
         with self._lock:

@@ -78,6 +78,10 @@ class Suspects:
         stalls = (view.libvirt_age or 0.0, view.storage_age or 0.0)
         return view.silence < view.patience and max(stalls) < _STALL
 
+    def boot(self, host: str) -> str | None:
+        """Return the id of the nova-compute that has sent a host's latest beat; None for none."""
+        return self._monitor.boot(host)
+
     def flaps(self, host: str) -> int:
         """Return the number of recent wrong suspicions of a host."""
         view = self._monitor.look(host)

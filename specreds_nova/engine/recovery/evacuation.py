@@ -6,6 +6,7 @@ from typing import Any
 
 from oslo_log import log as logging
 
+from specreds_cinder.superposition import states
 from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
@@ -52,6 +53,9 @@ class _Evacuation:
         self._looked = run.now
         # Times since which hosts are silent.
         self._silent: dict[str, float] = {}
+        # The destination that was seen at work, when that was, and its nova-compute after that.
+        self._claimed: tuple[str, float] | None = None
+        self._worker: str | None = None
 
     def wait(self) -> verdicts.StepVerdict | None:
         """Request the evacuation until the server is on another host, or the time is over."""
@@ -99,14 +103,17 @@ class _Evacuation:
         return self._run.lost(host, self._silent.setdefault(host, self._run.now))
 
     def _stuck(self, server: model.Server) -> bool:
-        """Return whether Nova waits for a host that will never answer."""
+        """Return whether Nova waits for what will never happen."""
         run = self._run
         if run.now - self._looked < _ASK_AGAIN:
             return False
         self._looked = run.now
-        host = run.insist(run.context.compute.evacuating_to, server.id)
-        if host is None or not self._lost(host):
+        moving = run.insist(run.context.compute.evacuation, server.id)
+        if moving is None:
             return False
+        host = moving.host
+        if not self._lost(host):
+            return self._dropped(moving, server) or self._backup_serves(host)
         if self._let_out is not None and host == run.recovery.destination:
             # Whoever else is to run it waits until Cinder has fenced and merged what ran there.
             return True
@@ -114,10 +121,50 @@ class _Evacuation:
         return bool(run.options.evacuate_unfenced
                     and run.now - self._silent[host] >= run.options.evacuate_after)
 
+    def _dropped(self, moving: model.Evacuation, server: model.Server) -> bool:
+        """Return whether the nova-compute that was at work on the evacuation has ended.
+
+        Nova does not continue what such an end has interrupted. A beat after Nova's record of the
+        claim is one of the process that made the claim, or of a later one. If another process
+        beats after that beat, the former one is gone: it saves and starts nothing, and a reset is
+        safe, unless it has started the guest.
+        """
+        suspects, host = self._run.context.suspects, moving.host
+        if not moving.claimed:
+            self._claimed = None
+        elif self._claimed is None or self._claimed[0] != host:
+            self._claimed, self._worker = (host, self._run.now), None
+        if self._claimed is None or not suspects.heard_after(*self._claimed):
+            return False
+        boot = suspects.boot(host)
+        self._worker = self._worker or boot
+        if boot == self._worker or suspects.running(host, server.id) is not False:
+            return False
+        if self._let_out is not None and host == self._run.recovery.destination:
+            # A host that still has its backup adopts it; another one can never open the box.
+            self._let_out(host)
+        return self._let_out is None or host != self._run.recovery.destination
+
+    def _backup_serves(self, host: str) -> bool:
+        """Return whether Nova waits on a host for the end of a backup that serves on another one.
+
+        The backup's host was silent, and is back. Cinder gives the volumes to no other host before
+        they are merged, which begins when the backup is adopted. So nothing runs on the host on
+        which Nova waits, and Nova's own check of the task ends its work there after a reset.
+        """
+        run = self._run
+        backup = run.recovery.destination
+        if self._let_out is None or backup in (None, host) or run.recovery.superposition is None:
+            return False
+        if self._lost(str(backup)) or not run.context.suspects.is_well(str(backup)):
+            return False
+        state = run.insist(run.context.volumes.state, run.recovery.superposition)
+        return state == states.PROMOTED and self._let_out(str(backup))
+
     def _ask(self, server: model.Server) -> None:
         run, compute = self._run, self._run.context.compute
         self._times += 1
-        self._asked = run.now
+        self._asked, self._claimed = run.now, None
         self._detail['asked'] = self._times
         target = self._target()
         if target is not None and self._times > 1 and self._let_out is not None:

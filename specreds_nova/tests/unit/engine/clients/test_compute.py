@@ -289,6 +289,9 @@ class ComputeTest(base.ServiceTest):
             {'status': 'accepted', 'created_at': '2026-01-01', 'dest_compute': 'h2'},
             {'status': 'pre-migrating', 'created_at': '2026-01-02', 'dest_compute': 'h3'},
             {'status': 'failed', 'created_at': '2026-01-03', 'dest_compute': 'h4'}]})
-        self.assertEqual('h3', self.compute.evacuating_to('a'))
+        self.assertEqual(model.Evacuation('h3', claimed=True), self.compute.evacuation('a'))
+        self.session.answer('GET', '/os-migrations', {'migrations': [
+            {'status': 'accepted', 'created_at': '2026-01-01', 'dest_compute': 'h2'}]})
+        self.assertEqual(model.Evacuation('h2', claimed=False), self.compute.evacuation('a'))
         self.session.answer('GET', '/os-migrations', {'migrations': []})
-        self.assertIsNone(self.compute.evacuating_to('a'))
+        self.assertIsNone(self.compute.evacuation('a'))

@@ -140,6 +140,14 @@ class SilenceTest(base.CloudTestCase):
         self.run_for(1)
         self.assertIsNone(self.monitor.runs('cn2', 's1'), 'something has changed')
 
+    def test_restarted_compute_has_another_boot(self) -> None:
+        self.assertEqual('b1', self.monitor.boot('cn2'))
+        self.assertIsNone(self.monitor.boot('cn99'))
+        node = self.nodes['cn2']
+        node.boot, node.number = 'b2', 0
+        self.monitor.heard(node.beat())
+        self.assertEqual('b2', self.monitor.boot('cn2'))
+
     def test_rebooted_host_runs_no_domain(self) -> None:
         node = self.nodes['cn2']
         node.more = {'kernel': 'k1', 'running': 'd1'}

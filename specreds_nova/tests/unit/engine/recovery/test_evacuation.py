@@ -3,6 +3,7 @@
 
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
@@ -123,6 +124,69 @@ class MovingTest(base.RecoveryTest):
         self.move()
         self.compute.reset.assert_not_called()
         self.compute.evacuate.assert_called()
+
+
+class HangingTest(base.RecoveryTest):
+    """Nova waits for what will never happen."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.suspect(state=model.FENCED)
+        self.recovery = self.make_recovery('a', state=model.COMMITTED)
+        self.context = self.make_context(adopt_timeout=30.0)
+        self.compute.candidates.return_value = ['h2']
+        self.compute.server.side_effect = lambda name: base.make_server(name, task='rebuilding')
+        self.compute.evacuation.return_value = model.Evacuation('h3', claimed=True)
+        self.suspects.suspected.side_effect = lambda host: host == 'h1'
+        self.suspects.heard_after.return_value = True
+        self.suspects.running.return_value = False
+        self.suspects.boot.side_effect = ['one', *['two'] * 30]
+
+    def _evacuate(self, let_out: evacuation.LetOut | None = None) -> None:
+        evacuation.evacuate(runs.Run(self.context, self.recovery), 'h1', {}, let_out)
+
+    def test_evacuation_whose_worker_has_ended_is_requested_again(self) -> None:
+        self._evacuate()
+        self.compute.reset.assert_called_with('a')
+        self.compute.evacuate.assert_called_with('a', 'h2', False)
+
+    def test_worker_is_known_by_a_beat_after_its_claim(self) -> None:
+        # The beats before may be those of a process that ended before the claim.
+        self.suspects.heard_after.return_value = False
+        self._evacuate()
+        self.suspects.heard_after.return_value = True
+        self.suspects.boot.side_effect = None
+        self.suspects.boot.return_value = 'two'
+        self._evacuate()
+        self.compute.reset.assert_not_called()
+
+    def test_request_that_no_worker_has_taken_stays_queued(self) -> None:
+        self.compute.evacuation.return_value = model.Evacuation('h3', claimed=False)
+        self._evacuate()
+        self.compute.reset.assert_not_called()
+
+    def test_guest_that_the_ended_worker_has_started_is_left(self) -> None:
+        for runs_there in (True, None):
+            self.suspects.running.return_value = runs_there
+            self.suspects.boot.side_effect = ['one', *['two'] * 30]
+            self._evacuate()
+        self.compute.reset.assert_not_called()
+
+    def test_backup_that_its_host_still_has_is_adopted_after_a_restart(self) -> None:
+        self.recovery = self.store.change(self.recovery, destination='h3')
+        self._evacuate(lambda host: True)
+        self.compute.reset.assert_not_called()
+
+    def test_backup_that_serves_is_adopted_instead_of_waiting_for_its_end(self) -> None:
+        self.recovery = self.store.change(self.recovery, destination='h2', superposition='s')
+        self.suspects.boot.side_effect = None
+        self.suspects.is_well.return_value = True
+        for state, serves, reset in (('merging', True, False), ('promoted', False, False),
+                                     ('promoted', True, True)):
+            self.volumes.state.return_value = state
+            self._evacuate(mock.Mock(return_value=serves))
+            self.assertEqual(reset, self.compute.reset.called, f'{state} {serves}')
+        self.assertEqual(('a', 'h2'), self.compute.evacuate.mock_calls[0].args[:2])
 
 
 class SecondFailureTest(base.RecoveryTest):
