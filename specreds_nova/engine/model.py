@@ -84,6 +84,20 @@ class Host:
 
 
 @dataclasses.dataclass(frozen=True)
+class Crash:
+    """The crash of a server's domain on a healthy host.
+
+    :ivar why: the evidence: kind, words, time
+    :ivar heard: when an engine first heard of it
+    """
+
+    host: str
+    server: str
+    why: tuple[Mapping[str, Any], ...]
+    heard: float
+
+
+@dataclasses.dataclass(frozen=True)
 class Vote:
     """What one engine hears.
 

@@ -126,7 +126,7 @@ class Engine:
             context, self._facts, detection_conf.host_gates(options),
             detection_conf.server_gates(options), self._conductor, options.name,
             detection_conf.crash_gates(options), self._prefetch)
-        self._crashes = crashes.Crashes(self._dispatcher.crashed, self._clock)
+        self._crashes = crashes.Crashes(self._dispatcher.crashed, self._clock, self._store)
         self._watcher.crash = self._crashes.tell
         self._janitor = janitors.Janitor(
             context, self._dispatcher, self._board.known, self._conductor.post,

@@ -8,6 +8,8 @@ from specreds_nova.engine import model
 from testing.simulation import parts
 from testing.simulation import process as processes
 
+# Seconds by which the clocks of engines differ at most.
+_APART = 2.5
 # Phases of a backup that a recovery still needs.
 _NEEDED = ('starting', 'running', 'hardened')
 
@@ -91,15 +93,18 @@ def _excused(cloud: processes.Cloud, server: parts.Server, owners: Collection[st
       suspected, or is away for longer than the grace after its goodbye.
     * While a host is in maintenance, its operator looks after its servers: the gate
       ``Maintenance`` holds the engines back.
-    * Engines compare the reports of a host. If no process has heard a crash, or the host both
-      before and after a power failure, the server stays down as without engines. Hosts report a
-      crash for 10 s, and their list of domains does not tell a crash from a shutdown by the guest.
+    * Engines compare the reports of a host. If no process has heard a crash or read of it, or has
+      heard the host both before and after a power failure, the server stays down as without
+      engines. Hosts report a crash for 10 s, and their list of domains does not tell a crash from
+      a shutdown by the guest. A crash that has to wait is recorded.
     """
     end = cloud.world.ends.get(server.name)
     if end is None or end.lives != server.lives:
         return False
     if end.in_order or cloud.world.maintained.get(end.host, 0.0) >= end.at:
         return True
+    if cloud.store.crashed.get(server.name, 0.0) >= end.at - _APART:
+        return False
     if end.kernel is None:
         return all(cloud.broker.crashes.get((owner, server.name), 0.0) < end.at
                    for owner in owners)

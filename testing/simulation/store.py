@@ -23,6 +23,9 @@ class Store:
         self.history: dict[str, model.Recovery] = {}
         self._learned: dict[str, float] = {}
         self._votes: dict[str, model.Vote] = {}
+        self._crashes: dict[tuple[str, str], model.Crash] = {}
+        # By server: when the latest crash was heard that was recorded.
+        self.crashed: dict[str, float] = {}
 
     def host(self, name: str) -> model.Host:
         """Return a host."""
@@ -65,6 +68,23 @@ class Store:
         known = self._votes.get(vote.engine)
         if known is not None and known.ballot == vote.ballot:
             del self._votes[vote.engine]
+
+    def crashes(self) -> list[model.Crash]:
+        """Return the crashes that have to wait, the oldest first."""
+        return sorted(self._crashes.values(), key=lambda crash: (crash.heard, crash.server))
+
+    def keep_crash(self, crash: model.Crash) -> None:
+        """Record a crash that has to wait."""
+        known = self._crashes.get((crash.server, crash.host))
+        if known is None or known.heard < crash.heard:
+            self._crashes[crash.server, crash.host] = crash
+        self.crashed[crash.server] = max(crash.heard, self.crashed.get(crash.server, 0.0))
+
+    def drop_crash(self, crash: model.Crash) -> None:
+        """Remove a crash, unless the server has crashed again on the host."""
+        known = self._crashes.get((crash.server, crash.host))
+        if known is not None and known.heard <= crash.heard:
+            del self._crashes[crash.server, crash.host]
 
     def forget(self, name: str) -> bool:
         """Remove a host unless it is fenced or being recovered; return whether it is gone."""

@@ -86,6 +86,25 @@ class SeedTest(testtools.TestCase):
                          invariants.kind('s3 is seen twice, on h2 and h4'))
 
 
+class CrashTest(testtools.TestCase):
+    """The crash of a server that has to wait."""
+
+    def test_crash_that_waits_outlives_all_engines(self) -> None:
+        environment.prepare()
+        from testing.simulation import play
+        from testing.simulation import schedule as schedules
+        # No engine that hears of the crash can act on it before it is killed.
+        faults = (schedules.Fault(19.0, 'away', 'nova', 21.0),
+                  schedules.Fault(20.0, 'crash', 's1', 1.0),
+                  schedules.Fault(26.0, 'engine_killed', 'e1', 8.0),
+                  schedules.Fault(26.0, 'engine_killed', 'e2', 8.0))
+        schedule = schedules.Schedule(1, ('h1', 'h2', 'h3'), ('e1', 'e2'), 1,
+                                      {'s1': ('h1', 0.0, 2.0)}, {}, {}, faults)
+        result = play.play(schedule)
+        self.assertEqual([], result.wrong)
+        self.assertEqual({'s1': ['restarted']}, result.outcomes)
+
+
 class UuidTest(testtools.TestCase):
     """Simulated ids are those of the standard library."""
 

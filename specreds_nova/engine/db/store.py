@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.db import connection as db_connection
+from specreds_nova.engine.db import crashes
 from specreds_nova.engine.db import durations
 from specreds_nova.engine.db import hosts
 from specreds_nova.engine.db import recoveries
@@ -110,6 +111,18 @@ class Store:
         """Remove the vote of an engine, unless the engine has voted since."""
         self._transactions.run(
             lambda connection: votes.withdraw(connection, vote.engine, vote.ballot))
+
+    def crashes(self) -> list[model.Crash]:
+        """Return the crashes that have to wait, the oldest first."""
+        return self._transactions.run(crashes.get_all)
+
+    def keep_crash(self, crash: model.Crash) -> None:
+        """Record a crash that has to wait, for engines that start after it."""
+        self._transactions.run(lambda connection: crashes.keep(connection, crash))
+
+    def drop_crash(self, crash: model.Crash) -> None:
+        """Remove a crash, unless the server has crashed again on the host."""
+        self._transactions.run(lambda connection: crashes.drop(connection, crash))
 
     def forget(self, name: str) -> bool:
         """Remove a host unless it is fenced or being recovered; return whether it is gone."""

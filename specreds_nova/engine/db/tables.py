@@ -85,6 +85,14 @@ VOTES = _table(
     sa.Column('heard', sa.JSON, nullable=False),
 )
 
+CRASHES = _table(
+    'crashes',
+    sa.Column('server', sa.String(36), primary_key=True),
+    sa.Column('host', sa.String(255), primary_key=True),
+    sa.Column('heard', sa.Double, nullable=False),
+    sa.Column('why', sa.JSON, nullable=False),
+)
+
 DURATIONS = _table(
     'durations',
     sa.Column('server', sa.String(36), primary_key=True),

@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queue of servers whose domains have crashed; crashes that have to wait are tried again."""
+"""The queue of servers whose domains have crashed; crashes that have to wait are tried again.
+
+Such a crash is recorded in the database until it has been acted on. Every engine that has heard of
+it acts on it, and the first recovery counts.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 import dataclasses
 import queue
 import threading
-from typing import Any
+from typing import Any, Protocol
 
 from oslo_log import log as logging
 
 from specreds_nova.engine import exception
 from specreds_nova.engine import interfaces
+from specreds_nova.engine import model
 
 LOG = logging.getLogger(__name__)
 
@@ -24,61 +29,95 @@ _LONGEST = 900.0
 _SHARE = 0.1
 
 
+class Memory(Protocol):
+    """The part of the database that crashes need."""
+
+    def crashes(self) -> list[model.Crash]:
+        """Return the crashes that have to wait."""
+
+    def keep_crash(self, crash: model.Crash) -> None:
+        """Record a crash that has to wait."""
+
+    def drop_crash(self, crash: model.Crash) -> None:
+        """Remove a crash, unless the server has crashed again on the host."""
+
+
 @dataclasses.dataclass
-class _Crash:
-    host: str
-    server: str
-    why: Why
-    heard: float
+class _Waiting:
+    """A crash, and the time of the next attempt.
+
+    :ivar held: why it has to wait
+    :ivar kept: it is recorded in the database
+    """
+
+    crash: model.Crash
     due: float
     held: str | None = None
+    kept: bool = False
 
 
 class Crashes:
     """A thread that acts on crashes, so that no suspicion of a host waits for a single server.
 
     :param act: acts on one crash, and returns why it has to wait: Dispatcher.crashed
+    :param memory: records crashes that have to wait: this engine may be restarted meanwhile, and
+        hosts report a crash for a short time only
     :param again: seconds between two tries
     """
 
-    def __init__(self, act: Act, clock: interfaces.Clock, again: float = 1.0) -> None:
+    def __init__(self, act: Act, clock: interfaces.Clock, memory: Memory,
+                 again: float = 1.0) -> None:
         self._act = act
         self._clock = clock
+        self._memory = memory
         self._again = again
-        self._news: queue.Queue[_Crash | None] = queue.Queue()
+        self._news: queue.Queue[_Waiting | None] = queue.Queue()
         self._thread = threading.Thread(target=self._run, name='crashes', daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread, with the crashes that an engine has recorded.
+
+        :raises exception.Unreachable: the database does not answer
+        """
+        now = self._clock.now()
+        for crash in self._memory.crashes():
+            self._news.put(_Waiting(crash, now, kept=True))
         self._thread.start()
 
     def stop(self, patience: float) -> None:
-        """Stop the thread; crashes that wait are dropped."""
+        """Stop the thread; crashes that wait are left to engines that start after this one."""
         self._news.put(None)
         self._thread.join(patience)
 
     def tell(self, host: str, server: str, why: Why) -> None:
         """Add the crash of a server. Returns at once."""
         now = self._clock.now()
-        self._news.put(_Crash(host, server, why, now, now))
+        self._news.put(_Waiting(model.Crash(host, server, tuple(why), now), now))
 
     def _run(self) -> None:
-        waiting: list[_Crash] = []
+        waiting: list[_Waiting] = []
         while True:
             try:
                 due = [self._news.get(timeout=self._again if waiting else None)]
             except queue.Empty:
                 now = self._clock.now()
-                due = [crash for crash in waiting if crash.due <= now]
-                waiting = [crash for crash in waiting if crash.due > now]
-            for crash in due:
-                if crash is None:
+                due = [entry for entry in waiting if entry.due <= now]
+                waiting = [entry for entry in waiting if entry.due > now]
+            for entry in due:
+                if entry is None:
                     return
-                if self._waits(crash):
-                    waiting.append(crash)
+                if self._waits(entry):
+                    waiting.append(entry)
+                self._record(entry, waits=entry in waiting)
 
-    def _waits(self, crash: _Crash) -> bool:
+    def _waits(self, entry: _Waiting) -> bool:
         """Act on a crash, and return whether to try again."""
+        crash, old = entry.crash, self._clock.now() - entry.crash.heard >= _LONGEST
+        if old and entry.held is None:
+            # It was recorded when the last engine ended.
+            LOG.warning('server %s crashed on %s while no engine ran, and is not restarted',
+                        crash.server, crash.host)
+            return False
         try:
             held = self._act(crash.host, crash.server, crash.why)
         except exception.EngineError as exc:
@@ -90,9 +129,24 @@ class Crashes:
             return False
         now = self._clock.now()
         age = now - crash.heard
-        over, crash.due = age >= _LONGEST, now + max(self._again, _SHARE * age)
-        if over or held != crash.held:
+        over, entry.due = age >= _LONGEST, now + max(self._again, _SHARE * age)
+        if over or held != entry.held:
             LOG.warning('server %s crashed on %s, and is not restarted%s: %s', crash.server,
                         crash.host, '' if over else ' yet', held)
-        crash.held = held
+        entry.held = held
         return not over
+
+    def _record(self, entry: _Waiting, *, waits: bool) -> None:
+        """Record a crash that has to wait, and remove one that does not."""
+        if entry.kept == waits:
+            return
+        try:
+            if waits:
+                self._memory.keep_crash(entry.crash)
+            else:
+                self._memory.drop_crash(entry.crash)
+        except exception.EngineError as exc:
+            LOG.warning('the crash of server %s on %s is %s later: %s', entry.crash.server,
+                        entry.crash.host, 'recorded' if waits else 'removed', exc)
+        else:
+            entry.kept = waits

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import itertools
 import threading
 from typing import Any
+from unittest import mock
 
 import ddt
 
@@ -142,7 +143,7 @@ class CrashesTest(base.RecoveryTest):
                 enough.set()
             return answer()
 
-        restarts = crashes.Crashes(act, passing, again=0.001)
+        restarts = crashes.Crashes(act, passing, self.store, again=0.001)
         reported = passing.now()
         restarts.tell('h1', 'a', _CRASH)
         restarts.start()
@@ -176,3 +177,61 @@ class CrashesTest(base.RecoveryTest):
         def answer() -> str | None:
             raise ValueError('played')
         self.assertEqual(1, len(self._attempts(answer)))
+
+
+class RecordedCrashesTest(base.RecoveryTest):
+    """A crash that has to wait outlives all engines."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.answer: str | None = 'h1 is fenced'
+        self.acted: list[tuple[str, str, crashes.Why]] = []
+
+    def _act(self, host: str, server: str, why: crashes.Why) -> str | None:
+        self.acted.append((host, server, why))
+        return self.answer
+
+    def _run(self, *, tell: bool) -> None:
+        """Run an engine until it has acted once on each crash that it has or gets."""
+        engine = crashes.Crashes(self._act, self.clock, self.store, again=3600.0)
+        engine.start()
+        if tell:
+            engine.tell('h1', 'a', _CRASH)
+        engine.stop(60.0)
+
+    def test_waiting_crash_is_continued_by_the_next_engine(self) -> None:
+        self._run(tell=True)
+        [crash] = self.store.crashes()
+        self.assertEqual(('h1', 'a', self.clock.now()), (crash.host, crash.server, crash.heard))
+        self.answer = None
+        self._run(tell=False)
+        self.assertEqual([('h1', 'a', _CRASH)] * 2, self.acted)
+        self.assertEqual([], self.store.crashes())
+
+    def test_crash_that_need_not_wait_is_not_recorded(self) -> None:
+        self.answer = None
+        with mock.patch.object(self.store, 'keep_crash') as keep:
+            self._run(tell=True)
+        keep.assert_not_called()
+
+    def test_crash_of_long_ago_is_left(self) -> None:
+        self.store.keep_crash(model.Crash('h1', 'a', _CRASH, self.clock.now() - 900.0))
+        self._run(tell=False)
+        self.assertEqual([], self.acted)
+        self.assertEqual([], self.store.crashes())
+
+    def test_database_that_is_away_is_asked_again(self) -> None:
+        with mock.patch.object(self.store, 'keep_crash', side_effect=exception.Unreachable('no')):
+            self._run(tell=True)
+        self.assertEqual([], self.store.crashes())
+        self._run(tell=True)
+        self.assertEqual(1, len(self.store.crashes()))
+
+    def test_later_crash_is_not_removed_with_an_earlier_one(self) -> None:
+        first, second = (model.Crash('h1', 'a', _CRASH, at) for at in (1.0, 2.0))
+        for crash in (second, first):
+            self.store.keep_crash(crash)
+        self.store.drop_crash(first)
+        self.assertEqual([second], self.store.crashes())
+        self.store.drop_crash(second)
+        self.assertEqual([], self.store.crashes())
