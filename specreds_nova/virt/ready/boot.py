@@ -5,6 +5,7 @@ import dataclasses
 import time
 from typing import Any
 
+import libvirt
 from lxml import etree
 
 from specreds_nova.virt.ready import base
@@ -17,11 +18,15 @@ _MARKERS = (r'login: *$|Cloud-init v\. \S+ finished at |'
 # Seconds for which a guest is idle: after a marker, and after an answer of the box.
 _IDLE_AFTER_MARKER = 1.0
 _IDLE_AFTER_ANSWER = 3.0
-# An idle guest takes less of one processor, and makes fewer requests to its disks per second.
+# An idle guest wants less of one processor, and makes fewer requests to its disks per second.
 _IDLE_SHARE = 0.5
 _IDLE_REQUESTS = 20.0
-# Seconds after which the boot is over whatever the guest does.
+# Seconds after which the boot is over whatever the guest does, unless its console still shows a
+# boot: something was written within the last seconds, but not the end of a boot.
 _LONGEST = 30.0
+_QUIET = 10.0
+# Seconds after which the boot is over whatever the console shows.
+_LONGEST_WRITING = 120.0
 # Indexes in libvirt's statistics: time of processors in ns, requests to read and write, packets
 # that were received and sent.
 _CPU_TIME = 4
@@ -33,6 +38,13 @@ _ALL_DISKS = ''
 
 @dataclasses.dataclass(frozen=True)
 class _Sample:
+    """What a guest has used so far.
+
+    :param at: time
+    :param cpu: seconds for which its virtual processors ran, or waited for a real one
+    :param requests: number of requests to its disks
+    """
+
     at: float
     cpu: float
     requests: int
@@ -64,6 +76,8 @@ class Boot(base.Probe):
         self._begun = time.monotonic()
         self._before = self._sample()
         self._idle_since = self._begun
+        self._text: bytes | None = None
+        self._written_at = self._begun
 
     def look(self) -> str | None:
         """Return what was observed, once the boot seems to be over; None before."""
@@ -76,17 +90,43 @@ class Boot(base.Probe):
             return f'the console shows {marker[:200]!r}, and the guest is idle'
         if idle >= _IDLE_AFTER_ANSWER and self._answered():
             return 'the network has answered the guest, and the guest is idle'
-        if now.at - self._begun >= _LONGEST:
-            return f'{_LONGEST:g} s have passed'
+        elapsed = now.at - self._begun
+        if elapsed >= _LONGEST - _QUIET:
+            self._listen(now.at)
+        if elapsed >= _LONGEST and not (elapsed < _LONGEST_WRITING
+                                        and self._writes_of_its_boot(now.at)):
+            return f'{elapsed:.0f} s have passed'
         return None
+
+    def _listen(self, now: float) -> None:
+        text = self._tail()
+        if text != self._text:
+            self._text, self._written_at = text, now
+
+    def _writes_of_its_boot(self, now: float) -> bool:
+        return (bool(self._text) and now - self._written_at < _QUIET
+                and self._marker() is None)
 
     def _sample(self) -> _Sample:
         disks = self._domain.blockStats(_ALL_DISKS)
-        return _Sample(time.monotonic(), self._domain.info()[_CPU_TIME] / 1e9,
-                       disks[_READS] + disks[_WRITES])
+        wanted = self._domain.info()[_CPU_TIME] + self._delay()
+        return _Sample(time.monotonic(), wanted / 1e9, disks[_READS] + disks[_WRITES])
+
+    def _delay(self) -> int:
+        """Return for how long virtual processors have waited for real ones, in ns.
+
+        On a busy host a guest that boots gets little of a processor.
+        """
+        [(_, stats)] = self._domain.connect().domainListGetStats(
+            [self._domain], libvirt.VIR_DOMAIN_STATS_VCPU)
+        return sum(value for key, value in stats.items()
+                   if key.startswith('vcpu.') and key.endswith('.delay'))
+
+    def _tail(self) -> bytes | None:
+        return None if self._console is None else consoles.tail(self._console)
 
     def _marker(self) -> str | None:
-        text = None if self._console is None else consoles.tail(self._console)
+        text = self._tail()
         return None if text is None else self._markers.search(text)
 
     def _answered(self) -> bool:

@@ -20,6 +20,7 @@ class BootTest(testtools.TestCase):
         super().setUp()
         self.now = 100.0
         self.cpu = 0.0
+        self.delay = 0.0
         self.requests = 0
         self.packets = (0, 0)
         self.console: bytes | None = None
@@ -30,6 +31,9 @@ class BootTest(testtools.TestCase):
         domain.info.side_effect = lambda: [1, 0, 0, 1, int(self.cpu * 1e9)]
         domain.interfaceStats.side_effect = lambda device: (
             0, self.packets[0], 0, 0, 0, self.packets[1], 0, 0)
+        domain.connect().domainListGetStats.side_effect = lambda domains, kinds: [(domain, {
+            'vcpu.current': 2, 'vcpu.0.state': 1, 'vcpu.0.delay': int(self.delay * 1e9),
+            'vcpu.1.delay': 0})]
         guest = mock.Mock(_domain=domain)
         guest.get_xml_desc.return_value = _XML
         self.boot = boot.Boot(guest)
@@ -42,11 +46,18 @@ class BootTest(testtools.TestCase):
         """Let a guest wait."""
         return self._pass(seconds, cpu=0.02, requests=1)
 
-    def _pass(self, seconds: float, cpu: float, requests: int) -> list[str | None]:
+    @staticmethod
+    def first(seen: list[str | None]) -> str:
+        """Return the first thing that was observed."""
+        return next(filter(None, seen), '')
+
+    def _pass(self, seconds: float, cpu: float, requests: int, delay: float = 0.0
+              ) -> list[str | None]:
         seen = []
         for _ in range(int(seconds * 4)):
             self.now += 0.25
             self.cpu += cpu / 4
+            self.delay += delay / 4
             self.requests += requests // 4
             seen.append(self.boot.look())
         return seen
@@ -72,14 +83,42 @@ class BootTest(testtools.TestCase):
         self.assertIsNone(self.idle(2.75)[-1])
         self.assertIn('network', str(self.idle(0.5)[-1]))
 
+    def test_guest_that_its_busy_host_delays_is_not_idle(self) -> None:
+        self.packets = (4, 2)
+        self.assertEqual({None}, set(self._pass(20, cpu=0.1, requests=1, delay=0.9)))
+        self.idle(2.75)
+        self.assertIn('network', str(self.idle(0.5)[-1]))
+
     def test_idle_guest_without_a_sign_waits_for_the_end_of_the_time(self) -> None:
         # It may wait for its boot loader's menu, or be stuck.
         self.packets = (1, 0)
         self.assertEqual({None}, set(self.idle(29)))
-        self.assertIn('30 s', str(self.idle(2)[-1]))
+        self.assertIn('30 s', self.first(self.idle(2)))
+
+    def boots(self, seconds: int) -> list[str | None]:
+        """Let a guest boot that writes to its console all the time."""
+        seen = []
+        for second in range(seconds):
+            self.console = (self.console or b'') + b'[  OK  ] Started unit %d\n' % second
+            seen += self.busy(1)
+        return seen
+
+    def test_boot_that_its_console_shows_is_waited_for(self) -> None:
+        self.assertEqual({None}, set(self.boots(60)))
+        self.assertEqual({None}, set(self.busy(8)))
+        self.assertIn('69 s', self.first(self.busy(3)))
+
+    def test_end_of_a_late_boot_is_its_end(self) -> None:
+        self.boots(45)
+        self.console = b'vm login: '
+        self.assertIn('45 s', self.first(self.busy(0.5)))
+
+    def test_console_that_is_always_written_to_does_not_delay_a_backup_for_ever(self) -> None:
+        self.assertEqual({None}, set(self.boots(119)))
+        self.assertIn('120 s', self.first(self.boots(1)))
 
     def test_busy_guest_is_ready_at_the_end_of_the_time(self) -> None:
         self.packets = (9, 9)
         self.console = b'login: '
         self.assertEqual({None}, set(self.busy(29)))
-        self.assertIn('30 s', str(self.busy(2)[-1]))
+        self.assertIn('30 s', self.first(self.busy(2)))
