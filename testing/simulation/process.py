@@ -200,7 +200,9 @@ class Process:
         self._history = cloud.store.history
         self.board = boards.Board(self.hub, cloud.etcd, self.wire, self.owner,
                                   cloud.options.job_lease)
-        options = types.SimpleNamespace(**{**vars(cloud.options), 'name': name})
+        # No simulated client stays fenced after its superposition.
+        options = types.SimpleNamespace(**{**vars(cloud.options), 'name': name,
+                                           'release_interval': 0.0})
         self._conf: Any = types.SimpleNamespace(engine=options, process=self)
         self.hub.strict.add(self.owner)
 
