@@ -276,12 +276,15 @@ class Conductor:
         with self._lock:
             return set(self._racing)
 
-    def _forget(self, recovery_id: str) -> None:
+    def _forget(self, recovery_id: str) -> list[jobs.Posted]:
+        """Free the slot of a recovery, and return the jobs that were claimed meanwhile."""
         self._context.destinations.leave(recovery_id)
         with self._lock:
             self._running.discard(recovery_id)
             self._racing.discard(recovery_id)
+            others = self._also.pop(recovery_id, [])
         self._wake.set()
+        return others
 
     # A recovery
 
@@ -306,13 +309,14 @@ class Conductor:
             LOG.info('recovery %s is left to another engine: %s', recovery_id, exc)
         except Exception:
             LOG.exception('recovery %s cannot be continued by this engine', recovery_id)
-        try:
-            with self._lock:
-                others = self._also.pop(recovery_id, [])
-            for job in [*([posted] if posted else []), *others]:
+        self._end([posted] if posted else [], done=done)
+        self._context.preparations.leave(recovery_id)
+        self._end(self._forget(recovery_id), done=done)
+
+    def _end(self, posted: Sequence[jobs.Posted], *, done: bool) -> None:
+        """Remove jobs that are done, and release others."""
+        for job in posted:
+            try:
                 self._fibers.keep(self._board.consume if done else self._board.abandon, job)
-        except (exception.Unreachable, exception.Interrupted) as exc:
-            LOG.warning('recovery %s: its job stays on the board: %s', recovery_id, exc)
-        finally:
-            self._context.preparations.leave(recovery_id)
-            self._forget(recovery_id)
+            except (exception.Unreachable, exception.Interrupted) as exc:
+                LOG.warning('recovery %s: its job stays on the board: %s', job.recovery, exc)

@@ -32,7 +32,8 @@ class Board:
                                  recovery.expected, etcd.count, etcd.count)
             etcd.jobs[etcd.count] = posted
             if ours:
-                etcd.claims[etcd.count] = self._engine, self._lease()
+                lease = self._lease()
+                etcd.claims[posted.job] = self._engine, lease
             return posted
         return self._wire.call('board', 'post', act, 0.001, 0.01)
 

@@ -9,6 +9,7 @@ from unittest import mock
 
 from specreds_nova.engine import conductor
 from specreds_nova.engine import janitor
+from specreds_nova.engine import jobs
 from specreds_nova.engine.detection import answering
 from specreds_nova.engine.detection import monitor as monitors
 from specreds_nova.engine.detection import watched
@@ -86,12 +87,13 @@ def _answer_all(self: answering.Answers) -> None:
             self._answer(name, host.beat.boot, host.beat.number)
 
 
-def _keep_slot(self: conductor.Conductor, recovery_id: str) -> None:
+def _keep_slot(self: conductor.Conductor, recovery_id: str) -> list[jobs.Posted]:
     """Forget a recovery, but not its slot."""
     held = recovery_id in self._racing
-    _conductor_forget(self, recovery_id)
+    others = _conductor_forget(self, recovery_id)
     if held:
         self._racing.add(recovery_id)
+    return others
 
 
 def _nothing(value: Any = None) -> Callable[..., Any]:

@@ -164,6 +164,24 @@ class ConductorTest(base.RecoveryTest):
         self._wait(lambda: not self.board.known())
         self.assertEqual(['a'], self.begun)
 
+    def test_job_that_is_claimed_while_the_first_one_is_removed_is_removed_too(self) -> None:
+        recovery = self._posted('a', held=True)
+        conductor = self._conductor()
+        conductor.start()
+        self._wait(lambda: self.begun == ['a'])
+        consume, removed = self.board.consume, []
+
+        def consume_late(posted: jobs.Posted) -> None:
+            removed.append(posted)
+            if len(removed) == 1:
+                self.board.post(recovery)
+                self._wait(lambda: not self.board.unclaimed())
+            consume(posted)
+        with mock.patch.object(self.board, 'consume', consume_late):
+            self.held[recovery.id].set()
+            self._wait(lambda: not self.board.known())
+        self.assertEqual(2, len(removed))
+
     def test_expired_claim_is_renewed(self) -> None:
         recovery = self._posted('a', held=True)
         self._conductor().start()
