@@ -37,7 +37,8 @@ def main() -> int:
                                    *sys.argv[1:]], os.environ | {'PYTHONHASHSEED': '0'})
     if args.list:
         for mutation in mutations.MUTATIONS.values():
-            print(f'{mutation.name:30} {mutation.seed:>6}  {mutation.words}')
+            print(f'{mutation.name:30} {mutation.seed:>6}  {mutation.words}'
+                  + (f' ({",".join(mutation.mix)})' if mutation.mix else ''))
         return 0
     if args.seed is not None:
         return _one(args)
@@ -49,7 +50,7 @@ def main() -> int:
 def _one(args: argparse.Namespace) -> int:
     """Play one seed, and show it if it fails or that is asked for."""
     with _mutated(args.mutation):
-        schedule = schedules.generate(args.seed)
+        schedule = schedules.generate(args.seed, _mix(args))
         result = play.play(schedule, show=args.show and not args.shrink)
         if result.wrong and args.shrink:
             schedule, result = _shrunk(schedule, result)
@@ -61,7 +62,7 @@ def _many(args: argparse.Namespace) -> int:
     began = said = time.monotonic()
     played, failures, seconds = 0, [], 0.0
     seeds = range(args.first, args.first + args.seeds)
-    for seed, kind, simulated in _results(seeds, args.jobs, args.mutation):
+    for seed, kind, simulated in _results(seeds, args.jobs, args.mutation, _mix(args)):
         played, seconds = played + 1, seconds + simulated
         if kind:
             failures.append((seed, kind))
@@ -76,10 +77,11 @@ def _many(args: argparse.Namespace) -> int:
     took = time.monotonic() - began
     for seed, _ in failures[:1]:
         with _mutated(args.mutation):
-            schedule = schedules.generate(seed)
+            schedule = schedules.generate(seed, _mix(args))
             _show(*_shrunk(schedule, play.play(schedule)))
         print(f'show all of it: ./run simulate --seed {seed} --show'
-              + (f' --mutation {args.mutation}' if args.mutation else ''))
+              + (f' --mutation {args.mutation}' if args.mutation else '')
+              + (f' --mix {args.mix}' if args.mix else ''))
     print(f'{played} seeds in {took:.1f} s, {played / took:.1f} seeds/s, '
           f'{seconds / played:.0f} simulated seconds each: '
           f'{len(failures)} failed')
@@ -93,9 +95,9 @@ def _mutations(args: argparse.Namespace) -> int:
         began = time.monotonic()
         first = itertools.chain((mutation.seed,) if mutation.seed >= 0 else (),
                                 range(args.first, args.first + args.seeds))
-        seed, wrong, played = next(
-            ((seed, kind, number) for number, (seed, kind, _) in
-             enumerate(_results(first, args.jobs, mutation.name), 1) if kind), (None, '', 0))
+        results = _results(first, args.jobs, mutation.name, mutation.mix)
+        seed, wrong, played = next(((seed, kind, number) for number, (seed, kind, _) in
+                                    enumerate(results, 1) if kind), (None, '', 0))
         missed += seed is None
         print(f'{mutation.name}: ' + ('not found' if seed is None else
                                       f'seed {seed}, {played} played: {wrong}')
@@ -103,10 +105,17 @@ def _mutations(args: argparse.Namespace) -> int:
     return 1 if missed else 0
 
 
-def _results(seeds: 'range | Iterator[int]', jobs: int, mutation: str | None
-             ) -> Iterator[tuple[int, str, float]]:
+def _mix(args: argparse.Namespace) -> tuple[str, ...]:
+    """Return the kinds of faults: those that are given, or those of the mutation."""
+    if args.mix:
+        return tuple(args.mix.split(','))
+    return mutations.MUTATIONS[args.mutation].mix if args.mutation else ()
+
+
+def _results(seeds: 'range | Iterator[int]', jobs: int, mutation: str | None,
+             mix: tuple[str, ...]) -> Iterator[tuple[int, str, float]]:
     """Yield seed, kind of failure and simulated seconds of each seed."""
-    work = ((seed, mutation) for seed in seeds)
+    work = ((seed, mutation, mix) for seed in seeds)
     if jobs == 1:
         yield from map(_play, work)
         return
@@ -114,10 +123,10 @@ def _results(seeds: 'range | Iterator[int]', jobs: int, mutation: str | None
         yield from pool.imap_unordered(_play, work, _CHUNK)
 
 
-def _play(work: tuple[int, str | None]) -> tuple[int, str, float]:
-    seed, mutation = work
+def _play(work: tuple[int, str | None, tuple[str, ...]]) -> tuple[int, str, float]:
+    seed, mutation, mix = work
     with _mutated(mutation):
-        result = play.play(schedules.generate(seed))
+        result = play.play(schedules.generate(seed, mix))
     return seed, result.wrong[0] if result.wrong else '', result.seconds
 
 
@@ -163,6 +172,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument('--most', type=int, default=10, metavar='N',
                         help='end after this many failures (default: %(default)s)')
     parser.add_argument('--seed', type=int, metavar='SEED', help='play this seed alone')
+    parser.add_argument('--mix', metavar='KIND,…',
+                        help='kinds of faults, each as likely as it is often among them (default: '
+                             "a few of all kinds, or the mutation's)")
     parser.add_argument('--show', action='store_true',
                         help='with --seed: print what engines log')
     parser.add_argument('--shrink', action='store_true',

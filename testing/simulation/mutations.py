@@ -36,6 +36,7 @@ class Mutation:
     :ivar attribute: name of the step in it
     :ivar instead: takes its place
     :ivar seed: a seed that finds it; negative if none is known
+    :ivar mix: the kinds of faults that seeds have for it; none for all kinds
     """
 
     name: str
@@ -44,6 +45,7 @@ class Mutation:
     attribute: str
     instead: Any
     seed: int = -1
+    mix: tuple[str, ...] = ()
 
     def applied(self) -> 'contextlib.AbstractContextManager[object]':
         """Return a context without the safety step."""
@@ -135,7 +137,7 @@ MUTATIONS = _by_name((
     Mutation('stopped-restarted', 'a server that its user has stopped is started',
              restart._Restart, '_over', _nothing()),
     Mutation('lost-jobs', 'the jobs that a dead engine has not posted are not looked for',
-             janitor.Janitor, '_jobs', _nothing(), 1076),
+             janitor.Janitor, '_jobs', _nothing()),
     Mutation('lost-superpositions', 'superpositions of ended recoveries are left',
              janitor.Janitor, '_superpositions', _nothing()),
     Mutation('withdraw', 'the backup that has lost is left', decide, 'withdraw', _nothing()),

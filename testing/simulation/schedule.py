@@ -68,8 +68,11 @@ class Schedule:
         return dataclasses.replace(self, faults=tuple(faults))
 
 
-def generate(seed: int) -> Schedule:
-    """Return the schedule of a seed."""
+def generate(seed: int, mix: Sequence[str] = ()) -> Schedule:
+    """Return the schedule of a seed.
+
+    :param mix: the only kinds of faults, each as likely as it is often in it; none for all kinds
+    """
     source = random.Random(f'schedule {seed}')
     hosts = tuple(f'h{number + 1}' for number in range(source.choice((3, 4, 4, 5))))
     engines = tuple(f'e{number + 1}' for number in range(source.choice((1, 2, 2, 2, 3))))
@@ -89,7 +92,7 @@ def generate(seed: int) -> Schedule:
         'slots': source.choice((1, 2, 4)), 'max_backups_per_host': source.choice((1, 2, 20)),
         'evacuate_after': source.choice((15.0, 30.0)), 'again_after': source.choice((10.0, 30.0)),
         'ready_timeout': source.choice((20, 60))}
-    kinds = [*source.sample(KINDS, source.randint(1, 4)), source.choice(_OFTEN)]
+    kinds = list(mix) or [*source.sample(KINDS, source.randint(1, 4)), source.choice(_OFTEN)]
     faults = [_fault(source, source.choice(kinds), hosts, engines, nodes, tuple(servers))
               for _ in range(source.randint(1, 7))]
     faults.sort(key=lambda fault: (fault.at, fault.kind, fault.target))

@@ -113,3 +113,15 @@ class UuidTest(testtools.TestCase):
             simulated = concurrency.Uuid(bits)
             real = uuid.UUID(int=bits, version=4)
             self.assertEqual((real.hex, str(real)), (simulated.hex, str(simulated)))
+
+
+class MixTest(testtools.TestCase):
+    """The kinds of faults in a schedule."""
+
+    def test_schedule_has_only_the_kinds_of_its_mix(self) -> None:
+        environment.prepare()
+        from testing.simulation import schedule as schedules
+        kinds = {fault.kind for seed in range(20)
+                 for fault in schedules.generate(seed, ('power', 'lost')).faults}
+        self.assertEqual({'power', 'lost'}, kinds)
+        self.assertEqual(schedules.generate(3), schedules.generate(3, ()))
