@@ -2,10 +2,13 @@
 """A distribution's kernel for a guest: its image, and an initramfs with a few modules."""
 
 from collections.abc import Iterable, Mapping
+import dataclasses
+import lzma
 import os
 import pathlib
 import re
 import stat
+import subprocess
 
 from cloud import commands
 
@@ -14,6 +17,17 @@ _DEPENDS = re.compile(rb'(?:^|\0)depends=([^\0]*)\0')
 # What a guest of any libvirt machine with virtio devices needs, and what its power button needs.
 MODULES = ('virtio_pci', 'virtio_blk', 'virtio_scsi', 'sd_mod', 'virtio_net', 'virtio_console',
            'virtio_rng', 'evdev', 'button')
+
+
+@dataclasses.dataclass(frozen=True)
+class Module:
+    """A module of a kernel, not compressed.
+
+    :param name: of its file
+    """
+
+    name: str
+    content: bytes
 
 
 class Kernel:
@@ -29,24 +43,33 @@ class Kernel:
             raise commands.CloudError(f'{root} holds {len(images)} kernels instead of one')
         self.image = images[0]
         self.version = self.image.name.removeprefix('vmlinuz-')
-        self._files = {_name(path): path for path
-                       in (root / 'lib/modules' / self.version).rglob('*.ko')}
+        # Packages of a distribution with a merged /usr have them in usr/lib.
+        merged, split = (root / lib / 'modules' / self.version for lib in ('usr/lib', 'lib'))
+        directory = merged if merged.exists() else split
+        self._files = {_name(path.name): path for path in directory.rglob('*.ko*')}
+        built_in = (directory / 'modules.builtin').read_text().split()
+        self._built_in = {_name(pathlib.PurePath(path).name) for path in built_in}
 
-    def modules(self, names: Iterable[str]) -> list[pathlib.Path]:
-        """Return the files of modules and of those they need, in the order to load them.
+    def modules(self, names: Iterable[str]) -> list[Module]:
+        """Return modules and those they need, in the order to load them.
 
         One that this kernel has built in has no file, and is left out.
+
+        :raises CloudError: this kernel does not have one, or it cannot be unpacked
         """
-        order: dict[str, pathlib.Path] = {}
+        order: dict[str, Module] = {}
 
         def add(name: str) -> None:
-            path = self._files.get(name)
-            if path is None or name in order:
+            if name in order or name in self._built_in:
                 return
-            match = _DEPENDS.search(path.read_bytes())
-            for needed in (match[1].decode() if match else '').split(','):
-                add(needed.replace('-', '_'))
-            order[name] = path
+            if name not in self._files:
+                raise commands.CloudError(f'kernel {self.version} has no module {name}')
+            path = self._files[name]
+            content = _unpacked(path)
+            match = _DEPENDS.search(content)
+            for needed in filter(None, (match[1].decode() if match else '').split(',')):
+                add(_name(needed))
+            order[name] = Module(f'{path.name.partition(".")[0]}.ko', content)
 
         for name in names:
             add(name)
@@ -65,8 +88,8 @@ def initramfs(target: pathlib.Path, kernel: Kernel, busybox: pathlib.Path,
     modules = kernel.modules(MODULES)
     content: dict[str, bytes | pathlib.Path] = {
         'bin/busybox': busybox, **files,
-        **{f'modules/{path.name}': path for path in modules},
-        'modules/order': ''.join(f'{path.name}\n' for path in modules).encode(),
+        **{f'modules/{module.name}': module.content for module in modules},
+        'modules/order': ''.join(f'{module.name}\n' for module in modules).encode(),
     }
     with target.open('wb') as file:
         archive = _Cpio()
@@ -128,5 +151,26 @@ class _Cpio:
         self._out += bytes(-len(self._out) % 4)
 
 
-def _name(path: pathlib.Path) -> str:
-    return path.stem.replace('-', '_')
+def _name(file: str) -> str:
+    """Return a module's name by the name of its file: files may have hyphens instead."""
+    return file.partition('.')[0].replace('-', '_')
+
+
+def _unpacked(path: pathlib.Path) -> bytes:
+    """Return the content of a module's file; many kernels have compressed ones.
+
+    :raises CloudError: this machine cannot unpack it
+    """
+    try:
+        match path.suffix:
+            case '.ko':
+                return path.read_bytes()
+            case '.xz':
+                return lzma.decompress(path.read_bytes())
+            case '.zst':
+                # Python has this format as of 3.14 only.
+                return subprocess.run(['zstd', '-dcq', str(path)], check=True,
+                                      capture_output=True, stdin=subprocess.DEVNULL).stdout
+    except (OSError, lzma.LZMAError, subprocess.CalledProcessError) as exc:
+        raise commands.CloudError(f'{path.name} cannot be unpacked: {exc}') from exc
+    raise commands.CloudError(f'{path.name} is compressed in an unknown way')

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The creation and the cache of guests' images, without a distribution's archive."""
 
+import lzma
 import pathlib
 import stat
 import struct
+import subprocess
 from unittest import mock
 
 import fixtures
@@ -128,11 +130,47 @@ class KernelTestCase(_Scratch):
                               ('failover', ''), ('virtio', '')):
             (self.modules / f'{name}.ko').write_bytes(
                 b'ELF\0license=GPL\0depends=' + depends.encode() + b'\0')
+        (self.modules.parent / 'modules.builtin').write_text(
+            ''.join(f'kernel/{name}.ko\n' for name in ('built-in', *kernel.MODULES)
+                    if name != 'virtio_net'))
+
+    def modules_of(self, *names: str) -> list[str]:
+        return [module.name for module in kernel.Kernel(self.root).modules(names)]
 
     def test_modules_come_after_those_they_need(self) -> None:
-        paths = kernel.Kernel(self.root).modules(['virtio_net', 'built_in', 'virtio'])
-        self.assertEqual(['failover', 'net-failover', 'virtio', 'virtio_net'],
-                         [path.stem for path in paths])
+        self.assertEqual(['failover.ko', 'net-failover.ko', 'virtio.ko', 'virtio_net.ko'],
+                         self.modules_of('virtio_net', 'built_in', 'virtio'))
+
+    def test_compressed_modules_of_a_merged_usr(self) -> None:
+        plain = (self.modules / 'virtio_net.ko').read_bytes()
+        for path in self.modules.glob('*.ko'):
+            path.with_suffix('.ko.xz').write_bytes(lzma.compress(path.read_bytes()))
+            path.unlink()
+        (self.root / 'usr/lib').mkdir(parents=True)
+        (self.root / 'lib/modules').rename(self.root / 'usr/lib/modules')
+        modules = kernel.Kernel(self.root).modules(['virtio_net'])
+        self.assertEqual(['failover.ko', 'net-failover.ko', 'virtio.ko', 'virtio_net.ko'],
+                         [module.name for module in modules])
+        self.assertEqual(plain, modules[-1].content)
+
+    def test_modules_of_ubuntu_are_unpacked_by_zstd(self) -> None:
+        (self.modules / 'virtio.ko').rename(self.modules / 'virtio.ko.zst')
+        with mock.patch.object(subprocess, 'run') as run:
+            run.return_value.stdout = b'ELF\0depends=failover\0'
+            self.assertEqual(['failover.ko', 'virtio.ko'], self.modules_of('virtio'))
+        self.assertEqual(['zstd', '-dcq', str(self.modules / 'virtio.ko.zst')],
+                         run.call_args.args[0])
+
+    def test_module_that_cannot_be_unpacked_is_an_error(self) -> None:
+        for suffix, words in (('.ko.xz', 'cannot be unpacked'), ('.ko.bz2', 'unknown way')):
+            (self.modules / f'virtio{suffix}').write_bytes(b'no archive')
+            (self.modules / 'virtio.ko').unlink(missing_ok=True)
+            self.assertRaisesRegex(commands.CloudError, words, self.modules_of, 'virtio')
+            (self.modules / f'virtio{suffix}').unlink()
+
+    def test_missing_module_is_an_error(self) -> None:
+        self.assertRaisesRegex(commands.CloudError, 'no module virtio_gone',
+                               self.modules_of, 'virtio_net', 'virtio_gone')
 
     def test_two_kernels(self) -> None:
         (self.root / 'boot/vmlinuz-6.2').write_text('kernel')
