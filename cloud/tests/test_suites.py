@@ -26,8 +26,13 @@ step() { echo "step: $1"; }
 eval "$(sed -n '/^fail()/,/^}/p; /^setup_venv()/,/^}/p' run)"
 setup_venv
 """
-# A stand-in for stestr that finds a test everywhere.
-_STESTR = '#!/bin/sh\necho a.test\n'
+# A stand-in for stestr that finds a test everywhere, and refuses options as the real one.
+_STESTR = """#!/bin/sh
+for argument; do
+    case $argument in --test-path | --exclude-regex) ;; --*) exit 2 ;; esac
+done
+echo a.test
+"""
 
 
 @ddt.ddt
@@ -61,6 +66,10 @@ class MatchesTest(testtools.TestCase):
         everywhere = self.matching()
         self.assertIn('engine-stories', everywhere)
         self.assertEqual(everywhere, self.matching(expression))
+
+    @ddt.data('--until-failure', '--all-attachments')
+    def test_options_of_a_run_choose_no_tests(self, option: str) -> None:
+        self.assertEqual(self.matching('test_cli'), self.matching('test_cli', option))
 
     def test_more_arguments_are_searched_everywhere(self) -> None:
         self.assertEqual(self.matching(), self.matching(r'^cloud\.tests', 'test_cli'))
