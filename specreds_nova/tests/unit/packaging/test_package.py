@@ -90,6 +90,17 @@ class PackageTest(testtools.TestCase):
         plain = {packaging.Requirement(line).name for line in _entries('requirements.txt')}
         self.assertEqual(set(), plain & {'cinder', 'nova'})
 
+    def test_libnbd_is_for_tests_only(self) -> None:
+        for package in base.lines(self.setup['files']['packages']):
+            for module in (base.ROOT / package).rglob('*.py'):
+                if 'tests' not in module.parts:
+                    self.assertNotRegex(module.read_text(), r'(?m)^\s*import nbd\b', str(module))
+        for line in _entries('bindep.txt'):
+            if 'libnbd' in line:
+                self.assertIn(' test]', line)
+        for file in (base.ROOT / 'devstack/files').rglob('specreds'):
+            self.assertNotIn('libnbd', file.read_text(), str(file))
+
     def test_files_that_tox_names_exist(self) -> None:
         text = (base.ROOT / 'tox.ini').read_text()
         named = set(itertools.chain(
