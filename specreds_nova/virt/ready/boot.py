@@ -114,8 +114,10 @@ class Boot(base.Probe):
 
         On a busy host a guest that boots gets little of a processor.
         """
+        # Under eventlet Nova has a proxy, which libvirt does not take for a domain.
+        domain = getattr(self._domain, '_obj', self._domain)
         [(_, stats)] = self._domain.connect().domainListGetStats(
-            [self._domain], libvirt.VIR_DOMAIN_STATS_VCPU)
+            [domain], libvirt.VIR_DOMAIN_STATS_VCPU)
         return sum(value for key, value in stats.items()
                    if key.startswith('vcpu.') and key.endswith('.delay'))
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The default condition: the boot seems to be over."""
 
+from typing import Any
 from unittest import mock
 
 import fixtures
+import libvirt
 import testtools
 
 from specreds_nova.virt.ready import boot
@@ -11,6 +13,16 @@ from specreds_nova.virt.ready import consoles
 
 _XML = ('<domain><devices><serial><log file="/console"/></serial>'
         '<interface><target dev="tap1"/></interface></devices></domain>')
+
+
+class _Proxy:
+    """What Nova has instead of a domain under eventlet."""
+
+    def __init__(self, domain: Any) -> None:
+        self._obj = domain
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._obj, name)
 
 
 class BootTest(testtools.TestCase):
@@ -26,17 +38,27 @@ class BootTest(testtools.TestCase):
         self.console: bytes | None = None
         self.useFixture(fixtures.MockPatch('time.monotonic', lambda: self.now))
         self.useFixture(fixtures.MockPatchObject(consoles, 'tail', lambda path: self.console))
-        domain = mock.Mock()
+        domain = mock.Mock(spec=libvirt.virDomain)
         domain.blockStats.side_effect = lambda disk: (self.requests, 0, self.requests, 0, 0)
         domain.info.side_effect = lambda: [1, 0, 0, 1, int(self.cpu * 1e9)]
         domain.interfaceStats.side_effect = lambda device: (
             0, self.packets[0], 0, 0, 0, self.packets[1], 0, 0)
-        domain.connect().domainListGetStats.side_effect = lambda domains, kinds: [(domain, {
-            'vcpu.current': 2, 'vcpu.0.state': 1, 'vcpu.0.delay': int(self.delay * 1e9),
-            'vcpu.1.delay': 0})]
+        domain.connect().domainListGetStats.side_effect = self.stats
+        self.domain = domain
+        self.boot = self.booting(domain)
+
+    def booting(self, domain: Any) -> boot.Boot:
+        """Return the probe of a domain."""
         guest = mock.Mock(_domain=domain)
         guest.get_xml_desc.return_value = _XML
-        self.boot = boot.Boot(guest)
+        return boot.Boot(guest)
+
+    def stats(self, domains: list[Any], kinds: int) -> list[tuple[Any, dict[str, int]]]:
+        """Return what libvirt does; like libvirt, take nothing but domains."""
+        self.assertEqual([self.domain], domains)
+        self.assertEqual(libvirt.VIR_DOMAIN_STATS_VCPU, kinds)
+        return [(self.domain, {'vcpu.current': 2, 'vcpu.0.state': 1,
+                               'vcpu.0.delay': int(self.delay * 1e9), 'vcpu.1.delay': 0})]
 
     def busy(self, seconds: float) -> list[str | None]:
         """Let a guest boot: its processor and its disks work."""
@@ -88,6 +110,11 @@ class BootTest(testtools.TestCase):
         self.assertEqual({None}, set(self._pass(20, cpu=0.1, requests=1, delay=0.9)))
         self.idle(2.75)
         self.assertIn('network', str(self.idle(0.5)[-1]))
+
+    def test_domain_behind_a_proxy_is_observed(self) -> None:
+        self.boot = self.booting(_Proxy(self.domain))
+        self.packets = (4, 2)
+        self.assertIn('network', self.first(self.idle(4)))
 
     def test_idle_guest_without_a_sign_waits_for_the_end_of_the_time(self) -> None:
         # It may wait for its boot loader's menu, or be stuck.
