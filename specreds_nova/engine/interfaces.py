@@ -198,7 +198,7 @@ class Suspects(Protocol):
     def running(self, host: str, server: str) -> bool | None:
         """Return whether a server's domain runs on a host; None without a report of the host."""
 
-    def healthy(self) -> list[str]:
+    def healthy(self) -> Collection[str]:
         """Return the hosts that are heard and report no problems."""
 
     def await_ready(self, host: str, backup_id: str, seconds: float) -> bool:
@@ -220,8 +220,8 @@ class Store(Protocol):
     def hosts(self) -> list[model.Host]:
         """Return all recorded hosts, by name."""
 
-    def spoken(self) -> list[model.Host]:
-        """Return the hosts of which operators have said something."""
+    def notable_hosts(self) -> list[model.Host]:
+        """Return the notable hosts, by name."""
 
     def change_host(self, host: model.Host, **values: Any) -> model.Host | None:
         """Change a host; return None if it was changed since it was read."""

@@ -4,8 +4,9 @@
 The janitors of all engines run at the same time, so each of their actions may be repeated.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 import functools
+import threading
 from typing import Any
 
 from oslo_log import log as logging
@@ -58,6 +59,7 @@ class Janitor:
         self._together = together
         # Hosts of which operators have said something.
         self._spoken: set[str] = set()
+        self._lock = threading.Lock()
         self._swept = self._pruned = float('-inf')
         # By host: the time at which its servers are listed again.
         self._due: dict[str, float] = {}
@@ -65,21 +67,20 @@ class Janitor:
     def look(self) -> None:
         """Do all work once; what fails is repeated by the next look."""
         try:
-            hosts = self._context.store.hosts()
+            hosts = self._context.store.notable_hosts()
             active = self._context.store.active()
         except exception.EngineError as exc:
             LOG.warning('hosts, jobs and superpositions are looked at later: %s', exc)
             return
         self._each('the jobs', self._jobs, active)
-        for host in hosts:
-            self._heed(host.name, host.word, host.word_reason or '')
+        self._heed_all(hosts)
         by_host: dict[str, list[model.Recovery]] = {}
         for recovery in active:
             by_host.setdefault(recovery.host, []).append(recovery)
         # A host that answers slowly holds up no other one.
         self._together([functools.partial(self._each, f'host {host.name}', self._host, host,
                                           by_host.get(host.name, ()))
-                        for host in hosts if self._notable(host, by_host)])
+                        for host in hosts])
         now = self._context.clock.now()
         if now - self._swept >= _SELDOM:
             self._swept = now
@@ -91,22 +92,22 @@ class Janitor:
     def heed(self) -> None:
         """Heed what operators say of hosts."""
         try:
-            spoken = self._context.store.spoken()
+            hosts = self._context.store.notable_hosts()
         except exception.EngineError as exc:
             LOG.warning('what operators say of hosts is read later: %s', exc)
             return
-        for host in spoken:
-            self._heed(host.name, host.word, host.word_reason or '')
-        names = {host.name for host in spoken}
-        for name in self._spoken - names:
-            self._heed(name, None, '')
-        self._spoken = names
+        self._heed_all(hosts)
 
-    @staticmethod
-    def _notable(host: model.Host, by_host: Mapping[str, object]) -> bool:
-        """Return whether anything may have to be done about a host."""
-        return (host.state != model.TRUSTED or host.word is not None or bool(host.held)
-                or bool(host.flaps) or host.name in by_host)
+    def _heed_all(self, hosts: Sequence[model.Host]) -> None:
+        """Heed what operators say of hosts, and what they do not say any more."""
+        spoken = [host for host in hosts if host.word is not None]
+        with self._lock:
+            for host in spoken:
+                self._heed(host.name, host.word, host.word_reason or '')
+            names = {host.name for host in spoken}
+            for name in self._spoken - names:
+                self._heed(name, None, '')
+            self._spoken = names
 
     @staticmethod
     def _each(what: str, look: Callable[..., object], *arguments: object) -> None:

@@ -78,6 +78,12 @@ class Host:
     held: tuple[str, ...] = ()
 
     @property
+    def notable(self) -> bool:
+        """Return whether an engine may have to do something about the host."""
+        return (self.state != TRUSTED or self.word is not None or bool(self.held)
+                or bool(self.flaps))
+
+    @property
     def shown(self) -> str:
         """Return the state that is shown to users."""
         return HELD if self.held and self.state == TRUSTED else self.state

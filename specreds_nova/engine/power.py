@@ -126,7 +126,7 @@ class PowerOff:
         :raises exception.Unreachable: Nova or the database does not answer
         """
         return [self._pool.submit(self._power_off, claimed)
-                for host in self._context.store.hosts()
+                for host in self._context.store.notable_hosts()
                 if self._due(host) and (claimed := self._note(host, 'begun')) is not None]
 
     def close(self) -> None:

@@ -75,6 +75,10 @@ CALLERS = 32
 _HANGS, _HANGS_ASKING = 10.0, 600.0
 # Seconds for which the dispatcher waits for events, to show that it does not hang.
 _IDLE = 5.0
+# A timeout that is over at once.
+_NOW = 1e-6
+# Hosts that are recorded in one transaction.
+_RECORDED = 500
 
 _STOP = object()
 
@@ -166,8 +170,10 @@ class Engine:
         for name, target in (('dispatcher', self._dispatch), ('janitor', self._look_after),
                              ('words', self._heed)):
             self._threads.begin(name, target, _HANGS_ASKING)
-        for name, target in (('warmer', self._keep_warm), ('forecast', self._look_ahead)):
-            self._threads.begin(name, target)
+        self._threads.begin('warmer', self._keep_warm)
+        if self._options.scheduler_timeout:
+            # Placement alone is asked when an answer is needed.
+            self._threads.begin('forecast', self._look_ahead)
         if self._power_off is not None:
             self._threads.begin('power-off', self._look_for_power, _HANGS_ASKING)
         if self._options.release_interval:
@@ -262,24 +268,28 @@ class Engine:
         for name in self._monitor.all_suspected():
             self._watcher.news.put(name)
         while not self._stopping.is_set():
-            try:
-                self._threads.progress('dispatcher')
-                news = [self._watcher.news.get(timeout=_HELD if held.names() else _IDLE)]
-            except queue.Empty:
-                self._act(held.names(), held)
-                continue
-            if isinstance(news[0], str):
-                news += self._more(news[0])
+            self._threads.progress('dispatcher')
+            news = self._news(_HELD if held.names() else _IDLE)
             if _STOP in news:
                 return
-            for other in news:
-                if isinstance(other, events.HostAppeared):
-                    self._record(other.host)
-                elif isinstance(other, events.GoodbyeChanged):
-                    self._record_goodbye(other)
             suspected = [name for name in news if isinstance(name, str)]
-            if suspected:
-                self._act([*dict.fromkeys(suspected)], held)
+            if suspected or not news:
+                self._act([*dict.fromkeys(suspected)] or held.names(), held)
+            self._record([other.host for other in news if isinstance(other, events.HostAppeared)])
+            for other in news:
+                if isinstance(other, events.GoodbyeChanged):
+                    self._record_goodbye(other)
+
+    def _news(self, seconds: float) -> list[Any]:
+        """Return the events of the detector, all that there are; none after some seconds."""
+        news: list[Any] = []
+        with contextlib.suppress(queue.Empty):
+            news.append(self._watcher.news.get(timeout=seconds))
+            # Thousands of hosts may appear at once, and no suspicion waits for them.
+            while True:
+                news.append(self._watcher.news.get(timeout=_NOW))
+        name = next((name for name in news if isinstance(name, str)), None)
+        return news if name is None else news + self._more(name)
 
     def _more(self, name: str) -> list[Any]:
         """Return the news that follow a suspicion: hosts of a rack fail together."""
@@ -290,17 +300,16 @@ class Engine:
             until = self._clock.now() + (_GATHER if others else 0.0)
             while True:
                 news.append(self._watcher.news.get(
-                    timeout=max(0.0, until - self._clock.now()) or 1e-6))
+                    timeout=max(0.0, until - self._clock.now()) or _NOW))
         return news
 
-    def _record(self, name: str) -> None:
-        """Record a host, for engines that start after its death."""
+    def _record(self, names: Sequence[str]) -> None:
+        """Record hosts, for engines that start after their death."""
         try:
-            host = self._store.host(name)
-            if host.generation == 0:
-                self._store.change_host(host)
+            for first in range(0, len(names), _RECORDED):
+                self._store.record(names[first:first + _RECORDED])
         except exception.EngineError as exc:
-            LOG.warning('host %s is not recorded: %s', name, exc)
+            LOG.warning('hosts %s are not recorded: %s', ', '.join(names), exc)
 
     def _record_goodbye(self, news: events.GoodbyeChanged) -> None:
         """Record a goodbye, for engines that start after it."""
@@ -378,10 +387,12 @@ class Engine:
 
     def _count(self) -> None:
         try:
-            hosts = [host.shown for host in self._store.hosts()]
+            count = self._store.host_count()
+            hosts = [host.shown for host in self._store.notable_hosts()]
             active = [recovery.state for recovery in self._store.active()]
         except exception.EngineError:
             return
-        self._metrics.hosts({state: hosts.count(state) for state in hosts})
+        hosts += [model.TRUSTED] * (count - len(hosts))
+        self._metrics.hosts({state: hosts.count(state) for state in set(hosts)})
         self._metrics.active({state: active.count(state) for state in active})
         self._metrics.backups(active.count(model.RACING))

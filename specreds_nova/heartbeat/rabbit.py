@@ -5,7 +5,7 @@ oslo.messaging's own waits where beats may not: for half a minute after an outag
 that hangs. What is on the bus, and where, is the same.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 import contextlib
 import dataclasses
 import itertools
@@ -18,6 +18,7 @@ import oslo_messaging as messaging
 from oslo_utils import uuidutils
 
 from specreds_nova.heartbeat import message
+from specreds_nova.heartbeat import publishing
 
 LOG = logging.getLogger(__name__)
 
@@ -141,8 +142,8 @@ class Answers:
         self._open = contextlib.ExitStack()
         self._channel: Any = None
 
-    def send(self, host: str, arguments: dict[str, Any]) -> None:
-        """Send an answer; a host that does not listen gets none.
+    def send_all(self, answers: Iterable[tuple[str, dict[str, Any]]]) -> None:
+        """Send answers, each to its host; a host that does not listen gets none.
 
         :raises Exception: of whatever kind the libraries have; the next call connects again
         """
@@ -150,9 +151,11 @@ class Answers:
             if self._channel is None:
                 self._channel = self._open.enter_context(
                     self._brokers.connected()).default_channel
-            self._channel.basic_publish(
-                _prepared(self._channel, 'answer', arguments), exchange=_DIRECT,
-                routing_key=message.ANSWERS + host)
+            channel = self._channel
+            channel.connection.transport.write(b''.join(
+                publishing.publication(channel.channel_id, _DIRECT, message.ANSWERS + host,
+                                       message.wrap('answer', arguments))
+                for host, arguments in answers))
         except Exception:
             self.close()
             raise

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An engine's clients: calls that take time, fail, and can be cut off at any point."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import dataclasses
 from typing import Any, TypeVar
 
@@ -90,10 +90,10 @@ class Answers:
     def __init__(self, cloud: clouds.Cloud) -> None:
         self._cloud = cloud
 
-    def send(self, host: str, arguments: dict[str, Any]) -> None:
-        """Answer a heartbeat of a host."""
-        del arguments
-        self._cloud.renew(host)
+    def send_all(self, answers: Iterable[tuple[str, dict[str, Any]]]) -> None:
+        """Answer heartbeats of hosts."""
+        for host, _ in answers:
+            self._cloud.renew(host)
 
     def close(self) -> None:
         """Do nothing."""

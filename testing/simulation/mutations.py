@@ -86,7 +86,7 @@ def _answer_all(self: answering.Answers) -> None:
     heard: Any = self._heard
     for name, host in heard._hosts.items():
         if host.beat is not None:
-            self._answer(name, host.beat.boot, host.beat.number)
+            self._answer([(name, (host.beat.boot, host.beat.number))])
 
 
 def _keep_slot(self: conductor.Conductor, recovery_id: str) -> list[jobs.Posted]:

@@ -6,7 +6,7 @@ Its threads, queues, pools and clocks are those of :mod:`concurrency`, and its c
 thread. The store of the simulation takes the place of the database and has the same rules.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 import contextlib
 import types
 from typing import Any
@@ -100,9 +100,10 @@ class _Bus:
     def __init__(self, process: 'Process') -> None:
         self._process = process
 
-    def send(self, host: str, arguments: dict[str, Any]) -> None:
-        """Answer a host."""
-        self._process.broker.answer(self._process.name, host, **arguments)
+    def send_all(self, answers: Iterable[tuple[str, dict[str, Any]]]) -> None:
+        """Answer hosts."""
+        for host, arguments in answers:
+            self._process.broker.answer(self._process.name, host, **arguments)
 
     def close(self) -> None:
         """Do nothing."""

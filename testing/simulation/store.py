@@ -35,9 +35,15 @@ class Store:
         """Return all hosts."""
         return [self._hosts[name] for name in sorted(self._hosts)]
 
-    def spoken(self) -> list[model.Host]:
-        """Return the hosts of which operators have said something."""
-        return [host for host in self.hosts() if host.word is not None]
+    def notable_hosts(self) -> list[model.Host]:
+        """Return the notable hosts."""
+        return [host for host in self.hosts() if host.notable]
+
+    def record(self, names: Sequence[str]) -> None:
+        """Record hosts."""
+        for name in names:
+            if name not in self._hosts:
+                self.change_host(self.host(name))
 
     def change_host(self, host: model.Host, **values: Any) -> model.Host | None:
         """Change a host, unless it has changed since it was read."""

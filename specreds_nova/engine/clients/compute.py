@@ -113,7 +113,7 @@ class Compute:
             self._nova.ask('PUT', f'/os-services/{service["id"]}', json={'forced_down': down})
         except (exception.Refused, exception.NotFound):
             return False
-        self._facts.changed()
+        self._facts.forced_down(host, down)
         return True
 
     def service(self, host: str) -> Mapping[str, Any]:

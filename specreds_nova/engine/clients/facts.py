@@ -42,6 +42,12 @@ class Cached(Generic[_T]):
         with self._lock:
             self._until = float('-inf')
 
+    def change(self, change: Callable[[_T], _T]) -> None:
+        """Change the value if there is one; it is valid for as long as before."""
+        with self._lock:
+            if self._value is not None:
+                self._value = change(self._value)
+
 
 class Facts:
     """Services, hosts, aggregates and server groups.
@@ -72,6 +78,19 @@ class Facts:
     def changed(self) -> None:
         """Read the services again at the next use."""
         self._services.forget()
+
+    def forced_down(self, host: str, down: bool) -> None:
+        """Note that a host was forced down in Nova, or that this was taken back.
+
+        The services are not read again for that: a rack that fails has many servers, and a cloud
+        many hosts.
+        """
+        def changed(services: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+            known = services.get(host)
+            if known is None or bool(known.get('forced_down')) == down:
+                return services
+            return {**services, host: {**known, 'forced_down': down}}
+        self._services.change(changed)
 
     def host(self, provider: str) -> str | None:
         """Return the host of a resource provider, by its UUID."""

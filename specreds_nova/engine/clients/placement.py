@@ -2,6 +2,7 @@
 """The hosts that have room for a server and may run it."""
 
 from collections.abc import Mapping
+import dataclasses
 import json
 import threading
 import time
@@ -15,8 +16,26 @@ from specreds_nova.engine.clients import rest
 # Seconds for which servers with equal queries share an answer. The answer may be outdated: a full
 # host refuses the claim of a backup.
 _VALID = 1.5
+# Candidates that are asked for at first: as many as Nova's scheduler asks for.
+_LIMIT = 1000
 _TENANT = 'filter_tenant_id'
 _SPECS = 'aggregate_instance_extra_specs:'
+
+
+@dataclasses.dataclass
+class _Room:
+    """An answer of Placement.
+
+    :ivar hosts: the hosts that have room, the best first
+    :ivar whole: whether they are all
+    :ivar allowed: those of them that are allowed, by zone, project and extra specs of the servers
+    """
+
+    until: float
+    hosts: list[str]
+    whole: bool
+    allowed: dict[tuple[str | None, str, str], list[str]] = dataclasses.field(
+        default_factory=dict)
 
 
 class Candidates:
@@ -26,33 +45,53 @@ class Candidates:
         self._placement = placement
         self._facts = facts
         self._lock = threading.Lock()
-        self._kept: dict[str, tuple[float, list[str]]] = {}
+        self._kept: dict[str, _Room] = {}
 
     def warm_up(self) -> None:
         """Get a token and find Placement, before a recovery needs them."""
         self._placement.get('/resource_providers', name='none')
 
     def hosts(self, server: model.Server) -> list[str]:
-        """Return the hosts for a server, the best first."""
-        services = self._facts.services()
-        return [host for host in self._with_room(server)
+        """Return the hosts for a server, the best first.
+
+        They are some of very many; all of them are asked for if those are not allowed.
+        """
+        room = self._with_room(server, _LIMIT)
+        hosts = self._allowed_in(room, server)
+        return hosts if hosts or room.whole else self._allowed_in(
+            self._with_room(server, None), server)
+
+    def _allowed_in(self, room: _Room, server: model.Server) -> list[str]:
+        specs = json.dumps(server.flavor.get('extra_specs') or {}, sort_keys=True)
+        key = (server.zone, server.project, specs)
+        hosts = room.allowed.get(key)
+        if hosts is None:
+            services = self._facts.services()
+            hosts = room.allowed[key] = [
+                host for host in room.hosts
                 if server.zone in (None, services.get(host, {}).get('zone'))
                 and self.allowed(server, host)]
+        return hosts
 
-    def _with_room(self, server: model.Server) -> list[str]:
+    def _with_room(self, server: model.Server, limit: int | None) -> _Room:
         query = flavors.query(server.flavor, boots_from_volume=server.boots_from_volume)
+        if limit is not None:
+            query['limit'] = str(limit)
         key = json.dumps(query, sort_keys=True)
         with self._lock:
             # Only one of several threads with equal queries sends a request.
-            until, hosts = self._kept.get(key, (0.0, []))
-            if time.monotonic() >= until:
-                hosts = self._ask(query)
+            room = self._kept.get(key)
+            if room is None or time.monotonic() >= room.until:
+                hosts, count = self._ask(query)
+                now = time.monotonic()
+                room = _Room(now + _VALID, hosts, limit is None or count < limit)
                 self._kept = {other: answer for other, answer in self._kept.items()
-                              if answer[0] > time.monotonic()}
-                self._kept[key] = (time.monotonic() + _VALID, hosts)
-            return hosts
+                              if answer.until > now}
+                self._kept[key] = room
+            return room
 
-    def _ask(self, query: Mapping[str, str]) -> list[str]:
+    def _ask(self, query: Mapping[str, str]) -> tuple[list[str], int]:
+        """Return the hosts that have room, and the number of candidates."""
         answer = self._placement.get('/allocation_candidates', **query)
         summaries = answer['provider_summaries']
         best: dict[str, float] = {}
@@ -63,7 +102,8 @@ class Candidates:
                 if host is not None:
                     best[host] = max(best.get(host, 0.0),
                                      _free(summaries.get(root) or summaries[provider]))
-        return sorted(best, key=lambda host: (-best[host], host))
+        return (sorted(best, key=lambda host: (-best[host], host)),
+                len(answer['allocation_requests']))
 
     def allowed(self, server: model.Server, host: str) -> bool:
         """Return whether the aggregates of a host allow a server on it."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts in the database: a change succeeds only if the host is as it was read."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from oslo_db import exception as db_exception
@@ -11,6 +12,8 @@ from specreds_nova.engine import model
 from specreds_nova.engine.db import tables
 
 _T = tables.HOSTS
+# Characters of a value in JSON that tell whether it is empty.
+_JSON = 5
 _CHANGEABLE = frozenset({'state', 'since', 'why', 'word', 'word_reason', 'flaps', 'goodbye',
                          'goodbye_at', 'maintenance', 'held'})
 
@@ -26,10 +29,41 @@ def get_all(connection: sa.Connection) -> list[model.Host]:
     return [_host(row) for row in connection.execute(sa.select(_T).order_by(_T.c.name))]
 
 
-def get_spoken(connection: sa.Connection) -> list[model.Host]:
-    """Return the hosts of which operators have said something."""
-    return [_host(row) for row in connection.execute(
-        sa.select(_T).where(_T.c.word.is_not(None)))]
+def get_notable(connection: sa.Connection) -> list[model.Host]:
+    """Return the notable hosts, by name: few of those of a large cloud."""
+    held = sa.cast(_T.c.held, sa.String(_JSON)).not_in(('[]', 'null'))
+    rows = connection.execute(sa.select(_T).order_by(_T.c.name).where(
+        (_T.c.state != model.TRUSTED) | _T.c.word.is_not(None) | (_T.c.flaps != 0) | held))
+    return [host for host in map(_host, rows) if host.notable]
+
+
+def count(connection: sa.Connection) -> int:
+    """Return the number of recorded hosts."""
+    return int(connection.execute(sa.select(sa.func.count()).select_from(_T)).scalar_one())
+
+
+def record(connection: sa.Connection, names: Sequence[str]) -> list[str]:
+    """Record those of some hosts that are not recorded.
+
+    :returns: names that have to be recorded one by one, as another engine has recorded some
+    """
+    known = set(connection.execute(sa.select(_T.c.name).where(_T.c.name.in_(names))).scalars())
+    new = [name for name in dict.fromkeys(names) if name not in known]
+    if not new:
+        return []
+    try:
+        with connection.begin_nested():
+            connection.execute(sa.insert(_T), [
+                {'name': name, 'generation': 1, **_row(model.Host(name))} for name in new])
+    except db_exception.DBDuplicateEntry:
+        return new
+    return []
+
+
+def _row(host: model.Host) -> dict[str, Any]:
+    """Return the changeable values of a host for the database."""
+    return {name: getattr(host, name) for name in _CHANGEABLE} | {
+        'why': [dict(fact) for fact in host.why], 'held': list(host.held)}
 
 
 def change(connection: sa.Connection, host: model.Host, values: dict[str, Any]
@@ -47,14 +81,10 @@ def change(connection: sa.Connection, host: model.Host, values: dict[str, Any]
         values['held'] = list(values['held'])
     generation = host.generation + 1
     if host.generation == 0:
-        row = {'state': host.state, 'since': host.since, 'why': [dict(fact) for fact in host.why],
-               'word': host.word, 'word_reason': host.word_reason, 'flaps': host.flaps,
-               'goodbye': host.goodbye, 'goodbye_at': host.goodbye_at,
-               'maintenance': host.maintenance, 'held': list(host.held)}
         try:
             with connection.begin_nested():
                 connection.execute(sa.insert(_T).values(
-                    name=host.name, generation=generation, **{**row, **values}))
+                    name=host.name, generation=generation, **{**_row(host), **values}))
         except db_exception.DBDuplicateEntry:
             return None
     else:

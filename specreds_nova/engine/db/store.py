@@ -52,9 +52,13 @@ class Store:
         """Return all recorded hosts, by name."""
         return self._transactions.run(hosts.get_all)
 
-    def spoken(self) -> list[model.Host]:
-        """Return the hosts of which operators have said something."""
-        return self._transactions.run(hosts.get_spoken)
+    def notable_hosts(self) -> list[model.Host]:
+        """Return the notable hosts, by name."""
+        return self._transactions.run(hosts.get_notable)
+
+    def host_count(self) -> int:
+        """Return the number of recorded hosts."""
+        return self._transactions.run(hosts.count)
 
     def change_host(self, host: model.Host, **values: Any) -> model.Host | None:
         """Change a host; return None if it was changed since it was read.
@@ -74,6 +78,14 @@ class Store:
         while host.generation == 0:
             host = self.change_host(host, since=self._now()) or self.host(name)
         return host
+
+    def record(self, names: Sequence[str]) -> None:
+        """Record those of some hosts that are not recorded."""
+        for name in self._transactions.run(lambda connection: hosts.record(connection, names)):
+            # Another engine records hosts, too.
+            host = self.host(name)
+            if host.generation == 0:
+                self.change_host(host)
 
     def leave(self, name: str, goodbye: str | None, at: float | None) -> model.Host:
         """Record the goodbye of a host, or that the host is heard again.

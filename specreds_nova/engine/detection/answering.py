@@ -8,7 +8,7 @@ suspects itself, or that is not trusted in the database. A reading of the databa
 engine has recorded its suspicion.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from oslo_log import log as logging
@@ -24,13 +24,15 @@ LOG = logging.getLogger(__name__)
 
 # Answers in the time of one lease, of which three may be lost.
 _KEPT = 4
+# Answers that are sent together.
+_AT_ONCE = 50
 
 
 class Bus(Protocol):
     """The transport of answers."""
 
-    def send(self, host: str, arguments: dict[str, Any]) -> None:
-        """Send an answer to a host, or raise the transport's error."""
+    def send_all(self, answers: Iterable[tuple[str, dict[str, Any]]]) -> None:
+        """Send answers, each to its host, or raise the transport's error."""
 
     def close(self) -> None:
         """Disconnect."""
@@ -85,20 +87,22 @@ class Answers(pulse.Pulse):
 
     def _answer_all(self) -> None:
         began = self._clock.now()
-        hosts = self._store.hosts()
-        self._leases.note(hosts, self._clock.now())
-        refused = {host.name for host in hosts if host.state != model.TRUSTED}
-        for name, boot, number in self._heard.answerable():
+        refusing = [host for host in self._store.notable_hosts() if host.state != model.TRUSTED]
+        self._leases.note_all(refusing, self._clock.now())
+        refused = {host.name for host in refusing}
+        due = [(name, (boot, number)) for name, boot, number in self._heard.answerable()
+               if name not in refused and self._last.get(name) != (boot, number)]
+        for first in range(0, len(due), _AT_ONCE):
             if self._clock.now() - began >= all_leases.FRESH:
                 LOG.warning('not all hosts are answered, as that takes too long')
                 break
-            if name not in refused and self._last.get(name) != (boot, number):
-                self._answer(name, boot, number)
+            self._answer(due[first:first + _AT_ONCE])
 
-    def _answer(self, name: str, boot: str, number: int) -> None:
+    def _answer(self, answers: Sequence[tuple[str, tuple[str, int]]]) -> None:
         if self._bus is not None:
-            self._bus.send(name, {'boot': boot, 'number': number})
-        self._last[name] = boot, number
+            self._bus.send_all([(name, {'boot': boot, 'number': number})
+                                for name, (boot, number) in answers])
+        self._last.update(answers)
 
 
 def of(conf: Any, heard: Heard, store: interfaces.Store, clock: interfaces.Clock,

@@ -6,6 +6,7 @@ switch or a broker rather than their lives. Hosts that have just booted say that
 power: the ones that are still silent may be booting, too.
 """
 
+import collections
 from collections.abc import Callable, Collection, Iterable, Mapping
 import dataclasses
 
@@ -27,73 +28,86 @@ class Group:
 
 
 @dataclasses.dataclass(frozen=True)
-class Silence:
-    """The hosts at the time at which one of them fell silent.
+class Overview:
+    """All hosts at one moment, without those that said goodbye.
 
-    :ivar silent: those that fell silent at about that time
     :ivar heard: those that are heard
+    :ivar troubled: the others
+    :ivar labels: what hosts that are heard have in common, with the number of those hosts
+    :ivar booted: boots of hosts that are heard, with their times in seconds since the epoch
+    :ivar own_broker: broker node through which this engine hears itself: it works
     """
 
-    silent: frozenset[str]
     heard: frozenset[str]
+    troubled: tuple[watched.Watched, ...]
+    labels: Mapping[str, int]
+    booted: Mapping[str, float]
+    own_broker: str
 
-    def groups(self, host: watched.Watched, hosts: Mapping[str, watched.Watched],
-               own_broker: str) -> tuple[Group, ...]:
+    def silence(self, since: float, within: float) -> frozenset[str]:
+        """Return the hosts that fell silent at about a time; others did long before.
+
+        :param within: seconds around that time
+        """
+        return frozenset(host.name for host in self.troubled
+                         if abs(host.troubled_since() - since) <= within)
+
+    def groups(self, host: watched.Watched, silent: Collection[str]) -> tuple[Group, ...]:
         """Return the groups of a host, without those that all hosts are in.
 
-        :param hosts: all hosts, by name
-        :param own_broker: broker node through which this engine hears itself: it works
+        :param silent: the hosts that fell silent with it
         """
-        names = self.silent | self.heard | {host.name}
-        groups = []
-        for label in _labels(host, own_broker):
-            members = {name for name in names if label in _labels(hosts[name], own_broker)}
-            if members != names:
-                groups.append(Group(label, len(members & (self.silent | {host.name})),
-                                    len(members)))
+        with_it = [other for other in self.troubled
+                   if other.name in silent and other is not host]
+        # A host may be heard although an operator suspects it.
+        heard = self.heard - {host.name}
+        count, groups = len(heard) + len(with_it) + 1, []
+        for label in _labels(host, self.own_broker):
+            members = 1 + sum(label in _labels(other, self.own_broker) for other in with_it)
+            known = members + self.labels.get(label, 0) - (host.name in self.heard)
+            if known != count:
+                groups.append(Group(label, members, known))
         return tuple(groups)
 
+    def powered_up(self, host: watched.Watched | None, now: float, grace: float) -> float | None:
+        """Return for how long a host may still be booting after its site was powered up.
 
-def silence(hosts: Iterable[watched.Watched], since: float, within: float,
-            doubtful: Callable[[watched.Watched], bool]) -> Silence:
-    """Return the hosts that fell silent at about a time, and those that are heard.
+        That is so if most of the hosts that are heard have booted since this one was heard last.
 
-    A host that fell silent long before is left out of both, and so is one that said goodbye.
+        :param now: in seconds since the epoch
+        :param grace: seconds that a host has for that
+        :returns: seconds; None if the site was not powered up lately
+        """
+        last = float('-inf') if host is None or host.heard is None else host.heard
+        own = '' if host is None else host.name
+        boots = sorted((booted for name, booted in self.booted.items()
+                        if name != own and booted > last and now - booted < grace), reverse=True)
+        majority = (len(self.heard) - (own in self.heard)) // 2 + 1
+        if len(boots) < majority:
+            return None
+        # The majority is there until the earliest of its boots is too long ago.
+        return boots[majority - 1] + grace - now
 
-    :param within: seconds around that time
+
+def overview(hosts: Iterable[watched.Watched], doubtful: Callable[[watched.Watched], bool],
+             own_broker: str, now: float, grace: float) -> Overview:
+    """Return all hosts at this moment.
+
     :param doubtful: returns whether a host may be suspected soon
-    """
-    silent, heard = set(), set()
-    for host in hosts:
-        if host.leaving:
-            continue
-        if not host.suspected and not doubtful(host):
-            heard.add(host.name)
-        elif abs(host.troubled_since() - since) <= within:
-            silent.add(host.name)
-    return Silence(frozenset(silent), frozenset(heard))
-
-
-def powered_up(host: watched.Watched | None, others: Collection[watched.Watched], now: float,
-               grace: float) -> float | None:
-    """Return for how long a host may still be booting after its site was powered up.
-
-    That is so if most of the hosts that are heard have booted since this one was heard last.
-
-    :param others: the hosts that are heard
     :param now: in seconds since the epoch
-    :param grace: seconds that a host has for that
-    :returns: seconds; None if the site was not powered up lately
+    :param grace: seconds for which the boot of a host matters
     """
-    last = float('-inf') if host is None or host.heard is None else host.heard
-    boots = sorted((other.booted for other in others
-                    if other.booted is not None and other.booted > last
-                    and now - other.booted < grace), reverse=True)
-    majority = len(others) // 2 + 1
-    if len(boots) < majority:
-        return None
-    # The majority is there until the earliest of its boots is too long ago.
-    return boots[majority - 1] + grace - now
+    heard: list[watched.Watched] = []
+    troubled: list[watched.Watched] = []
+    for host in hosts:
+        if not host.leaving:
+            (troubled if host.suspected or doubtful(host) else heard).append(host)
+    labels = collections.Counter(
+        label for host in heard for label in _labels(host, own_broker))
+    booted = {host.name: host.booted for host in heard
+              if host.booted is not None and now - host.booted < grace}
+    return Overview(frozenset(host.name for host in heard), tuple(troubled), labels, booted,
+                    own_broker)
 
 
 def _labels(host: watched.Watched, own_broker: str) -> tuple[str, ...]:

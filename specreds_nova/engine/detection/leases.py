@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The time since which engines have stopped renewing the network leases of hosts."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 import threading
 from typing import Any
 
@@ -30,6 +30,17 @@ class Leases:
                     self._refused.pop(host.name, None)
                 elif self._refused.get(host.name, (None,))[0] != host.since:
                     self._refused[host.name] = host.since, at
+
+    def note_all(self, refused: Sequence[model.Host], at: float) -> None:
+        """Take all hosts that are not trusted, as they were read from the database.
+
+        :param at: a time after the reading, in seconds since the epoch
+        """
+        names = {host.name for host in refused}
+        with self._lock:
+            for name in self._refused.keys() - names:
+                del self._refused[name]
+        self.note(refused, at)
 
     def left(self, host: model.Host, now: float, options: Any) -> float:
         """Return the seconds until a host's lease is over, 0 for a host that is trusted.

@@ -51,6 +51,8 @@ class Monitor:
         self._listening = listening.Listening(self._settings.link, clock.now())
         self._lock = threading.Lock()
         self._hosts: dict[str, watched.Watched] = {}
+        # The latest overview of the hosts, and its time of the listening clock.
+        self._seen: tuple[float, correlation.Overview] | None = None
         # Beats since the last call of `counted`.
         self._count = 0
         # Calls of the watcher that are due, in order.
@@ -114,6 +116,7 @@ class Monitor:
             for name, labels in places.items():
                 if name in self._hosts:
                     self._hosts[name].places = tuple(labels)
+            self._seen = None
 
     def names(self) -> list[str]:
         """Return all hosts that are watched."""
@@ -181,7 +184,8 @@ class Monitor:
                 if host.accrual.deadline <= horizon or host.notable or host.suspected:
                     self._judge(host, horizon, now)
                 elif (not host.doubted and host.beat is not None
-                      and self._silence(host, horizon) > self._settings.doubt):
+                      # Without a call: there may be 10,000 hosts.
+                      and horizon - host.accrual.last > self._settings.doubt * host.interval):
                     host.doubted = True
                     self._news.append(('doubted', (host.name,)))
             news, self._news = self._news, []
@@ -289,16 +293,13 @@ class Monitor:
         with self._lock:
             watched_host = self._hosts.get(host)
             since = horizon if watched_host is None else watched_host.troubled_since()
-            seen = correlation.silence(self._hosts.values(), since, self._settings.together,
-                                       lambda other: self._doubtful(other, horizon))
+            seen = self._overview(horizon, now)
+            silent = seen.silence(since, self._settings.together)
             return gates.Facts(
                 host=host, trouble=self._listening.trouble(now),
-                known=len(seen.silent | seen.heard), silent=seen.silent | {host},
-                groups=(seen.groups(watched_host, self._hosts, self._own_broker())
-                        if watched_host else ()),
-                powered_up=correlation.powered_up(
-                    watched_host, [self._hosts[name] for name in seen.heard - {host}], now,
-                    self._settings.power_up_grace),
+                known=len(silent | seen.heard), silent=silent | {host},
+                groups=seen.groups(watched_host, silent) if watched_host else (),
+                powered_up=seen.powered_up(watched_host, now, self._settings.power_up_grace),
                 word=watched_host is not None and watched_host.word == model.SUSPECT,
                 flaps=(watched_host.flapped(now - self._settings.flap_period)
                        if watched_host else 0),
@@ -306,6 +307,14 @@ class Monitor:
                 silence=max(0.0, horizon - watched_host.accrual.last) if watched_host else 0.0)
 
     # Methods that hold the lock
+
+    def _overview(self, horizon: float, now: float) -> correlation.Overview:
+        """Return all hosts as of the newest echo: thousands, for each host of a failed rack."""
+        if self._seen is None or self._seen[0] != horizon or not self._settings.link.echo:
+            self._seen = horizon, correlation.overview(
+                self._hosts.values(), lambda host: self._doubtful(host, horizon),
+                self._own_broker(), now, self._settings.power_up_grace)
+        return self._seen[1]
 
     def _add(self, name: str, at: float, interval: float) -> watched.Watched:
         host = watched.Watched(name, self._settings.detector, at, interval)
@@ -365,18 +374,15 @@ class Monitor:
                 pieces.append(evidence.of(evidence.SILENCE, silence, now, min(share, 1.0)))
         return pieces
 
-    def _ages(self, host: watched.Watched, share: float = 1.0) -> list[tuple[str, float]]:
-        """Return the services that do not answer the host, and for how long each has not.
-
-        :param share: share of the patience with it
-        """
+    def _ages(self, host: watched.Watched) -> list[tuple[str, float]]:
+        """Return the services that do not answer the host, and for how long each has not."""
         beat = host.beat
         if beat is None or beat.leaving:
             return []
         services = ((evidence.LIBVIRT, beat.libvirt_age, self._settings.libvirt_patience),
                     (evidence.STORAGE, beat.storage_age, self._settings.storage_patience))
         return [(kind, age) for kind, age, patience in services
-                if age is not None and age > share * patience]
+                if age is not None and age > patience]
 
     def _grace(self, host: watched.Watched) -> float:
         """Return the seconds for which silence is meaningless after the host's goodbye."""
@@ -388,8 +394,12 @@ class Monitor:
 
     def _doubtful(self, host: watched.Watched, horizon: float) -> bool:
         """Return whether a host may be suspected soon."""
-        return (self._silence(host, horizon) > self._settings.doubt
-                or bool(self._ages(host, 0.5)))
+        if horizon - host.accrual.last > self._settings.doubt * host.interval:
+            return True
+        beat = host.beat
+        return beat is not None and not beat.leaving and (
+            (beat.libvirt_age or 0.0) > 0.5 * self._settings.libvirt_patience
+            or (beat.storage_age or 0.0) > 0.5 * self._settings.storage_patience)
 
     def _view(self, host: watched.Watched) -> watched.View:
         recent = self._clock.now() - self._settings.flap_period

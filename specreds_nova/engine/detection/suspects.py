@@ -42,18 +42,18 @@ class Suspects:
         self._peers = peers
         self._lock = threading.Lock()
         self._waiting = 0
-        self._healthy: tuple[float, list[str]] = (float('-inf'), [])
+        self._healthy: tuple[float, frozenset[str]] = (float('-inf'), frozenset())
 
     def suspected(self, host: str) -> bool:
         """Return whether a host is suspected, or was never heard."""
         return self._monitor.suspected(host)
 
-    def healthy(self) -> list[str]:
+    def healthy(self) -> frozenset[str]:
         """Return the hosts that report that all is well."""
         now = self._clock.now()
         read, hosts = self._healthy
         if now - read >= _MOMENT:
-            hosts = self._monitor.healthy()
+            hosts = frozenset(self._monitor.healthy())
             self._healthy = now, hosts
         return hosts
 

@@ -12,6 +12,8 @@ from specreds_nova.engine.detection import servers
 # Shortest time in seconds after which the other engines' recoveries are read again, and that time
 # in durations of the last read.
 _FRESH, _REST = 0.5, 10.0
+# A host that is not avoided, and has no other backup.
+_IDLE = (False, 0)
 
 
 class Outdated(Exception):
@@ -93,16 +95,22 @@ class DestinationLimits:
             if server is not None and placed is not None and self._placed(server) != placed:
                 raise Outdated
             own = self._known(recovery_id)
-            load = {host: self._load[host] - (own is not None and own.destination == host)
-                    for host in candidates}
             # The candidates of a member of a group are in the order of its policy.
             grouped = server is not None and server.group is not None
-            free = [(host in avoid, 0 if grouped else load[host], place, host)
-                    for place, host in enumerate(candidates)
-                    if self._limits.host_full(host, load[host]) is None]
-            if not free:
+            best: tuple[tuple[bool, int, int], str] | None = None
+            for place, host in enumerate(candidates):
+                load = self._load[host] - (own is not None and own.destination == host)
+                if self._limits.host_full(host, load) is not None:
+                    continue
+                key = host in avoid, 0 if grouped else load, place
+                if best is None or (key, host) < best:
+                    best = key, host
+                if best[0][:2] == _IDLE:
+                    # No later one is better: there may be thousands.
+                    break
+            if best is None:
                 return None
-            chosen = min(free)[-1]
+            chosen = best[1]
             self._set(recovery_id, _racing(recovery_id, chosen, server))
             return chosen
 

@@ -132,5 +132,5 @@ def _beside(run: runs.Run, server: model.Server, placed: Mapping[str, str], pass
 
 def heard(run: runs.Run, candidates: Sequence[str]) -> list[str]:
     """Return the candidates that this engine hears; all of them if it hears no host at all."""
-    healthy = set(run.context.suspects.healthy())
+    healthy = run.context.suspects.healthy()
     return [host for host in candidates if not healthy or host in healthy]

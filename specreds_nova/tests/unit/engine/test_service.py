@@ -8,6 +8,7 @@ from unittest import mock
 
 import testtools
 
+from specreds_nova.engine import events
 from specreds_nova.engine import metrics
 from specreds_nova.engine import service
 
@@ -46,6 +47,15 @@ class ThreadsTest(testtools.TestCase):
 
     def test_hosts_that_fail_together_are_acted_on_together(self) -> None:
         self.assertEqual([['h1', 'h2']], self._act_on(['h1', 'h2', 'h1'], {'h1', 'h2'}))
+
+    def test_suspicions_do_not_wait_for_hosts_that_appear(self) -> None:
+        recorded: list[list[str]] = []
+        self.engine._store = mock.Mock()
+        self.engine._store.record.side_effect = lambda names: recorded.append(list(names))
+        appeared = [f'n{number}' for number in range(700)]
+        news = [*map(events.HostAppeared, appeared), 'h1']
+        self.assertEqual([['h1']], self._act_on(news, set()))
+        self.assertEqual([appeared[:500], appeared[500:]], recorded)
 
     def test_received_beats_are_counted(self) -> None:
         self.engine._stopping.wait.side_effect = [False, False, True]

@@ -3,12 +3,14 @@
 
 import dataclasses
 from typing import Any
+from unittest import mock
 
 import ddt
 
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.clients import compute
+from specreds_nova.engine.clients import placement
 from specreds_nova.tests.unit.engine.clients import base
 
 _FLAVOR: dict[str, Any] = {'vcpus': 1, 'ram': 64, 'disk': 1, 'extra_specs': {}}
@@ -208,6 +210,22 @@ class ComputeTest(base.ServiceTest):
             self.compute.candidates(server)
         paths = [path for _, path, _ in self.session.calls]
         self.assertEqual(1, paths.count('/allocation_candidates'))
+
+    def test_other_candidates_are_asked_for_if_the_first_are_not_allowed(self) -> None:
+        self.services[:] = [_service(host, zone='other') for host in self.used]
+        with mock.patch.object(placement, '_LIMIT', len(self.used)):
+            self.assertEqual([], self._hosts())
+        limits = [request['params'].get('limit') for request, (_, path, _) in zip(
+            self.session.requests, self.session.calls, strict=True)
+            if path == '/allocation_candidates']
+        self.assertEqual([str(len(self.used)), None], limits)
+
+    def test_many_servers_of_one_host_read_the_services_once(self) -> None:
+        self.session.answer('PUT', '/os-services/service-h2', None)
+        for _ in range(3):
+            self.assertTrue(self.compute.force_down('h2', True))
+            self.assertNotIn('h2', self.compute.candidates(self._server()))
+        self.assertEqual(1, [path for _, path, _ in self.session.calls].count('/os-services'))
 
     def test_force_down_reports_whether_nova_did_it(self) -> None:
         self.session.answer('PUT', '/os-services/service-h1', None)

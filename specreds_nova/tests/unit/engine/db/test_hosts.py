@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts in the store, as engines and operators record them."""
 
+from collections.abc import Sequence
+from typing import Any
+from unittest import mock
+
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
+from specreds_nova.engine.db import hosts
 from specreds_nova.heartbeat import message
 from specreds_nova.tests.unit.engine.db import base
 
@@ -23,6 +28,33 @@ class HostsTest(base.StoreTest):
             changed)
         self.assertEqual(changed, self.store.host('node1'))
         self.assertEqual([changed], self.store.hosts())
+
+    def test_few_hosts_are_notable(self) -> None:
+        for name, values in (('well', {}), ('suspected', {'state': model.SUSPECTED}),
+                             ('spoken', {'word': model.CLEAR}), ('held', {'held': ('why',)}),
+                             ('flapping', {'flaps': 1})):
+            self.store.change_host(self.store.host(name), **values)
+        self.assertEqual(5, self.store.host_count())
+        self.assertEqual(['flapping', 'held', 'spoken', 'suspected'],
+                         [host.name for host in self.store.notable_hosts()])
+
+    def test_hosts_are_recorded_once(self) -> None:
+        suspected = self.store.change_host(self.store.host('node1'), state=model.SUSPECTED)
+        self.store.record(['node1', 'node2', 'node3', 'node2'])
+        self.store.record(['node3', 'node4'])
+        self.assertEqual(suspected, self.store.host('node1'))
+        self.assertEqual([1, 1, 1, 1], [host.generation for host in self.store.hosts()])
+
+    def test_host_that_another_engine_records_meanwhile(self) -> None:
+        real = hosts.record
+
+        def late(connection: Any, names: Sequence[str]) -> list[str]:
+            real(connection, ['node1'])
+            return list(names)
+        with mock.patch.object(hosts, 'record', late):
+            self.store.record(['node1', 'node2'])
+        self.assertEqual([('node1', 1), ('node2', 1)],
+                         [(host.name, host.generation) for host in self.store.hosts()])
 
     def test_host_is_forgotten(self) -> None:
         self.store.change_host(self.store.host('node1'), state=model.SUSPECTED)

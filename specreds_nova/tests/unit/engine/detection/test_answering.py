@@ -22,9 +22,10 @@ class AnswersTest(testtools.TestCase):
         self.beats = [('cn1', 'b1', 7), ('cn2', 'b2', 9)]
         self.sent: list[tuple[str, dict[str, Any]]] = []
         bus, self.store, clock, heard = mock.Mock(), mock.Mock(), mock.Mock(), mock.Mock()
-        bus.send.side_effect = lambda host, answer: self.sent.append((host, answer))
+        bus.send_all.side_effect = self.sent.extend
         self.bus = bus
-        self.store.hosts.side_effect = lambda: self.hosts
+        self.store.notable_hosts.side_effect = lambda: [
+            host for host in self.hosts if host.notable]
         clock.now.side_effect = lambda: self.now
         heard.answerable.side_effect = lambda: self.beats
         self.leases = all_leases.Leases()
@@ -54,21 +55,21 @@ class AnswersTest(testtools.TestCase):
         self.assertEqual(['cn1', 'cn2'], self.answered())
 
     def test_nobody_is_answered_without_the_database(self) -> None:
-        self.store.hosts.side_effect = exception.Unreachable('away')
+        self.store.notable_hosts.side_effect = exception.Unreachable('away')
         self.assertEqual([], self.answered())
 
     def test_nobody_is_answered_by_what_was_read_too_long_ago(self) -> None:
         def slow() -> list[model.Host]:
             self.now += all_leases.FRESH
             return self.hosts
-        self.store.hosts.side_effect = slow
+        self.store.notable_hosts.side_effect = slow
         self.assertEqual([], self.answered())
 
     def test_broker_that_is_away_costs_one_look(self) -> None:
-        send = self.bus.send.side_effect
-        self.bus.send.side_effect = OSError('reset')
+        send = self.bus.send_all.side_effect
+        self.bus.send_all.side_effect = OSError('reset')
         self.assertEqual([], self.answered())
-        self.bus.send.side_effect = send
+        self.bus.send_all.side_effect = send
         self.assertEqual(['cn1', 'cn2'], self.answered())
 
     def test_refused_hosts_are_noted(self) -> None:

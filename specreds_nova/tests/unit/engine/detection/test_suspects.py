@@ -57,7 +57,7 @@ class SuspectsTest(testtools.TestCase):
         answers = []
         for clock.now.return_value in (1000.0, 1000.05, 1000.15):
             answers.append(seen.healthy())
-        self.assertEqual([['h1'], ['h1'], ['h1', 'h2']], answers)
+        self.assertEqual([{'h1'}, {'h1'}, {'h1', 'h2'}], answers)
 
     def test_unknown_host_is_not_well(self) -> None:
         monitor: Any = mock.Mock()
