@@ -22,15 +22,15 @@ from bench import hostile
 from bench import merge
 from bench import nova
 from bench import progress
-from bench import rack
 from bench import replay
 from bench import report
-from bench import scale
 from bench import soak
 from bench import superbench
 from bench import trace
 from bench.falsepositives import cli as falsepositives
 from bench.paper import cli as paper
+from bench.scale import engine as one_engine
+from bench.scale import rack
 from cloud import commands
 from cloud.demo import outcome
 from cloud.openstack import layout
@@ -159,14 +159,14 @@ def _run(args: argparse.Namespace) -> int:
         print(f'{report.side_by_side(figures, failover.COLUMNS, outcome.PHASES)}\n')
         if not args.peer:
             tell.say('60 servers of one simulated host')
-            keep('scale', scale.run())
+            keep('scale', one_engine.run())
             names = (*names, *failover.MORE)
     if dispatch.NAME in names:
         keep(dispatch.NAME, dispatch.run(args.quick, args.figures))
     if hostile.NAME in names:
         keep(hostile.NAME, hostile.run())
     if rack.NAME in names:
-        keep(rack.NAME, rack.run(tell, args.quick))
+        keep(rack.NAME, rack.run(tell, args.quick, args.port))
     print(report.table(figures, names))
     for key in report.missed(figures):
         print(f'bar missed: {key}')

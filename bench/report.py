@@ -119,7 +119,7 @@ BARS = (
     Bar('scale.rack.threads', '  threads of the engine', at_most=64),
     Bar('scale.takeover_s', 'until another engine works on what a killed one has left (s)',
         at_most=1.0),
-    Bar('scale.memory_mib', '  memory of the engine and of what is simulated (MiB)',
+    Bar('scale.memory_mib', '  memory of the engine (MiB)',
         at_most=1024),
     Bar('scale.ten_thousand_hosts_cpu', '10,000 hosts in one engine: share of a core',
         at_most=0.5),

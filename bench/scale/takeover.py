@@ -2,8 +2,8 @@
 """Measure how long the recoveries of an engine that is killed wait for another one.
 
 Both engines have their dispatcher, board, conductor and fibers, on one MariaDB and one etcd; hosts
-and services are simulated as for :mod:`bench.scale`. The first engine is a process of its own,
-which is killed while its recoveries race. Its echoes come through a pipe instead of a broker.
+and services are simulated as for :mod:`bench.scale.engine`. The first engine is a process of its
+own, which is killed while its recoveries race. Its echoes come through a pipe instead of a broker.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +14,10 @@ import threading
 import time
 from typing import Any
 
-from bench import scale
+from bench.scale import cloud as clouds
+from bench.scale import engine
+from bench.scale import latency
+from bench.scale import services
 from cloud import commands
 from specreds_nova.engine import model
 from specreds_nova.engine.detection import colleagues
@@ -27,12 +30,12 @@ _TIMEOUT = 60.0
 _FIRST, _SECOND = 'first', 'second'
 
 
-class _Cloud(scale.Cloud):
+class _Cloud(clouds.Cloud):
     """A cloud whose backups run, for each engine, and never become ready."""
 
     def status(self, host: str, backup_id: str) -> Mapping[str, Any]:
         """Report that a backup runs."""
-        self.takes(scale.RPC)
+        self.takes(latency.RPC)
         return {'phase': 'running', 'ready': False, 'domain': {'state': 'running'}}
 
 
@@ -42,13 +45,14 @@ def run(quick: bool) -> list[float]:
 
 
 def _round() -> float:
-    with (scale.services() as (url, port), contextlib.ExitStack() as stack):
+    with (services.services() as (url, port), contextlib.ExitStack() as stack):
         clock: list[colleagues.Colleagues] = []
-        second = scale.Simulation(_Cloud(_SERVERS), url, port, _SECOND,
+        second = engine.Simulation(_Cloud(_SERVERS), url, port, _SECOND,
                                   lambda: clock[0].silent() if clock else frozenset())
         clock.append(colleagues.Colleagues(second.clock, _ECHO, lambda: None))
         process = stack.enter_context(subprocess.Popen(
-            [sys.executable, '-m', 'bench.takeover', url, str(port)], stdout=subprocess.PIPE))
+            [sys.executable, '-m', 'bench.scale.takeover', url, str(port)],
+            stdout=subprocess.PIPE))
         stack.callback(process.kill)
         threading.Thread(target=_listen, args=(process, clock[0]), daemon=True).start()
         _wait(lambda: [recovery.engine for recovery in second.store.active()
@@ -77,7 +81,7 @@ def _wait(condition: Callable[[], bool]) -> None:
 def main() -> None:
     """Run the engine that is killed."""
     url, port = sys.argv[1:]
-    with scale.Simulation(_Cloud(_SERVERS), url, int(port), _FIRST) as simulation:
+    with engine.Simulation(_Cloud(_SERVERS), url, int(port), _FIRST) as simulation:
         threading.Thread(target=simulation.last_started, daemon=True).start()
         while True:
             print('echo', flush=True)

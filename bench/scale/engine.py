@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measure the time from a suspicion to the request for the last of 60 backups.
+
+The engine is whole: its dispatcher, board of jobs, conductor and fibers, on a
+MariaDB and an etcd of their own. Nova, Placement, Cinder and the hosts are simulated, with the
+latencies of the real ones without load, so the figure is the engine's own share. As in a running
+engine, the servers are read from Nova at the first late beat, before the suspicion.
+"""
+
+from collections.abc import Callable
+import threading
+import time
+
+from oslo_config import cfg
+from oslo_db import options as db_options
+
+from bench.scale import cloud as clouds
+from bench.scale import services
+from specreds_nova.engine import conductor as conductors
+from specreds_nova.engine import conf as engine_conf
+from specreds_nova.engine import fibers as all_fibers
+from specreds_nova.engine import jobs
+from specreds_nova.engine import service as engine_service
+from specreds_nova.engine.clients import clock as clocks
+from specreds_nova.engine.db import connection as db_connection
+from specreds_nova.engine.db import migration
+from specreds_nova.engine.db import store as stores
+from specreds_nova.engine.detection import accrual
+from specreds_nova.engine.detection import conf as detection_conf
+from specreds_nova.engine.detection import gates
+from specreds_nova.engine.detection import settings as monitoring
+from specreds_nova.engine.recovery import context as contexts
+from specreds_nova.engine.recovery import dispatch
+from specreds_nova.engine.recovery import nova_prefetch
+from specreds_nova.engine.recovery import observer as observers
+
+SERVERS = 60
+# The evidence against a host.
+WHY = ({'kind': 'silence', 'words': 'no beat for 0.8 s'},)
+_TIMEOUT = 60.0
+
+def run(servers: int = SERVERS) -> dict[str, float]:
+    """Measure, and return the figures by their keys."""
+    with (services.services() as (url, port),
+          Simulation(clouds.Cloud(servers), url, port) as simulation):
+        return {'scale.sixty_servers_s': round(simulation.last_started(), 3)}
+
+
+class Simulation:
+    """An engine whose services and hosts are simulated.
+
+    :param url: of the database
+    :param port: of etcd
+    :param name: of the engine
+    :param silent: returns the other engines that seem to have died
+    """
+
+    def __init__(self, cloud: clouds.Cloud, url: str, port: int, name: str = 'bench',
+                 silent: Callable[[], frozenset[str]] = frozenset) -> None:
+        self.cloud = cloud
+        conf = configuration(url, port)
+        conf.set_override('name', name, 'engine')
+        migration.sync(db_connection.connect(conf))
+        self._stopping = threading.Event()
+        self.fibers = all_fibers.Fibers(engine_service.CALLERS)
+        self.clock = clocks.FiberClock(self.fibers, self._stopping)
+        cloud.sleep = self.clock.sleep
+        self.store = stores.from_conf(conf)
+        observer = _Observer()
+        context = contexts.in_fibers(
+            self.fibers, self.clock, cloud, self.store, conf.engine, suspects=cloud,
+            limits=detection_conf.limits(conf.engine), stopping=self._stopping.is_set,
+            observer=observer)
+        self.conductor = conductors.Conductor(
+            context, jobs.from_conf(conf), self.fibers, name, conf.engine.slots,
+            conf.engine.job_lease, conf.engine.job_interval, silent=silent)
+        observer.conductor = self.conductor
+        self.prefetch = nova_prefetch.NovaPrefetch(cloud, self.clock)
+        self.dispatcher = dispatch.Dispatcher(
+            context,
+            lambda host, service: gates.Facts(host, known=cloud.hosts, service=service or {}),
+            detection_conf.host_gates(conf.engine), detection_conf.server_gates(conf.engine),
+            self.conductor, name, nova=self.prefetch)
+
+    def __enter__(self) -> 'Simulation':
+        self.conductor.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._stopping.set()
+        self.conductor.stop(5.0)
+        self.prefetch.close()
+
+    def last_started(self) -> float:
+        """Suspect a host, and return the seconds until the last backup is to start."""
+        heard = self.clock.now()
+        self.prefetch.doubt('dead')
+        self.clock.sleep(_doubted())
+        began = time.monotonic()
+        self.dispatcher.suspect('dead', WHY, heard)
+        return self.cloud.started(_TIMEOUT) - began
+
+
+class _Observer(observers.Observer):
+    """Passes on which recoveries race."""
+
+    conductor: conductors.Conductor
+
+    def serves(self, recovery_id: str) -> None:
+        """Free a slot."""
+        self.conductor.serves(recovery_id)
+
+    def races(self, recovery_id: str) -> None:
+        """Take a slot again."""
+        self.conductor.races(recovery_id)
+
+
+def configuration(url: str, port: int) -> cfg.ConfigOpts:
+    """Return the configuration of an engine with a database and an etcd."""
+    conf = cfg.ConfigOpts()
+    engine_conf.register(conf)
+    conf.register_opts(db_options.database_opts, 'database')
+    conf([], default_config_files=[])
+    for option, value in (('connection', url), ('max_pool_size', 48), ('max_overflow', 200)):
+        conf.set_override(option, value, 'database')
+    conf.set_override('jobboard_host', '127.0.0.1', 'engine')
+    conf.set_override('jobboard_port', port, 'engine')
+    return conf
+
+
+def _doubted() -> float:
+    """Return the seconds between the doubt about a host with even beats and its suspicion."""
+    settings = monitoring.Settings()
+    patience = accrual.Accrual(settings.detector, 0.0, settings.interval).deadline
+    return patience - settings.doubt * settings.interval

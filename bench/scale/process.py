@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A whole engine as a process, with services and hosts that are other processes."""
+
+from collections.abc import Iterator
+import contextlib
+import dataclasses
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from typing import Any
+
+import psutil  # type: ignore[import-untyped]
+import requests
+
+from bench.scale import engine
+from bench.scale import services
+from bench.scale.simulated import inventory as inventories
+from cloud import commands
+from cloud.openstack import files as private
+from specreds_nova.engine.db import connection as db_connection
+from specreds_nova.engine.db import migration
+from specreds_nova.engine.db import store as stores
+
+_NAME = 'bench'
+_TIMEOUT, _PAUSE = 60.0, 0.25
+_MIB = float(1 << 20)
+_BEATS = re.compile(r'^specreds_heartbeats_total (\S+)$', re.MULTILINE)
+
+
+@dataclasses.dataclass
+class Hosts:
+    """The process that plays the hosts."""
+
+    process: 'subprocess.Popen[str]'
+
+    def say(self, word: str) -> dict[str, Any]:
+        """Send a command, and return what the hosts report.
+
+        :raises CloudError: they have ended
+        """
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f'{word}\n')
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            raise commands.CloudError('the simulated hosts have ended')
+        report: dict[str, Any] = json.loads(line)
+        return report
+
+
+class Engine:
+    """The process of an engine, and what it takes.
+
+    :ivar threads: how many it had at most
+    :ivar memory: how many MiB it had at most
+    """
+
+    def __init__(self, pid: int, metrics: str) -> None:
+        self._process = psutil.Process(pid)
+        self._metrics = metrics
+        self.threads = 0
+        self.memory = 0.0
+        self._stopped = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, daemon=True)
+        self._watcher.start()
+
+    @property
+    def cpu(self) -> float:
+        """The seconds of a processor that it has had."""
+        times = self._process.cpu_times()
+        return float(times.user + times.system)
+
+    def beats(self) -> float:
+        """Return how many beats it has heard."""
+        match = _BEATS.search(requests.get(f'{self._metrics}/metrics', timeout=_TIMEOUT).text)
+        return float(match[1]) if match else 0.0
+
+    def well(self) -> bool:
+        """Return whether it says that nothing is wrong."""
+        return requests.get(f'{self._metrics}/health', timeout=_TIMEOUT).status_code == 200
+
+    def stop(self) -> None:
+        """Watch it no more."""
+        self._stopped.set()
+        self._watcher.join(_TIMEOUT)
+
+    def _watch(self) -> None:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            while not self._stopped.wait(_PAUSE):
+                self.threads = max(self.threads, self._process.num_threads())
+                self.memory = max(self.memory, self._process.memory_info().rss / _MIB)
+
+
+@dataclasses.dataclass
+class Stage:
+    """All that is measured, and all that it is measured with."""
+
+    inventory: inventories.Inventory
+    hosts: Hosts
+    engine: Engine
+    store: stores.Store
+    log: pathlib.Path
+
+
+@contextlib.contextmanager
+def stage(inventory: inventories.Inventory, interval: float, port: int) -> Iterator[Stage]:
+    """Run an engine that hears all hosts.
+
+    :param interval: seconds between two beats of a host
+    :param port: first of the ports of a cloud
+    :raises CloudError: it does not
+    """
+    with contextlib.ExitStack() as stack:
+        place = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix='specreds-')))
+        database, etcd = stack.enter_context(services.services())
+        broker = stack.enter_context(services.broker(place / 'broker', port))
+        # Those of a cloud's Keystone and Nova.
+        web, metrics = port, port + 3
+        stack.enter_context(services.running(
+            [sys.executable, '-m', 'bench.scale.simulated.openstack', str(web), str(inventory)],
+            place / 'openstack.out'))
+        hosts = Hosts(stack.enter_context(_hosts(broker, inventory, interval,
+                                                place / 'hosts.out')))
+        conf = place / 'engine.conf'
+        private.write(conf, private.ini(_configuration(broker, database, etcd, web, metrics,
+                                                         place)))
+        tables = db_connection.connect(engine.configuration(database, etcd))
+        migration.sync(tables)
+        log = place / 'engine.out'
+        process = stack.enter_context(services.running(
+            [sys.executable, '-m', 'specreds_nova.engine.main', '--config-file', str(conf)], log))
+        watched = Engine(process.pid, f'http://127.0.0.1:{metrics}')
+        stack.callback(watched.stop)
+        _wait(watched, process, log)
+        yield Stage(inventory, hosts, watched, stores.Store(tables), log)
+
+
+@contextlib.contextmanager
+def _hosts(broker: str, inventory: inventories.Inventory, interval: float, log: pathlib.Path
+           ) -> Iterator['subprocess.Popen[str]']:
+    match = re.fullmatch(r'rabbit://([^:]+):([^@]+)@([^/]+)/', broker)
+    assert match is not None
+    user, password, address = match.groups()
+    with log.open('wb') as errors, subprocess.Popen(
+            [sys.executable, '-m', 'bench.scale.simulated.hosts', address, user, password,
+             str(inventory), str(interval)], text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+def _configuration(broker: str, database: str, etcd: int, web: int, metrics: int,
+                   place: pathlib.Path) -> private.Conf:
+    return {
+        'DEFAULT': {'transport_url': broker, 'debug': 'false'},
+        'database': {'connection': database},
+        'engine': {'name': _NAME, 'jobboard_host': '127.0.0.1', 'jobboard_port': str(etcd),
+                   'metrics_host': '127.0.0.1', 'metrics_port': str(metrics),
+                   # Nova's scheduler speaks in Nova's objects: Placement chooses.
+                   'scheduler_timeout': '0'},
+        'oslo_concurrency': {'lock_path': str(place)},
+        'service_auth': {'auth_type': 'v3password', 'username': 'specreds', 'password': 'secret',
+                         'auth_url': f'http://127.0.0.1:{web}/identity/v3',
+                         'user_domain_id': 'default', 'project_domain_id': 'default',
+                         'project_name': 'service'},
+    }
+
+
+def _wait(watched: Engine, process: 'subprocess.Popen[bytes]', log: pathlib.Path) -> None:
+    """Wait until an engine hears, and trusts what it hears."""
+    until = time.monotonic() + _TIMEOUT
+    while True:
+        with contextlib.suppress(requests.RequestException):
+            if watched.well() and watched.beats():
+                return
+        if process.poll() is not None or time.monotonic() > until:
+            raise commands.CloudError(
+                f'the engine does not hear hosts:\n{log.read_text()[-2000:]}')
+        time.sleep(_PAUSE)

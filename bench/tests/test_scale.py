@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The simulated services and hosts of the benchmark of a rack that fails."""
+
+import json
+from typing import Any
+
+import testtools
+
+from bench.scale.simulated import beats
+from bench.scale.simulated import hosts
+from bench.scale.simulated import inventory
+from bench.scale.simulated import openstack
+from bench.scale.simulated import web
+from specreds_nova import exception as backup_errors
+from specreds_nova.engine.detection import frames
+from specreds_nova.heartbeat import fast_decode
+
+
+class OpenStackTest(testtools.TestCase):
+    """Requests for the servers of two hosts that fail."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.inventory = inventory.Inventory(5, 2, 3)
+        self.services = openstack.OpenStack(self.inventory, 'http://here')
+
+    def ask(self, method: str, path: str, body: Any = None, **query: str) -> Any:
+        """Return what a request is answered with."""
+        reply = self.services.answer(web.Request(method, path, query, body))
+        encoded = reply.encoded().partition(b'\r\n\r\n')[2]
+        return json.loads(encoded) if encoded else None
+
+    def test_each_failed_host_has_servers(self) -> None:
+        for host in self.inventory.dead_hosts:
+            servers = self.ask('GET', '/compute/servers/detail', host=host)['servers']
+            self.assertEqual([host] * 3, [server['OS-EXT-SRV-ATTR:host'] for server in servers])
+
+    def test_only_hosts_that_live_are_candidates(self) -> None:
+        answer = self.ask('GET', '/placement/allocation_candidates', limit='3')
+        living = {inventory.made(host) for host in self.inventory.living_hosts}
+        self.assertEqual(3, len(answer['allocation_requests']))
+        self.assertLess(answer['provider_summaries'].keys(), living)
+
+    def test_evacuated_server_is_elsewhere_in_time(self) -> None:
+        server = next(iter(self.inventory.failed))
+        self.ask('POST', f'/compute/servers/{server}/action', {'evacuate': {'host': 'host1'}})
+        shown = self.ask('GET', f'/compute/servers/{server}')['server']
+        self.assertEqual('rebuilding', shown['OS-EXT-STS:task_state'])
+        self.services._moves[server] = 0.0, 'host1'
+        shown = self.ask('GET', f'/compute/servers/{server}')['server']
+        self.assertEqual('host1', shown['OS-EXT-SRV-ATTR:host'])
+
+    def test_superposition_is_merged_after_the_decision(self) -> None:
+        made = self.ask('POST', '/volume/os-superpositions', {'superposition': {
+            'server_id': 's', 'volume_ids': ['v'], 'reason': 'recovery r'}})['superposition']
+        path = f'/volume/os-superpositions/{made["id"]}'
+        self.assertEqual('superposed', self.ask('GET', path)['superposition']['state'])
+        self.ask('POST', f'{path}/collapse', {})
+        self.assertEqual('promoted', self.ask('GET', path)['superposition']['state'])
+        self.services._decided[made['id']] = 0.0
+        self.assertIn('itemNotFound', self.ask('GET', path))
+
+    def test_pages_of_hypervisors_end(self) -> None:
+        page = self.ask('GET', '/compute/os-hypervisors/detail')
+        self.assertEqual(7, len(page['hypervisors']))
+        self.assertNotIn('hypervisors_links', page)
+
+    def test_groups_have_a_member_on_each_host(self) -> None:
+        [group] = self.ask('GET', '/compute/os-server-groups')['server_groups']
+        self.assertEqual({'dead0', 'dead1'}, {
+            self.inventory.failed[member]['OS-EXT-SRV-ATTR:host'] for member in group['members']})
+
+    def test_request_may_come_in_pieces(self) -> None:
+        request = b'POST /a?b=c HTTP/1.1\r\nContent-Length: 7\r\n\r\n{"d":1}'
+        self.assertEqual(7, web._length(request.partition(b'\r\n\r\n')[0]))
+        self.assertEqual(web.Request('POST', '/a', {'b': 'c'}, {'d': 1}),
+                         web._request(*request.split(b'\r\n\r\n')))
+
+
+class HostsTest(testtools.TestCase):
+    """Backups that are calls, and beats that are bytes."""
+
+    def test_backup_is_ready_some_time_after_its_start(self) -> None:
+        backups, call = hosts.Backups(), {'backup_id': 'b', 'instance_uuid': 's'}
+        self.assertIsInstance(backups.call('status', 'h', call)[2], backup_errors.BackupNotFound)
+        seconds, status, _ = backups.call('start', 'h', call)
+        self.assertEqual(('running', False), (status['phase'], status['ready']))
+        self.assertGreater(seconds, 1.0)
+        self.assertEqual('starting', backups.call('status', 'h', call)[1]['phase'])
+        backups._runs['b'] = 's', 0.0, 0.0
+        self.assertTrue(backups.call('status', 'h', call)[1]['ready'])
+        backups.call('promote', 'h', call)
+        self.assertEqual(['s'], list(backups.served))
+
+    def test_beats_are_those_of_a_library(self) -> None:
+        sender = beats.Sender.__new__(beats.Sender)
+        sender._prefix, sender._channel, sender._interval = beats._method(3), 3, 0.2
+        sender._ready, sender._bodies = {'busy': [(0.0, 'b')]}, {}
+        for host in ('idle', 'busy'):
+            for number in (0, 12):
+                [body] = frames.Frames().bodies(
+                    sender._encoded(host, number)[len(sender._prefix):])
+                beat = fast_decode.read(body)
+                self.assertIsNotNone(beat)
+                assert beat is not None
+                self.assertEqual((host, number), (beat.host, beat.number))
