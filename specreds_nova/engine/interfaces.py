@@ -235,8 +235,13 @@ class Store(Protocol):
     def get(self, recovery_id: str) -> model.Recovery | None:
         """Return a recovery with its steps."""
 
-    def active(self, host: str | None = None) -> list[model.Recovery]:
-        """Return the recoveries that have not ended, the oldest first, without steps."""
+    def active(self, host: str | None = None, servers: Collection[str] | None = None
+               ) -> list[model.Recovery]:
+        """Return the recoveries that have not ended, the oldest first, without steps.
+
+        :param host: only those of this host that has failed
+        :param servers: only those of these servers
+        """
 
     def recoveries(self, filters: Mapping[str, str], limit: int | None = None
                    ) -> list[model.Recovery]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The engines' database in memory: :class:`specreds_nova.engine.db.store.Store`, but faster."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import dataclasses
 from typing import Any
 
@@ -38,6 +38,10 @@ class Store:
     def notable_hosts(self) -> list[model.Host]:
         """Return the notable hosts."""
         return [host for host in self.hosts() if host.notable]
+
+    def host_count(self) -> int:
+        """Return the number of hosts."""
+        return len(self._hosts)
 
     def record(self, names: Sequence[str]) -> None:
         """Record hosts."""
@@ -115,10 +119,12 @@ class Store:
         """Return a recovery."""
         return self.history.get(recovery_id)
 
-    def active(self, host: str | None = None) -> list[model.Recovery]:
+    def active(self, host: str | None = None, servers: Collection[str] | None = None
+               ) -> list[model.Recovery]:
         """Return the recoveries that have not ended."""
         return [recovery for recovery in self.history.values()
-                if recovery.state != model.ENDED and host in (None, recovery.host)]
+                if recovery.state != model.ENDED and host in (None, recovery.host)
+                and (servers is None or recovery.server in servers)]
 
     def recoveries(self, filters: Mapping[str, str], limit: int | None = None
                    ) -> list[model.Recovery]:

@@ -16,6 +16,9 @@ from specreds_nova.engine.clients import clock as clocks
 
 # Seconds until a host is asked for the first time, and between two requests for the status.
 _FIRST, _LOOK = 1.0, 0.5
+# Requests for the status of all starts per second: if each of thousands had its own pace, other
+# starts would not be requested.
+_LOOKS = 200.0
 # Seconds within which a host that works on a start knows of it. After that it is called, and
 # returns why it has not started the backup.
 _UNKNOWN = 5.0
@@ -41,6 +44,8 @@ class Backups(all_fibers.Client):
         self._backups = client
         self._clock = clock
         self._free = calls
+        # Starts that hosts work on without a call.
+        self._waiting = 0
 
     def start(self, host: str, backup_id: str, server_id: str,
               superposition_id: str) -> Mapping[str, Any]:
@@ -48,7 +53,11 @@ class Backups(all_fibers.Client):
         what = (host, backup_id, server_id, superposition_id)
         if self._free <= 0:
             self._fibers.call(self._backups.begin, *what)
-            self._await(host, backup_id)
+            self._waiting += 1
+            try:
+                self._await(host, backup_id)
+            finally:
+                self._waiting -= 1
         # A host that has started the backup returns its status at once.
         self._free -= 1
         try:
@@ -59,7 +68,7 @@ class Backups(all_fibers.Client):
     def _await(self, host: str, backup_id: str) -> None:
         """Wait until a host has started a backup, or does not know of it."""
         until = self._clock.now() + _UNKNOWN
-        self._clock.sleep(_FIRST)
+        self._clock.sleep(self._pause(_FIRST))
         while not self._clock.stopping():
             try:
                 status = self._fibers.call(self._backups.status, host, backup_id)
@@ -68,4 +77,7 @@ class Backups(all_fibers.Client):
             except backup_errors.BackupNotFound:
                 if self._clock.now() >= until:
                     return
-            self._clock.sleep(_LOOK)
+            self._clock.sleep(self._pause(_LOOK))
+
+    def _pause(self, seconds: float) -> float:
+        return max(seconds, self._waiting / _LOOKS)

@@ -5,7 +5,7 @@ Each change is a single conditional UPDATE, which succeeds if its row count is 1
 takes over a recovery raises its epoch, so that all later changes of the former engine fail.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from oslo_db import exception as db_exception
@@ -76,11 +76,17 @@ def get(connection: sa.Connection, recovery_id: str) -> model.Recovery | None:
     return _recovery(row) if row else None
 
 
-def active(connection: sa.Connection, host: str | None) -> list[model.Recovery]:
-    """Return the recoveries that have not ended, the oldest first."""
+def active(connection: sa.Connection, host: str | None,
+           servers: Collection[str] | None = None) -> list[model.Recovery]:
+    """Return the recoveries that have not ended, the oldest first.
+
+    :param servers: only those of these servers; None for those of all
+    """
     query = sa.select(_T).where(_T.c.active == _ACTIVE).order_by(_T.c.created, _T.c.id)
     if host is not None:
         query = query.where(_T.c.host == host)
+    if servers is not None:
+        query = query.where(_T.c.server.in_(servers))
     return [_recovery(row) for row in connection.execute(query)]
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The database of all engines: :class:`specreds_nova.engine.interfaces.Store`."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import dataclasses
 import time
 from typing import Any
@@ -161,9 +161,15 @@ class Store:
                 recovery, steps=steps.get(connection, recovery_id))
         return self._transactions.run(read)
 
-    def active(self, host: str | None = None) -> list[model.Recovery]:
-        """Return the recoveries that have not ended, the oldest first, without steps."""
-        return self._transactions.run(lambda connection: recoveries.active(connection, host))
+    def active(self, host: str | None = None, servers: Collection[str] | None = None
+               ) -> list[model.Recovery]:
+        """Return the recoveries that have not ended, the oldest first, without steps.
+
+        :param host: only those of this host that has failed
+        :param servers: only those of these servers
+        """
+        return self._transactions.run(
+            lambda connection: recoveries.active(connection, host, servers))
 
     def recoveries(self, filters: Mapping[str, str], limit: int | None = None,
                    marker: str | None = None) -> list[model.Recovery]:

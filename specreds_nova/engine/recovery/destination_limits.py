@@ -74,8 +74,15 @@ class DestinationLimits:
         """
         if server.group is None:
             return {}
-        self._refresh(anew=True)
+        # Of the members alone: thousands of others may race.
+        members = _others(server)
+        active = {recovery.id: recovery for recovery in self._store.active(servers=members)
+                  if recovery.state in model.WITH_BACKUP}
         with self._lock:
+            gone = {recovery_id for recovery_id, recovery in self._others.items()
+                    if recovery.server in members}
+            for recovery_id in gone | active.keys():
+                self._replace(recovery_id, active.get(recovery_id))
             return self._placed(server)
 
     def choose(self, recovery_id: str, candidates: Sequence[str],
@@ -143,22 +150,31 @@ class DestinationLimits:
         self._mine[recovery_id] = recovery
         self._count(recovery, 1)
 
+    def _replace(self, recovery_id: str, recovery: model.Recovery | None) -> None:
+        """Replace a recovery by what the database says of it."""
+        if recovery_id not in self._mine:
+            self._count(self._others.get(recovery_id), -1)
+            self._count(recovery, 1)
+        if recovery is None:
+            self._others.pop(recovery_id, None)
+        else:
+            self._others[recovery_id] = recovery
+
     def _count(self, recovery: model.Recovery | None, by: int) -> None:
         if recovery is not None and recovery.state == model.RACING:
             self._load[recovery.destination] += by
             self._racing[recovery.host] += by
 
     def _placed(self, server: model.Server) -> dict[str, str]:
-        group = server.group
-        members = set(group['members']) - {server.id} if group is not None else set()
+        members = _others(server)
         return {recovery.server: recovery.destination
                 for recovery in (self._others | self._mine).values()
                 if recovery.server in members and recovery.destination is not None}
 
-    def _refresh(self, *, anew: bool = False) -> None:
+    def _refresh(self) -> None:
         now = self._clock.now()
         with self._lock:
-            if now - self._read < self._rest and not anew:
+            if now - self._read < self._rest:
                 return
             # Before the read, so that only one of several threads reads.
             before, self._read = self._read, now
@@ -178,6 +194,11 @@ class DestinationLimits:
             self._racing.clear()
             for recovery in (self._others | self._mine).values():
                 self._count(recovery, 1)
+
+
+def _others(server: model.Server) -> set[str]:
+    """Return the other members of a server's group."""
+    return set(server.group['members']) - {server.id} if server.group is not None else set()
 
 
 def _racing(recovery_id: str, host: str | None,

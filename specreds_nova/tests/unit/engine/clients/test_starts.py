@@ -63,6 +63,14 @@ class StartsTest(testtools.TestCase):
         self.assertEqual(3, self.hosts.status.call_count)
         self.hosts.start.assert_called_once_with('h2', *_WHAT)
 
+    def test_many_starts_share_the_looks(self) -> None:
+        self.hosts.status.side_effect = [{'phase': 'starting'}, {'phase': 'running'}]
+        backups = starts.Backups(self.fibers, self.hosts, self.clock, 0)
+        backups._waiting = 1999
+        self.fibers.spawn(lambda: self.results.put(backups.start('h2', *_WHAT)))
+        self.results.get(timeout=_TIMEOUT)
+        self.assertEqual(20.0, self.times[0])
+
     def test_host_that_does_not_know_the_backup_says_why(self) -> None:
         self.hosts.status.side_effect = backup_errors.BackupNotFound(backup_id='backup')
         self.hosts.start.side_effect = backup_errors.ServerNotEligible(reason='no room')
