@@ -14,6 +14,7 @@ import pathlib
 import random
 import statistics
 
+from bench import contention
 from bench import plots
 from bench import stats
 from specreds_nova.engine.recovery import order
@@ -83,7 +84,7 @@ def run(quick: bool, figures: pathlib.Path) -> dict[str, float]:
                 outcome.wait for outcome in served if outcome.recovery.kind == kind])
         results[f'{NAME}.rack.{policy}.makespan_s'] = max(
             outcome.recovery.at + outcome.wait + outcome.recovery.seconds for outcome in served)
-    results |= _compared(results)
+    results |= _compared(results) | contention.run()
     figures.mkdir(parents=True, exist_ok=True)
     _draw(figures / f'{NAME}.png', results)
     return results

@@ -3,6 +3,7 @@
 
 import testtools
 
+from bench import contention
 from bench import dispatch
 from bench import report
 
@@ -43,3 +44,14 @@ class DispatchTest(testtools.TestCase):
                     for policy in ('fifo', 'cfcfs', 'sjf', 'darc')
                     for what in ('short.wait_s_p99', 'makespan_s')}
         self.assertEqual(names, dispatch._compared(figures).keys())
+
+
+class ContentionTest(testtools.TestCase):
+    """Members of a few groups that look for hosts at once."""
+
+    def test_members_that_wait_for_each_other_never_begin_anew(self) -> None:
+        optimistic = contention.place(60, 3, declared=False)
+        declared = contention.place(60, 3, declared=True)
+        self.assertEqual(0, declared.aborted)
+        self.assertGreater(optimistic.aborted, 60)
+        self.assertLess(declared.seconds, optimistic.seconds)

@@ -24,6 +24,7 @@ class Context:
     :ivar options: group ``[engine]``
     :ivar destinations: limits how many backups run at once, and where
     :ivar preparations: limits how many backups are prepared at once
+    :ivar group_turns: lets the members of a server group choose hosts one after the other
     :ivar crowds: the recoveries that look for the same thing again and again
     :ivar leases: times since which hosts have no network lease
     :ivar in_background: calls a function, on another thread if there is one
@@ -43,6 +44,8 @@ class Context:
     destinations: destination_limits.DestinationLimits
     preparations: preparation_limit.PreparationLimit = dataclasses.field(
         default_factory=preparation_limit.PreparationLimit)
+    group_turns: preparation_limit.Turns = dataclasses.field(
+        default_factory=preparation_limit.Turns)
     crowds: all_crowds.Crowds = dataclasses.field(default_factory=all_crowds.Crowds)
     leases: all_leases.Leases = dataclasses.field(default_factory=all_leases.Leases)
     in_background: Callable[[Callable[[], None]], object] = lambda act: act()
@@ -82,6 +85,7 @@ def in_fibers(fibers: all_fibers.Fibers, clock: clocks.FiberClock, clients: Clie
         destinations=destination_limits.DestinationLimits(
             clock, database, limits, suspects.healthy),
         preparations=preparation_limit.PreparationLimit(fibers.callers, fibers=fibers),
+        group_turns=preparation_limit.Turns(fibers),
         in_background=fibers.spawn, together=fibers.together, stopping=stopping,
         observer=observer)
 

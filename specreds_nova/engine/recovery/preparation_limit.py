@@ -6,6 +6,8 @@ take as long as all of them together, and the most urgent one would not be the f
 """
 
 import collections
+from collections.abc import Iterator
+import contextlib
 import threading
 import time
 
@@ -60,3 +62,41 @@ class PreparationLimit:
             turn, event = self._waiting.popitem(last=False)
             self._held.add(turn)
         event.set()
+
+
+class Turns:
+    """Queues of recoveries that need the same thing, which one of each queue has at a time.
+
+    It saves work and keeps nothing safe: after some time without progress nobody waits.
+
+    :param fibers: the fibers that use it
+    """
+
+    def __init__(self, fibers: all_fibers.Fibers | None = None) -> None:
+        self._fibers = fibers
+        self._lock = threading.Lock()
+        # By thing: its queue, and how many recoveries are in it.
+        self._queues: dict[str, tuple[PreparationLimit, int]] = {}
+
+    @contextlib.contextmanager
+    def of(self, thing: str | None, recovery_id: str) -> Iterator[None]:
+        """Wait for the turn of a recovery, and end it.
+
+        :param thing: name of what it needs; None for nothing
+        """
+        if thing is None:
+            yield
+            return
+        with self._lock:
+            queue, count = self._queues.get(thing) or (
+                PreparationLimit(1, fibers=self._fibers), 0)
+            self._queues[thing] = queue, count + 1
+        try:
+            queue.take(recovery_id)
+            yield
+        finally:
+            queue.leave(recovery_id)
+            with self._lock:
+                queue, count = self._queues.pop(thing)
+                if count > 1:
+                    self._queues[thing] = queue, count - 1

@@ -48,6 +48,21 @@ class TurnsTest(testtools.TestCase):
         waiting.join(_EVER)
         self.assertEqual(['b', 'c'], self.taken)
 
+    def test_things_have_queues_of_their_own(self) -> None:
+        turns, done = preparation_limit.Turns(), threading.Event()
+
+        def second() -> None:
+            with turns.of('group', 'b'):
+                self.taken.append('b')
+        with turns.of('group', 'a'), turns.of('other', 'c'), turns.of(None, 'd'):
+            waiting = threading.Thread(target=second, daemon=True)
+            waiting.start()
+            done.wait(0.05)
+            self.assertEqual([], self.taken)
+        waiting.join(_EVER)
+        self.assertEqual(['b'], self.taken)
+        self.assertEqual({}, turns._queues)
+
     def test_wait_for_a_turn_is_limited(self) -> None:
         turns = preparation_limit.PreparationLimit(1, 0.01)
         turns.take('a')
