@@ -28,13 +28,14 @@ class Outcome:
     """What came of a suite.
 
     :param ok: whether its command succeeded
+    :param seconds: None if nobody wrote down how long it took
     """
 
     ok: bool
     passed: int
     failed: int
     skipped: int
-    seconds: int
+    seconds: int | None
 
     def __str__(self) -> str:
         text = f'{self.passed} passed, {self.failed} failed, {self.skipped} skipped'
