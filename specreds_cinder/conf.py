@@ -49,6 +49,16 @@ OPTIONS: list[cfg.Opt] = [
                help='Seconds after which Ceph removes a fence from its blocklist. Must exceed '
                     'the lifetime of any server: an entry of the blocklist cannot be prolonged, '
                     'only replaced.'),
+    cfg.StrOpt('server_disks_backend', default='',
+               help='Back end, as host@backend or cluster@backend, that also superposes the disks '
+                    'which Nova itself keeps in RBD (images_type = rbd). Set it for the API and '
+                    'for all volume services alike. The Ceph cluster of the back end has to be '
+                    'that of Nova, and its user in Ceph needs the capabilities of Nova in '
+                    'server_disks_pool. If empty, such disks cannot be superposed.'),
+    cfg.StrOpt('server_disks_pool', default='vms',
+               help='Pool of the disks that Nova itself keeps in RBD: images_rbd_pool of group '
+                    '[libvirt] in nova.conf. Only the back end that server_disks_backend names '
+                    'uses it.'),
 ]
 
 

@@ -15,6 +15,7 @@ from oslo_utils import units
 
 from specreds_cinder import conf
 from specreds_cinder import exception
+from specreds_cinder import server_disks
 from specreds_cinder.superposition import states
 from specreds_cinder.worker import client
 
@@ -57,8 +58,20 @@ class SuperRBDDriver(rbd.RBDDriver):
                 {'watch_objects_per_second': tuned.watch_objects_per_second,
                  'merge_bytes_per_second': tuned.merge_bytes_per_second,
                  'fence_expiry_s': tuned.fence_expiry},
-                watch=tuned.watch)
+                watch=tuned.watch, others=self._other_pools())
         return self._worker
+
+    def _other_pools(self) -> list[str]:
+        """Return the pool of the server disks, if this back end superposes them."""
+        pool = CONF.specreds.server_disks_pool
+        named = server_disks.configured()
+        mine = named is not None and named in (self.host, self.cluster_name)
+        return [pool] if mine and pool != self.configuration.rbd_pool else []
+
+    def disk_image(self, disk: server_disks.ServerDisk) -> str:
+        """Return the name that the worker has for the image of a server's disk."""
+        pool = CONF.specreds.server_disks_pool
+        return disk.name if pool == self.configuration.rbd_pool else f'{pool}/{disk.name}'
 
     def check_for_setup_error(self) -> None:
         """Also make sure that the options agree and that the worker can run the protocol.
@@ -126,7 +139,7 @@ class SuperRBDDriver(rbd.RBDDriver):
             return self.parent_connection(volume, connector)
         return self.child_connection(volume, connector, superposition)
 
-    def parent_connection(self, volume: objects.Volume,
+    def parent_connection(self, volume: objects.Volume | server_disks.ServerDisk,
                           connector: Mapping[str, Any]) -> dict[str, Any]:
         """Return the connection to the volume's own RBD image."""
         info: dict[str, Any] = super().initialize_connection(volume, connector)
@@ -139,11 +152,31 @@ class SuperRBDDriver(rbd.RBDDriver):
         :param superposition: the worker's description of the superposition
         """
         info = self.parent_connection(volume, connector)
-        overlay = next(entry for entry in superposition['volumes']
-                       if entry['image'] == volume.name)
-        info['driver_volume_type'] = CONNECTION_TYPE
         # Cinder adds this key only to the connection of an attachment.
         info['data']['encrypted'] = bool(volume.encryption_key_id)
+        return self._chained(info, volume.name, superposition)
+
+    def disk_connection(self, disk: server_disks.ServerDisk, connector: Mapping[str, Any],
+                        superposition: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the connection to the overlay of a server's disk and its backing image.
+
+        :param superposition: the worker's description of the superposition
+        """
+        info = self.parent_connection(disk, connector)
+        del info['data']['volume_id']
+        info['data'].update(name=f'{CONF.specreds.server_disks_pool}/{disk.name}',
+                            encrypted=False)
+        return self._chained(info, self.disk_image(disk), superposition)
+
+    @staticmethod
+    def _chained(info: dict[str, Any], image: str,
+                 superposition: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a connection to an image with the overlay over it.
+
+        :param image: the worker's name of the image
+        """
+        overlay = next(entry for entry in superposition['volumes'] if entry['image'] == image)
+        info['driver_volume_type'] = CONNECTION_TYPE
         info['data']['superposition'] = {
             'id': superposition['id'],
             'state': superposition['state'],

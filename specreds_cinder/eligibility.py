@@ -21,6 +21,8 @@ def volumes(volume_ids: Sequence[str]) -> list[objects.Volume]:
 
     :raises VolumeNotFound: one of them does not exist
     """
+    if not volume_ids:
+        return []
     by_id = {volume.id: volume for volume in objects.VolumeList.get_all(
         context.get_admin_context(), filters={'id': list(volume_ids)})}
     for volume_id in volume_ids:

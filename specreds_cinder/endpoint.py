@@ -23,7 +23,7 @@ VERSION = '1.0'
 METHODS = frozenset({
     'create', 'get', 'list', 'check', 'collapse', 'abort', 'merge', 'connection',
     'current_connection', 'eligibility',
-    'fence_observe', 'fence_host', 'release_booted',
+    'fence_observe', 'fence_host', 'fence_disks_observe', 'fence_disks', 'release_booted',
     'member_create', 'member_check', 'member_prepare', 'member_commit', 'member_drop',
 })
 

@@ -63,6 +63,8 @@ def put(volume_ids: Iterable[str], superposition: str) -> None:
     """
     note = releases.models.VolumeAdminMetadata
     wanted = set(volume_ids)
+    if not wanted:
+        return
     with releases.main_context_manager.writer.using(context.get_admin_context()) as session:
         present = session.query(note).filter(
             note.volume_id.in_(wanted), note.key == KEY, note.deleted.is_(False)).all()

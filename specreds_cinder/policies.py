@@ -20,6 +20,7 @@ MERGE = 'superposition:merge'
 CONNECTION = 'superposition:connection'
 FENCE = 'superposition:fence'
 RELEASE = 'superposition:release'
+SERVER_DISKS = 'superposition:server_disks'
 
 # Services, such as the engine that detects failed hosts, act on the volumes of all projects.
 _SERVICE = 'role:service'
@@ -65,6 +66,10 @@ _RULES = (
     _rule(RELEASE, ADMIN_OR_SERVICE,
           'Release the fenced clients that boots of their hosts have ended.',
           ('POST', f'{_COLLECTION}/release')),
+    # Cinder does not know the project of a server.
+    _rule(SERVER_DISKS, ADMIN_OR_SERVICE,
+          'Name disks that Nova keeps in RBD, by their server, in the other requests.',
+          ('GET', f'{_COLLECTION}/eligibility'), ('POST', _COLLECTION)),
 )
 
 

@@ -17,6 +17,7 @@ import oslo_messaging as messaging
 from specreds_cinder import conf
 from specreds_cinder import endpoint
 from specreds_cinder import exception
+from specreds_cinder import server_disks
 
 CONF = cfg.CONF
 conf.register(CONF)
@@ -43,15 +44,21 @@ class SuperAPI:
             version=endpoint.VERSION))
 
     def create(self, ctxt: Any, superposition_id: str, volumes: Sequence[objects.Volume],
-               server_id: str | None, reason: str) -> dict[str, Any]:
+               server_id: str | None, reason: str,
+               disks: Sequence[str] = ()) -> dict[str, Any]:
         """Put all volumes into superposition, or none.
 
         The back end of the first volume drives the others.
+
+        :param disks: ids of disks of servers
+        :raises SuperpositionInvalid: there are disks, and no back end superposes them
         """
         wanted = [{'id': volume.id, 'host': backend(volume)} for volume in volumes]
+        more = [{'id': disk, 'host': server_disks.backend()} for disk in disks]
         created: dict[str, Any] = self._call(
-            ctxt, wanted[0]['host'], 'create', superposition_id=superposition_id,
+            ctxt, (wanted + more)[0]['host'], 'create', superposition_id=superposition_id,
             volumes=wanted, server_id=server_id, reason=reason,
+            **({'disks': more} if more else {}),
             # A service that receives the message later drops it: no caller waits for the answer.
             expires_at=time.time() + _SIGN_OF_LIFE)
         return created
@@ -108,11 +115,15 @@ class SuperAPI:
             self._call(ctxt, host, 'merge', superposition_id=superposition_id, step=step)
 
     def connection(self, ctxt: Any, host: str, superposition_id: str,
-                   connector: Mapping[str, Any]) -> 'builtins.list[dict[str, Any]]':
-        """Return the connections to the second versions of the volumes on one back end."""
+                   connector: Mapping[str, Any], *,
+                   disks: bool = False) -> 'builtins.list[dict[str, Any]]':
+        """Return the connections to the second versions of the volumes on one back end.
+
+        :param disks: only those of disks of servers, also if the second version is the real one
+        """
         connections: list[dict[str, Any]] = self._call(
             ctxt, host, 'connection', superposition_id=superposition_id,
-            connector=dict(connector))
+            connector=dict(connector), **({'disks': True} if disks else {}))
         return connections
 
     def current_connection(self, ctxt: Any, volume: objects.Volume,
@@ -126,11 +137,15 @@ class SuperAPI:
             connector=dict(connector), hand_out=hand_out)
         return info
 
-    def eligibility(self, ctxt: Any, host: str,
-                    volume_ids: Sequence[str]) -> 'builtins.list[dict[str, Any]]':
-        """Report which volumes of one back end can be superposed, and why others cannot."""
+    def eligibility(self, ctxt: Any, host: str, volume_ids: Sequence[str],
+                    disks: Sequence[str] = ()) -> 'builtins.list[dict[str, Any]]':
+        """Report which volumes of one back end can be superposed, and why others cannot.
+
+        :param disks: ids of disks of servers, to report on instead
+        """
         result: list[dict[str, Any]] = self._call(
-            ctxt, host, 'eligibility', volume_ids=list(volume_ids))
+            ctxt, host, 'eligibility', volume_ids=list(volume_ids),
+            **({'disks': list(disks)} if disks else {}))
         return result
 
     def fence_observe(self, ctxt: Any, host: str, volume_ids: Sequence[str],
@@ -151,6 +166,25 @@ class SuperAPI:
         """Release the fenced clients of one back end that boots of their hosts have ended."""
         released: list[str] = self._call(ctxt, host, 'release_booted', boots=list(boots))
         return released
+
+    def fence_disks_observe(self, ctxt: Any, disks: Sequence[str], fence_id: str) -> None:
+        """Note the clients of all disks of the servers of some disks.
+
+        :param disks: ids of disks that have to exist
+        """
+        self._call(ctxt, server_disks.backend(), 'fence_disks_observe', disks=list(disks),
+                   fence_id=fence_id)
+
+    def fence_disks(self, ctxt: Any, disks: Sequence[str],
+                    fence_id: str) -> 'builtins.list[dict[str, Any]]':
+        """Fence the clients that were noted, on their hosts; return their number by disk.
+
+        :param disks: ids of disks that have to exist
+        """
+        result: list[dict[str, Any]] = self._call(
+            ctxt, server_disks.backend(), 'fence_disks', disks=list(disks), fence_id=fence_id,
+            expires_at=time.time() + _SIGN_OF_LIFE)
+        return result
 
     def member(self, ctxt: Any, host: str, step: str, **arguments: Any) -> Any:
         """Call a step on another back end of a set.

@@ -17,6 +17,7 @@ from oslo_utils import strutils
 
 from specreds_cinder import exception
 from specreds_cinder import policies
+from specreds_cinder import server_disks
 from specreds_cinder.api import facade
 from specreds_cinder.api import joined
 from specreds_cinder.api import schemas
@@ -58,14 +59,17 @@ class SuperpositionsController(wsgi.Controller):
         return {'superposition': views.detail(self._visible(ctxt, id), admin=ctxt.is_admin)}
 
     @versions.negotiated
-    @schemas.query(schemas.ELIGIBILITY, 'volume_id')
+    @schemas.query(schemas.ELIGIBILITY, 'volume_id', 'disk')
     def eligibility(self, req: wsgi.Request, query: dict[str, list[str]]) -> _Answer:
         """Report which volumes can be superposed."""
         ctxt = req.environ['cinder.context']
-        volumes = _volumes(ctxt, query['volume_id'], policies.ELIGIBILITY)
+        disks = query.get('disk', [])
+        if disks:
+            policies.authorize(ctxt, policies.SERVER_DISKS, None)
+        volumes = _volumes(ctxt, query.get('volume_id', []), policies.ELIGIBILITY)
         for volume in volumes:
             policies.authorize(ctxt, policies.ELIGIBILITY, volume.project_id)
-        return {'eligibility': self._superpositions.eligibility(ctxt, volumes)}
+        return {'eligibility': self._superpositions.eligibility(ctxt, volumes, disks)}
 
     @wsgi.response(HTTPStatus.CREATED)
     @versions.negotiated
@@ -75,7 +79,8 @@ class SuperpositionsController(wsgi.Controller):
         ctxt = req.environ['cinder.context']
         attributes = body['superposition']
         server_id = attributes.get('server_id')
-        volume_ids = _wanted(attributes.get('volume_ids'), server_id)
+        disks = _disks(ctxt, attributes)
+        volume_ids = _wanted(attributes.get('volume_ids'), server_id, enough=bool(disks))
         volumes = _volumes(ctxt, volume_ids, policies.CREATE)
         projects = {volume.project_id for volume in volumes}
         for project_id in projects:
@@ -85,7 +90,7 @@ class SuperpositionsController(wsgi.Controller):
                 f'volumes {", ".join(volume_ids)} belong to several projects: superpose those '
                 f'of each project separately')
         superposition = self._superpositions.create(ctxt, volumes, server_id,
-                                                    attributes.get('reason', ''))
+                                                    attributes.get('reason', ''), disks)
         return {'superposition': views.detail(superposition, admin=ctxt.is_admin)}
 
     @versions.negotiated
@@ -130,8 +135,9 @@ class SuperpositionsController(wsgi.Controller):
         """Return the connections with which a hypervisor opens the second versions."""
         ctxt = req.environ['cinder.context']
         superposition = self._visible(ctxt, id, policies.CONNECTION)
-        return {'connections': self._superpositions.connections(ctxt, superposition,
-                                                                body['connector'])}
+        return {'connections': self._superpositions.connections(
+            ctxt, superposition, body['connector'],
+            disks_only=body.get('disks_only', False))}
 
     @versions.negotiated
     @schemas.body(schemas.FENCE)
@@ -139,15 +145,17 @@ class SuperpositionsController(wsgi.Controller):
         """Shut the clients of a host out of volumes that have no superposition."""
         ctxt = req.environ['cinder.context']
         request = body['fence']
-        volumes = _volumes(ctxt, request['volume_ids'], policies.FENCE)
-        for project_id in {volume.project_id for volume in volumes}:
+        disks = _disks(ctxt, request)
+        volumes = _volumes(ctxt, request.get('volume_ids', []), policies.FENCE)
+        # Cinder does not know the project of a server.
+        for project_id in {volume.project_id for volume in volumes} or {None}:
             policies.authorize(ctxt, policies.FENCE, project_id)
         answer = {name: request[name] for name in ('fence_id', 'host', 'step')}
         if request['step'] == 'observe':
-            self._superpositions.observe(ctxt, volumes, request['fence_id'])
+            self._superpositions.observe(ctxt, volumes, request['fence_id'], disks)
             return {'fence': {**answer, 'volumes': None}}
         return {'fence': {**answer, 'volumes': self._superpositions.fence(
-            ctxt, volumes, request['host'], request['fence_id'])}}
+            ctxt, volumes, request['host'], request['fence_id'], disks)}}
 
     @versions.negotiated
     @schemas.body(schemas.RELEASE)
@@ -255,9 +263,22 @@ def _after(marker: str,
     return list(superpositions[ids.index(marker) + 1:])
 
 
-def _wanted(volume_ids: Sequence[str] | None, server_id: str | None) -> Sequence[str]:
+def _disks(ctxt: Any, request: Mapping[str, Any]) -> list[str]:
+    """Return the ids of the disks of a server that a request names.
+
+    :raises PolicyNotAuthorized: there are disks, and the caller may not name them
+    """
+    names = request.get('disks', ())
+    if names:
+        policies.authorize(ctxt, policies.SERVER_DISKS, None)
+    return [server_disks.ServerDisk(request['server_id'].lower(), name).id for name in names]
+
+
+def _wanted(volume_ids: Sequence[str] | None, server_id: str | None, *,
+            enough: bool) -> Sequence[str]:
     """Return the ids of the volumes that a request names directly or by their server.
 
+    :param enough: the request may be without volumes
     :raises SuperpositionInvalid: a volume is not attached to the server, or no volume is
     """
     if server_id is None:
@@ -267,7 +288,7 @@ def _wanted(volume_ids: Sequence[str] | None, server_id: str | None) -> Sequence
                     context.get_admin_context(), server_id)
                 if attachment.attach_status == fields.VolumeAttachStatus.ATTACHED}
     if volume_ids is None:
-        if not attached:
+        if not attached and not enough:
             raise exception.SuperpositionInvalid(f'server {server_id} has no volumes attached')
         return sorted(attached)
     others = [volume_id for volume_id in volume_ids if volume_id not in attached]
@@ -300,6 +321,8 @@ def _volumes(ctxt: Any, volume_ids: Sequence[str], rule: str) -> list[objects.Vo
     :param rule: the rule that permits the caller to see volumes of other projects
     :raises VolumeNotFound: a volume does not exist, or the caller may not see it
     """
+    if not volume_ids:
+        return []
     # In one query: a server may have many volumes, and its recovery waits for the answer.
     known = {volume.id: volume for volume in objects.VolumeList.get_all(
         context.get_admin_context(), filters={'id': list(volume_ids)})}

@@ -5,9 +5,10 @@ The notes in Cinder's database name the back ends to call; the answers of the ba
 authoritative.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 import contextlib
 import dataclasses
+import itertools
 import time
 from typing import Any
 
@@ -21,6 +22,7 @@ from oslo_utils import uuidutils
 from specreds_cinder import exception
 from specreds_cinder import hints
 from specreds_cinder import rpcapi
+from specreds_cinder import server_disks
 from specreds_cinder.api import joined
 from specreds_cinder.superposition import states
 
@@ -37,12 +39,17 @@ class Superpositions:
         self._rpc = rpcapi.SuperAPI()
 
     def create(self, ctxt: Any, volumes: Sequence[objects.Volume], server_id: str | None,
-               reason: str) -> joined.Superposition:
-        """Put all volumes into superposition, or none."""
+               reason: str, disks: Sequence[str] = ()) -> joined.Superposition:
+        """Put all volumes into superposition, or none.
+
+        :param disks: ids of disks of servers
+        :raises SuperpositionInvalid: there are disks, and no back end superposes them
+        """
         superposition_id = uuidutils.generate_uuid()
         began = time.monotonic()
-        view = self._rpc.create(ctxt, superposition_id, volumes, server_id, reason)
-        superposition = joined.join(superposition_id, [view], {}, volumes[0].project_id)
+        view = self._rpc.create(ctxt, superposition_id, volumes, server_id, reason,
+                                **({'disks': disks} if disks else {}))
+        superposition = joined.join(superposition_id, [view], {}, _project_of(volumes))
         return dataclasses.replace(
             superposition,
             durations={**view.get('durations', {}), 'rpc': time.monotonic() - began})
@@ -72,7 +79,7 @@ class Superpositions:
         views: dict[str, list[Mapping[str, Any]]] = {}
         silent: dict[str, dict[str, list[str]]] = {}
         for host in _hosts():
-            if host not in noted:
+            if host not in noted and host != server_disks.configured():
                 continue
             try:
                 for view in self._rpc.list(ctxt, host):
@@ -80,7 +87,7 @@ class Superpositions:
             except exception.SuperpositionError as exc:
                 LOG.warning('superpositions of back end %s are listed without details: %s', host,
                             exc.msg)
-                for volume_id, superposition_id in noted[host].items():
+                for volume_id, superposition_id in noted.get(host, {}).items():
                     silent.setdefault(superposition_id, {}).setdefault(host, []).append(volume_id)
         superpositions = [
             joined.join(superposition_id, views.get(superposition_id, []),
@@ -114,14 +121,25 @@ class Superpositions:
         self._rpc.merge(ctxt, superposition.present, superposition.id, step)
 
     def connections(self, ctxt: Any, superposition: joined.Superposition,
-                    connector: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the connections with which a hypervisor opens the second versions."""
+                    connector: Mapping[str, Any], *,
+                    disks_only: bool = False) -> list[dict[str, Any]]:
+        """Return the connections with which a hypervisor opens the second versions.
+
+        :param disks_only: only those of disks of servers, also if the second version is the real
+            one
+        """
+        if disks_only:
+            return self._rpc.connection(ctxt, server_disks.backend(), superposition.id, connector,
+                                        disks=True) if superposition.disks else []
         return [connection for host in superposition.members
                 for connection in self._rpc.connection(ctxt, host, superposition.id, connector)]
 
-    def eligibility(self, ctxt: Any,
-                    volumes: Sequence[objects.Volume]) -> list[dict[str, Any]]:
-        """Report which volumes can be superposed, and why others cannot."""
+    def eligibility(self, ctxt: Any, volumes: Sequence[objects.Volume],
+                    disks: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """Report which volumes can be superposed, and why others cannot.
+
+        :param disks: ids of disks of servers, which follow
+        """
         answers_by_id: dict[str, dict[str, Any]] = {}
         for host, ids in _by_host(volumes).items():
             try:
@@ -130,39 +148,54 @@ class Superpositions:
                 answers = [{'volume_id': volume_id, 'eligible': False, 'reasons': [exc.msg]}
                            for volume_id in ids]
             answers_by_id |= {answer['volume_id']: answer for answer in answers}
-        return [answers_by_id[volume.id] for volume in volumes]
+        return [answers_by_id[volume.id] for volume in volumes] + (
+            self._eligible_disks(ctxt, disks) if disks else [])
 
-    def observe(self, ctxt: Any, volumes: Sequence[objects.Volume], fence_id: str) -> None:
+    def _eligible_disks(self, ctxt: Any, disks: Sequence[str]) -> list[dict[str, Any]]:
+        try:
+            return self._rpc.eligibility(ctxt, server_disks.backend(), [], disks)
+        except exception.SuperpositionError as exc:
+            return [{'disk': disk, 'eligible': False, 'reasons': [exc.msg]} for disk in disks]
+
+    def observe(self, ctxt: Any, volumes: Sequence[objects.Volume], fence_id: str,
+                disks: Sequence[str] = ()) -> None:
         """Note the clients of volumes for a fence that may follow.
 
+        :param disks: ids of disks that have to exist: those of all disks of their servers as well
         :raises SuperpositionInvalid: a back end cannot fence
+        :raises SuperpositionConflict: a disk does not exist
         """
+        if disks:
+            self._rpc.fence_disks_observe(ctxt, disks, fence_id)
         for host, ids in _by_host(volumes).items():
             self._rpc.fence_observe(ctxt, host, ids, fence_id)
 
     def fence(self, ctxt: Any, volumes: Sequence[objects.Volume], host: str,
-              fence_id: str) -> list[dict[str, Any]]:
+              fence_id: str, disks: Sequence[str] = ()) -> list[dict[str, Any]]:
         """Shut the clients of a host out of volumes that have no superposition.
 
         No client is fenced before all back ends have answered that they can fence.
 
-        :returns: the number of fenced clients by volume
+        :param disks: ids of disks: the host whose clients were noted is shut out of all disks of
+            their servers as well
+        :returns: the number of fenced clients by volume, then by disk
         :raises SuperpositionInvalid: a back end cannot fence
-        :raises SuperpositionConflict: a volume cannot be fenced, and none is
+        :raises SuperpositionConflict: a volume or disk cannot be fenced, and none is
         :raises SuperpositionUnavailable: some volumes may be fenced, others are not
         """
         self.observe(ctxt, volumes, fence_id)
+        fenced = self._rpc.fence_disks(ctxt, disks, fence_id) if disks else []
         counts: dict[str, dict[str, Any]] = {}
         for backend, ids in _by_host(volumes).items():
             try:
                 answers = self._rpc.fence_host(ctxt, backend, ids, host, fence_id)
             except exception.SuperpositionError as exc:
-                if not counts:
+                if not counts and not fenced:
                     raise
                 raise exception.SuperpositionUnavailable(
                     f'host {host} is shut out of a part of the volumes only: {exc.msg}') from exc
             counts |= {answer['volume_id']: answer for answer in answers}
-        return [counts[volume.id] for volume in volumes]
+        return [counts[volume.id] for volume in volumes] + fenced
 
     def release(self, ctxt: Any, boots: Sequence[Mapping[str, Any]]) -> list[str]:
         """Release the fenced clients that boots of their hosts have ended.
@@ -189,7 +222,9 @@ class Superpositions:
                 brief: bool) -> joined.Superposition | None:
         views: list[Mapping[str, Any]] = []
         silent: dict[str, Sequence[str]] = {}
-        for host, ids in _by_host(volumes).items():
+        noted = _by_host(volumes)
+        for host in itertools.chain(list(noted), self._unnoted(noted, views, silent)):
+            ids = noted.get(host, [])
             try:
                 views.append(self._rpc.get(ctxt, host, superposition_id, brief=brief))
             except exception.SuperpositionNotFound:
@@ -201,7 +236,25 @@ class Superpositions:
                 silent[host] = ids
         if not views and not silent:
             return None
-        return joined.join(superposition_id, views, silent, volumes[0].project_id)
+        return joined.join(superposition_id, views, silent, _project_of(volumes))
+
+    @staticmethod
+    def _unnoted(noted: Mapping[str, Any], views: Sequence[Mapping[str, Any]],
+                 silent: Mapping[str, Any]) -> Iterator[str]:
+        """Yield the back end of server disks, of which there are no notes, if it has a part.
+
+        It is evaluated after all other back ends have been asked.
+        """
+        host = server_disks.configured()
+        if host is None or host in noted:
+            return
+        if any(host in view['members'] for view in views) or (not views and not silent):
+            yield host
+
+
+def _project_of(volumes: Sequence[objects.Volume]) -> str | None:
+    """Return the project of volumes; None without volumes."""
+    return volumes[0].project_id if volumes else None
 
 
 def _by_host(volumes: Iterable[objects.Volume]) -> dict[str, list[str]]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
 from typing import Any
 
+from specreds_cinder import server_disks
 from specreds_cinder.superposition import states
 
 UNKNOWN = 'unknown'
@@ -14,7 +15,7 @@ View = Mapping[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Volume:
-    """A volume of a superposition.
+    """A volume of a superposition, or a disk of a server.
 
     :param size_bytes: bytes of the volume; None if its back end does not answer
     :param overlay_bytes: bytes that the second version takes; None if not requested or not known
@@ -56,6 +57,16 @@ class Superposition:
     dirty: bool | None = None
     dirty_object: str | None = None
     durations: Mapping[str, float] | None = None
+
+    @property
+    def volume_ids(self) -> tuple[str, ...]:
+        """Return the ids of its volumes in Cinder."""
+        return tuple(volume.id for volume in self.volumes if not server_disks.is_id(volume.id))
+
+    @property
+    def disks(self) -> tuple[str, ...]:
+        """Return the ids of its disks of servers."""
+        return tuple(volume.id for volume in self.volumes if server_disks.is_id(volume.id))
 
     @property
     def overlay_bytes(self) -> int | None:

@@ -9,6 +9,7 @@ from cinder import exception
 from cinder.api.openstack import wsgi
 import jsonschema
 
+from specreds_cinder import server_disks
 from specreds_cinder.api import joined
 from specreds_cinder.superposition import states
 
@@ -29,6 +30,12 @@ _VOLUME_IDS: _Schema = {'type': 'array', 'items': _UUID, 'uniqueItems': True, 'm
                         'maxItems': MAX_VOLUMES}
 
 
+def _disks(pattern: str) -> _Schema:
+    return {**_VOLUME_IDS, 'items': {'type': 'string', 'pattern': rf'^{pattern}\Z'}}
+
+
+
+
 def _object(properties: _Schema, **more: Any) -> _Schema:
     return {'type': 'object', 'properties': properties, 'additionalProperties': False, **more}
 
@@ -41,8 +48,10 @@ CREATE = _wrapped('superposition', _object(
     {
         'volume_ids': _VOLUME_IDS,
         'server_id': {'anyOf': [_UUID, {'type': 'null'}]},
+        'disks': _disks(server_disks.NAME),
         'reason': {'type': 'string', 'maxLength': 255},
     },
+    dependentRequired={'disks': ['server_id']},
     anyOf=[
         {'required': ['volume_ids']},
         {'required': ['server_id'], 'properties': {'server_id': {'type': 'string'}}},
@@ -60,7 +69,8 @@ COLLAPSE = _wrapped('collapse', _object(
 MERGE = _wrapped('merge', _object(
     {'step': {'enum': ['begin', 'end', 'offline']}}, required=['step']))
 
-CONNECTION = _object({'connector': {'type': 'object', 'minProperties': 1, 'maxProperties': 64}},
+CONNECTION = _object({'connector': {'type': 'object', 'minProperties': 1, 'maxProperties': 64},
+                      'disks_only': {'type': 'boolean'}},
                      required=['connector'])
 
 FENCE = _wrapped('fence', _object(
@@ -69,8 +79,12 @@ FENCE = _wrapped('fence', _object(
         'host': {'type': 'string', 'minLength': 1, 'maxLength': 255},
         'step': {'enum': ['observe', 'close']},
         'volume_ids': _VOLUME_IDS,
+        'server_id': _UUID,
+        'disks': _disks(server_disks.NAME),
     },
-    required=['fence_id', 'host', 'step', 'volume_ids']))
+    required=['fence_id', 'host', 'step'],
+    anyOf=[{'required': ['volume_ids']}, {'required': ['disks']}],
+    dependentRequired={'disks': ['server_id']}))
 
 _ADDRESS: _Schema = {'type': 'string', 'pattern': '^[0-9a-fA-F:.]{2,45}\\Z'}
 
@@ -94,7 +108,9 @@ LIST = _object({
     'marker': _UUID,
 })
 
-ELIGIBILITY = _object({'volume_id': _VOLUME_IDS}, required=['volume_id'])
+ELIGIBILITY = _object(
+    {'volume_id': _VOLUME_IDS, 'disk': _disks(f'{server_disks.SERVER}_{server_disks.NAME}')},
+    anyOf=[{'required': ['volume_id']}, {'required': ['disk']}])
 
 SHOW = _object({})
 

@@ -19,7 +19,8 @@ def summary(superposition: joined.Superposition) -> View:
     return {
         'id': superposition.id,
         'state': superposition.state,
-        'volume_ids': [volume.id for volume in superposition.volumes],
+        'volume_ids': list(superposition.volume_ids),
+        'disks': list(superposition.disks),
         'server_id': superposition.server_id,
         'project_id': superposition.project_id,
         'created_at': superposition.created_at,

@@ -40,16 +40,19 @@ class Superpositions:
         self.unreachable: set[str] = set()
 
     def create(self, volume_ids: Sequence[str], server_id: str | None,
-               reason: str | None) -> Superposition:
+               reason: str | None, disks: Sequence[str] = ()) -> Superposition:
         """Put volumes into superposition.
 
         :param volume_ids: empty for all volumes of the server
+        :param disks: disks of the server that Nova keeps in RBD
         """
         wanted: dict[str, Any] = {}
         if volume_ids:
             wanted['volume_ids'] = list(volume_ids)
         if server_id is not None:
             wanted['server_id'] = server_id
+        if disks:
+            wanted['disks'] = list(disks)
         if reason is not None:
             wanted['reason'] = reason
         answer = self._call('POST', _BASE, json={'superposition': wanted})

@@ -29,6 +29,9 @@ class Create(base.SuperCommand, command.ShowOne):
                             help='volumes (names or IDs); default: all volumes of the server')
         parser.add_argument('--server', metavar='SERVER',
                             help='server (name or ID) that the volumes are attached to')
+        parser.add_argument('--disk', metavar='DISK', action='append', default=[], dest='disks',
+                            help='disk of the server that Nova keeps in RBD, such as "disk" or '
+                                 '"disk.eph0" (repeat the option for several disks)')
         parser.add_argument('--reason', metavar='TEXT', help='reason, which "show" displays')
         return parser
 
@@ -37,11 +40,13 @@ class Create(base.SuperCommand, command.ShowOne):
         """Create the superposition."""
         if not parsed_args.volumes and not parsed_args.server:
             raise exceptions.CommandError('name at least one VOLUME, or a --server')
+        if parsed_args.disks and not parsed_args.server:
+            raise exceptions.CommandError('name the --server of each --disk')
         superpositions = self.client
         server_id = parsed_args.server and superpositions.server_id(parsed_args.server)
         return shown.one(superpositions.create(
             superpositions.volume_ids(parsed_args.volumes), server_id or None,
-            parsed_args.reason))
+            parsed_args.reason, parsed_args.disks))
 
 
 class Collapse(base.SuperCommand, command.ShowOne):

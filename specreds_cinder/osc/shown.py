@@ -92,7 +92,7 @@ def many(superpositions: Sequence[Mapping[str, Any]], *, long: bool
     :param long: show all fields; the superpositions have to have them
     """
     shown = _LONG if long else _BRIEF
-    rows = [{'volume_ids': [volume['id'] for volume in each.get('volumes', ())], **each}
+    rows = [{**each, 'volume_ids': [*each.get('volume_ids', ()), *each.get('disks', ())]}
             for each in superpositions]
     return tuple(shown.values()), [values(row, shown) for row in rows]
 

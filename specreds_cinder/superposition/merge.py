@@ -40,7 +40,7 @@ def offline(cluster: ceph.Cluster, record: records.Record, fencing: fence.Fence,
             ledger: ledgers.Ledger, rate: int, stall_s: float,
             progress: backups.Progress | None = None,
             keys: Mapping[records.VolumeRef, str] | None = None) -> None:
-    """Write the overlays of a record to their volumes.
+    """Write the overlays of a record to their volumes. Nothing is left to do for a deleted volume.
 
     :param ledger: the ledger into which the clients of qemu-img are entered before they write
     :param rate: bytes per second at most, 0 for no limit
@@ -63,12 +63,25 @@ def offline(cluster: ceph.Cluster, record: records.Record, fencing: fence.Fence,
         def report(share: float, index: int = index) -> None:
             if progress is not None:
                 progress(int(sum(sizes[:index]) + share * sizes[index]), sum(sizes))
+        # QEMU opens images by name, and an image may have another one since ``super``.
+        named = _existing(cluster, volume)
+        if named is None:
+            continue
         with trace.change('merge.commit', str(volume.ref)):
-            # QEMU opens images by name, and an image may have another one since ``super``.
-            _Commit(cluster, volumes.current(cluster, volume), ledger, record.id, stall_s,
+            _Commit(cluster, named, ledger, record.id, stall_s,
                     keys.get(volume.ref)).run(rate, report)
     # A client that has opened an overlay by now may have written data that is not in the volume.
     _check(cluster, record, lambda clients: clients - dead)
+
+
+def _existing(cluster: ceph.Cluster, volume: records.Volume) -> records.Volume | None:
+    """Return a volume with the name that its image has; None if the image is deleted."""
+    try:
+        return volumes.current(cluster, volume)
+    except errors.VolumeGone:
+        LOG.warning('%s was deleted before %s was merged into it: the overlay is removed',
+                    volume.ref, volume.overlay_ref)
+        return None
 
 
 def unused(cluster: ceph.Cluster, record: records.Record, fencing: fence.Fence

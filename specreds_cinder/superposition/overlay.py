@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import dataclasses
 import functools
 import pathlib
+import re
 import struct
 import subprocess
 import tempfile
@@ -32,6 +33,8 @@ _TIMEOUT = 30
 _BATCH = 8192
 # Operations on data objects that are under way at a time.
 DEPTH = 256
+# Nova removes every image whose name begins with the id of a server that it deletes.
+_NOVAS = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}', re.IGNORECASE)
 
 # Large objects keep the removal of a thin image short (one stat per object that could exist);
 # striping by qcow2 cluster spreads neighbouring allocations over placement groups all the same.
@@ -66,7 +69,8 @@ _CACHE_METADATA = _encoded(CACHE)
 
 def name(image: str, superposition: str) -> str:
     """Return the name of an image's overlay, which is unique to a superposition."""
-    return f'{image}.super-{superposition[:13]}'
+    suffix = f'super-{superposition[:13]}'
+    return f'{suffix}.{image}' if _NOVAS.match(image) else f'{image}.{suffix}'
 
 
 def create(cluster: ceph.Cluster, volume: records.Volume) -> None:

@@ -119,6 +119,13 @@ def opened(cluster: ceph.Cluster, ref: records.VolumeRef, *,
             raise errors.VolumeGone(f'there is no RBD image {ref} (any more)') from None
 
 
+def names(cluster: ceph.Cluster, home: records.Home) -> list[str]:
+    """Return the names of the images of a pool's namespace."""
+    with cluster.ioctx(home.pool, home.namespace) as io, ceph.answering(f'list {home}'):
+        listed: list[str] = rbd.RBD().list(io)
+        return listed
+
+
 def inspect(cluster: ceph.Cluster, ref: records.VolumeRef) -> Facts:
     """Return the properties of an image, without an effect on its clients.
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every part of a volume service's superpositions needs: the worker, views, events."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 import contextlib
 import threading
 from typing import Any
@@ -15,6 +15,7 @@ from specreds_cinder import driver as drivers
 from specreds_cinder import exception
 from specreds_cinder import notifications
 from specreds_cinder import rpcapi
+from specreds_cinder import server_disks
 
 CONF = cfg.CONF
 conf.register(CONF)
@@ -58,7 +59,8 @@ class Base:
         """Return a superposition in Cinder's terms, from the worker's description."""
         labels = shown['labels']
         ids = labels.get('volumes', {})
-        volumes = [{'id': ids.get(volume['image'], volume['image']),
+        # The worker names the image of a server's disk with its pool.
+        volumes = [{'id': ids.get(volume['image'], volume['image'].rpartition('/')[2]),
                     'size_bytes': volume['size_bytes'],
                     'overlay_bytes': volume['overlay_bytes']} for volume in shown['volumes']]
         members = labels.get('members', [self._host])
@@ -69,6 +71,17 @@ class Base:
             'volumes': volumes,
             'overlay_bytes': total(volume['overlay_bytes'] for volume in volumes),
         }
+
+    def _disk_images(self, disks: Sequence[str]) -> list[str]:
+        """Return the worker's names of disks of servers.
+
+        :raises SuperpositionInvalid: an id is none, or this back end does not superpose them
+        """
+        if disks and server_disks.backend() != self._host:
+            raise exception.SuperpositionInvalid(
+                f'back end {self._host} superposes no disks of servers: server_disks_backend in '
+                f'its cinder.conf is {server_disks.backend()}')
+        return [self._driver.disk_image(server_disks.ServerDisk.parse(disk)) for disk in disks]
 
     @contextlib.contextmanager
     def _notified(self, ctxt: Any, event: str, view: View,
@@ -103,6 +116,13 @@ def conflict(shown: Mapping[str, Any], reason: str) -> exception.SuperpositionCo
     """Return the error of a request that the state of a superposition does not permit."""
     return exception.SuperpositionConflict(
         f'superposition {shown["id"]} is {shown["state"]}: {reason}', state=shown['state'])
+
+
+def disks_of(shown: Mapping[str, Any]) -> list[server_disks.ServerDisk]:
+    """Return the disks of servers in a superposition, from the worker's description."""
+    names = (volume['image'].rpartition('/')[2] for volume in shown['volumes']
+             if volume['image'] not in shown['labels'].get('volumes', {}))
+    return [server_disks.ServerDisk.parse(name) for name in names if server_disks.is_id(name)]
 
 
 def total(sizes: Iterable[int | None]) -> int | None:

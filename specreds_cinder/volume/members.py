@@ -19,8 +19,13 @@ class Members(base.Base):
     """Superposes, checks and decides the volumes of this back end."""
 
     def member_create(self, ctxt: Any, superposition_id: str, volume_ids: Sequence[str],
-                      members: Sequence[str], server_id: str | None, reason: str) -> base.View:
-        """Put the volumes of this back end into superposition."""
+                      members: Sequence[str], server_id: str | None, reason: str,
+                      disks: Sequence[str] = ()) -> base.View:
+        """Put the volumes of this back end into superposition.
+
+        :param disks: ids of disks of servers
+        """
+        images = self._disk_images(disks)
         with hints.lock(*volume_ids):
             # Read under the lock: its last holder may have changed the volumes.
             volumes = eligibility.volumes(volume_ids)
@@ -30,12 +35,13 @@ class Members(base.Base):
             try:
                 shown = self._worker(
                     ctxt, 'super', superposition=superposition_id,
-                    images=[volume.name for volume in volumes],
+                    images=[*(volume.name for volume in volumes), *images],
                     encrypted=encryption.images(volumes), reason=reason,
                     server_id=server_id, joint=len(members) > 1, labels={
                         'volumes': {volume.name: volume.id for volume in volumes},
                         'members': list(members), 'user_id': ctxt.user_id,
-                        'project_id': volumes[0].project_id, 'request_id': ctxt.request_id})
+                        'project_id': volumes[0].project_id if volumes else None,
+                        'request_id': ctxt.request_id})
             except exception.SuperpositionUnavailable:
                 # The superposition may exist: the next pass of the housekeeping finds out.
                 raise

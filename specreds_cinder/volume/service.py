@@ -12,15 +12,15 @@ from specreds_cinder import eligibility
 from specreds_cinder import exception
 from specreds_cinder.superposition import states
 from specreds_cinder.volume import base
+from specreds_cinder.volume import disk_fence
 from specreds_cinder.volume import encryption
-from specreds_cinder.volume import host_fence
 from specreds_cinder.volume import housekeeping
 from specreds_cinder.volume import reports
 
 LOG = logging.getLogger(__name__)
 
 
-class BackendSuperpositions(housekeeping.Housekeeping, host_fence.HostFence):
+class BackendSuperpositions(housekeeping.Housekeeping, disk_fence.DiskFence):
     """The superpositions of one back end; serves every method that ``endpoint.METHODS`` names."""
 
     def get(self, ctxt: Any, superposition_id: str, brief: bool = False) -> base.View:
@@ -39,8 +39,16 @@ class BackendSuperpositions(housekeeping.Housekeeping, host_fence.HostFence):
         return [self._view(shown) if brief else self.get(ctxt, shown['id'], brief=False)
                 for shown in self._worker(ctxt, 'list')]
 
-    def eligibility(self, ctxt: Any, volume_ids: Sequence[str]) -> builtins.list[dict[str, Any]]:
-        """Report for each volume whether it can be superposed, and why not."""
+    def eligibility(self, ctxt: Any, volume_ids: Sequence[str],
+                    disks: Sequence[str] = ()) -> builtins.list[dict[str, Any]]:
+        """Report for each volume whether it can be superposed, and why not.
+
+        :param disks: ids of disks of servers
+        """
+        if disks:
+            stored = self._worker(ctxt, 'eligibility', images=self._disk_images(disks))
+            return [{'disk': disk, 'eligible': not against, 'reasons': against}
+                    for disk, against in zip(disks, stored, strict=True)]
         volumes = eligibility.volumes(volume_ids)
         stored = self._worker(ctxt, 'eligibility', images=[volume.name for volume in volumes],
                               encrypted=encryption.images(volumes))
@@ -49,10 +57,15 @@ class BackendSuperpositions(housekeeping.Housekeeping, host_fence.HostFence):
         return [{'volume_id': volume.id, 'eligible': not against, 'reasons': against}
                 for volume, against in zip(volumes, reasons, strict=True)]
 
-    def connection(self, ctxt: Any, superposition_id: str,
-                   connector: Mapping[str, Any]) -> builtins.list[dict[str, Any]]:
-        """Return the connections to the second versions of the volumes on this back end."""
+    def connection(self, ctxt: Any, superposition_id: str, connector: Mapping[str, Any],
+                   disks: bool = False) -> builtins.list[dict[str, Any]]:
+        """Return the connections to the second versions of the volumes on this back end.
+
+        :param disks: only those of disks of servers, also if the second version is the real one
+        """
         shown = self._show(ctxt, superposition_id)
+        if disks:
+            return self._disk_connections(ctxt, connector, shown)
         if shown['state'] in states.DECIDED:
             raise base.conflict(shown, 'the second version is the real one: attach the volumes')
         if shown['state'] != states.SUPERPOSED:
@@ -61,7 +74,23 @@ class BackendSuperpositions(housekeeping.Housekeeping, host_fence.HostFence):
         volumes = eligibility.volumes(builtins.list(shown['labels']['volumes'].values()))
         return [{'volume_id': volume.id,
                  **self._driver.child_connection(volume, connector, shown)}
-                for volume in volumes]
+                for volume in volumes] + self._disk_connections(ctxt, connector, shown)
+
+    def _disk_connections(self, ctxt: Any, connector: Mapping[str, Any],
+                          shown: base.View) -> builtins.list[dict[str, Any]]:
+        """Return the connections to the second versions of disks of servers.
+
+        :raises SuperpositionConflict: no second version of them can be opened
+        """
+        if not (wanted := base.disks_of(shown)):
+            return []
+        if shown['state'] in states.THROUGH_OVERLAY:
+            # A merge is put off until the caller has opened the overlays.
+            shown = self._worker(ctxt, 'hand_out', superposition=shown['id'])
+        if shown['state'] not in (states.SUPERPOSED, *states.THROUGH_OVERLAY):
+            raise base.conflict(shown, 'there is no second version to be opened')
+        return [{'disk': disk.id, **self._driver.disk_connection(disk, connector, shown)}
+                for disk in wanted]
 
     def current_connection(self, ctxt: Any, volume_id: str, connector: Mapping[str, Any],
                            hand_out: bool) -> dict[str, Any]:
@@ -74,29 +103,31 @@ class BackendSuperpositions(housekeeping.Housekeeping, host_fence.HostFence):
                                                hand_out=hand_out)
 
     def create(self, ctxt: Any, superposition_id: str, volumes: Sequence[Mapping[str, str]],
-               server_id: str | None, reason: str, expires_at: float) -> base.View:
+               server_id: str | None, reason: str, expires_at: float,
+               disks: Sequence[Mapping[str, str]] = ()) -> base.View:
         """Put volumes into superposition, on all of their back ends: all of them, or none.
 
         :param volumes: each with its id and its back end's host; the first one is here
         :param expires_at: seconds since the epoch after which no caller waits for the answer
+        :param disks: the same of disks of servers; without volumes, the first one is here
         """
         if time.time() > expires_at:
             raise exception.SuperpositionUnavailable(
                 f'the request for superposition {superposition_id} is too old: repeat it')
         began = time.monotonic()
-        by_host: dict[str, builtins.list[str]] = {}
-        for volume in volumes:
-            by_host.setdefault(volume['host'], []).append(volume['id'])
-        hosts = builtins.list(by_host)
+        volume_ids, disk_ids = _by_host(volumes), _by_host(disks)
+        hosts = builtins.list(dict.fromkeys([*volume_ids, *disk_ids]))
         request = {'superposition_id': superposition_id, 'members': hosts,
                    'server_id': server_id, 'reason': reason}
         requested = {'id': superposition_id, 'server_id': server_id, 'reason': reason,
-                     'volumes': [{'id': volume['id']} for volume in volumes],
+                     'volumes': [{'id': each['id']} for each in (*volumes, *disks)],
                      'user_id': ctxt.user_id, 'project_id': ctxt.project_id}
         with self._notified(ctxt, 'create', requested) as end:
             try:
                 views = self._on_each(ctxt, hosts, 'create', lambda host: {
-                    **request, 'volume_ids': by_host[host]})
+                    **request, 'volume_ids': volume_ids.get(host, []),
+                    # A back end of an older release does not know the argument.
+                    **({'disks': disk_ids[host]} if host in disk_ids else {})})
             except Exception:
                 with self._tolerate_absence(self._host, superposition_id):
                     self._drop_all(ctxt, superposition_id, hosts)
@@ -106,7 +137,7 @@ class BackendSuperpositions(housekeeping.Housekeeping, host_fence.HostFence):
                                  'total': time.monotonic() - began}
             end.update(view=view, durations=view['durations'])
         LOG.info('superposition %s of volumes %s for server %s took %.0f ms', superposition_id,
-                 ', '.join(volume['id'] for volume in volumes), server_id,
+                 ', '.join(each['id'] for each in (*volumes, *disks)), server_id,
                  view['durations']['total'] * 1e3)
         return view
 
@@ -126,3 +157,11 @@ class BackendSuperpositions(housekeeping.Housekeeping, host_fence.HostFence):
             self._start_merge(ctxt, shown)
         else:
             self._worker(ctxt, f'{step}_merge', superposition=superposition_id)
+
+
+def _by_host(items: Sequence[Mapping[str, str]]) -> dict[str, builtins.list[str]]:
+    """Return the ids of volumes or disks by back end."""
+    ids_by_host: dict[str, builtins.list[str]] = {}
+    for item in items:
+        ids_by_host.setdefault(item['host'], []).append(item['id'])
+    return ids_by_host

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The volume service's side of a worker: starts the process, and calls it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 import contextlib
 import dataclasses
 import json
@@ -48,13 +48,14 @@ class Worker:
     :param pool: the back end's pool
     :param settings: arguments of :class:`superposition.Settings`
     :param watch: sweep superposed volumes in the background
+    :param others: other pools with images that are superposed
     """
 
     def __init__(self, cluster: Mapping[str, Any], pool: str, settings: Mapping[str, Any], *,
-                 watch: bool) -> None:
+                 watch: bool, others: Sequence[str] = ()) -> None:
         self._pool = pool
         self._arguments = {'cluster': dict(cluster), 'pool': pool, 'settings': dict(settings),
-                           'watch': watch}
+                           'watch': watch, 'others': list(others)}
         self._lock = threading.Lock()
         self._process: _Process | None = None
 

@@ -38,15 +38,20 @@ class DurableBackup(sp.Durability):
 
 
 class Operations:
-    """The superpositions of one pool. Safe to share between threads.
+    """The superpositions of one pool, and of others beside it. Safe to share between threads.
+
+    An image of the pool is named by its name, one of another pool by ``pool/image``.
 
     :param home: the pool of the back end
     :param watching: sweep superposed volumes in the background
+    :param others: other pools with images that are superposed
     """
 
-    def __init__(self, protocol: sp.Protocol, home: sp.Home, *, watching: bool) -> None:
+    def __init__(self, protocol: sp.Protocol, home: sp.Home, *, watching: bool,
+                 others: Sequence[sp.Home] = ()) -> None:
         self._protocol = protocol
         self._home = home
+        self._homes = (home, *others)
         self._watching = watching
         self._watches: dict[str, contextlib.ExitStack] = {}
         self._dirty: dict[str, str] = {}
@@ -76,11 +81,11 @@ class Operations:
     # Reading
 
     def ping(self) -> None:
-        """Make sure that the pool can be reached.
+        """Make sure that the pools can be reached.
 
-        :raises ClusterError: it cannot be reached
+        :raises ClusterError: one cannot be reached
         """
-        self._protocol.list(self._home)
+        self._records()
 
     def show(self, superposition: str, brief: bool = False) -> dict[str, Any]:
         """Return a superposition.
@@ -96,9 +101,9 @@ class Operations:
         return self._view(record, sizes)
 
     def list(self) -> builtins.list[dict[str, Any]]:
-        """Return every superposition of the pool, without the sizes of overlays."""
+        """Return every superposition of the pools, without the sizes of overlays."""
         watched = set(self._watches)
-        listed = self._protocol.list(self._home)
+        listed = self._records()
         # Another service of a cluster may have ended a superposition that is watched here.
         for ended in watched - {record.id for record in listed}:
             self._unwatch(ended)
@@ -124,8 +129,9 @@ class Operations:
 
     def provisioned(self) -> int:
         """Return the sum of the virtual sizes of all overlays of the pool, in bytes."""
-        return sum(self._protocol.overlay_capacity(record)
-                   for record in self._protocol.list(self._home))
+        return sum(self._protocol.overlay_capacity(dataclasses.replace(record, volumes=tuple(
+            volume for volume in record.volumes if volume.ref.home == self._home)))
+            for record in self._protocol.list(self._home))
 
     def monitors(self) -> builtins.list[tuple[str, str]]:
         """Return the addresses and ports of the cluster's monitors."""
@@ -266,11 +272,12 @@ class Operations:
 
     def tidy(self) -> None:
         """Remove index entries of superpositions whose record was never written."""
-        self._protocol.tidy(self._home)
+        for home in self._homes:
+            self._protocol.tidy(home)
 
     def count_fenced(self) -> int:
         """Return the number of clients that stay fenced after their superposition has ended."""
-        return len(self._protocol.fenced(self._home))
+        return sum(len(self._protocol.fenced(home)) for home in self._homes)
 
     def release_booted(self, boots: builtins.list[Mapping[str, Any]]) -> builtins.list[str]:
         """Release the clients that boots of their hosts have ended.
@@ -278,9 +285,10 @@ class Operations:
         :param boots: the addresses of each host, and the time of its boot in ISO 8601
         :returns: the clients that were released
         """
-        return self._protocol.release_booted(self._home, {
-            host: datetime.datetime.fromisoformat(boot['booted_at'])
-            for boot in boots for host in boot['addresses']})
+        booted = {host: datetime.datetime.fromisoformat(boot['booted_at'])
+                  for boot in boots for host in boot['addresses']}
+        return [client for home in self._homes
+                for client in self._protocol.release_booted(home, booted)]
 
     # Without a superposition
 
@@ -289,6 +297,18 @@ class Operations:
         """Return for each image the addresses of its clients, as :meth:`Protocol.clients` does."""
         return [sorted(clients) for clients in self._protocol.clients(
             [self._ref(image) for image in images], fence_id)]
+
+    def noted(self, images: builtins.list[str],
+              fence_id: str) -> builtins.list[builtins.list[str]]:
+        """Return for each image the clients that were noted for a fence."""
+        return [sorted(clients) for clients in self._protocol.noted(
+            [self._ref(image) for image in images], fence_id)]
+
+    def images(self, prefix: str) -> builtins.list[str]:
+        """Return the images whose names begin with a text, which is that of an image itself."""
+        ref = self._ref(prefix)
+        return [self._name(dataclasses.replace(ref, image=name)) for name in sorted(
+            volumes.names(self._protocol.cluster, ref.home)) if name.startswith(ref.image)]
 
     def note(self, images: builtins.list[str], fence_id: str) -> None:
         """Enter the clients of images into ledgers. Raises as :meth:`Protocol.note` does."""
@@ -345,15 +365,30 @@ class Operations:
         # After the watch has ended, since it may have noted the superposition until then.
         self._dirty.pop(superposition, None)
 
+    def _records(self) -> builtins.list[sp.Record]:
+        """Return the records of all pools, oldest first."""
+        by_id = {record.id: record for home in self._homes
+                 for record in self._protocol.list(home)}
+        return sorted(by_id.values(), key=lambda record: record.created_at)
+
     def _get(self, superposition: str) -> sp.Record:
+        # A record is in the pool of its first image.
+        for home in self._homes[:-1]:
+            with contextlib.suppress(sp.NotSuperposed):
+                return self._protocol.show(superposition, home)
         try:
-            return self._protocol.show(superposition, self._home)
+            return self._protocol.show(superposition, self._homes[-1])
         except sp.NotSuperposed:
             self._unwatch(superposition)
             raise
 
     def _ref(self, image: str) -> sp.VolumeRef:
+        if '/' in image:
+            return sp.VolumeRef.parse(image)
         return sp.VolumeRef(self._home.pool, self._home.namespace, image)
+
+    def _name(self, ref: sp.VolumeRef) -> str:
+        return ref.image if ref.home == self._home else str(ref)
 
     def _view(self, record: sp.Record,
               sizes: builtins.list[int] | None = None) -> dict[str, Any]:
@@ -370,7 +405,7 @@ class Operations:
             'dirty': dirty is not None if watched else None,
             'dirty_object': dirty,
             'volumes': [{
-                'image': volume.image, 'size_bytes': volume.size_bytes,
+                'image': self._name(volume.ref), 'size_bytes': volume.size_bytes,
                 'overlay': str(volume.overlay_ref), 'overlay_bytes': size}
                 for volume, size in zip(record.volumes, bytes_, strict=True)],
         }

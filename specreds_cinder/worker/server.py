@@ -35,7 +35,8 @@ def main() -> None:
     cluster = sp.Cluster(**arguments['cluster'])
     protocol = sp.Protocol(cluster, sp.Settings(**arguments['settings']))
     served = operations.Operations(protocol, sp.Home(arguments['pool']),
-                                   watching=arguments['watch'])
+                                   watching=arguments['watch'],
+                                   others=[sp.Home(pool) for pool in arguments['others']])
     Manager.register('operations', callable=lambda: served, exposed=['call'])
     manager = Manager(address=arguments['address'], authkey=bytes.fromhex(arguments['key']))
     server = manager.get_server()

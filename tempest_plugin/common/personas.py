@@ -35,6 +35,7 @@ RULES = {
     'superposition:connection':        '+   +   403 403 403 404',
     'superposition:fence':             '+   +   403 403 403 404',
     'superposition:release':           '+   +   403 403 403 403',
+    'superposition:server_disks':      '+   +   403 403 403 403',
     'recovery:list':                   '+   +   +   +   +   +',
     'recovery:list:all_projects':      '+   +   403 403 403 403',
     'recovery:show':                   '+   +   +   +   +   404',

@@ -62,6 +62,9 @@ class SuperpositionsMatrixTest(personas.PersonasTest):
             clients).list_superpositions(all_tenants=1))
         self.assert_rule('superposition:eligibility', lambda clients: _superpositions(
             clients).show_eligibility(self.volume_id))
+        # No server has this disk, which is the answer.
+        self.assert_rule('superposition:server_disks', lambda clients: _superpositions(
+            clients).show_disk_eligibility(f'{data_utils.rand_uuid()}_disk'))
         other = _superpositions(self.os_project_alt_member).list_superpositions()
         self.assertEqual([], other['superpositions'])
 

@@ -29,6 +29,10 @@ class SuperpositionsClient(base.Client):
         """Show which volumes can be superposed."""
         return self.ask('GET', f'{_PATH}/eligibility', query={'volume_id': volume_ids})
 
+    def show_disk_eligibility(self, *disks: str) -> Any:
+        """Show whether disks that Nova keeps in RBD can be superposed."""
+        return self.ask('GET', f'{_PATH}/eligibility', query={'disk': disks})
+
     def check_superposition(self, superposition_id: str) -> Any:
         """Check the volumes for writes of the primary."""
         return self.ask('POST', f'{_PATH}/{superposition_id}/check')

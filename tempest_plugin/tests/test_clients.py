@@ -91,6 +91,8 @@ class ClientsTest(testtools.TestCase):
         ('show_superposition', 200, 'GET', f'/{_ID}', None, (_ID,), {}),
         ('show_eligibility', 200, 'GET', '/eligibility?volume_id=a&volume_id=b', None,
          ('a', 'b'), {}),
+        ('show_disk_eligibility', 200, 'GET', '/eligibility?disk=a&disk=b', None,
+         ('a', 'b'), {}),
         ('check_superposition', 200, 'POST', f'/{_ID}/check', None, (_ID,), {}),
         ('collapse_superposition', 202, 'POST', f'/{_ID}/collapse',
          {'collapse': {'decision': 'promote', 'backup_durable': True}}, (_ID, 'promote'),

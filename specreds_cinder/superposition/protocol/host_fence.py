@@ -50,11 +50,21 @@ class HostFence(create.Creation):
         :param fence_id: as for :meth:`note`
         :raises VolumeGone: a volume does not exist
         """
-        def known(ref: records.VolumeRef) -> frozenset[str]:
-            noted = {client for client, entry in self.ledger.read(self._recorded(ref)).items()
-                     if entry.superposition == fence_id}
-            return volumes.clients(self.cluster, ref) | noted
-        return self._each(known, refs)
+        noted = self.noted(refs, fence_id)
+        visible = self._each(lambda ref: volumes.clients(self.cluster, ref), refs)
+        return [some | more for some, more in zip(visible, noted, strict=True)]
+
+    def noted(self, refs: Sequence[records.VolumeRef], fence_id: str) -> list[frozenset[str]]:
+        """Return for each volume the clients that were noted for a fence. Changes nothing.
+
+        :param fence_id: as for :meth:`note`
+        :raises VolumeGone: a volume does not exist
+        """
+        def noted(ref: records.VolumeRef) -> frozenset[str]:
+            return frozenset(
+                client for client, entry in self.ledger.read(self._recorded(ref)).items()
+                if entry.superposition == fence_id)
+        return self._each(noted, refs)
 
     def note(self, refs: Sequence[records.VolumeRef], fence_id: str) -> list[frozenset[str]]:
         """Enter the clients that have volumes open into the ledgers.

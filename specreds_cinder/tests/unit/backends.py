@@ -2,7 +2,7 @@
 """Several back ends without Ceph, Cinder's database or a message broker, for tests of sets."""
 
 import collections
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import contextlib
 import functools
 import threading
@@ -73,7 +73,8 @@ class Worker:
             **changes: Any) -> dict[str, Any]:
         """Add a superposition."""
         volumes = [{'image': image, 'size_bytes': 100, 'overlay': f'pool/{image}.super',
-                    'overlay_bytes': 7} for image in labels.get('volumes', {'other': ''})]
+                    'overlay_bytes': 7} for image in changes.pop('images', None)
+                   or labels.get('volumes', {'other': ''})]
         self.records[superposition] = {
             'id': superposition, 'state': state, 'outcome': None, 'created_at': 'then',
             'updated_at': 'now', 'age_seconds': 1.0, 'unchanged_seconds': 0.0, 'reason': 'why',
@@ -102,8 +103,12 @@ class Worker:
 
     def _super(self, superposition: str, images: list[str], joint: bool,
                labels: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-        del images, more
-        return self._show(self.add(superposition, 'superposed', labels, joint=joint), brief=True)
+        del more
+        return self._show(self.add(superposition, 'superposed', labels, joint=joint,
+                                   images=images), brief=True)
+
+    def _hand_out(self, record: dict[str, Any]) -> dict[str, Any]:
+        return dict(record)
 
     def _check(self, record: dict[str, Any]) -> Mapping[str, Any]:
         del record
@@ -159,7 +164,7 @@ class Worker:
         del timeout
         return self.dirty.pop(0)
 
-    def _eligibility(self, images: list[str], encrypted: list[str]) -> list[list[str]]:
+    def _eligibility(self, images: list[str], encrypted: Sequence[str] = ()) -> list[list[str]]:
         del encrypted
         return [[] for _image in images]
 

@@ -18,6 +18,7 @@ import testtools
 
 from specreds_cinder import driver
 from specreds_cinder import exception
+from specreds_cinder import server_disks
 from specreds_cinder.worker import client
 
 _VOLUME = mock.Mock(id='vol-id', encryption_key_id=None,
@@ -64,6 +65,34 @@ class DriverTestCase(testtools.TestCase):
         replaced: mock.Mock = self.useFixture(fixtures.MockPatchObject(
             rbd.RBDDriver, method, create=True, **result)).mock
         return replaced
+
+
+class DiskConnectionTest(DriverTestCase):
+
+    disk = server_disks.ServerDisk('9c1e6c6a-5a0f-4f0b-9a2e-0d5b1c2f3e04', 'disk')
+
+    def connection(self, pool: str) -> dict[str, Any]:
+        """Return the connection to the second version of a disk.
+
+        :param pool: the pool of the back end
+        """
+        self.upstream('initialize_connection', return_value={
+            'driver_volume_type': 'rbd',
+            'data': {'name': f'{pool}/{self.disk.name}', 'volume_id': self.disk.id}})
+        self.driver.configuration = mock.Mock(configuration.Configuration, rbd_pool=pool)
+        return self.driver.disk_connection(self.disk, _CONNECTOR, {
+            'id': 's1', 'state': 'superposed', 'volumes': [{
+                'image': self.driver.disk_image(self.disk), 'size_bytes': 5,
+                'overlay': f'vms/super-s1.{self.disk.name}'}]})
+
+    def test_connection_names_the_pool_of_server_disks(self) -> None:
+        image = f'vms/{self.disk.name}'
+        for pool in ('volumes', 'vms'):
+            data = self.connection(pool)['data']
+            self.assertEqual((image, image, f'vms/super-s1.{self.disk.name}'),
+                             (data['name'], data['superposition']['backing']['name'],
+                              data['superposition']['overlay']['name']))
+            self.assertNotIn('volume_id', data)
 
 
 @ddt.ddt
@@ -333,6 +362,7 @@ class ServiceTest(DriverTestCase):
 
     def test_worker_is_started_once_with_the_configuration(self) -> None:
         self.driver._worker = None
+        self.driver.host, self.driver.cluster_name = 'node@rbd', None
         self.conf.config(group='specreds', cluster_timeout=7.0, watch=False,
                          watch_objects_per_second=11.0, merge_bytes_per_second=12,
                          fence_expiry=1000)
@@ -345,4 +375,14 @@ class ServiceTest(DriverTestCase):
             {'conffile': '/c1.conf', 'user': 'u1', 'name': 'c1', 'timeout': 7.0}, 'volumes',
             {'watch_objects_per_second': 11.0, 'merge_bytes_per_second': 12,
              'fence_expiry_s': 1000},
-            watch=False)
+            watch=False, others=[])
+
+    def test_pool_of_server_disks_is_used_by_the_back_end_that_is_named(self) -> None:
+        self.driver.configuration = mock.Mock(configuration.Configuration, rbd_pool='volumes')
+        self.driver.host, self.driver.cluster_name = 'node@rbd', 'group@rbd'
+        for named, pools in (('', []), ('other@rbd', []), ('node@rbd', ['vms']),
+                             ('group@rbd', ['vms'])):
+            self.conf.config(group='specreds', server_disks_backend=named)
+            self.assertEqual(pools, self.driver._other_pools(), named)
+        self.driver.configuration.rbd_pool = 'vms'
+        self.assertEqual([], self.driver._other_pools())

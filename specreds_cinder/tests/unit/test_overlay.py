@@ -108,6 +108,11 @@ class NameTest(testtools.TestCase):
         self.assertEqual(100, len(names))
         self.assertTrue(all(name.startswith('vol.super-') for name in names))
 
+    def test_name_does_not_begin_with_the_id_of_a_server(self) -> None:
+        image, superposition = f'{records.new_id()}_disk', records.new_id()
+        self.assertEqual(f'super-{superposition[:13]}.{image}',
+                         overlay.name(image, superposition))
+
 
 class CacheMetadataTest(testtools.TestCase):
 

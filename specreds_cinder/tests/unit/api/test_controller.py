@@ -121,7 +121,8 @@ class TestList(base.APITestCase):
         answer = self.done(200, 'GET', base.BASE)
         self.assertEqual([base.OTHER_ID, base.ID],
                          [each['id'] for each in answer['superpositions']])
-        self.assertEqual({'id', 'state', 'volume_ids', 'server_id', 'project_id', 'created_at'},
+        self.assertEqual({'id', 'state', 'volume_ids', 'disks', 'server_id', 'project_id',
+                          'created_at'},
                          set(answer['superpositions'][0]))
         self.assertEqual([], answer['unreachable_hosts'])
         self.assertNotIn('superpositions_links', answer)
