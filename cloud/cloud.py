@@ -51,6 +51,7 @@ class Cloud:
     :param hosts: number of compute hosts; with none (the default), there is only block storage
     :param firewall: the firewall driver of Neutron's agents on the hosts
     :param network: what connects servers: `ovs` (the default), `dvr` or `ovn`
+    :param disks: where Nova keeps disks that are no volumes: `files` (the default) or `rbd`
     :param extra_backends: back ends elsewhere; may be changed by a later `up`
     :param clustered: one more back end on the cloud's own Ceph, with two volume services; may be
         changed by a later `up`
@@ -65,11 +66,12 @@ class Cloud:
                  extra_backends: Sequence[layout.Backend] | None = None,
                  clustered: bool | None = None, plain: bool | None = None,
                  hosts: int | None = None, engines: int | None = None,
-                 firewall: str | None = None, network: str | None = None) -> None:
+                 firewall: str | None = None, network: str | None = None,
+                 disks: str | None = None) -> None:
         self.files = layout.Layout(pathlib.Path(data_dir))
         fixed: dict[str, Any] = {name: value for name, value in (
             ('port', port), ('backends', backends), ('hosts', hosts), ('firewall', firewall),
-            ('network', network)) if value is not None}
+            ('network', network), ('disks', disks)) if value is not None}
         free: dict[str, Any] = {name: value for name, value in (
             ('extra_backends', extra_backends and tuple(extra_backends)),
             ('clustered', clustered), ('plain', plain), ('engines', engines))

@@ -35,6 +35,9 @@ def add(areas: 'argparse._SubParsersAction[argparse.ArgumentParser]') -> None:
                     help="what connects servers: Neutron's agents of Open vSwitch, those with "
                          'distributed routers and VXLAN, or OVN '
                          f'(default: {layout.NETWORKS[0]})')
+    up.add_argument('--disks', choices=layout.DISKS,
+                    help='where Nova keeps disks that are no volumes: in files of each host, or '
+                         f'in RBD (default: {layout.DISKS[0]})')
     up.add_argument('--extra-backend', action='append', metavar='NAME=POOL,USER,CONF',
                     help='a back end on another Ceph; can be given several times')
     up.add_argument('--clustered', action=argparse.BooleanOptionalAction,
@@ -94,7 +97,8 @@ def _up(args: argparse.Namespace, progress: commands.Progress) -> int:
     cloud = openstack_cloud.Cloud(args.data, port=args.port, backends=args.backends,
                                   extra_backends=extra, clustered=args.clustered,
                                   plain=args.plain, hosts=hosts, engines=engines,
-                                  firewall=args.firewall, network=args.network)
+                                  firewall=args.firewall, network=args.network,
+                                  disks=args.disks)
     cloud.up(progress)
     progress(f'the cloud is up; to use it, type: . {cloud.openrc()}')
     print(f'openrc: {cloud.openrc()}', flush=True)

@@ -131,6 +131,7 @@ class Writer:
                     'virt_type': self._virt_type,
                     'cpu_mode': 'none',
                     'images_type': 'raw',
+                    **self._disks(),
                     'rbd_user': self._backends[0].user,
                     'rbd_secret_uuid': self._backends[0].secret(settings),
                     'hw_disk_discard': 'unmap',
@@ -140,6 +141,13 @@ class Writer:
             },
             _privsep(_NOVA_PRIVSEP, files.nova_conf),
             {} if settings.plain else deployment.compute())
+
+    def _disks(self) -> dict[str, private.Value]:
+        """Return where Nova keeps disks that are no volumes."""
+        if self._settings.disks != layout.RBD:
+            return {}
+        return {'images_type': 'rbd', 'images_rbd_pool': nova.POOL,
+                'images_rbd_ceph_conf': self._backends[0].conf}
 
     def neutron(self) -> private.Conf:
         """Everything that the agent of Neutron reads."""

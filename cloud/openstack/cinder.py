@@ -15,6 +15,7 @@ from cloud.openstack import broker
 from cloud.openstack import database
 from cloud.openstack import files as private
 from cloud.openstack import layout
+from cloud.openstack import nova
 from cloud.openstack import reported
 from cloud.openstack import services
 from specreds_nova import deployment
@@ -68,7 +69,16 @@ def conf(files: layout.Layout, settings: layout.Settings, passwords: Mapping[str
     return private.merged(core, accounts.sections(settings, passwords, 'cinder',
                                                   ('nova',) if settings.hosts else ()),
                           _privsep(files), {} if settings.plain else deployment.cinder(),
+                          _server_disks(settings, backends[0]),
                           {backend.name: _backend(settings, backend) for backend in backends})
+
+
+def _server_disks(settings: layout.Settings, backend: layout.Backend) -> private.Conf:
+    """Return the options for disks that Nova keeps in RBD."""
+    if settings.plain or settings.disks != layout.RBD:
+        return {}
+    return {'specreds': {'server_disks_backend': pool(backend).partition('#')[0],
+                         'server_disks_pool': nova.POOL}}
 
 
 def process_confs(backend: layout.Backend) -> dict[str, private.Conf]:

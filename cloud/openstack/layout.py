@@ -77,13 +77,14 @@ class Backend:
 
 FIREWALLS = ('openvswitch', 'iptables_hybrid')
 OVS, DVR, OVN = NETWORKS = ('ovs', 'dvr', 'ovn')
+FILES, RBD = DISKS = ('files', 'rbd')
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """The choices for a cloud.
 
-    `port`, `backends`, `hosts`, `firewall`, `network` and `secret_uuid` are made once.
+    `port`, `backends`, `hosts`, `firewall`, `network`, `disks` and `secret_uuid` are made once.
 
     :param backends: number of back ends on the cloud's own Ceph
     :param hosts: number of simulated compute hosts; with none, there is only block storage
@@ -94,6 +95,8 @@ class Settings:
     :param firewall: the firewall driver of Neutron's agents on the hosts
     :param network: what connects servers: Neutron's agents of Open vSwitch, those with distributed
         routers and networks on VXLAN with l2population, or OVN
+    :param disks: where Nova keeps the disks of servers that are no volumes: in files of each host,
+        or in a pool of the first back end's Ceph
     :param secret_uuid: from which those of the back ends' keys are made
     """
 
@@ -106,6 +109,7 @@ class Settings:
     engines: int = 0
     firewall: str = FIREWALLS[0]
     network: str = OVS
+    disks: str = FILES
     secret_uuid: str = dataclasses.field(default_factory=lambda: str(uuid.uuid4()))
 
     def check(self, own: Iterable[Backend]) -> None:
@@ -127,6 +131,8 @@ class Settings:
                 f'firewall {self.firewall}: choose {" or ".join(FIREWALLS)}')
         if self.network not in NETWORKS:
             raise commands.CloudError(f'network {self.network}: choose {" or ".join(NETWORKS)}')
+        if self.disks not in DISKS:
+            raise commands.CloudError(f'disks {self.disks}: choose {" or ".join(DISKS)}')
         if self.ovn and self.firewall != FIREWALLS[0]:
             raise commands.CloudError(f'firewall {self.firewall}: OVN has its own')
         names = [name for backend in (*own, *self.extra_backends) for name in backend.instances]

@@ -16,6 +16,8 @@ from cloud.openstack import layout
 from cloud.openstack import reported
 from cloud.openstack import services
 
+# The pool of the disks that it keeps in RBD itself.
+POOL = 'vms'
 # What the controller's services are called in Nova's list of hosts.
 HOST = 'controller'
 # Memory in MiB by flavour; each has one virtual CPU and no disk of its own.

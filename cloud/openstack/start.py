@@ -21,6 +21,7 @@ from cloud.openstack import files as private
 from cloud.openstack import glance
 from cloud.openstack import keystone
 from cloud.openstack import layout
+from cloud.openstack import nova
 from cloud.openstack import ovn
 from cloud.openstack import services
 from cloud.openstack import storage
@@ -58,7 +59,8 @@ class Start:
         self.ceph.up(lambda line: progress(f'ceph: {line}'))
         storage.provision(self.ceph, self._own)
         if self.settings.hosts:
-            storage.provision_images(self.ceph, self._own, glance.ceph_conf(self.files))
+            storage.provision_images(self.ceph, self._own, glance.ceph_conf(self.files),
+                                     [nova.POOL] if self.settings.disks == layout.RBD else [])
         progress('ceph is up')
 
     def broker(self, progress: commands.Progress) -> None:

@@ -27,20 +27,22 @@ def provision(cluster: ceph.Ceph, backends: Sequence[layout.Backend]) -> None:
 
 
 def provision_images(cluster: ceph.Ceph, backends: Sequence[layout.Backend],
-                     conf: pathlib.Path) -> None:
+                     conf: pathlib.Path, disks: Sequence[str] = ()) -> None:
     """Make Glance's pool, which the back ends' users may read, and its Ceph user.
 
+    :param disks: pools of Nova's disks, which are made as well, for the first back end's user
     :param conf: the configuration file of that user; written last, so nothing is left to be
         done where it is
     :raises CloudError: Ceph refused
     """
     if conf.exists():
         return
-    if glance.POOL not in cluster.pools():
-        cluster.create_pool(glance.POOL, grant=False)
+    for pool in {glance.POOL, *disks} - set(cluster.pools()):
+        cluster.create_pool(pool, grant=False)
     for backend in backends:
+        written = [backend.pool, *(disks if backend == backends[0] else ())]
         cluster.admin(['auth', 'caps', f'client.{backend.user}',
-                       *_words(caps.cinder([backend.pool], [glance.POOL]))])
+                       *_words(caps.cinder(written, [glance.POOL]))])
     _introduce(cluster, glance.CEPH_USER, caps.glance(glance.POOL), conf)
 
 

@@ -141,6 +141,7 @@ class Server:
     :ivar task: task state in Nova; None if Nova does nothing with the server
     :ivar volumes: ids of the volumes, that of the boot volume first
     :ivar group: id, policy and members of the server group; None without a group
+    :ivar disks: Nova's names of disks that Nova keeps in RBD, such as ``disk``
     """
 
     id: str
@@ -156,6 +157,14 @@ class Server:
     metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
     group: Mapping[str, Any] | None = None
     boots_from_volume: bool = True
+    disks: tuple[str, ...] = ()
+
+    def unversioned(self) -> str | None:
+        """Return why a backup cannot have its disks; None if all of them are volumes."""
+        if not self.disks:
+            return None
+        return (f'Nova keeps disks of it in RBD ({", ".join(self.disks)}), which have no second '
+                f'version')
 
 
 @dataclasses.dataclass(frozen=True)

@@ -46,6 +46,8 @@ class Protection:
         volumes = self._eligible(server.volumes)
         reasons += [f'volume {volume}: {reason}' for volume, its_reasons in volumes.items()
                     for reason in its_reasons]
+        if reason := server.unversioned():
+            reasons.append(reason)
         destinations = self._compute.candidates(server)
         if not destinations:
             reasons.append('no other host has room for it')

@@ -2,6 +2,7 @@
 """Nova: :class:`specreds_nova.engine.interfaces.Compute`."""
 
 from collections.abc import Collection, Mapping
+import dataclasses
 from typing import Any
 
 from keystoneauth1 import session as sessions
@@ -47,6 +48,7 @@ class Compute:
     def __init__(self, session: sessions.Session, conf: cfg.ConfigOpts,
                  scheduler: destinations.Scheduler | None = None) -> None:
         self._nova = rest.Service(session, conf, 'Nova', 'compute', _VERSION)
+        self._disks_in_rbd = conf.engine.server_disks_in_rbd
         self._facts = cloud_facts.Facts(self._nova)
         self._candidates = placement.Candidates(
             rest.Service(session, conf, 'Placement', 'placement', _PLACEMENT_VERSION),
@@ -65,7 +67,7 @@ class Compute:
     def servers(self, host: str) -> list[model.Server]:
         """Return the servers of a host."""
         groups = self._facts.groups()
-        return [_server(shown, groups) for shown in self._nova.pages(
+        return [self._described(shown, groups) for shown in self._nova.pages(
             '/servers/detail', 'servers', all_tenants='true', host=host)]
 
     def server(self, server_id: str) -> model.Server | None:
@@ -76,7 +78,12 @@ class Compute:
             return None
         if shown['status'] in ('DELETED', 'SOFT_DELETED'):
             return None
-        return _server(shown, self._facts.groups())
+        return self._described(shown, self._facts.groups())
+
+    def _described(self, shown: Mapping[str, Any],
+                   groups: Mapping[str, Mapping[str, Any]]) -> model.Server:
+        server = _server(shown, groups)
+        return dataclasses.replace(server, disks=_disks(shown)) if self._disks_in_rbd else server
 
     def candidates(self, server: model.Server, placed: Mapping[str, str] | None = None,
                    avoid: Collection[str] = ()) -> list[str]:
@@ -208,6 +215,14 @@ def updated(service: Mapping[str, Any]) -> float:
     """Return when a service last reported to Nova, in seconds since the epoch; 0 for never."""
     updated_at = service.get('updated_at')
     return timeutils.parse_isotime(updated_at + 'Z').timestamp() if updated_at else 0.0
+
+
+def _disks(shown: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return Nova's names of a server's disks that are no volumes."""
+    flavor = shown['flavor']
+    present = {'disk': bool(shown['image']), 'disk.eph0': bool(flavor.get('ephemeral')),
+               'disk.swap': bool(flavor.get('swap'))}
+    return tuple(name for name, exists in present.items() if exists)
 
 
 def _server(shown: Mapping[str, Any], groups: Mapping[str, Mapping[str, Any]]) -> model.Server:

@@ -35,6 +35,8 @@ class Volumes:
 
     def superpose(self, server: model.Server, recovery_id: str, reason: str) -> str:
         """Put all volumes of a server into superposition, and return its id."""
+        if unversioned := server.unversioned():
+            raise exception.Refused(unversioned)
         if not server.volumes:
             raise exception.Refused(f'server {server.id} has no volumes')
         request = {'server_id': server.id, 'volume_ids': list(server.volumes),
@@ -140,8 +142,11 @@ class Volumes:
 
     def _fence(self, server: model.Server, host: str, recovery_id: str,
                step: str) -> dict[str, Any]:
-        request = {'fence_id': recovery_id, 'host': host, 'step': step,
-                   'volume_ids': list(server.volumes)}
+        request: dict[str, Any] = {'fence_id': recovery_id, 'host': host, 'step': step}
+        if server.volumes:
+            request['volume_ids'] = list(server.volumes)
+        if server.disks:
+            request.update(server_id=server.id, disks=list(server.disks))
         try:
             answer: dict[str, Any] = self._cinder.post(f'{_BASE}/fence', {'fence': request},
                                                        timeout=self._patience)['fence']

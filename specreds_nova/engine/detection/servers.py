@@ -92,11 +92,11 @@ class Locked:
 
 
 class Volumes:
-    """The server has disks that are not volumes."""
+    """The server has disks that are neither volumes nor in RBD."""
 
     def reason(self, server: model.Server) -> str | None:
         """Say so."""
-        if not server.boots_from_volume or not server.volumes:
+        if not (server.boots_from_volume and server.volumes) and 'disk' not in server.disks:
             return 'it does not boot from a volume'
         return None
 

@@ -55,6 +55,13 @@ OPTIONS: list[cfg.Opt] = [
                 help='Also evacuate servers whose volumes cannot be fenced, such as those of '
                      'other drivers. Enable it only if something else fences hosts: such a '
                      'server runs twice if its host lives, and its data are lost.'),
+    cfg.BoolOpt('server_disks_in_rbd', default=False,
+                help='Also evacuate servers with disks that Nova itself keeps in RBD: all hosts '
+                     'have images_type = rbd, and server_disks_backend in cinder.conf names the '
+                     'back end that fences such disks. A server that boots from an image, or '
+                     'has an ephemeral disk or a swap disk, has no backup: it is shut out of its '
+                     'disks and volumes, and evacuated with their contents. If disabled, a '
+                     'server that boots from an image is not recovered.'),
     cfg.FloatOpt('evacuate_timeout', default=600.0, min=1.0,
                  help='Seconds to wait for a host with room for a server before its recovery '
                       'fails.'),

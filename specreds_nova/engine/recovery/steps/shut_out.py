@@ -23,7 +23,7 @@ def observe(run: runs.Run) -> None:
     Ceph forgets some kinds of clients soon after their host has failed, so that it cannot wait.
     """
     server = run.server()
-    if server is None or not server.volumes:
+    if server is None or not (server.volumes or server.disks):
         return
     try:
         run.context.volumes.observe(server, run.recovery.host, run.id)
@@ -59,7 +59,7 @@ def _fence(run: runs.Run, why: str, *, again: bool) -> verdicts.StepVerdict | No
     server = run.server(anew=True)
     if server is None:
         return verdicts.StepVerdict(verdicts.ABORTED, 'the server is deleted')
-    if not server.volumes:
+    if not server.volumes and not server.disks:
         return _unfenced(run, why, safe=True)
     until = run.now + run.options.adopt_timeout
     with run.step(timeline.SHUT_OUT) as detail:

@@ -61,6 +61,13 @@ class ProtectionTest(base.RecoveryTest):
         self.volumes.eligibility.side_effect = exception.Refused('not here')
         self.assertEqual({'v1': ['not here']}, self.protection.check('a')['volumes'])
 
+    def test_disks_in_rbd_have_the_server_evacuated(self) -> None:
+        self.compute.server.return_value = base.make_server(
+            'a', boots_from_volume=False, volumes=(), disks=('disk',))
+        answer = self.protection.check('a')
+        self.assertEqual('evacuated', answer['recovery'])
+        self.assertIn('disk', str(answer['reasons']))
+
     def test_missing_room_is_a_reason(self) -> None:
         self.compute.candidates.return_value = []
         self.assertEqual(['no other host has room for it'],

@@ -79,6 +79,16 @@ class ComputeTest(base.ServiceTest):
                                                     second.locked))
         self.assertEqual('a', self.session.requests[-1]['params']['marker'])
 
+    def test_disks_in_rbd_follow_from_image_and_flavor(self) -> None:
+        flavor = {'vcpus': 1, 'ram': 1, 'disk': 1, 'ephemeral': 1, 'swap': 512,
+                  'extra_specs': {}}
+        shown = {'image': {'id': 'i'}, 'flavor': flavor}
+        self.assertEqual((), self._server(**shown).disks)
+        self.conf.set_override('server_disks_in_rbd', True, 'engine')
+        self.compute = compute.Compute(self.session, self.conf)
+        self.assertEqual(('disk', 'disk.eph0', 'disk.swap'), self._server(**shown).disks)
+        self.assertEqual((), self._server(flavor={**flavor, 'ephemeral': 0, 'swap': 0}).disks)
+
     def test_hosts_beyond_the_first_page_are_candidates(self) -> None:
         hypervisors = [{'id': f'provider-{host}', 'service': {'host': host}}
                        for host in self.used]

@@ -41,7 +41,8 @@ class VolumesTest(base.ServiceTest):
         self.assertEqual('s1', self._superpose())
         [(_, _, body)] = self.session.calls
         self.assertEqual(['v1', 'v2'], body['superposition']['volume_ids'])
-        self.assertIn(_MINE, body['superposition']['reason'])
+        self.assertEqual(f'recovery {_MINE}: host h1 is suspected',
+                         body['superposition']['reason'])
 
     @ddt.data(409, 503)
     def test_superpose_returns_the_superposition_of_the_same_recovery(self, status: int) -> None:
@@ -63,6 +64,18 @@ class VolumesTest(base.ServiceTest):
         self.assertEqual(3, self.volumes.fence(self.server, 'h1', _MINE))
         self.assertEqual({'fence_id': _MINE, 'host': 'h1', 'step': 'close',
                           'volume_ids': ['v1', 'v2']}, self.session.calls[-1][2]['fence'])
+
+    def test_disks_in_rbd_are_fenced_with_the_volumes_and_not_superposed(self) -> None:
+        self.session.answer('POST', f'{_BASE}/fence', {'fence': {'volumes': [
+            {'disk': 'a_disk', 'clients': 2}]}})
+        for volume_ids in (('v1',), ()):
+            self.server = recovery_base.make_server('a', volumes=volume_ids,
+                                                    disks=('disk', 'disk.swap'))
+            self.assertEqual(2, self.volumes.fence(self.server, 'h1', _MINE))
+            sent = self.session.calls[-1][2]['fence']
+            self.assertEqual(('a', ['disk', 'disk.swap'], list(volume_ids)),
+                             (sent['server_id'], sent['disks'], sent.get('volume_ids', [])))
+            self.assertIn('disk.swap', self.raised(exception.Refused, self._superpose))
 
     def test_observation_fences_no_client(self) -> None:
         self.session.answer('POST', f'{_BASE}/fence', {'fence': {'volumes': None}})

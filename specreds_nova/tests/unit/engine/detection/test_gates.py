@@ -147,6 +147,11 @@ class ServerGatesTest(testtools.TestCase):
         self.assertEqual(1, len(self.reasons(boots_from_volume=False)))
         self.assertEqual(1, len(self.reasons(volumes=())))
 
+    def test_server_whose_root_disk_is_in_rbd_passes(self) -> None:
+        self.assertEqual([], self.reasons(boots_from_volume=False, volumes=(),
+                                          disks=('disk',)))
+        self.assertEqual(1, len(self.reasons(boots_from_volume=False, disks=('disk.swap',))))
+
 
 class LimitsTest(testtools.TestCase):
     """The limits on the number of backups."""

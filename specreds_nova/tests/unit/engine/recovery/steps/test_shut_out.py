@@ -56,6 +56,22 @@ class ShutOutTest(base.RecoveryTest):
         self.assertEqual(model.COMMITTED, self.store.history[self.recovery.id].state)
         self.assertEqual(model.FENCED, self.store.host('h1').state)
 
+    def test_server_without_volumes_is_shut_out_of_its_disks(self) -> None:
+        self.compute.server.return_value = base.make_server('a', volumes=(), disks=('disk',))
+        self.volumes.superpose.side_effect = exception.Refused(WHY)
+        super_step.superpose(self.run_anew())
+        self.volumes.observe.assert_called_once()
+        self.assertEqual(verdicts.PROMOTED, self.shut_out().kind)
+        self.volumes.fence.assert_called_once()
+        self.assertEqual(['fenced'], self.outcomes())
+
+    def test_server_whose_disks_are_not_in_rbd_is_not_evacuated(self) -> None:
+        self.compute.server.return_value = base.make_server('a', volumes=(), disks=('disk',))
+        self.volumes.fence.side_effect = exception.Refused('there is no RBD image a_disk')
+        verdict = self.shut_out()
+        self.assertEqual(verdicts.FAILED, verdict.kind)
+        self.assertIn('a_disk', verdict.why)
+
     def test_returned_host_spares_the_server_before_the_fence(self) -> None:
         self.suspects.is_well.return_value = True
         self.assertEqual(verdicts.PRIMARY, self.shut_out().kind)

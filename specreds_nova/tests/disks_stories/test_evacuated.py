@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers whose root disk Nova keeps in RBD are shut out of it, and evacuated with it."""
+
+import json
+from typing import Any
+
+from cloud import drill as drills
+from cloud.demo import recoveries
+from specreds_nova.tests.cloud import base as cloud_base
+from specreds_nova.tests.engine import base
+
+
+class TestEvacuated(base.EngineTestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        if self.cloud.settings.disks != 'rbd':
+            self.skipTest('Nova keeps disks in files; bring the cloud up with --disks rbd')
+
+    def boot_from_image(self) -> drills.Server:
+        """Boot a server from an image, without volumes."""
+        image = self.drill.devices('g1', (2,))[0]['uuid']
+        return self.boot(metadata={'specreds:ready': 'tcp:80'}, imageRef=image,
+                         block_device_mapping_v2=[{
+                             'boot_index': 0, 'source_type': 'image', 'uuid': image,
+                             'destination_type': 'local', 'delete_on_termination': True}])
+
+    def blocklist(self) -> set[str]:
+        """Return the addresses on Ceph's blocklist."""
+        listed = self.cloud.ceph.admin(['osd', 'blocklist', 'ls', '--format', 'json'])
+        entries, _end = json.JSONDecoder().raw_decode(listed, listed.index('['))
+        return {entry['addr'] for entry in entries}
+
+    def count(self, server: drills.Server) -> int:
+        """Return how often the guest has written to its disk."""
+        answer: dict[str, Any] = json.loads(self.get(server, '/cgi-bin/heartbeat'))
+        return int(answer['count'])
+
+    def test_server_that_boots_from_an_image_is_evacuated_with_its_disk(self) -> None:
+        server = self.boot_from_image()
+        checked = self.openstack('server', 'check', server.id, code=3)
+        self.assertIn('RBD', str(checked))
+        name = self.guest_name(server)
+        self.heartbeat(server, 0.5)
+        self.wait('the guest to write', lambda: self.count(server) > 2)
+        written = self.count(server)
+
+        before = self.blocklist()
+        primary = self.host(cloud_base.PRIMARY)
+        addresses = primary.run(['hostname', '-I']).split()
+        primary.hang()
+        self.ended(server, recoveries.EVACUATED)
+        here = self.drill.active(server.id)
+        self.assertNotEqual(server.host, here.host)
+        self.assertNotEqual(name, self.guest_name(here))
+        self.assertTrue(self.count(here) >= written)
+        fenced = {client.rpartition(':')[0] for client in self.blocklist() - before}
+        self.assertTrue(fenced)
+        self.assertTrue(fenced <= set(addresses), f'{fenced} are not all of {addresses}')
+
+        # The guest that wakes up is ended, and its disk stays.
+        primary.resume()
+        self.wait(f'{server.name} to be ended on {server.host}',
+                  lambda: self.drill.pid(server, server.host) is None)
+        self.trusted()
+        self.assertEqual([here.host], self.drill.running(here))
+        self.wait_answer(here)
