@@ -2,6 +2,7 @@
 """The parts of a cloud with compute hosts beside block storage: configurations and seeds."""
 
 from collections.abc import Mapping
+import dataclasses
 import pathlib
 from typing import Any
 from unittest import mock
@@ -20,6 +21,7 @@ from cloud.openstack import compute
 from cloud.openstack import contents
 from cloud.openstack import credentials
 from cloud.openstack import database
+from cloud.openstack import engine
 from cloud.openstack import files as private
 from cloud.openstack import glance
 from cloud.openstack import keystone
@@ -96,6 +98,18 @@ class ConfTest(_Base):
         for settings in (self.settings, layout.Settings()):
             conf = cinder.conf(self.files, settings, self.passwords, backends)
             self.assertEqual(bool(settings.hosts), 'nova' in conf)
+
+    def test_first_back_end_superposes_disks_that_nova_keeps_in_rbd(self) -> None:
+        backends = self.files.own_backends(2)
+        settings = dataclasses.replace(self.settings, disks=layout.RBD)
+        conf = cinder.conf(self.files, settings, self.passwords, backends)
+        self.assertEqual((f'{cinder.HOST}@{backends[0].name}', 'vms'),
+                         (conf['specreds']['server_disks_backend'],
+                          conf['specreds']['server_disks_pool']))
+        self.assertEqual('true', engine.conf(self.files, settings, self.passwords)[
+            'engine']['server_disks_in_rbd'])
+        self.assertNotIn('server_disks_backend', cinder.conf(
+            self.files, self.settings, self.passwords, backends)['specreds'])
 
     def test_each_back_end_has_a_secret_of_its_own(self) -> None:
         backends = self.files.own_backends(3)

@@ -138,6 +138,11 @@ class ConfTest(_Base):
         self.assertIn('external_ids:ovn-bridge-mappings="physnet1:br-ph"', words)
         self.assertEqual([], conf.ovn(self.files))
 
+    def test_disks_of_servers_may_be_in_rbd(self) -> None:
+        self.write(layout.Settings(hosts=3, disks='rbd'))
+        libvirt = self.read(self.files.nova_conf)['libvirt']
+        self.assertEqual(('rbd', 'vms'), (libvirt['images_type'], libvirt['images_rbd_pool']))
+
     def test_agents_route_on_each_host_where_routers_are_distributed(self) -> None:
         self.assertNotIn(services.ROUTERS, services.programs(self.files))
         settings = layout.Settings(hosts=3, network='dvr')

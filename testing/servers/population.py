@@ -13,12 +13,13 @@ from testing.servers import table
 # The default network of each installer.
 INSTALLERS = {'DevStack': 'ovn', 'kolla-ansible': 'hybrid', 'OpenStack-Ansible': 'ovn'}
 # In percent of the servers of an installer.
-DISKS = {'volume': 50, 'local-root': 40, 'encrypted': 10}
+DISKS = {'volume': 50, 'rbd-root': 40, 'encrypted': 10}
 FIRMWARE = {'bios': 50, 'uefi': 50}
 PROCESSORS = {'plain': 90, 'pinned': 10}
 # What could have no backup before: rows of the table whose recovery has changed since.
 BEFORE = {'hybrid': table.EVACUATED, 'ovn': table.EVACUATED, 'uefi': table.EVACUATED,
-          'encrypted': table.FAILED, 'multi-attach': table.FAILED, 'mirrored': table.FAILED}
+          'encrypted': table.FAILED, 'multi-attach': table.FAILED, 'mirrored': table.FAILED,
+          'rbd-root': table.NONE}
 
 
 def _servers() -> Iterator[tuple[str, tuple[str, ...], float]]:
