@@ -43,5 +43,7 @@ class GeneratedTest(testtools.TestCase):
         status, output = _simulate('--seed', seed, '--mutation', name)
         self.assertEqual(1, status, output)
         self.assertIn('WRONG: ', output)
-        if int(seed) >= _SEEDS:
-            self.assertEqual(0, _simulate('--seed', seed)[0])
+        mix = mutations.MUTATIONS[name].mix
+        if int(seed) >= _SEEDS or mix:
+            status, output = _simulate('--seed', seed, *(['--mix', ','.join(mix)] if mix else []))
+            self.assertEqual(0, status, output)
