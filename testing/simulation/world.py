@@ -142,9 +142,18 @@ class World(clouds.Cloud):
                 self.clean(host)
             for server in self.servers.values():
                 if server.host == name:
+                    self._resume_reboot(server)
                     self.hub.call(clouds._SYNC, functools.partial(self._sync, server))
             self.update(host)
         self.hub.call(_STARTS, begin)
+
+    def _resume_reboot(self, server: parts.Server) -> None:
+        """Have a nova-compute that starts repeat the reboot that its end has interrupted."""
+        if server.task == 'rebooting' and not server.stopped_by_owner:
+            if server.primary is not None and server.primary.runs:
+                server.task = None
+            else:
+                self.reboot(server)
 
     def cut(self, name: str, *links: str) -> None:
         """Cut links of a host: control, storage or tenant."""
