@@ -35,8 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                        help='what the races are drawn from (default: %(default)s)')
     group.add_argument('--hostile', action='store_true',
                        help='also race on namespaces, clones and erasure-coded data pools, while '
-                            'OSDs hang, die and are marked down, placement groups are split and '
-                            'merged, and get other primary OSDs')
+                            'OSDs hang, die and are marked down, the monitor hangs, placement '
+                            'groups are split and merged, and get other primary OSDs; some '
+                            'promoted backups hang until they were merged, and wake')
 
 
 def run(args: argparse.Namespace) -> dict[str, float]:
@@ -57,7 +58,7 @@ def run(args: argparse.Namespace) -> dict[str, float]:
             site.turn = number
             kind, seed = outcomes.KINDS[number % len(outcomes.KINDS)], seeds.randrange(2**32)
             began = time.monotonic()
-            result, story = scenario.play(site, kind, seed)
+            result, story = scenario.play(site, kind, seed, hostile=args.hostile)
             results.append(result)
             print(f'  race {number + 1} of {total}: {result.kind}, {result.outcome}, '
                   f'{time.monotonic() - began:.1f} s', flush=True)

@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 import contextlib
+import random
 import time
 
 from bench import environment
@@ -11,11 +12,14 @@ from bench import plots
 from bench import primary
 from bench import stats
 from specreds_cinder import superposition as sp
+from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import states
 
 _GIB = images.GIB
 _SIZES = (1 * _GIB, 10 * _GIB, 100 * _GIB, 1024 * _GIB, 4096 * _GIB)
 _OBJECTS = (1024, 6400, 25600)
 _GROUPS = (8, 32, 128, 256)
+_MANY_GROUPS = 4096
 _VOLUMES = 60
 _COLOUR = '#c44e52'
 # A superposition takes a tenth of a second, so more rounds than elsewhere fit.
@@ -42,9 +46,30 @@ def run(env: environment.Environment) -> dict[str, float]:
     figures |= stats.summary([seconds * 1e3 for seconds in by_groups[32]]).entries(
         'super.latency_ms')
     figures |= stats.summary(many).entries('super.sixty_volumes_s')
+    figures |= _record(env.rounds).entries('super.record_4096_pgs_ms')
     figures |= _medians(by_size, lambda size: f'super.by_size.{size // _GIB}gib_ms')
     figures |= _medians(by_objects, lambda objects: f'super.by_objects.{objects}_ms')
     return figures | _medians(by_groups, lambda groups: f'super.by_pgs.{groups}_ms')
+
+
+def _record(rounds: int) -> stats.Summary:
+    """Return the processor time to write and to read a record's stored form, in milliseconds."""
+    volume = records.Volume(
+        pool='volumes', namespace='', image='volume', image_id='1', pool_id=1, data_pool_id=1,
+        data_pool='volumes', data_prefix='rbd_data.1', size_bytes=100 * _GIB, object_size=4 << 20,
+        features=61, overlay='volume.super', clients=('192.0.2.1:0/1',))
+    versions = random.Random(1).choices(range(1 << 22), k=_MANY_GROUPS)
+    now = records.now()
+    record = records.Record(
+        id=records.new_id(), state=states.SUPERPOSED, volumes=(volume,), created_at=now,
+        updated_at=now, reason='benchmark', server_id=None,
+        cuts={1: records.Cut(_MANY_GROUPS, '', tuple(versions))})
+    times = []
+    for _ in range(rounds):
+        began = time.process_time()
+        records.Record.load(record.dump(), 1)
+        times.append((time.process_time() - began) * 1e3)
+    return stats.summary(times)
 
 
 def _medians(times: Times, key: Callable[[int], str]) -> dict[str, float]:

@@ -20,7 +20,7 @@ class ReportTest(testtools.TestCase):
         self.assertEqual(sorted(set(keys)), sorted(keys))
 
     def test_value_at_the_bar_is_good(self) -> None:
-        self.assertEqual([], report.missed({_LOW: 1.2, _HIGH: 50_000}))
+        self.assertEqual([], report.missed({_LOW: 1.2, _HIGH: 100_000}))
 
     def test_bar_is_missed_above_or_below(self) -> None:
         self.assertEqual([_LOW, _HIGH], report.missed({_LOW: 1.21, _HIGH: 49_999}))

@@ -3,6 +3,7 @@
 
 import json
 import pathlib
+import signal
 import subprocess
 
 from specreds_cinder import superposition
@@ -62,6 +63,14 @@ class StorageDaemon:
         """Kill the daemon, and lose its caches."""
         self._process.kill()
         self._process.wait()
+
+    def hang(self) -> None:
+        """Stop the daemon, so that it hangs."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def wake(self) -> None:
+        """Wake the daemon that hangs."""
+        self._process.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
         """End the daemon cleanly, or kill it if it does not end."""
@@ -134,6 +143,15 @@ class Racer:
             self._writer.kill()
             self.running = False
             self._killed = True
+
+    def hang(self) -> None:
+        """Make the daemon hang, which loses what is in its caches if it is fenced meanwhile."""
+        self._daemon.hang()
+        self._killed = True
+
+    def wake(self) -> None:
+        """Wake the daemon."""
+        self._daemon.wake()
 
     def party(self, barrier: tuple[float, float]) -> history.Party:
         """Return its operations.

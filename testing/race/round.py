@@ -18,6 +18,7 @@ import time
 from typing import Concatenate, ParamSpec, TypeVar
 import uuid
 
+import numpy
 import tenacity
 
 from specreds_cinder import superposition
@@ -36,6 +37,8 @@ UNDECIDED = 'undecided'
 _PRIMARY, _RESTARTED, _BACKUP = 1, 2, 3
 _AFTERLIFE_S = 0.2
 _BUSY_S = 40.0
+# Ceph forgets a client after 30 s of silence, and later if an OSD fails meanwhile.
+_FORGOTTEN_S = 120.0
 
 _P = ParamSpec('_P')
 _T = TypeVar('_T')
@@ -122,6 +125,7 @@ class Round:
         self._at_once: list[blocks.Values] = []
         self._merged = False
         self._kind = 'idle'
+        self._violations: list[str] = []
         self.broken = False
         self.story: list[str] = [f'{shape}, seed {seed}']
         try:
@@ -255,6 +259,24 @@ class Round:
             self._site.evict([volume.overlay_ref for volume in volumes] + self._refs)
 
     @_step
+    def hang_backup(self) -> None:
+        """Let a promoted backup hang until it was merged offline, and then wake."""
+        if (self._outcome != PROMOTED or self._racer is None or not self._racer.running
+                or self._merged or self._record is None):
+            return
+        self._note('backup hangs; merge, offline')
+        self._racer.hang()
+        self._merge_offline(self._record, _FORGOTTEN_S)
+        self._merged = True
+        merged = self._read()
+        self._note('backup wakes up')
+        self._racer.wake()
+        time.sleep(_AFTERLIFE_S)
+        self._racer.kill()
+        if not all(map(numpy.array_equal, self._read(), merged)):
+            self._violations.append('the backup wrote after it was merged and had hung')
+
+    @_step
     def merge(self, *, online: bool) -> None:
         """Merge a promoted backup, running or stopped."""
         if self._outcome != PROMOTED or self._merged or self._record is None:
@@ -269,14 +291,15 @@ class Round:
             self._merge_offline(self._record)
         self._merged = True
 
-    def _merge_offline(self, record: superposition.Record) -> None:
+    def _merge_offline(self, record: superposition.Record, patience_s: float = _BUSY_S) -> None:
         """Merge once Ceph lists no client of the overlays, as the volume service does.
 
-        A client that was killed is listed until its OSD has the osdmap with its eviction.
+        A client that was killed is listed until its OSD has the osdmap with its eviction, and one
+        that hangs until its watch expires.
         """
         for attempt in tenacity.Retrying(
                 retry=tenacity.retry_if_exception_type(superposition.OverlayBusy), reraise=True,
-                stop=tenacity.stop_after_delay(_BUSY_S), wait=tenacity.wait_fixed(0.2)):
+                stop=tenacity.stop_after_delay(patience_s), wait=tenacity.wait_fixed(0.2)):
             with attempt:
                 self._site.protocol.merge(record, rate=0)
 
@@ -288,8 +311,9 @@ class Round:
         if self._record is not None and self._outcome == UNDECIDED:
             self.collapse()
         self._afterlife()
-        violations = {PROMOTED: self._promoted, LATE_DIRTY: self._late_dirty}.get(
-            self._outcome, self._untouched)()
+        examine = {PROMOTED: self._promoted, LATE_DIRTY: self._late_dirty}.get(
+            self._outcome, self._untouched)
+        violations = self._violations + examine()
         for line in violations:
             self._note(f'VIOLATION: {line}')
         return Result(self._kind, self._outcome, self._window_s, violations)

@@ -20,10 +20,16 @@ def shape(chance: random.Random) -> rounds.Shape:
         order=order, fill=chance.random() < 0.4, cache=chance.random() < 0.2)
 
 
-def play(site: sites.Site, kind: str, seed: int) -> tuple[rounds.Result, list[str]]:
+# Share of the promoted backups that hang until they were merged: each takes half a minute.
+_HUNG = 0.05
+
+
+def play(site: sites.Site, kind: str, seed: int, *,
+         hostile: bool = False) -> tuple[rounds.Result, list[str]]:
     """Play one round.
 
     :param kind: of primary, one of :data:`outcomes.KINDS`
+    :param hostile: some promoted backups hang until Ceph has forgotten them
     :returns: its result, and its story to find out what happened
     """
     chance = random.Random(seed)
@@ -42,7 +48,10 @@ def play(site: sites.Site, kind: str, seed: int) -> tuple[rounds.Result, list[st
             race.abort()
         else:
             race.collapse(*_meanwhile(kind, chance))
-            _after(race, chance)
+            if hostile and chance.random() < _HUNG:
+                race.hang_backup()
+            else:
+                _after(race, chance)
         return race.finish(), race.story
     except (superposition.SuperError, control.WriterGone) as exc:
         return rounds.Result(kind, rounds.UNDECIDED, None, [f'error: {exc}']), [

@@ -23,6 +23,8 @@ class Accident(enum.Enum):
     HANG = 'an OSD hangs'
     DEATH = 'an OSD dies, and starts again'
     SPLIT = 'placement groups are split or merged'
+    # Nothing is committed to the osdmap meanwhile, as in an election.
+    MONITOR = 'the monitor hangs'
 
 
 class Weather:
@@ -40,7 +42,8 @@ class Weather:
         self._thread = threading.Thread(target=self._loop, name='weather')
         self._causes: dict[Accident, Callable[[int], None]] = {
             Accident.DOWN: self._down, Accident.PRIMARY: self._primary,
-            Accident.HANG: self._hang, Accident.DEATH: self._death, Accident.SPLIT: self._split}
+            Accident.HANG: self._hang, Accident.DEATH: self._death, Accident.SPLIT: self._split,
+            Accident.MONITOR: lambda _osd: self._stop('mon.a')}
         self.happened = dict.fromkeys(Accident, 0)
         self.error: Exception | None = None
 
@@ -73,11 +76,14 @@ class Weather:
                           self._chance.choice(('0', '0.5', '1'))])
 
     def _hang(self, osd: int) -> None:
-        self._ceph.signal_daemon(f'osd.{osd}', signal.SIGSTOP)
+        self._stop(f'osd.{osd}')
+
+    def _stop(self, daemon: str) -> None:
+        self._ceph.signal_daemon(daemon, signal.SIGSTOP)
         try:
             self._ended.wait(self._chance.uniform(*_HANG_S))
         finally:
-            self._ceph.signal_daemon(f'osd.{osd}', signal.SIGCONT)
+            self._ceph.signal_daemon(daemon, signal.SIGCONT)
 
     def _death(self, osd: int) -> None:
         # One at a time: two dead OSDs would leave groups without an answer for minutes.

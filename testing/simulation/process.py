@@ -201,9 +201,7 @@ class Process:
         self._history = cloud.store.history
         self.board = boards.Board(self.hub, cloud.etcd, self.wire, self.owner,
                                   cloud.options.job_lease)
-        # No simulated client stays fenced after its superposition.
-        options = types.SimpleNamespace(**{**vars(cloud.options), 'name': name,
-                                           'release_interval': 0.0})
+        options = types.SimpleNamespace(**{**vars(cloud.options), 'name': name})
         self._conf: Any = types.SimpleNamespace(engine=options, process=self)
         self.hub.strict.add(self.owner)
 

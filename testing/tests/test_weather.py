@@ -58,9 +58,9 @@ class WeatherTest(testtools.TestCase):
             self.assertTrue(ceph.seen.wait(_TIMEOUT_S))
         self.assertTrue(all(accidents.happened.values()), accidents.happened)
         for before, after in ((signal.SIGSTOP, signal.SIGCONT), ('dead', 'started')):
-            for osd in range(3):
+            for daemon in ('osd.0', 'osd.1', 'osd.2', 'mon.a'):
                 events = [event[1] for event in ceph.events
-                       if event[0] == f'osd.{osd}' and event[1] in (before, after)]
+                       if event[0] == daemon and event[1] in (before, after)]
                 self.assertEqual([before, after] * (len(events) // 2), events)
         self.assertEqual([('osd', 'primary-affinity', f'osd.{osd}', '1') for osd in range(3)],
                          ceph.events[-3:])
