@@ -234,8 +234,8 @@ class TestOpen(_TestCase):
                           ('db_set', 'Bridge', self.plan.bridge)],
                          [command[:3] for command in commands])
         self.assertEqual(('fail_mode', 'standalone'), commands[1][3])
-        # A guest that is started again may have another port.
-        self.assertEqual('flow delete\nflow add priority=10,actions=NORMAL\n',
+        # A guest that is started again may have another port. NORMAL would learn addresses.
+        self.assertEqual('flow delete\nflow add priority=10,actions=FLOOD\n',
                          self.sent.call_args.args[1])
 
     def test_device_of_a_stopped_guest_is_replaced(self) -> None:
