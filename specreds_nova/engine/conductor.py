@@ -23,6 +23,8 @@ LOG = logging.getLogger(__name__)
 
 # Seconds to wait for more jobs after the first one.
 _GATHER = 0.03
+# Pause after a look at the board, in durations of the look.
+_REST = 3.0
 # Seconds between two looks for other engines that have fallen silent.
 _LOOK = 0.1
 # Renewals of the claims within the time of one lease.
@@ -70,6 +72,7 @@ class Conductor:
         self._threads = [threading.Thread(target=self._take_all, name='conductor', daemon=True),
                          threading.Thread(target=self._keep, name='claims', daemon=True)]
         self._silent = False
+        self._monotonic = time.monotonic
 
     def start(self) -> None:
         """Start the threads."""
@@ -174,6 +177,7 @@ class Conductor:
         while not self._stopped.is_set():
             self._wait()
             self._wake.clear()
+            began = self._monotonic()
             try:
                 self._take()
             except exception.Unreachable as exc:
@@ -184,6 +188,10 @@ class Conductor:
                 LOG.exception('jobs cannot be taken; they are tried again')
             else:
                 self._silent = False
+            rest = _REST * (self._monotonic() - began)
+            if rest > _GATHER:
+                # A look reads all jobs, which takes long if there are thousands.
+                self._stopped.wait(rest)
 
     def _wait(self) -> None:
         """Wait until the board may have jobs to take."""

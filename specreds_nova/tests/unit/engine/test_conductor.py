@@ -304,6 +304,15 @@ class ConductorTest(base.RecoveryTest):
         self._wait(lambda: not self.board.known())
         self.assertEqual(['a'], self.begun)
 
+    def test_long_look_at_the_board_is_followed_by_a_rest(self) -> None:
+        looking: Any = self._conductor()
+        looking._wait, looking._take, looking._stopped = (mock.Mock() for _ in range(3))
+        looking._stopped.is_set.side_effect = [False, False, True]
+        looking._monotonic = mock.Mock(side_effect=[0.0, 0.4, 1.0, 1.001])
+        looking._take_all()
+        [[seconds]] = [call.args for call in looking._stopped.wait.call_args_list]
+        self.assertAlmostEqual(1.2, seconds)
+
     def test_stopped_engine_releases_its_jobs(self) -> None:
         recovery = self._posted('a', held=True)
         conductor = self._conductor()
