@@ -13,7 +13,8 @@ class TestReady(base.NovaTestCase):
         for condition, seen in (('line:org.specreds.ready', 'G1-READY'),
                                 ('console:^G1-READY boot=', 'G1-READY'),
                                 ('tcp:80', 'accepts connections'),
-                                ('delay:1', '1 s have passed')):
+                                ('delay:1', '1 s have passed'),
+                                ('boot', 'the guest is idle')):
             self.metadata(server, **{'specreds:ready': condition})
             recovery = self.begin(server)
             self.assertIn(seen, self.drill.status(recovery)['ready_detail'])
