@@ -25,7 +25,7 @@ HOST = 'controller'
 _CLUSTER = 'controllers'
 
 # Seconds in which the API answers, unless what it asks in turn has been lost.
-_TIMEOUT = 10.0
+_TIMEOUT = 60.0
 
 
 def conf(files: layout.Layout, settings: layout.Settings, passwords: Mapping[str, str],

@@ -21,7 +21,7 @@ POOL = 'images'
 CEPH_USER = 'glance'
 
 _STORE = 'rbd'
-_TIMEOUT = 20.0
+_TIMEOUT = 60.0
 _UPLOAD_TIMEOUT = 600.0
 # Property of an image that names its source.
 _VERSION = 'specreds_version'

@@ -35,7 +35,7 @@ _DVR: private.Conf = {
     'ml2_type_vxlan': {'vni_ranges': '1000:1999'},
     'quotas': {'quota_router': -1, 'quota_floatingip': -1},
 }
-_TIMEOUT = 20.0
+_TIMEOUT = 60.0
 
 
 def common(settings: layout.Settings, passwords: Mapping[str, str]) -> private.Conf:

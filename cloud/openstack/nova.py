@@ -24,7 +24,7 @@ HOST = 'controller'
 FLAVOURS = {'m1.g1': 128, 'm1.g2': 512, 'm1.large': 192}
 
 # Seconds in which the API answers, unless what it asks in turn has been lost.
-_TIMEOUT = 20.0
+_TIMEOUT = 60.0
 
 
 def common(settings: layout.Settings, passwords: Mapping[str, str]) -> private.Conf:
