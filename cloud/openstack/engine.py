@@ -27,7 +27,7 @@ def conf(files: layout.Layout, settings: layout.Settings,
         'keystone_authtoken': accounts.sections(
             settings, passwords, accounts.ENGINE)['keystone_authtoken'],
         'service_auth': accounts.account(settings, passwords, accounts.ENGINE),
-        'engine': {'server_disks_in_rbd': str(settings.disks == layout.RBD).lower()},
+        'engine': {'server_disks_in_rbd': 'true'} if settings.disks == layout.RBD else {},
     }, deployment.engine(settings.host, str(settings.etcd_port), str(state / 'lock')))
 
 

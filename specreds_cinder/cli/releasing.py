@@ -10,7 +10,9 @@ from cliff import lister
 from specreds_cinder import superposition as sp
 from specreds_cinder.cli import base
 from specreds_cinder.cli import common
-from specreds_cinder.superposition.protocol import release as releases
+
+# Seconds by which the clocks of a host and of the controllers may differ.
+_CLOCKS_S = 300.0
 
 
 class Fenced(base.SuperCommand, lister.Lister):
@@ -68,7 +70,7 @@ class Release(base.SuperCommand, lister.Lister):
         for home in common.homes(protocol.cluster, parsed_args.pool):
             if parsed_args.host:
                 released += protocol.release_booted(
-                    home, {parsed_args.host: parsed_args.booted_at}, releases.HOST_CLOCK_S)
+                    home, {parsed_args.host: parsed_args.booted_at}, _CLOCKS_S)
                 continue
             here = {client.client for client in protocol.fenced(home)} & set(parsed_args.client)
             protocol.release(home, here)

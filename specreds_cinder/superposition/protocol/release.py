@@ -12,9 +12,8 @@ from specreds_cinder.superposition import fenced as fences
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition.protocol import base
 
-# Seconds by which the clocks of two controllers may differ, and those of a host and a controller.
-CLOCKS_S = 60.0
-HOST_CLOCK_S = 300.0
+# Seconds by which the clocks of two controllers may differ.
+_CLOCKS_S = 60.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +62,7 @@ class Release(base.Base):
         self.fenced_clients.remove(home, clients)
 
     def release_booted(self, home: records.Home, boots: Mapping[str, datetime.datetime],
-                       clocks_s: float = CLOCKS_S) -> list[str]:
+                       clocks_s: float = _CLOCKS_S) -> list[str]:
         """Remove the blocklist entries of clients that boots of their hosts have ended.
 
         May be repeated, also by several callers at the same time.
