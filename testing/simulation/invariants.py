@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Iterator
 import re
 
 from specreds_nova.engine import model
+from specreds_nova.engine.detection import evidence
 from testing.simulation import parts
 from testing.simulation import process as processes
 
@@ -97,6 +98,7 @@ def _excused(cloud: processes.Cloud, server: parts.Server, owners: Collection[st
       heard the host both before and after a power failure, the server stays down as without
       engines. Hosts report a crash for 10 s, and their list of domains does not tell a crash from
       a shutdown by the guest. A crash that has to wait is recorded.
+    * A server that crashes again and again is not restarted: after ``flap_count`` recoveries.
     """
     end = cloud.world.ends.get(server.name)
     if end is None or end.lives != server.lives:
@@ -106,6 +108,13 @@ def _excused(cloud: processes.Cloud, server: parts.Server, owners: Collection[st
     if cloud.store.crashed.get(server.name, 0.0) >= end.at - _APART:
         return False
     if end.kernel is None:
+        options = cloud.options
+        before = [recovery for recovery in cloud.store.history.values()
+                  if recovery.server == server.name and any(
+                      fact.get('kind') == evidence.CRASH for fact in recovery.why)
+                  and recovery.created >= end.at - options.flap_period]
+        if 0 < options.flap_count <= len(before):
+            return True
         return all(cloud.broker.crashes.get((owner, server.name), 0.0) < end.at
                    for owner in owners)
     return not any(end.kernel in heard and max(heard) > end.kernel for heard in (

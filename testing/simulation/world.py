@@ -213,8 +213,12 @@ class World(clouds.Cloud):
         if not copy.fenced:
             return True
         # Its sentinel ends it within a second, or hides it after the length of the lease.
-        if host.storage or (host.deaf >= copy.fenced_at - _SENTINEL
-                            and self.hub.now() < host.deaf + self.lease + _SENTINEL):
+        if host.storage:
+            return False
+        # What engines had renewed was over at the fence: it was Ceph that had renewed it since.
+        by_ceph = host.renewed + self.lease <= copy.fenced_at
+        if (host.deaf >= copy.fenced_at - (self.lease if by_ceph else 0.0) - _SENTINEL
+                and self.hub.now() < host.deaf + self.lease + _SENTINEL):
             return False
         return self._shows(host)
 
