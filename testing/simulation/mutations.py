@@ -142,7 +142,7 @@ MUTATIONS = _by_name((
              ('engine_without', 'engine_killed', 'engine_cut', 'power', 'engine_killed',
               'engine_without')),
     Mutation('lost-superpositions', 'superpositions of ended recoveries are left',
-             janitor.Janitor, '_superpositions', _nothing(), 971,
+             janitor.Janitor, '_superpositions', _nothing(), 290,
              ('late', 'late', 'lost', 'abort', 'control', 'clear', 'engine_killed')),
     Mutation('withdraw', 'the backup that has lost is left', decide, 'withdraw', _nothing(), 13,
              ('power', 'power', 'reboot', 'control', 'isolated')),
