@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure recoveries that look for hosts apart from each other, on a simulated clock.
+"""Measure recoveries that need different hosts, on a simulated clock.
 
 The ledger of backups is the engine's own. *Optimistic*: a recovery reads where the other members
 of its group are, asks Nova, and begins anew if a member was placed meanwhile. *Declared* is what
@@ -46,9 +46,9 @@ class _Store:
 
 @dataclasses.dataclass
 class Outcome:
-    """What it took to place all servers.
+    """The cost of placing all servers.
 
-    :ivar aborted: attempts that began anew
+    :ivar aborted: attempts that started over
     :ivar seconds: until the last server was placed
     """
 

@@ -36,7 +36,7 @@ def within_limit(request: Callable[[], _T]) -> _T:
     :raises TimeoutError: there is no answer in 60 s; the request's thread is left behind, and ends
         with the process at the latest
     """
-    # Not a SimpleQueue, whose wait would stop all green threads.
+    # Not a SimpleQueue, whose ``get`` would block all green threads.
     ended: queue.Queue[futures.Future[_T]] = queue.Queue()
     threading.Thread(target=_run, args=(request, ended), daemon=True, name='key').start()
     try:

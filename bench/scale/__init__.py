@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the engine does with many servers and hosts."""
+"""Benchmarks of the engine with many servers and hosts."""

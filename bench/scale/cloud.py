@@ -188,4 +188,5 @@ class Cloud:
     def __getattr__(self, name: str) -> Any:
         # Engines survive unforeseen errors, and the figure would be wrong.
         self._unforeseen.add(name)
-        raise AttributeError(f'nobody asks for {name} before the backups have started')
+        raise AttributeError(
+            f'{name} is not simulated: engines do not call it before the backups have started')

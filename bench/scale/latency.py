@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shortest and longest duration of what is simulated, in seconds: of a cloud without load."""
+"""Shortest and longest durations of simulated calls, in seconds, as in a cloud without load."""
 
 LIST = (0.15, 0.3)
 NOVA = (0.03, 0.08)

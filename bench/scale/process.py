@@ -55,10 +55,10 @@ class Hosts:
 
 
 class Engine:
-    """The process of an engine, and what it takes.
+    """The process of an engine, and the resources that it uses.
 
-    :ivar threads: how many it had at most
-    :ivar memory: how many MiB it had at most
+    :ivar threads: greatest number of its threads
+    :ivar memory: greatest resident memory in MiB
     """
 
     def __init__(self, pid: int, metrics: str) -> None:
@@ -72,21 +72,21 @@ class Engine:
 
     @property
     def cpu(self) -> float:
-        """The seconds of a processor that it has had."""
+        """Seconds of processor time that the engine has used."""
         times = self._process.cpu_times()
         return float(times.user + times.system)
 
     def beats(self) -> float:
-        """Return how many beats it has heard."""
+        """Return the number of beats that the engine has heard."""
         match = _BEATS.search(requests.get(f'{self._metrics}/metrics', timeout=_TIMEOUT).text)
         return float(match[1]) if match else 0.0
 
     def well(self) -> bool:
-        """Return whether it says that nothing is wrong."""
+        """Return whether the engine reports that it is healthy."""
         return requests.get(f'{self._metrics}/health', timeout=_TIMEOUT).status_code == 200
 
     def stop(self) -> None:
-        """Watch it no more."""
+        """Stop recording the resources."""
         self._stopped.set()
         self._watcher.join(_TIMEOUT)
 
@@ -99,7 +99,7 @@ class Engine:
 
 @dataclasses.dataclass
 class Stage:
-    """All that is measured, and all that it is measured with."""
+    """The engine that is measured, and the simulated cloud around it."""
 
     inventory: inventories.Inventory
     hosts: Hosts
@@ -114,13 +114,13 @@ def stage(inventory: inventories.Inventory, interval: float, port: int) -> Itera
 
     :param interval: seconds between two beats of a host
     :param port: first of the ports of a cloud
-    :raises CloudError: it does not
+    :raises CloudError: the engine ends, or does not hear hosts in time
     """
     with contextlib.ExitStack() as stack:
         place = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix='specreds-')))
         database, etcd = stack.enter_context(services.services())
         broker = stack.enter_context(services.broker(place / 'broker', port))
-        # Those of a cloud's Keystone and Nova.
+        # The ports that a cloud's Keystone and Nova would have.
         web, metrics = port, port + 3
         stack.enter_context(services.running(
             [sys.executable, '-m', 'bench.scale.simulated.openstack', str(web), str(inventory)],
@@ -164,7 +164,7 @@ def _configuration(broker: str, database: str, etcd: int, web: int, metrics: int
         'database': {'connection': database},
         'engine': {'name': _NAME, 'jobboard_host': '127.0.0.1', 'jobboard_port': str(etcd),
                    'metrics_host': '127.0.0.1', 'metrics_port': str(metrics),
-                   # Nova's scheduler speaks in Nova's objects: Placement chooses.
+                   # Nova's scheduler is not simulated: Placement chooses.
                    'scheduler_timeout': '0'},
         'oslo_concurrency': {'lock_path': str(place)},
         'service_auth': {'auth_type': 'v3password', 'username': 'specreds', 'password': 'secret',

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure a rack that fails: 40 of 10,000 hosts with 100 servers each, at one moment.
+"""Measure the failure of a rack: 40 of 10,000 hosts with 100 servers each fail at once.
 
-The engine is a process, with a RabbitMQ, a MariaDB and an etcd. All that it asks, and all that it
-hears, are two other processes: one answers for Keystone, Nova, Placement and Cinder, with the
-latencies of the real ones without load, the other plays the hosts.
+A real engine runs with a RabbitMQ, a MariaDB and an etcd. Two other processes simulate the cloud:
+one answers for Keystone, Nova, Placement and Cinder, with the latencies of real services without
+load; the other one simulates the hosts.
 """
 
 from collections.abc import Callable
@@ -51,7 +51,7 @@ def run(tell: progress.Progress, quick: bool, port: int) -> dict[str, float]:
 
 
 def hear(stage: process.Stage, seconds: float) -> dict[str, float]:
-    """Return what the beats of all hosts take."""
+    """Return the processor time that the engine uses for the beats of all hosts."""
     cpu, beats, began = stage.engine.cpu, stage.engine.beats(), time.monotonic()
     time.sleep(seconds)
     took = time.monotonic() - began

@@ -92,7 +92,7 @@ def running(argv: Sequence[str], log: pathlib.Path,
             environment: Mapping[str, str] | None = None) -> Iterator['subprocess.Popen[bytes]']:
     """Run a program until the end, and return its process.
 
-    :param log: the file for what it prints
+    :param log: file for the program's output
     """
     with log.open('wb') as output, subprocess.Popen(
             argv, stdout=output, stderr=output, env=environment) as process:
@@ -109,12 +109,12 @@ def _waited(ask: Any, failures: type[Exception]) -> Any:
             return ask()
         except (failures, requests.RequestException) as exc:
             if time.monotonic() > until:
-                raise commands.CloudError(f'it does not answer: {exc}') from exc
+                raise commands.CloudError(f'the service does not answer: {exc}') from exc
         time.sleep(_PAUSE)
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports of this machine that nobody uses."""
+    """Return unused ports of this machine."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for sock in sockets:

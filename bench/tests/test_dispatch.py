@@ -47,7 +47,7 @@ class DispatchTest(testtools.TestCase):
 
 
 class ContentionTest(testtools.TestCase):
-    """Members of a few groups that look for hosts at once."""
+    """Members of a few groups that choose hosts at the same time."""
 
     def test_members_that_wait_for_each_other_never_begin_anew(self) -> None:
         optimistic = contention.place(60, 3, declared=False)

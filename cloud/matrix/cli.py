@@ -122,7 +122,7 @@ def _test(args: argparse.Namespace, progress: commands.Progress) -> int:
 
 
 def _measure(root: roots.Root, names: list[str], progress: commands.Progress) -> bool:
-    """Run suites in a root, and write down what came of each as soon as it has ended.
+    """Run suites in a root, and record the result of each as soon as it has ended.
 
     :return: whether all succeeded
     """

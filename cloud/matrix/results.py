@@ -66,10 +66,10 @@ def versions(listing: str) -> dict[str, str]:
 
 
 def save(results: Iterable[Result], path: pathlib.Path) -> list[Result]:
-    """Add results to those of a file, and return all that it has then.
+    """Add results to those of a file, and return all results of the file.
 
-    What was not measured again, a platform or a suite, stays; of two measurements, the one of the
-    later date does, and of the same date the added one.
+    A measurement of the file stays unless a later one of its platform and suite is added; of two
+    with the same date, the added one replaces the other.
     """
     known = {result.platform: result for result in load(path)}
     for result in results:

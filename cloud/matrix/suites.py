@@ -28,7 +28,7 @@ class Outcome:
     """What came of a suite.
 
     :param ok: whether its command succeeded
-    :param seconds: None if nobody wrote down how long it took
+    :param seconds: duration; None if it was not recorded
     """
 
     ok: bool
@@ -45,7 +45,7 @@ class Outcome:
 def arguments(suite: str, environment: Mapping[str, str]) -> list[str]:
     """Return the arguments of ./run for a suite.
 
-    :param environment: its ports are the demo's, too, as the tests' are
+    :param environment: variables that name the ports, also those of the demo
     """
     words = list(COMMANDS[suite])
     if suite == 'demo' and (port := environment.get(_PORT)):

@@ -278,7 +278,7 @@ def _wanted(volume_ids: Sequence[str] | None, server_id: str | None, *,
             enough: bool) -> Sequence[str]:
     """Return the ids of the volumes that a request names directly or by their server.
 
-    :param enough: the request may be without volumes
+    :param enough: no volumes are needed, because the request names disks
     :raises SuperpositionInvalid: a volume is not attached to the server, or no volume is
     """
     if server_id is None:

@@ -64,8 +64,8 @@ class HostFence(base.Base):
         """
         released: list[str] = self._worker(ctxt, 'release_booted', boots=list(boots))
         if released:
-            LOG.info('clients %s are not fenced any more: their hosts have booted since they '
-                     'were fenced', ', '.join(released))
+            LOG.info('released fenced clients %s: their hosts have booted since the fence',
+                     ', '.join(released))
         return released
 
     def _target(self, ctxt: Any, volume: objects.Volume, host: str,

@@ -2,8 +2,8 @@
 """Boots of hosts: each has ended the clients of Ceph that were fenced before it.
 
 Cinder releases those clients. Every entry of Ceph's blocklist is part of every osdmap, and lasts
-for years. The engines need no memory of it: each asks every host that it hears for its boot, and
-repeats what it knows, because a superposition may end long after the boot.
+for years. The engines store no boots: each engine asks every host that it hears for its boot, and
+repeats the report to Cinder, because a superposition may end long after the boot.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ from specreds_nova.engine import interfaces
 
 LOG = logging.getLogger(__name__)
 
-# Hosts in one request to Cinder, and hosts that one look asks.
+# Hosts in one request to Cinder, and hosts that one call of ``look`` asks.
 _TOGETHER = 200
 _ASKED = 50
 # Seconds until a host that did not answer is asked again.
@@ -43,10 +43,10 @@ class Hosts(Protocol):
 
 
 class Volumes(Protocol):
-    """Cinder."""
+    """Requests to Cinder."""
 
     def release(self, boots: Sequence[Mapping[str, Any]]) -> Sequence[str]:
-        """Have the fenced clients released that boots of their hosts have ended."""
+        """Release the fenced clients that boots of their hosts have ended; return them."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Boots:
             LOG.debug('host %s cannot report its boot: %s', name, exc)
             self._boots[name] = _Boot(kernel)
         except (backup_errors.BackupError, exception.EngineError) as exc:
-            LOG.debug('host %s is asked for its boot again: %s', name, exc)
+            LOG.debug('host %s did not report its boot, asking again later: %s', name, exc)
             self._silent[name] = now
         else:
             self._boots[name] = _Boot(str(answer['kernel']), now - float(answer['uptime']),
@@ -127,7 +127,7 @@ class Boots:
                  'booted_at': _iso(self._boots[name].booted_at)} for name in names])
             self._reported |= dict.fromkeys(names, now)
             if released:
-                LOG.info('clients %s are not fenced any more, as their hosts have booted',
+                LOG.info('released fenced clients %s: their hosts have booted',
                          ', '.join(released))
 
     def _shared(self) -> frozenset[str]:

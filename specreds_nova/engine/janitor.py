@@ -99,7 +99,7 @@ class Janitor:
         self._heed_all(hosts)
 
     def _heed_all(self, hosts: Sequence[model.Host]) -> None:
-        """Heed what operators say of hosts, and what they do not say any more."""
+        """Heed what operators say of hosts, and what they have taken back."""
         spoken = [host for host in hosts if host.word is not None]
         with self._lock:
             for host in spoken:

@@ -172,7 +172,7 @@ class Engine:
             self._threads.begin(name, target, _HANGS_ASKING)
         self._threads.begin('warmer', self._keep_warm)
         if self._options.scheduler_timeout:
-            # Placement alone is asked when an answer is needed.
+            # Without the scheduler, Placement is asked only when a recovery needs a host.
             self._threads.begin('forecast', self._look_ahead)
         if self._power_off is not None:
             self._threads.begin('power-off', self._look_for_power, _HANGS_ASKING)
@@ -259,7 +259,7 @@ class Engine:
             try:
                 self._boots.look()
             except exception.EngineError as exc:
-                LOG.warning('the boots of hosts are reported to Cinder later: %s', exc)
+                LOG.warning('cannot report boots of hosts to Cinder, trying again later: %s', exc)
 
     def _dispatch(self) -> None:
         """Act on the events of the detector, and again on hosts that are held back."""
@@ -281,7 +281,7 @@ class Engine:
                     self._record_goodbye(other)
 
     def _news(self, seconds: float) -> list[Any]:
-        """Return the events of the detector, all that there are; none after some seconds."""
+        """Return all waiting events of the detector; none if there are none for some seconds."""
         news: list[Any] = []
         with contextlib.suppress(queue.Empty):
             news.append(self._watcher.news.get(timeout=seconds))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The beats of thousands of hosts, in as little time of the processors as can be.
+"""The beats of thousands of hosts, sent with as little processor time as possible.
 
 What a client library does for each message is done once here: a beat is three frames, of which
 only the last differs.
@@ -20,7 +20,7 @@ from specreds_nova.heartbeat import rabbit
 _SLICE = 0.02
 _SAID = 3.0
 _TIMEOUT_MS = 60_000
-# A number that is found again in a beat.
+# A number whose place in an encoded beat can be found.
 _NUMBER = 1_234_567_890
 # Type, channel and size of a frame, and its end; class, weight, size and flags of a content.
 _FRAME, _END = struct.Struct('>BHI'), 0xCE
@@ -104,7 +104,7 @@ class Sender:
 
 
 def _method(channel: int) -> bytes:
-    """Return the frame that says where a message is published."""
+    """Return the frame that names the exchange and the key of a message."""
     name = rabbit.EXCHANGE.encode()
     method = struct.pack('>HHHB', *_PUBLISH, 0, len(name)) + name + b'\0\0'
     return _FRAME.pack(_METHOD, channel, len(method)) + method + bytes((_END,))

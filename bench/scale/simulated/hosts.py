@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process that answers for nova-compute on all hosts: it runs backups in word only.
+"""The process that answers for nova-compute on all hosts, without running any guests.
 
-A command on each line of its input: ``die`` ends the servers' hosts, ``report`` prints a line of
-JSON about the backups.
+Each line of its input is a command: ``die`` ends the hosts that have servers, ``report`` prints a
+line of JSON about the backups.
 """
 
 import heapq
@@ -25,7 +25,7 @@ from specreds_nova import exception as backup_errors
 # Seconds from the start of a guest until its backup is ready.
 READY = 5.0
 _EXCHANGE, _TOPIC, _EVERYBODY = 'nova', 'compute', 'compute.*'
-# Calls that wait for an answer here, and are not known to the broker.
+# Calls that this process takes from the broker before it has answered them.
 _WAITING = 1000
 
 

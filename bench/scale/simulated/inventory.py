@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What there is in the simulated cloud: every process makes the same of the same numbers."""
+"""Hosts, servers and groups of the simulated cloud, the same in every process."""
 
 import dataclasses
 import functools

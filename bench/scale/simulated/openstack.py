@@ -32,7 +32,7 @@ Answer = Callable[..., web.Reply]
 class OpenStack:
     """The services.
 
-    :param inventory: what there is
+    :param inventory: the hosts and servers
     :param url: of this process
     """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server for HTTP that takes little time of the processors it shares with what is measured."""
+"""An HTTP server that uses little processor time, because the measured engine shares its cores."""
 
 import asyncio
 from collections.abc import Callable
@@ -24,7 +24,7 @@ class Request:
 
 @dataclasses.dataclass(frozen=True)
 class Reply:
-    """What a client gets.
+    """An answer to a client.
 
     :ivar body: an object for JSON, or JSON itself
     :ivar seconds: until it is sent
@@ -74,7 +74,7 @@ class Connection(asyncio.Protocol):
 
 
 def _length(head: bytes) -> int:
-    """Return how long a request's body is."""
+    """Return the length of a request's body in bytes."""
     lower = head.lower()
     place = lower.find(_LENGTH)
     return 0 if place < 0 else int(lower[place + len(_LENGTH):].partition(b'\r\n')[0])

@@ -85,7 +85,7 @@ class Release(base.Base):
 
 
 def _latest(booted_at: datetime.datetime, clocks_s: float) -> datetime.datetime:
-    """Return the time before which a client was fenced that a boot has ended for sure.
+    """Return the latest time of a fence whose clients a boot has certainly ended.
 
     :raises InvalidInput: the time of the boot has no zone
     """

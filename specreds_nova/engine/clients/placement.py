@@ -16,7 +16,7 @@ from specreds_nova.engine.clients import rest
 # Seconds for which servers with equal queries share an answer. The answer may be outdated: a full
 # host refuses the claim of a backup.
 _VALID = 1.5
-# Candidates that are asked for at first: as many as Nova's scheduler asks for.
+# Candidates in the first request, as many as in those of Nova's scheduler.
 _LIMIT = 1000
 _TENANT = 'filter_tenant_id'
 _SPECS = 'aggregate_instance_extra_specs:'
@@ -27,7 +27,7 @@ class _Room:
     """An answer of Placement.
 
     :ivar hosts: the hosts that have room, the best first
-    :ivar whole: whether they are all
+    :ivar whole: whether the list is complete
     :ivar allowed: those of them that are allowed, by zone, project and extra specs of the servers
     """
 
@@ -54,7 +54,8 @@ class Candidates:
     def hosts(self, server: model.Server) -> list[str]:
         """Return the hosts for a server, the best first.
 
-        They are some of very many; all of them are asked for if those are not allowed.
+        Placement is asked for a limited number of hosts, and for all of them if none of those is
+        allowed.
         """
         room = self._with_room(server, _LIMIT)
         hosts = self._allowed_in(room, server)

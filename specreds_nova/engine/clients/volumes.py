@@ -155,7 +155,7 @@ class Volumes:
         return answer
 
     def release(self, boots: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Have the fenced clients released that boots of their hosts have ended; return them.
+        """Release the fenced clients that boots of their hosts have ended; return them.
 
         :param boots: for each host its addresses, and the time of its boot in ISO 8601
         """

@@ -53,7 +53,8 @@ class _Evacuation:
         self._looked = run.now
         # Times since which hosts are silent.
         self._silent: dict[str, float] = {}
-        # The destination that was seen at work, when that was, and its nova-compute after that.
+        # The destination that has begun to work, the time at which that was seen, and the id of
+        # its nova-compute after that time.
         self._claimed: tuple[str, float] | None = None
         self._worker: str | None = None
 
@@ -103,7 +104,7 @@ class _Evacuation:
         return self._run.lost(host, self._silent.setdefault(host, self._run.now))
 
     def _stuck(self, server: model.Server) -> bool:
-        """Return whether Nova waits for what will never happen."""
+        """Return whether the evacuation hangs in Nova, so that it has to be requested again."""
         run = self._run
         if run.now - self._looked < _ASK_AGAIN:
             return False

@@ -65,9 +65,10 @@ class PreparationLimit:
 
 
 class Turns:
-    """Queues of recoveries that need the same thing, which one of each queue has at a time.
+    """Queues of recoveries that need the same resource, which one of each queue has at a time.
 
-    It saves work and keeps nothing safe: after some time without progress nobody waits.
+    Queues save work, and safety does not depend on them: after some time without progress, no
+    recovery waits.
 
     :param fibers: the fibers that use it
     """
@@ -75,14 +76,14 @@ class Turns:
     def __init__(self, fibers: all_fibers.Fibers | None = None) -> None:
         self._fibers = fibers
         self._lock = threading.Lock()
-        # By thing: its queue, and how many recoveries are in it.
+        # By resource: its queue, and the number of recoveries in the queue.
         self._queues: dict[str, tuple[PreparationLimit, int]] = {}
 
     @contextlib.contextmanager
     def of(self, thing: str | None, recovery_id: str) -> Iterator[None]:
         """Wait for the turn of a recovery, and end it.
 
-        :param thing: name of what it needs; None for nothing
+        :param thing: name of the resource; None for none
         """
         if thing is None:
             yield

@@ -58,7 +58,7 @@ class DiskFenceTest(base.ServiceTestCase):
         self.fence(_ROOT)
         self.assertEqual([['192.0.2.1']] * 2, [target['addresses'] for target in self.fenced])
 
-    def test_clients_of_now_are_fenced_if_none_were_noted(self) -> None:
+    def test_current_clients_are_fenced_if_none_were_noted(self) -> None:
         self.fence(_ROOT)
         self.assertEqual([['192.0.2.1']] * 2, [target['addresses'] for target in self.fenced])
 

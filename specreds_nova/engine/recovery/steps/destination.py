@@ -40,7 +40,7 @@ def choose(run: runs.Run) -> verdicts.StepVerdict:
             return verdicts.StepVerdict(
                 verdicts.EVACUATE, f'{len(run.chosen())} backups of it have failed')
         with run.step(timeline.DESTINATION) as detail:
-            # Members of a group that choose at once would begin anew again and again.
+            # Members of a group that choose at the same time would start over again and again.
             group = None if server.group is None else str(server.group['id'])
             with run.context.group_turns.of(group, run.id):
                 choice = _search(run, server)

@@ -127,7 +127,7 @@ class MovingTest(base.RecoveryTest):
 
 
 class HangingTest(base.RecoveryTest):
-    """Nova waits for what will never happen."""
+    """Evacuations that hang in Nova."""
 
     def setUp(self) -> None:
         super().setUp()
