@@ -56,11 +56,11 @@ ROWS = (
         'Cinder cannot shut a host out of it; evacuated with evacuate_unfenced',
         f'{_ENGINE}.recovery.steps.test_shut_out.ShutOutTest.test_refused_fence_fails'),
     Row('rbd-root', _DISKS, 'a root disk that Nova keeps in RBD (images_type = rbd)', EVACUATED,
-        'with server_disks_in_rbd the failed host is shut out of it, and it is kept',
+        'only with server_disks_in_rbd: the failed host is fenced from it, and its data is kept',
         'specreds_nova.tests.disks_stories.test_evacuated.TestEvacuated.'
         'test_server_that_boots_from_an_image_is_evacuated_with_its_disk'),
     Row('rbd-disk', _DISKS, 'another disk that Nova keeps in RBD, beside its volumes', EVACUATED,
-        'with server_disks_in_rbd the failed host is shut out of it as well, and it is kept',
+        'with server_disks_in_rbd the failed host is fenced from it, too, and its data is kept',
         f'{_ENGINE}.clients.test_volumes.VolumesTest.'
         'test_disks_in_rbd_are_fenced_with_the_volumes_and_not_superposed'),
     Row('local', _DISKS, 'a disk in a file of its host beside its volumes', EVACUATED,
