@@ -143,7 +143,8 @@ class Collapse(end.Ending):
     def _commit(self, record: records.Record) -> None:
         with trace.span('commit', record.id):
             # A host may boot long before the merge: its clients were fenced before that.
-            labels = record.labels | {end.FENCED_AT: dict.fromkeys(record.fenced, records.now())}
+            fenced_at = dict.fromkeys(record.fenced, records.now())
+            labels = record.labels | ({end.FENCED_AT: fenced_at} if fenced_at else {})
             self.store.swap(record, record.moved(states.PROMOTED, outcome=states.PROMOTED,
                                                  labels=labels))
         LOG.info('superposition %s is promoted', record.id)
