@@ -38,7 +38,8 @@ class DiskFence(host_fence.HostFence):
         :param disks: ids of disks that have to exist
         :param expires_at: seconds since the epoch after which no caller waits for the answer
         :returns: for each disk of the servers the number of clients that are fenced
-        :raises SuperpositionConflict: a disk does not exist, or was open on several hosts
+        :raises SuperpositionConflict: a disk does not exist, or was open on several hosts, or on
+            none that is known
         :raises VolumeSuperposed: a disk is in a superposition
         """
         if time.time() > expires_at:
@@ -50,6 +51,11 @@ class DiskFence(host_fence.HostFence):
             self._worker(ctxt, 'note', images=images, fence_id=fence_id)
             noted = self._worker(ctxt, 'noted', images=images, fence_id=fence_id)
         hosts = sorted({address.host(client) for clients in noted for client in clients})
+        if not hosts:
+            raise exception.SuperpositionConflict(
+                f'no client of disks {", ".join(disks)} is known, and none was noted when its '
+                f'host was suspected: a host that is only cut off could write again. Power it '
+                f'off, and evacuate the server')
         if len(hosts) > 1:
             raise exception.SuperpositionConflict(
                 f'disks {", ".join(disks)} are open on several hosts ({", ".join(hosts)}): the '

@@ -27,11 +27,15 @@ _ASKED = 50
 _AGAIN = 60.0
 
 OPTIONS: list[cfg.Opt] = [
-    cfg.FloatOpt('release_interval', default=600.0, min=0.0,
+    cfg.FloatOpt('release_interval', default=0.0, min=0.0,
                  help="Seconds between two requests to Cinder to remove the entries of Ceph's "
-                      'blocklist that were made before the latest boot of their host; the first '
-                      'one follows within seconds of the boot. 0 disables it, as is needed if a '
-                      'compute host translates the addresses of other hosts that use Ceph.'),
+                      'blocklist that were made before the latest boot of their host, for '
+                      'example 600; the first one follows within seconds of the boot. 0 disables '
+                      'it. Enable it only if the clocks of all engines, from their start on, and '
+                      'of the volume services agree within a minute, no compute host translates '
+                      'the addresses of other hosts that use Ceph, and no host gets the address '
+                      'of another one that may still run: otherwise a fenced client that lives '
+                      'could write again.'),
 ]
 
 

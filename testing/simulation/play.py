@@ -25,9 +25,7 @@ BOUND, _SETTLED = 420.0, 4.0
 _OPTIONS: dict[str, Any] = {
     'echo_interval': _ECHO, 'link_pause': 1.5, 'link_outage': 2.0, 'link_settle': 3.0,
     'job_interval': 1.0, 'adopt_patience': 3.0, 'abort_timeout': 10.0, 'adopt_timeout': 200.0,
-    'evacuate_timeout': 120.0, 'goodbye_grace_system': worlds.GRACE, 'metrics_port': 0,
-    # Simulated hosts do not report their boots, and their fenced clients do no harm.
-    'release_interval': 0.0}
+    'evacuate_timeout': 120.0, 'goodbye_grace_system': worlds.GRACE, 'metrics_port': 0}
 _MAX_ERRORS = 6
 _LOGGER = logging.getLogger('specreds_nova')
 

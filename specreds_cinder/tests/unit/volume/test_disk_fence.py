@@ -68,6 +68,12 @@ class DiskFenceTest(base.ServiceTestCase):
         self.assertIn('192.0.2.1, 192.0.2.2', error.msg)
         self.assertEqual([], self.fenced)
 
+    def test_disks_without_a_known_client_are_not_fenced(self) -> None:
+        self.clients = {image: set() for image in self.images}
+        error = self.assertRaises(exception.SuperpositionConflict, self.fence, _ROOT)
+        self.assertIn('no client', error.msg)
+        self.assertEqual([], self.fenced)
+
     def test_missing_disk_is_named_and_nothing_is_fenced(self) -> None:
         self.images.remove(f'vms/{_ROOT}')
         for fence in (lambda: self.fence(_ROOT), lambda: self.service.fence_disks_observe(
