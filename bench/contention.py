@@ -13,6 +13,7 @@ import dataclasses
 import heapq
 import itertools
 
+from bench import clock as clocks
 from specreds_nova.engine import model
 from specreds_nova.engine.clients import groups
 from specreds_nova.engine.detection import servers as limits
@@ -23,17 +24,6 @@ _SERVERS, _GROUPS, _HOSTS = 1000, 10, 1000
 _CONCURRENT = 32
 # Seconds that the database and Nova take.
 _DATABASE, _NOVA = 0.005, 0.055
-
-
-class _Clock:
-    def __init__(self) -> None:
-        self.time = 0.0
-
-    def now(self) -> float:
-        return self.time
-
-    def sleep(self, seconds: float) -> None:
-        self.time += seconds
 
 
 class _Store:
@@ -58,7 +48,7 @@ class Outcome:
 
 def place(count: int, group_count: int, *, declared: bool) -> Outcome:
     """Place servers of anti-affinity groups, each on a host of its own within its group."""
-    clock = _Clock()
+    clock = clocks.SimulatedClock()
     ledger = destination_limits.DestinationLimits(
         clock, _Store(), limits.Limits(0, 0))  # type: ignore[arg-type]
     hosts = [f'host{number}' for number in range(_HOSTS)]

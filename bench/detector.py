@@ -28,6 +28,7 @@ import numpy
 from oslo_config import cfg
 import oslo_messaging as messaging
 
+from bench import clock as clocks
 from bench import progress
 from bench import stats
 from specreds_nova.engine.detection import accrual
@@ -90,21 +91,6 @@ LOADED = Profile('loaded', 0.002, 1.0, 200.0, 0.0001)
 OVERLOADED = Profile('overloaded', 0.02, 1.0, 3000.0, 0.002)
 
 
-class _Clock:
-    """Simulated time."""
-
-    def __init__(self) -> None:
-        self.time = 0.0
-
-    def now(self) -> float:
-        """Return the simulated time in seconds."""
-        return self.time
-
-    def sleep(self, seconds: float) -> None:
-        """Advance the time."""
-        self.time += seconds
-
-
 class _Wall:
     """Real time."""
 
@@ -147,7 +133,7 @@ def time_to_suspicion(profile: Profile, count: int, seed: int = 1) -> list[float
     :param count: how many hosts die
     """
     chance = numpy.random.default_rng(seed)
-    clock = _Clock()
+    clock = clocks.SimulatedClock()
     witness = _Witness(clock)
     monitor = monitors.Monitor(clock, witness)
     deaths = _SETTLE + 20.0 + 20.0 * chance.random(count)
@@ -212,7 +198,7 @@ def wrong_suspicions(profile: Profile, days: float, seed: int = 2) -> Wrong:
 
 def judging(seconds: float) -> float:
     """Share of a core that the monitor takes of 1,000 hosts, without how it hears of them."""
-    clock = _Clock()
+    clock = clocks.SimulatedClock()
     monitor = monitors.Monitor(clock, _Witness(clock))
     rounds = round(seconds / INTERVAL)
     spent = 0.0
@@ -233,7 +219,7 @@ def judging(seconds: float) -> float:
 
 def reading(seconds: float, hosts: int = HOSTS) -> float:
     """Share of a core that it takes to make beats of the hosts' messages, and to judge them."""
-    clock = _Clock()
+    clock = clocks.SimulatedClock()
     monitor = monitors.Monitor(clock, _Witness(clock))
     ears = listener.Ears('e', monitor)
     rounds = round(seconds / INTERVAL)

@@ -23,7 +23,7 @@ LOG = logging.getLogger(__name__)
 # Hosts in one request to Cinder, and hosts that one call of ``look`` asks.
 _TOGETHER = 200
 _ASKED = 50
-# Seconds until a host that did not answer is asked again.
+# Seconds between two questions to a host that does not answer.
 _AGAIN = 60.0
 
 OPTIONS: list[cfg.Opt] = [
@@ -40,7 +40,7 @@ OPTIONS: list[cfg.Opt] = [
 
 
 class Hosts(Protocol):
-    """The hosts that are asked."""
+    """Questions to hosts."""
 
     def boot(self, host: str) -> Mapping[str, Any]:
         """Return which boot of a host runs, for how long, and the addresses of the host."""

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A simulated clock, for measurements that wait for nothing."""
+
+
+class SimulatedClock:
+    """Simulated time."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def now(self) -> float:
+        """Return the simulated time in seconds."""
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        """Advance the time."""
+        self.time += seconds
