@@ -11,7 +11,6 @@ import time
 
 from cloud import ceph
 from testing.race import outcomes
-from testing.race import round as rounds
 from testing.race import scenario
 from testing.race import site as sites
 from testing.race import weather
@@ -49,7 +48,7 @@ def run(args: argparse.Namespace) -> dict[str, float]:
     total = args.rounds or (_QUICK_ROUNDS if args.quick else _ROUNDS)
     own = ceph.Ceph(args.data)
     places = _hostile_places(own) if args.hostile else [sites.Place(ceph.VOLUMES)]
-    results: list[rounds.Result] = []
+    results: list[outcomes.Result] = []
     seeds = random.Random(args.seed)
     with tempfile.TemporaryDirectory(prefix='soak') as scratch, \
             sites.Site(own.conf, own.admin_conf, pathlib.Path(scratch), places) as site, \
@@ -92,7 +91,7 @@ def _weather(own: ceph.Ceph, args: argparse.Namespace) -> Iterator[None]:
         print(f'  {times} times: {accident.value}')
 
 
-def _figures(results: list[rounds.Result]) -> dict[str, float]:
+def _figures(results: list[outcomes.Result]) -> dict[str, float]:
     figures: dict[str, float] = {
         'soak.rounds': len(results),
         'soak.violations': sum(bool(result.violations) for result in results),

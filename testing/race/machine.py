@@ -11,6 +11,8 @@ from hypothesis import stateful
 from hypothesis import strategies
 
 from testing.race import control
+from testing.race import outcomes
+from testing.race import primary as primaries
 from testing.race import round as rounds
 from testing.race import site as sites
 
@@ -22,7 +24,7 @@ _PRIMARY = strategies.sampled_from((control.Mode.PAUSED, control.Mode.STEADY,
                                     control.Mode.BURSTY))
 _BACKUP = strategies.sampled_from((control.Mode.PAUSED, control.Mode.STEADY, control.Mode.BURSTY,
                                    control.Mode.SLOW))
-_DISTURBANCES = strategies.sampled_from((*rounds.Disturbance, rounds.Disturbance.BURST))
+_DISTURBANCES = strategies.sampled_from((*primaries.Disturbance, primaries.Disturbance.BURST))
 _FATES = strategies.sampled_from(('lives', 'lives', 'hangs', 'dies'))
 _MOSTLY = strategies.sampled_from((True, True, True, True, True, False))
 _SHAPES = strategies.builds(
@@ -40,7 +42,7 @@ class Race(stateful.RuleBasedStateMachine):
     """
 
     site: sites.Site
-    results: list[rounds.Result]
+    results: list[outcomes.Result]
 
     def __init__(self) -> None:
         super().__init__()
@@ -131,7 +133,7 @@ class Race(stateful.RuleBasedStateMachine):
 
     @stateful.precondition(lambda self: self._superposed and not self._decided)
     @stateful.rule(promote=_MOSTLY, disturbance=_DISTURBANCES, delay=_SECONDS)
-    def decide(self, promote: bool, disturbance: rounds.Disturbance, delay: float) -> None:
+    def decide(self, promote: bool, disturbance: primaries.Disturbance, delay: float) -> None:
         """Decide for the primary, or for the backup unless the primary has written."""
         if promote:
             self._round.collapse(disturbance, delay)
@@ -168,7 +170,7 @@ class Race(stateful.RuleBasedStateMachine):
             raise AssertionError('\n'.join(self._race.story))
 
 
-def machine(site: sites.Site) -> tuple[Any, list[rounds.Result]]:
+def machine(site: sites.Site) -> tuple[Any, list[outcomes.Result]]:
     """Return a state machine for a site, and the list of its results."""
-    results: list[rounds.Result] = []
+    results: list[outcomes.Result] = []
     return type('RaceAt', (Race,), {'site': site, 'results': results}), results

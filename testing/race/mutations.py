@@ -10,6 +10,7 @@ from specreds_cinder.superposition import sweep
 from specreds_cinder.superposition import trace
 from testing.race import blocks
 from testing.race import control
+from testing.race import outcomes
 from testing.race import round as rounds
 from testing.race import site as sites
 
@@ -63,7 +64,7 @@ class NoOsdmapWait(superposition.Protocol):
 
 
 def ambush(site: sites.Site, seed: int, images: int, *,
-           early: bool) -> tuple[rounds.Result, list[str]]:
+           early: bool) -> tuple[outcomes.Result, list[str]]:
     """Play a round in which the primary writes at the worst time.
 
     The primary is idle during the first sweep, and writes to its last image as fast as it can as

@@ -1,29 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The outcomes of rounds, counted."""
+"""The outcomes of rounds, and how many rounds had them."""
 
 from collections.abc import Sequence
+import dataclasses
 import statistics
 
 import prettytable
 
-from testing.race import round as rounds
-
+PROMOTED, DIRTY, LATE_DIRTY, ABORTED = 'promoted', 'dirty', 'late-dirty', 'aborted'
+UNDECIDED = 'undecided'
 KINDS = ('live-steady', 'live-bursty', 'idle', 'hung', 'dead')
-OUTCOMES = (rounds.PROMOTED, rounds.LATE_DIRTY, rounds.DIRTY, rounds.ABORTED, rounds.UNDECIDED)
+OUTCOMES = (PROMOTED, LATE_DIRTY, DIRTY, ABORTED, UNDECIDED)
 
 
-def count(results: Sequence[rounds.Result], kind: str, outcome: str) -> int:
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """How a round ended.
+
+    :param kind: of primary: live-steady, live-bursty, idle, hung or dead
+    :param outcome: promoted, dirty, late-dirty, aborted or undecided
+    :param window_s: seconds from the first sweep's end to the fence in force, if it came to that
+    :param violations: contradictions to the promises of the protocol
+    """
+
+    kind: str
+    outcome: str
+    window_s: float | None
+    violations: list[str]
+
+
+def count(results: Sequence[Result], kind: str, outcome: str) -> int:
     """Return the number of rounds with a kind of primary and an outcome."""
     return sum((result.kind, result.outcome) == (kind, outcome) for result in results)
 
 
-def window_ms(results: Sequence[rounds.Result]) -> float | None:
+def window_ms(results: Sequence[Result]) -> float | None:
     """Return the median time from the first sweep's end to the fence in force, or None."""
     windows = [result.window_s for result in results if result.window_s is not None]
     return statistics.median(windows) * 1e3 if windows else None
 
 
-def table(results: Sequence[rounds.Result]) -> str:
+def table(results: Sequence[Result]) -> str:
     """Return a table of the outcomes by kind of primary."""
     shown = prettytable.PrettyTable(['primary', *OUTCOMES])
     shown.align = 'r'

@@ -5,15 +5,13 @@ A step that the outcome has made pointless does nothing, so that the steps can b
 knowing the outcome: the same choices are always possible.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 import contextlib
 import dataclasses
-import enum
 import functools
 import pathlib
 import shutil
 import tempfile
-import threading
 import time
 from typing import Concatenate, ParamSpec, TypeVar
 import uuid
@@ -27,12 +25,11 @@ from testing.race import backup
 from testing.race import blocks
 from testing.race import control
 from testing.race import history
+from testing.race import outcomes
+from testing.race import primary as primaries
 from testing.race import processes
 from testing.race import site as sites
 from testing.race import writer
-
-PROMOTED, DIRTY, LATE_DIRTY, ABORTED = 'promoted', 'dirty', 'late-dirty', 'aborted'
-UNDECIDED = 'undecided'
 
 _PRIMARY, _RESTARTED, _BACKUP = 1, 2, 3
 _AFTERLIFE_S = 0.2
@@ -42,16 +39,6 @@ _FORGOTTEN_S = 120.0
 
 _P = ParamSpec('_P')
 _T = TypeVar('_T')
-
-
-class Disturbance(enum.Enum):
-    """Events of the primary during the collapse."""
-
-    NONE = 'none'
-    WAKE = 'wakes up'
-    HANG = 'hangs'
-    DIE = 'dies'
-    BURST = 'bursts into writing'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,22 +55,6 @@ class Shape:
     order: int
     fill: bool
     cache: bool
-
-
-@dataclasses.dataclass(frozen=True)
-class Result:
-    """How a round ended.
-
-    :param kind: of primary: live-steady, live-bursty, idle, hung or dead
-    :param outcome: promoted, dirty, late-dirty, aborted or undecided
-    :param window_s: seconds from the first sweep's end to the fence in force, if it came to that
-    :param violations: contradictions to the promises of the protocol
-    """
-
-    kind: str
-    outcome: str
-    window_s: float | None
-    violations: list[str]
 
 
 def _step(method: Callable[Concatenate['Round', _P], _T]) -> Callable[
@@ -118,7 +89,7 @@ class Round:
         self._refs: list[superposition.VolumeRef] = []
         self._record: superposition.Record | None = None
         self._racer: backup.Racer | None = None
-        self._outcome = UNDECIDED
+        self._outcome = outcomes.UNDECIDED
         self._window_s: float | None = None
         self._cut = self._decided = 0.0
         self._barrier = (0.0, 0.0)
@@ -179,18 +150,19 @@ class Round:
         with trace.observe(observer):
             self._record = self._site.protocol.super(self._refs, reason='race')
         self._cut = max(cuts)
-        self._kind = self._kind_now()
+        self._kind = primaries.kind(self.primary)
         self._note(f'superposed, cut at {self._cut:.6f}')
 
     @_step
     def check(self) -> None:
         """Sweep an undecided superposition."""
-        if self._record is not None and self._outcome == UNDECIDED:
+        if self._record is not None and self._outcome == outcomes.UNDECIDED:
             report = self._site.protocol.check(self._record)
             self._note(f'check: {report.first or "clean"}')
 
     @_step
-    def collapse(self, disturbance: Disturbance = Disturbance.NONE, delay: float = 0.0) -> None:
+    def collapse(self, disturbance: primaries.Disturbance = primaries.Disturbance.NONE,
+                 delay: float = 0.0) -> None:
         """Collapse, for the backup unless the primary has written.
 
         :param disturbance: event of the primary after ``delay`` seconds
@@ -202,9 +174,9 @@ class Round:
         def observer(event: trace.Event) -> None:
             if (event.name, event.phase) == ('sweep', 'after'):
                 sweeps.append(event.at)
-        self._kind = self._kind_now()
+        self._kind = primaries.kind(self.primary)
         began = time.monotonic()
-        with self._disturbed(disturbance, delay), trace.observe(observer):
+        with primaries.disturbed(self.primary, disturbance, delay), trace.observe(observer):
             report = self._site.protocol.collapse(
                 self._record, backup=self._racer.hook() if self._racer is not None else None)
         self._decided = sweeps[-1]
@@ -214,9 +186,9 @@ class Round:
         self._note(f'outcome {self._outcome}, decided at {self._decided:.6f} '
                    f'({report.sweep1.first}; {report.sweep2 and report.sweep2.first})')
         self._barrier = (began, time.monotonic())
-        if self._outcome == LATE_DIRTY:
+        if self._outcome == outcomes.LATE_DIRTY:
             self._at_once = self._read()
-        if self._outcome != PROMOTED and self._racer is not None:
+        if self._outcome != outcomes.PROMOTED and self._racer is not None:
             self._racer.drop()
 
     @_step
@@ -225,7 +197,7 @@ class Round:
         assert self._record is not None
         self._note('abort')
         self._site.protocol.abort(self._record)
-        self._outcome = ABORTED
+        self._outcome = outcomes.ABORTED
         if self._racer is not None:
             self._racer.drop()
 
@@ -234,7 +206,7 @@ class Round:
     @_step
     def start_backup(self, mode: control.Mode) -> None:
         """Start a backup with a mode."""
-        if self._record is None or self._outcome != UNDECIDED:
+        if self._record is None or self._outcome != outcomes.UNDECIDED:
             return
         self._note(f'backup starts, {mode.name.lower()}')
         self._racer = backup.Racer(
@@ -252,7 +224,7 @@ class Round:
     @_step
     def kill_backup(self) -> None:
         """Kill a promoted backup with its caches."""
-        if self._outcome == PROMOTED and self._racer is not None:
+        if self._outcome == outcomes.PROMOTED and self._racer is not None:
             self._note('backup dies')
             self._racer.kill()
             volumes = self._record.volumes if self._record is not None else ()
@@ -261,7 +233,7 @@ class Round:
     @_step
     def hang_backup(self) -> None:
         """Let a promoted backup hang until it was merged offline, and then wake."""
-        if (self._outcome != PROMOTED or self._racer is None or not self._racer.running
+        if (self._outcome != outcomes.PROMOTED or self._racer is None or not self._racer.running
                 or self._merged or self._record is None):
             return
         self._note('backup hangs; merge, offline')
@@ -285,7 +257,7 @@ class Round:
     @_step
     def merge(self, *, online: bool) -> None:
         """Merge a promoted backup, running or stopped."""
-        if self._outcome != PROMOTED or self._merged or self._record is None:
+        if self._outcome != outcomes.PROMOTED or self._merged or self._record is None:
             return
         if online and self._racer is not None and self._racer.running:
             self._note('merge, online')
@@ -312,17 +284,17 @@ class Round:
     # The end
 
     @_step
-    def finish(self) -> Result:
+    def finish(self) -> outcomes.Result:
         """Let the primary try to write once more, end all processes, and check the contents."""
-        if self._record is not None and self._outcome == UNDECIDED:
+        if self._record is not None and self._outcome == outcomes.UNDECIDED:
             self.collapse()
         self._afterlife()
-        examine = {PROMOTED: self._promoted, LATE_DIRTY: self._late_dirty}.get(
+        examine = {outcomes.PROMOTED: self._promoted, outcomes.LATE_DIRTY: self._late_dirty}.get(
             self._outcome, self._untouched)
         violations = self._violations + examine()
         for line in violations:
             self._note(f'VIOLATION: {line}')
-        return Result(self._kind, self._outcome, self._window_s, violations)
+        return outcomes.Result(self._kind, self._outcome, self._window_s, violations)
 
     def close(self) -> None:
         """End all processes, and remove images and files."""
@@ -342,7 +314,7 @@ class Round:
             self.wake()
         self.primary.mode(control.Mode.STEADY)
         time.sleep(_AFTERLIFE_S)
-        if self._outcome in (PROMOTED, LATE_DIRTY):
+        if self._outcome in (outcomes.PROMOTED, outcomes.LATE_DIRTY):
             self.primary.kill()
         else:
             self.primary.quit()
@@ -383,14 +355,6 @@ class Round:
     def _note(self, line: str) -> None:
         self.story.append(f'{time.monotonic():.6f} {line}')
 
-    def _kind_now(self) -> str:
-        if self.primary.gone:
-            return 'dead'
-        if self.primary.stopped:
-            return 'hung'
-        return {control.Mode.PAUSED: 'idle', control.Mode.BURSTY: 'live-bursty'}.get(
-            self.primary.control.mode, 'live-steady')
-
     def _read(self) -> list[blocks.Values]:
         return [self._site.read(ref, index) for index, ref in enumerate(self._refs)]
 
@@ -407,18 +371,3 @@ class Round:
     def _party(self, process: processes.WriterProcess) -> history.Party:
         return history.Party(process.ops(), volatile=self._shape.cache,
                              barriers=[process.closed] if process.closed else [])
-
-    @contextlib.contextmanager
-    def _disturbed(self, disturbance: Disturbance, delay: float) -> Iterator[None]:
-        timer = threading.Timer(delay, {
-            Disturbance.NONE: lambda: None, Disturbance.WAKE: self.primary.wake,
-            Disturbance.HANG: self.primary.stop, Disturbance.DIE: self.primary.kill,
-            Disturbance.BURST: lambda: self.primary.mode(control.Mode.TORRENT),
-        }[disturbance])
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.join()
-            if disturbance is Disturbance.BURST:
-                self.primary.mode(control.Mode.BURSTY)

@@ -5,6 +5,8 @@ import random
 
 from specreds_cinder import superposition
 from testing.race import control
+from testing.race import outcomes
+from testing.race import primary as primaries
 from testing.race import round as rounds
 from testing.race import site as sites
 
@@ -25,7 +27,7 @@ _HUNG = 0.05
 
 
 def play(site: sites.Site, kind: str, seed: int, *,
-         hostile: bool = False) -> tuple[rounds.Result, list[str]]:
+         hostile: bool = False) -> tuple[outcomes.Result, list[str]]:
     """Play one round.
 
     :param kind: of primary, one of :data:`outcomes.KINDS`
@@ -54,7 +56,7 @@ def play(site: sites.Site, kind: str, seed: int, *,
                 _after(race, chance)
         return race.finish(), race.story
     except (superposition.SuperError, control.WriterGone) as exc:
-        return rounds.Result(kind, rounds.UNDECIDED, None, [f'error: {exc}']), [
+        return outcomes.Result(kind, outcomes.UNDECIDED, None, [f'error: {exc}']), [
             *race.story, f'ERROR: {exc!r}']
     finally:
         race.close()
@@ -71,16 +73,16 @@ def _before(race: rounds.Round, kind: str, chance: random.Random) -> None:
         race.die()
 
 
-def _meanwhile(kind: str, chance: random.Random) -> tuple[rounds.Disturbance, float]:
+def _meanwhile(kind: str, chance: random.Random) -> tuple[primaries.Disturbance, float]:
     """Draw what happens to the primary during the collapse."""
     likely = {
-        'hung': (rounds.Disturbance.NONE, rounds.Disturbance.WAKE),
-        'idle': (rounds.Disturbance.NONE, rounds.Disturbance.BURST),
-        'live-steady': (rounds.Disturbance.NONE, rounds.Disturbance.HANG,
-                        rounds.Disturbance.DIE),
-        'live-bursty': (rounds.Disturbance.NONE, rounds.Disturbance.HANG,
-                        rounds.Disturbance.DIE),
-    }.get(kind, (rounds.Disturbance.NONE,))
+        'hung': (primaries.Disturbance.NONE, primaries.Disturbance.WAKE),
+        'idle': (primaries.Disturbance.NONE, primaries.Disturbance.BURST),
+        'live-steady': (primaries.Disturbance.NONE, primaries.Disturbance.HANG,
+                        primaries.Disturbance.DIE),
+        'live-bursty': (primaries.Disturbance.NONE, primaries.Disturbance.HANG,
+                        primaries.Disturbance.DIE),
+    }.get(kind, (primaries.Disturbance.NONE,))
     return chance.choice(likely), chance.uniform(0, 0.4)
 
 
