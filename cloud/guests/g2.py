@@ -60,6 +60,16 @@ def _make(shop: build.Workshop, image: pathlib.Path) -> dict[str, object]:
             'password': shop.password}
 
 
+def link_loader(root: pathlib.Path) -> None:
+    """Make the dynamic loader available at the path that programs contain.
+
+    Since Debian 13, libc6 installs it in /usr/lib64, and base-files, which is not in the guest,
+    links /lib64 to that.
+    """
+    if not os.path.lexists(root / 'lib64'):
+        (root / 'lib64').symlink_to('usr/lib64')
+
+
 def _tree(shop: build.Workshop, root: pathlib.Path) -> None:
     """Lay out the guest's files."""
     for name in ('bin', 'sbin', 'dev', 'etc/acpi/PWRF', 'lib', 'proc', 'root', 'run', 'sys',
@@ -69,6 +79,7 @@ def _tree(shop: build.Workshop, root: pathlib.Path) -> None:
     for name, deb in shop.debs.items():
         if not name.startswith(unused):
             packages.extract(deb, root, _EXCLUDED)
+    link_loader(root)
     versions = list((root / 'usr/lib/postgresql').iterdir())
     if len(versions) != 1:
         raise commands.CloudError(f'expected one PostgreSQL, not {len(versions)}')

@@ -14,6 +14,7 @@ import testtools
 from cloud import commands
 from cloud.guests import build
 from cloud.guests import disk
+from cloud.guests import g2
 from cloud.guests import images
 from cloud.guests import kernel
 from cloud.guests import packages
@@ -116,6 +117,21 @@ class ToolsTestCase(_Scratch):
             shop = build.Workshop(self.root, {}, self.root / name / 'tools', mock.Mock(), '',
                                   commands.silent)
             self.assertEqual(busybox, shop.busybox)
+
+
+class LoaderTestCase(_Scratch):
+
+    def test_loader_of_a_merged_usr_is_linked(self) -> None:
+        (self.root / 'usr/lib64').mkdir(parents=True)
+        (self.root / 'usr/lib64/ld.so').touch()
+        g2.link_loader(self.root)
+        self.assertTrue((self.root / 'lib64/ld.so').exists())
+
+    def test_packaged_loader_stays(self) -> None:
+        (self.root / 'lib64').mkdir()
+        (self.root / 'lib64/ld.so').touch()
+        g2.link_loader(self.root)
+        self.assertTrue((self.root / 'lib64/ld.so').exists())
 
 
 class KernelTestCase(_Scratch):
