@@ -3,6 +3,7 @@
 
 import argparse
 from collections.abc import Mapping
+import dataclasses
 import os
 import pathlib
 
@@ -28,6 +29,7 @@ _EPILOG = f"""\
 examples:
   ./run devstack up                  a quarter of an hour, from the developers' repositories
   ./run devstack up --nodes 2        and a second compute host, which tests may kill
+  ./run devstack up --platform debian-13 --network ovn
   ./run devstack test                this project's tests, then OpenStack's with the tag smoke
   ./run devstack test tempest_plugin.api
   ./run devstack shell               a shell as the user stack, in DevStack's directory
@@ -86,6 +88,12 @@ def _add_up(up: argparse.ArgumentParser, environment: Mapping[str, str]) -> None
     up.add_argument('--from-packages', action='store_true',
                     default=environment.get(FROM_PACKAGES) == '1',
                     help='clone and download only what is no package: see ./run devstack --help')
+    up.add_argument('--platform', choices=layout.PLATFORMS,
+                    help='distribution of the containers, chosen once (default: '
+                         f'{layout.PLATFORMS[0]})')
+    up.add_argument('--network', choices=layout.NETWORKS,
+                    help='what wires servers, chosen once (default: '
+                         f'{layout.NETWORKS[0]})')
     up.add_argument('--nodes', type=int, choices=_NODES, default=1,
                     help='compute hosts; a second one that exists is started in any case '
                          '(default: 1)')
@@ -105,7 +113,10 @@ def run(args: argparse.Namespace, progress: commands.Progress) -> int:
     if os.geteuid():
         raise commands.CloudError('./run devstack needs root: it runs a container, and changes '
                                   'the network of this machine')
-    files = layout.Layout(args.data.absolute(), args.cache.absolute())
+    data = args.data.absolute()
+    known = layout.Choices.load(data)
+    choices = _choose(known, args) if args.action == 'up' else known or layout.Choices()
+    files = layout.Layout(data, args.cache.absolute(), choices=choices)
     stack = devstack.Devstack(files)
     if args.action == 'up':
         return _up(stack, files, args, progress)
@@ -125,6 +136,16 @@ def run(args: argparse.Namespace, progress: commands.Progress) -> int:
     return 0
 
 
+def _choose(known: layout.Choices | None, args: argparse.Namespace) -> layout.Choices:
+    asked = {name: value for name in ('platform', 'network')
+             if (value := getattr(args, name)) is not None}
+    choices = dataclasses.replace(known or layout.Choices(), **asked)
+    if known and choices != known:
+        raise commands.CloudError(f'this DevStack is on {known.platform}, with {known.network}: '
+                                  './run devstack wipe first, or name another --data')
+    return choices
+
+
 def _up(stack: devstack.Devstack, files: layout.Layout, args: argparse.Namespace,
         progress: commands.Progress) -> int:
     try:
@@ -133,6 +154,7 @@ def _up(stack: devstack.Devstack, files: layout.Layout, args: argparse.Namespace
         raise commands.CloudError(f'--subnet {args.subnet}: {exc}') from exc
     repos = repositories.Repositories(files, repositories.given(args.repository),
                                       args.from_packages)
+    files.choices.save(files.data)
     stack.up(args.nodes, args.subnet, repos, args.mirror, progress)
     progress('DevStack is up: ./run devstack test, ./run devstack shell')
     return 0

@@ -26,6 +26,10 @@ _FILES = {
     'etc/systemd/system/iscsid.service.d/no-kernel.conf':
         '[Service]\nType=oneshot\nRemainAfterExit=yes\nPIDFile=\nExecStart=\n'
         'ExecStart=/bin/true\n',
+    # OVN makes its bridge, and knows of no other datapath than the kernel's unless it is told.
+    'etc/systemd/system/ovsdb-server.service.d/user-space.conf':
+        '[Service]\nExecStartPost=/usr/bin/ovs-vsctl --no-wait set Open_vSwitch . '
+        'external_ids:ovn-bridge-datapath-type=netdev\n',
     # Open vSwitch's userspace datapath and QEMU need it.
     'etc/tmpfiles.d/specreds-devstack.conf':
         'd /dev/net 0755 root root\nc /dev/net/tun 0666 root root - 10:200\n',

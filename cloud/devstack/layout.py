@@ -3,13 +3,16 @@
 
 import dataclasses
 import ipaddress
+import json
 import pathlib
 
 from cloud.matrix import platforms
 from cloud.matrix import root as roots
 
-# DevStack supports it, and the tests of this project run on it.
-PLATFORM = platforms.PLATFORMS['debian-12']
+# DevStack supports them, and the tests of this project run on them.
+PLATFORMS = ('debian-12', 'debian-13')
+# What wires servers: the agents of Open vSwitch, or OVN.
+NETWORKS = ('openvswitch', 'ovn')
 # Where the container has its repositories and this project's stand-ins.
 GIT = pathlib.PurePosixPath('/opt/git')
 STAND_INS = pathlib.PurePosixPath('/opt/stand-ins')
@@ -26,17 +29,46 @@ NODES = ('devstack', 'devstack2')
 
 
 @dataclasses.dataclass(frozen=True)
+class Choices:
+    """What is chosen once for a DevStack.
+
+    :param platform: of its nodes
+    :param network: what wires servers
+    """
+
+    platform: str = PLATFORMS[0]
+    network: str = NETWORKS[0]
+
+    @classmethod
+    def load(cls, data: pathlib.Path) -> 'Choices | None':
+        """Return those of a DevStack, None if it does not exist."""
+        path = _choices(data)
+        return cls(**json.loads(path.read_text())) if path.exists() else None
+
+    def save(self, data: pathlib.Path) -> None:
+        """Record them for a DevStack."""
+        data.mkdir(parents=True, exist_ok=True)
+        _choices(data).write_text(json.dumps(dataclasses.asdict(self)) + '\n')
+
+
+def _choices(data: pathlib.Path) -> pathlib.Path:
+    return data / 'choices.json'
+
+
+@dataclasses.dataclass(frozen=True)
 class Layout:
     """Places of one node of a DevStack.
 
     :param data: directory of the node; that of the first node is the DevStack's
     :param cache: directory of fresh roots
     :param index: of the node
+    :param choices: of the DevStack
     """
 
     data: pathlib.Path
     cache: pathlib.Path
     index: int = 0
+    choices: Choices = Choices()
 
     @property
     def name(self) -> str:
@@ -46,12 +78,13 @@ class Layout:
     @property
     def second(self) -> 'Layout':
         """The places of the second node, below those of the first one."""
-        return Layout(self.data / 'second', self.cache, 1)
+        return Layout(self.data / 'second', self.cache, 1, self.choices)
 
     @property
     def root(self) -> roots.Root:
         """The root of the container."""
-        return roots.Root(self.data, PLATFORM, cache=self.cache)
+        return roots.Root(self.data, platforms.PLATFORMS[self.choices.platform],
+                          cache=self.cache)
 
     @property
     def logs(self) -> pathlib.Path:

@@ -26,6 +26,8 @@ OVS_DATAPATH_TYPE=netdev
 Q_ML2_TENANT_NETWORK_TYPE=vlan
 TENANT_VLAN_RANGE=100:199
 """
+# The plug-in chooses Open vSwitch's agents unless something is chosen here.
+_OVN = 'Q_AGENT=ovn\n'
 _HOST = '$DEST/specreds/devstack/tools/host'
 _CONTROLLER = f"""\
 disable_service horizon n-novnc dstat
@@ -60,10 +62,14 @@ DATABASE_TYPE=mysql
 MYSQL_HOST=$SERVICE_HOST
 RABBIT_HOST=$SERVICE_HOST
 GLANCE_HOSTPORT=$SERVICE_HOST:9292
-ENABLED_SERVICES=n-cpu,q-agt,placement-client
+ENABLED_SERVICES=n-cpu,placement-client,{services}
 REMOTE_CEPH=True
 CINDER_CEPH_UUID={key}
 """
+# What wires servers. Routers of OVN stay on the node that tests do not kill.
+_WIRING = {
+    'openvswitch': 'q-agt',
+    'ovn': 'ovn-controller,ovs-vswitchd,ovsdb-server,q-ovn-agent\nENABLE_CHASSIS_AS_GW=False'}
 _PACKAGES = f"""\
 
 # What is a package instead of a download.
@@ -76,7 +82,7 @@ TEMPEST_VENV_UPPER_CONSTRAINTS={repositories.CONSTRAINTS}
 
 
 def text(index: int, nodes: Sequence[str], addresses: Mapping[str, str],
-         etcd_sha256: str = '', key: str = '') -> str:
+         etcd_sha256: str = '', key: str = '', network: str = layout.NETWORKS[0]) -> str:
     """Return the contents of the file of a node.
 
     :param index: of the node
@@ -84,14 +90,16 @@ def text(index: int, nodes: Sequence[str], addresses: Mapping[str, str],
     :param addresses: of the repositories that are not their developers', by name
     :param etcd_sha256: checksum of etcd's archive, if it is made of packages, as the image is
     :param key: libvirt's name, on the controller, for the key to the volumes
+    :param network: what wires servers
     """
     plugin = addresses.get(repositories.PLUGIN_CEPH,
                            f'{repositories.DEVELOPERS}/{repositories.PLUGIN_CEPH}')
     lines = [f'HOST_IP={nodes[index]}', *(
         f'{variable}={addresses[name]}'
         for name, variable in repositories.VARIABLES.items() if name in addresses)]
-    parts = [_COMMON, _COMPUTE.format(controller=nodes[0], key=key) if index else _CONTROLLER,
-             '\n' + '\n'.join(lines) + '\n']
+    parts = [_COMMON, _OVN if network == 'ovn' else '',
+             _COMPUTE.format(controller=nodes[0], key=key, services=_WIRING[network])
+             if index else _CONTROLLER, '\n' + '\n'.join(lines) + '\n']
     if etcd_sha256:
         parts.append(f'{_PACKAGES}ETCD_SHA256={etcd_sha256}\n')
     parts.append(f'\nenable_plugin {repositories.PLUGIN_CEPH} {plugin}\n'

@@ -54,7 +54,8 @@ class Stacking:
                             nodes[self._files.index])
         checksum = self._downloads(progress) if repos.from_packages else ''
         conf = self._files.inside(layout.DEVSTACK / 'local.conf')
-        conf.write_text(local_conf.text(self._files.index, nodes, addresses, checksum, key))
+        conf.write_text(local_conf.text(self._files.index, nodes, addresses, checksum, key,
+                                        self._files.choices.network))
         self._container.run(['chown', '-R', 'stack:', str(layout.DEVSTACK)])
 
     @property

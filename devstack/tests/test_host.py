@@ -13,7 +13,8 @@ _UNITS = ' '.join(f'devstack@{name}.service' for name in ('n-cpu', 'specreds-sen
 _STAND_INS = {
     # Runs the last words here, and what it gets on standard input with them.
     'ssh': 'while [ "$1" != sudo ]; do echo "ssh $1" >>"$CALLS"; shift; done; shift; exec "$@"',
-    'systemctl': 'echo "systemctl $*" >>"$CALLS"',
+    'systemctl': 'if [ "$1" = is-enabled ]; then case "${WIRING:-devstack@q-agt.service}" in '
+                 '*"$3"*) exit 0;; *) exit 1;; esac; fi; echo "systemctl $*" >>"$CALLS"',
     'pkill': 'echo "pkill $1" >>"$CALLS"; exit "${PKILL:-0}"',
 }
 
@@ -45,6 +46,13 @@ class HostTest(testtools.TestCase):
         self.assertIn('ssh stack@node2', self.calls.read_text().splitlines())
         self.assertEqual([f'systemctl kill --kill-whom main --signal KILL {_UNITS}', 'pkill -KILL',
                           f'systemctl stop {_UNITS}'], self.called())
+
+    def test_ovn_dies_with_the_host(self) -> None:
+        self.assertEqual(0, self.run_tool(
+            'kill', 'node2', WIRING='ovn-controller.service devstack@q-ovn-agent.service'))
+        words = self.called()[-1].split()
+        self.assertEqual(['ovn-controller.service', 'devstack@q-ovn-agent.service'], words[-2:])
+        self.assertNotIn('devstack@q-agt.service', words)
 
     def test_host_without_guests(self) -> None:
         self.assertEqual(0, self.run_tool('kill', 'node2', PKILL='1'))

@@ -232,5 +232,5 @@ class RefusalTest(_Base):
     def test_other_hypervisor_than_libvirt_is_refused(self) -> None:
         self.assert_refused('VIRT_DRIVER=libvirt', VIRT_DRIVER='fake')
 
-    def test_ovn_is_refused(self) -> None:
-        self.assert_refused('Open vSwitch', Q_AGENT='ovn')
+    def test_other_agent_is_refused(self) -> None:
+        self.assert_refused('Open vSwitch or OVN', Q_AGENT='macvtap')

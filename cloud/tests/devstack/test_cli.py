@@ -38,6 +38,18 @@ class CommandLineTest(base.DevstackTestCase):
         self.assertEqual({'devstack', *repositories.PACKAGES}, set(repos.addresses()))
 
     @mock.patch.object(os, 'geteuid', return_value=0)
+    @mock.patch.object(devstack.Devstack, 'up')
+    def test_platform_and_network_are_chosen_once(self, up: mock.Mock, _root: mock.Mock) -> None:
+        data = self.data / 'devstack'
+        self.assertEqual(0, self.run_cli('up', '--platform', 'debian-13', '--network', 'ovn'))
+        chosen = layout.Choices('debian-13', 'ovn')
+        self.assertEqual(chosen, layout.Choices.load(data))
+        self.assertEqual(0, self.run_cli('up', '--network', 'ovn'))
+        self.assertRaises(commands.CloudError, self.run_cli, 'up', '--network', 'openvswitch')
+        self.assertEqual(2, up.call_count)
+        self.assertEqual(chosen, layout.Choices.load(data))
+
+    @mock.patch.object(os, 'geteuid', return_value=0)
     def test_subnet_is_checked(self, _root: mock.Mock) -> None:
         error = self.assertRaises(commands.CloudError, self.run_cli, 'up', '--subnet', 'x')
         self.assertIn('--subnet x', str(error))

@@ -43,9 +43,19 @@ class LocalConfTest(base.DevstackTestCase):
         text = local_conf.text(1, base.NODES, {}, key='some-id')
         for line in ('HOST_IP=198.18.7.3', 'CINDER_CEPH_UUID=some-id',
                      'SERVICE_HOST=198.18.7.2', 'REMOTE_CEPH=True',
-                     'ENABLED_SERVICES=n-cpu,q-agt,placement-client'):
+                     'ENABLED_SERVICES=n-cpu,placement-client,q-agt'):
             self.assertIn(f'\n{line}\n', text)
         self.assertNotIn('SPECREDS_TEMPEST', text)
+
+    def test_ovn_on_both_nodes(self) -> None:
+        first, second = (local_conf.text(index, base.NODES, {}, network='ovn')
+                         for index in range(2))
+        for text in (first, second):
+            self.assertIn('\nQ_AGENT=ovn\n', text)
+        services, = (line for line in second.splitlines() if line.startswith('ENABLED_SERVICES='))
+        self.assertIn('ovn-controller', services)
+        self.assertNotIn('q-agt', services)
+        self.assertNotIn('Q_AGENT', local_conf.text(0, base.NODES, {}))
 
     def test_guests_without_ssh_are_asked_by_a_command(self) -> None:
         for checksum in ('', 'abc'):

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where ./run devstack keeps its files."""
 
+import dataclasses
+
 from cloud.devstack import layout
+from cloud.matrix import platforms
 from cloud.matrix import root as roots
 from cloud.tests.devstack import base
 
@@ -17,9 +20,20 @@ class LayoutTest(base.DevstackTestCase):
             self.assertRaises(ValueError, layout.addresses, subnet)
 
     def test_fresh_root_is_shared_with_the_matrix(self) -> None:
-        matrix = roots.Root(self.data, layout.PLATFORM)
+        matrix = roots.Root(self.data, platforms.PLATFORMS['debian-12'])
         self.assertEqual(matrix.tarball, self.files.root.tarball)
         self.assertNotEqual(matrix.path, self.files.root.path)
+
+    def test_second_node_is_on_the_platform_of_the_first(self) -> None:
+        files = dataclasses.replace(self.files, choices=layout.Choices('debian-13'))
+        for node in (files, files.second):
+            self.assertEqual('debian-13', node.root.platform.name)
+
+    def test_choices_are_remembered(self) -> None:
+        self.assertIsNone(layout.Choices.load(self.files.data))
+        choices = layout.Choices('debian-13', 'ovn')
+        choices.save(self.files.data)
+        self.assertEqual(choices, layout.Choices.load(self.files.data))
 
     def test_second_node_shares_nothing_else_with_the_first(self) -> None:
         second = self.files.second
