@@ -137,9 +137,9 @@ def run(args: argparse.Namespace, progress: commands.Progress) -> int:
 
 
 def _choose(known: layout.Choices | None, args: argparse.Namespace) -> layout.Choices:
-    asked = {name: value for name in ('platform', 'network')
+    chosen = {name: value for name in ('platform', 'network')
              if (value := getattr(args, name)) is not None}
-    choices = dataclasses.replace(known or layout.Choices(), **asked)
+    choices = dataclasses.replace(known or layout.Choices(), **chosen)
     if known and choices != known:
         raise commands.CloudError(f'this DevStack is on {known.platform}, with {known.network}: '
                                   './run devstack wipe first, or name another --data')
