@@ -86,6 +86,18 @@ class Process:
     started: float = 0.0
 
 
+def _runs(pid: int) -> bool:
+    """Return whether a process runs.
+
+    One that has ended is listed until it is reaped, which the first process of a container may
+    never do.
+    """
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
 def _escaped(word: str) -> str:
     """Escape a word for supervisord's configuration."""
     return word.replace('%', '%%')
@@ -271,7 +283,7 @@ class Supervisor:
         pid = int(self._call('getPID'))
         self._call('shutdown')
         limit = deadline.Deadline(90)
-        while pathlib.Path(f'/proc/{pid}').exists():
+        while _runs(pid):
             if limit.passed:
                 raise commands.CloudError(f'supervisord (pid {pid}) does not end; '
                                           f'see {self._log}/supervisord.log')

@@ -20,4 +20,8 @@ pivot_root . .
 # The old root is on top of the new one, at the same place.
 umount -l .
 cd /
-exec "$@"
+# Not with exec: this shell is the first process of the namespace, to which the kernel hands orphans,
+# and it removes them once they have ended, which other programs do not.
+status=0
+"$@" || status=$?
+exit "$status"

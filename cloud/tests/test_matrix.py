@@ -185,6 +185,41 @@ class JailTest(_Base):
         self.assertEqual([str(self.data), 'true'], argv[-2:])
 
 
+# Exits with 3 once an orphan that has ended is gone.
+_ORPHAN = """\
+import pathlib, subprocess, sys, time
+orphan = int(subprocess.check_output(['sh', '-c', 'sleep 0 >/dev/null & echo $!']))
+limit = time.monotonic() + 60
+while pathlib.Path(f'/proc/{orphan}').exists() and time.monotonic() < limit:
+    time.sleep(0.01)
+sys.exit(3 if time.monotonic() < limit else 4)
+"""
+
+
+class NamespaceTest(_Base):
+    """In namespaces of its own, with all of this machine's files as a root."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        if subprocess.run(['unshare', '--mount', '--pid', '--fork', 'mount', '--bind', '/',
+                           str(self.data)], capture_output=True).returncode:
+            self.skipTest('namespaces and mounts need root')
+        command = jail._command
+        self.useFixture(fixtures.MonkeyPatch(
+            'cloud.matrix.jail._command', lambda root, argv: [
+                'unshare', '--mount', 'sh', '-c', 'mount --rbind / "$0" && exec "$@"', str(root),
+                *command(root, argv)]))
+
+    def test_orphans_are_reaped(self) -> None:
+        self.assertEqual(3, jail.shell(self.data, ['/usr/bin/python3', '-c', _ORPHAN]))
+
+    def test_status_and_output_are_those_of_the_program(self) -> None:
+        log = self.data / 'log'
+        self.assertEqual(7, jail.run(self.data, ['sh', '-c', 'echo here; exit 7'], log))
+        self.assertEqual('here\n', log.read_text())
+        self.assertEqual('here\n', jail.read(self.data, ['echo', 'here']))
+
+
 class RootTest(_Base):
 
     def test_root_in_use_is_not_removed(self) -> None:
