@@ -170,7 +170,8 @@ class _Bench:
         with self.server('g2', **drills.READY['g2']) as server:
             client = self.client(server)
             client.start('--payload', _PAYLOAD, '--interval', _PACE, '--timeout', '60')
-            drill.wait('the database to be used', lambda: client.acknowledged() > 0)
+            drill.wait_guest(server, 'the database to be used',
+                             lambda: client.acknowledged() > 0)
             with self._cloud.alone(_PRIMARY):
                 counts = [(time.monotonic(), client.acknowledged())]
                 time.sleep(_BEFORE)
@@ -195,7 +196,8 @@ class _Bench:
             drill.promote(recovery)
             client = self.client(server)
             client.start('--payload', _MERGED_PAYLOAD, '--interval', '0')
-            drill.wait('the database to be used', lambda: client.acknowledged() > 0)
+            drill.wait_guest(server, 'the database to be used',
+                             lambda: client.acknowledged() > 0, host=_BACKUP)
             began = time.time()
             time.sleep(_BEFORE)
             before = began, time.time()

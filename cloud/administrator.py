@@ -22,6 +22,8 @@ from cloud.openstack import neutron
 _COMPUTE_API = '2.94'
 _TIMEOUT = 120.0
 _POLL = 0.1
+# Characters of a guest's console that an error quotes.
+_QUOTED = 1000
 _NETWORK = 'private'
 _GONE = (404, 410)
 # The time at which a nova-compute reported that it is alive.
@@ -173,6 +175,32 @@ class Administrator:
             if words and 'qemu' in words[0] and server.id in words:
                 return pid
         return None
+
+    def console(self, server: Server, host: str | None = None) -> str:
+        """Return the end of what a server's guest has written to its console.
+
+        :param host: where the guest runs or ran (default: the server's)
+        """
+        files = self.cloud.host(host or server.host).files
+        try:
+            text = (files.instances / server.id / 'console.log').read_text(errors='replace')
+        except OSError as exc:
+            return f'({exc})'
+        return text[-_QUOTED:].strip()
+
+    def wait_guest(self, server: Server, what: str, condition: Callable[[], Any],
+                   seconds: float = _TIMEOUT, host: str | None = None) -> Any:
+        """Wait for something that a server's guest does, as `wait` waits.
+
+        :param host: where the guest runs (default: the server's)
+        :raises CloudError: it did not in time; the error quotes the guest's console
+        """
+        try:
+            return self.wait(what, condition, seconds)
+        except commands.CloudError as exc:
+            raise commands.CloudError(
+                f'{exc}; the console of {server.name} on {host or server.host} ends with:\n'
+                f'{self.console(server, host)}') from exc
 
     def running(self, server: Server) -> list[str]:
         """The hosts that run, on which a server's QEMU does."""

@@ -77,8 +77,9 @@ class Drill(administrator.Administrator):
         def found() -> dict[str, Any] | None:
             status = self.status(recovery)
             return status if status['ready'] else None
-        status: dict[str, Any] = self.wait(f'the backup of {recovery.server.name} to be ready',
-                                           found)
+        status: dict[str, Any] = self.wait_guest(
+            recovery.server, f'the backup of {recovery.server.name} to be ready', found,
+            host=recovery.host)
         return status
 
     def check(self, recovery: Recovery) -> bool:

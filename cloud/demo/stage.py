@@ -103,8 +103,8 @@ class Stage:
                 undo.callback(self.leave, pair)
                 pair.client.start(*options)
                 pair.pinger.start(web.address, interval=_PING)
-                self.drill.wait('the database to be used',
-                                lambda: pair.client.acknowledged() > _ENOUGH, _TIMEOUT)
+                self.drill.wait_guest(database, 'the database to be used',
+                                      lambda: pair.client.acknowledged() > _ENOUGH, _TIMEOUT)
             self.screen.state = lambda: self._state(pair)
             yield pair
 
@@ -126,8 +126,8 @@ class Stage:
 
     def answers(self, server: drills.Server) -> None:
         """Wait until a server's guest answers."""
-        self.drill.wait(f'{server.name} to answer',
-                        lambda: self.cloud.tenant.answers(server.address), _TIMEOUT)
+        self.drill.wait_guest(server, f'{server.name} to answer',
+                              lambda: self.cloud.tenant.answers(server.address), _TIMEOUT)
 
     def pinged(self, pinger: users.Pinger, event: float) -> None:
         """Wait until pings are answered again after an accident."""

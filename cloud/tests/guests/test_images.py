@@ -226,3 +226,30 @@ class DiskTestCase(_Scratch):
                           '::EFI/BOOT/BOOTX64.EFI', '::EFI/BOOT/grubx64.efi'},
                          {call.args[0][-1] for call in run.call_args_list
                           if call.args[0][0] == 'mcopy'})
+
+
+class WaitingTestCase(testtools.TestCase):
+    """A guest's wait for its service, by this machine's shell."""
+
+    def wait_for(self, process: str, command: str) -> int:
+        """Return the exit status of the wait.
+
+        :param process: a shell command, in the background
+        :param command: what is to succeed
+        """
+        return subprocess.run(
+            ['sh', '-c', '. "$0"; usleep() { sleep 0.01; }; eval "$1 &"; '
+             'wait_for $! $2; status=$?; kill $!; exit $status',
+             str(build.COMMON / 'guest.sh'), process, command],
+            stderr=subprocess.DEVNULL, timeout=60).returncode
+
+    def test_service_that_ends_is_not_waited_for(self) -> None:
+        self.assertEqual(1, self.wait_for('sleep 0.1', 'false'))
+
+    def test_probe_that_cannot_be_run_is_not_repeated(self) -> None:
+        self.assertEqual(1, self.wait_for('exec sleep 60', '/nonexistent'))
+
+    def test_service_that_begins_is_waited_for(self) -> None:
+        ready = pathlib.Path(self.useFixture(fixtures.TempDir()).path, 'ready')
+        self.assertEqual(0, self.wait_for(f'{{ sleep 0.1; touch {ready}; exec sleep 60; }}',
+                                          f'test -e {ready}'))

@@ -86,7 +86,8 @@ class NovaTestCase(testtools.TestCase):
 
     def wait_answer(self, server: drills.Server) -> None:
         """Wait until a server's guest is on the network."""
-        self.wait(f'{server.name} to answer', lambda: self.cloud.tenant.answers(server.address))
+        self.wait_guest(server, f'{server.name} to answer',
+                        lambda: self.cloud.tenant.answers(server.address))
 
     def guest_name(self, server: drills.Server) -> str:
         """Return the name of the guest that answers; each boot of a guest has a new one."""
@@ -154,6 +155,13 @@ class NovaTestCase(testtools.TestCase):
         except commands.CloudError as exc:
             self.fail(str(exc))
 
+    def wait_guest(self, server: drills.Server, what: str, probe: Callable[[], Any]) -> Any:
+        """Wait for something that a server's guest does; a failure quotes its console."""
+        try:
+            return self.drill.wait_guest(server, what, probe)
+        except commands.CloudError as exc:
+            self.fail(str(exc))
+
     def scratch(self) -> pathlib.Path:
         """Return a directory that is removed after the test."""
         scratch = tempfile.TemporaryDirectory(prefix='specreds-')
@@ -171,6 +179,7 @@ class Client(users.Postgres):
     def __init__(self, case: NovaTestCase, server: drills.Server) -> None:
         super().__init__(case.cloud, case.scratch(), server.address)
         self._case = case
+        self._of = server
 
     def start(self, *options: str) -> None:
         """Start the client, which ends with the test."""
@@ -180,7 +189,8 @@ class Client(users.Postgres):
     def wait_more(self, count: int = 50) -> None:
         """Wait until some more transactions have been acknowledged."""
         wanted = self.acknowledged() + count
-        self._case.wait('acknowledged transactions', lambda: self.acknowledged() >= wanted)
+        self._case.wait_guest(self._of, 'acknowledged transactions',
+                              lambda: self.acknowledged() >= wanted)
 
     def assert_nothing_lost(self) -> None:
         """Assert that every acknowledged transaction is there, as it was written."""

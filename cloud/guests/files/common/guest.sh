@@ -22,6 +22,24 @@ announce() {
     done
 }
 
+# wait_for PROCESS COMMAND…: until the command succeeds; false if that cannot be, because the process
+# has ended or the command cannot be run. What lasts is reported on the console.
+wait_for() {
+    process=$1
+    shift
+    polls=0
+    while :; do
+        "$@" && return
+        status=$?
+        if [ $status = 126 ] || [ $status = 127 ] || ! kill -0 "$process" 2>/dev/null; then
+            return 1
+        fi
+        polls=$((polls + 1))
+        [ $((polls % 300)) != 0 ] || echo "still waiting for $1" >/dev/console
+        usleep 100000
+    done
+}
+
 # network: bring up the loopback and ask for an address for as long as it takes.
 network() {
     ip link set lo up
