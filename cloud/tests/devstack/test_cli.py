@@ -50,6 +50,21 @@ class CommandLineTest(base.DevstackTestCase):
         self.assertEqual(chosen, layout.Choices.load(data))
 
     @mock.patch.object(os, 'geteuid', return_value=0)
+    @mock.patch.object(devstack.Devstack, 'up')
+    def test_choices_end_with_a_wipe(self, _up: mock.Mock, _root: mock.Mock) -> None:
+        self.record_commands()
+        data = self.data / 'devstack'
+        self.run_cli('up', '--platform', 'debian-13', '--network', 'ovn')
+        self.run_cli('down')
+        error = self.assertRaises(commands.CloudError, self.run_cli, 'up', '--platform',
+                                  'debian-12')
+        self.assertIn('./run devstack wipe first', str(error))
+        self.run_cli('wipe')
+        self.assertIsNone(layout.Choices.load(data))
+        self.assertEqual(0, self.run_cli('up', '--platform', 'debian-12'))
+        self.assertEqual(layout.Choices('debian-12'), layout.Choices.load(data))
+
+    @mock.patch.object(os, 'geteuid', return_value=0)
     def test_subnet_is_checked(self, _root: mock.Mock) -> None:
         error = self.assertRaises(commands.CloudError, self.run_cli, 'up', '--subnet', 'x')
         self.assertIn('--subnet x', str(error))
