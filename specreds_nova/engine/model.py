@@ -142,6 +142,7 @@ class Server:
     :ivar volumes: ids of the volumes, that of the boot volume first
     :ivar group: id, policy and members of the server group; None without a group
     :ivar disks: Nova's names of disks that Nova keeps in RBD, such as ``disk``
+    :ivar macs: MAC addresses of the ports that have an IP address
     """
 
     id: str
@@ -158,6 +159,7 @@ class Server:
     group: Mapping[str, Any] | None = None
     boots_from_volume: bool = True
     disks: tuple[str, ...] = ()
+    macs: tuple[str, ...] = ()
 
     def unversioned(self) -> str | None:
         """Return why a backup cannot have its disks; None if all of them are volumes."""

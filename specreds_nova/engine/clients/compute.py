@@ -233,4 +233,11 @@ def _server(shown: Mapping[str, Any], groups: Mapping[str, Mapping[str, Any]]) -
         zone=shown.get('OS-EXT-AZ:availability_zone') or None, flavor=shown['flavor'],
         volumes=tuple(volume['id'] for volume in shown['os-extended-volumes:volumes_attached']),
         metadata=shown.get('metadata') or {}, group=groups.get(shown['id']),
-        boots_from_volume=not shown['image'])
+        boots_from_volume=not shown['image'], macs=_macs(shown))
+
+
+def _macs(shown: Mapping[str, Any]) -> tuple[str, ...]:
+    # A floating IP is listed with the port of its fixed one.
+    return tuple(sorted({str(address['OS-EXT-IPS-MAC:mac_addr'])
+                         for addresses in (shown.get('addresses') or {}).values()
+                         for address in addresses}))

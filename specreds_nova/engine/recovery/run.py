@@ -118,13 +118,10 @@ class Run(recorded.RecordedRun):
                 return None
         return None
 
-    def superposed(self) -> frozenset[str] | None:
-        """Return the volumes that were superposed last; None if they are not recorded."""
-        for step in reversed(self.recovery.steps):
-            if step.name == timeline.SUPER and step.detail.get('superposition'):
-                volumes = step.detail.get('volumes')
-                return None if volumes is None else frozenset(volumes)
-        return None
+    def superposed(self) -> Mapping[str, Any]:
+        """Return what was recorded with the last superposition: the server's volumes and MACs."""
+        return next((step.detail for step in reversed(self.recovery.steps)
+                     if step.name == timeline.SUPER and step.detail.get('superposition')), {})
 
     def server(self, *, anew: bool = False) -> model.Server | None:
         """Return the server as it was first read; None if it is deleted.

@@ -7,6 +7,7 @@ decision. Its state alone does not say what users want: Nova itself stops a serv
 misses.
 """
 
+from collections.abc import Sequence
 import threading
 
 from oslo_log import log as logging
@@ -104,7 +105,7 @@ def _judge(run: runs.Run, server: model.Server | None) -> verdicts.StepVerdict |
         return None
     if why := _asked(run, server):
         return verdicts.StepVerdict(verdicts.ABORTED, f'{why} since the recovery began')
-    if why := _other_volumes(run, server):
+    if why := _other_devices(run, server):
         return verdicts.StepVerdict(verdicts.AGAIN, why)
     return None
 
@@ -123,12 +124,18 @@ def _asked(run: runs.Run, server: model.Server) -> str | None:
     return None
 
 
-def _other_volumes(run: runs.Run, server: model.Server) -> str | None:
-    """Return how the volumes differ from the superposed ones."""
+def _other_devices(run: runs.Run, server: model.Server) -> str | None:
+    """Return how volumes or ports differ from those that the backup was started with."""
     superposed = run.superposed()
-    if superposed is None:
+    return (_differences('volumes', superposed.get('volumes'), server.volumes)
+            or _differences('ports', superposed.get('macs'), server.macs))
+
+
+def _differences(what: str, recorded: Sequence[str] | None, present: Sequence[str]) -> str | None:
+    """Return how devices differ from those that were recorded; None if none were."""
+    if recorded is None:
         return None
-    attached, detached = set(server.volumes) - superposed, superposed - set(server.volumes)
-    changes = [f'{words} {", ".join(sorted(volumes))}'
-               for words, volumes in (('attached:', attached), ('detached:', detached)) if volumes]
-    return f'its volumes have changed, {"; ".join(changes)}' if changes else None
+    attached, detached = set(present) - set(recorded), set(recorded) - set(present)
+    changes = [f'{verb} {", ".join(sorted(devices))}'
+               for verb, devices in (('attached:', attached), ('detached:', detached)) if devices]
+    return f'its {what} have changed, {"; ".join(changes)}' if changes else None

@@ -39,5 +39,6 @@ def superpose(run: runs.Run) -> verdicts.StepVerdict:
                 if verdict := run.over():
                     return verdict
             run.pause(_PAUSE)
-        detail.update(superposition=superposition, volumes=list(server.volumes))
+        detail.update(superposition=superposition, volumes=list(server.volumes),
+                      macs=list(server.macs))
     return verdicts.StepVerdict(verdicts.STARTED, superposition)

@@ -79,6 +79,14 @@ class ComputeTest(base.ServiceTest):
                                                     second.locked))
         self.assertEqual('a', self.session.requests[-1]['params']['marker'])
 
+    def test_macs_are_those_of_ports_with_addresses(self) -> None:
+        fixed = {'addr': '192.0.2.1', 'OS-EXT-IPS-MAC:mac_addr': '02:00:00:00:00:02'}
+        floating = fixed | {'addr': '198.51.100.1'}
+        second = {'addr': '192.0.2.9', 'OS-EXT-IPS-MAC:mac_addr': '02:00:00:00:00:01'}
+        addresses = {'private': [fixed, floating], 'other': [second]}
+        self.assertEqual(('02:00:00:00:00:01', '02:00:00:00:00:02'),
+                         self._server(addresses=addresses).macs)
+
     def test_disks_in_rbd_follow_from_image_and_flavor(self) -> None:
         flavor = {'vcpus': 1, 'ram': 1, 'disk': 1, 'ephemeral': 1, 'swap': 512,
                   'extra_specs': {}}

@@ -14,7 +14,8 @@ from specreds_nova.engine.recovery import verdict
 from specreds_nova.engine.recovery.steps import decide
 from specreds_nova.tests.unit.engine.recovery import base
 
-_SUPERPOSED = {'superposition': 'sp', 'volumes': ['v']}
+_SUPERPOSED = {'superposition': 'sp', 'volumes': ['v'], 'macs': []}
+_MAC = '02:00:00:00:00:01'
 
 
 @ddt.ddt
@@ -25,13 +26,18 @@ class TenantTest(base.RecoveryTest):
         super().setUp()
         self.suspect()
         recovery = self.make_recovery(state=model.RACING, destination='h2', superposition='sp')
-        attempt = self.store.begin_step(recovery, timeline.SUPER)
-        self.store.end_step(recovery, timeline.SUPER, attempt, _SUPERPOSED)
+        self.superpose(_SUPERPOSED, recovery)
         self.shows()
         self.volumes.collapse.return_value = 'promoted'
         self.volumes.state.return_value = 'superposed'
         self.backups.harden.return_value = {}
         self.run_ = runs.Run(self.context, recovery)
+
+    def superpose(self, detail: dict[str, Any], recovery: model.Recovery | None = None) -> None:
+        """Record a superposition."""
+        recovery = recovery or self.run_.recovery
+        attempt = self.store.begin_step(recovery, timeline.SUPER)
+        self.store.end_step(recovery, timeline.SUPER, attempt, detail)
 
     def shows(self, **values: Any) -> None:
         """Set the server as Nova shows it."""
@@ -79,6 +85,22 @@ class TenantTest(base.RecoveryTest):
         assert decision is not None
         self.assertEqual(verdict.AGAIN, decision.kind)
         self.assertIn(words, decision.why)
+
+    @ddt.data(([], (_MAC,), f'attached: {_MAC}'), ([_MAC], (), f'detached: {_MAC}'))
+    @ddt.unpack
+    def test_other_ports_need_another_backup(self, before: list[str], macs: tuple[str, ...],
+                                             words: str) -> None:
+        self.superpose(_SUPERPOSED | {'macs': before})
+        self.shows(macs=macs)
+        decision = self.verdict()
+        assert decision is not None
+        self.assertEqual(verdict.AGAIN, decision.kind)
+        self.assertIn(words, decision.why)
+
+    def test_ports_that_an_older_engine_has_not_recorded_are_not_compared(self) -> None:
+        self.superpose({'superposition': 'sp', 'volumes': ['v']})
+        self.shows(macs=(_MAC,))
+        self.assertIsNone(self.verdict())
 
     def test_nova_that_does_not_answer_does_not_prevent_the_recovery(self) -> None:
         self.compute.server.side_effect = exception.Unreachable('no')
