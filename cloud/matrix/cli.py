@@ -28,6 +28,7 @@ examples:
   ./run matrix up debian-13                   about a minute; less once it is cached
   ./run matrix test debian-13 functional      about a quarter of an hour
   ./run matrix test --all                     each suite on each platform: hours
+  ./run matrix test --all functional          one suite on each platform
   ./run matrix shell debian-13 ./run ceph up  a command in the clone, or a shell without one
   ./run matrix status                         what was measured so far
   ./run matrix wipe debian-13                 keeps results and logs
@@ -52,7 +53,7 @@ def parser(data: str) -> argparse.ArgumentParser:
                     help='install in the root what the project needs, as its first command there '
                          'would do')
     test.add_argument('--all', action='store_true', help='on every platform, one after the other')
-    test.add_argument('platform', nargs='?', choices=platforms.PLATFORMS, metavar='PLATFORM')
+    test.add_argument('platform', nargs='?', metavar='PLATFORM', help='not with --all')
     test.add_argument('suite', nargs='*', metavar='SUITE',
                       help=f'{", ".join(suites.COMMANDS)} (default: all of them)')
     shell = actions.add_parser('shell', help='run a shell or a command in a root')
@@ -96,14 +97,10 @@ def run(args: argparse.Namespace, progress: commands.Progress) -> int:
 
 
 def _test(args: argparse.Namespace, progress: commands.Progress) -> int:
-    if args.all == bool(args.platform):
-        raise commands.CloudError('name a platform, or give --all')
-    if unknown := set(args.suite) - set(suites.COMMANDS):
-        raise commands.CloudError(f'no suite: {", ".join(sorted(unknown))}; there are '
-                                  f'{", ".join(suites.COMMANDS)}')
+    chosen, names = _chosen(args)
     unreachable = []
     succeeded = True
-    for name in platforms.PLATFORMS if args.all else [args.platform]:
+    for name in chosen:
         root = roots.Root(args.data, platforms.PLATFORMS[name])
         try:
             root.make(args.mirror, progress)
@@ -114,11 +111,27 @@ def _test(args: argparse.Namespace, progress: commands.Progress) -> int:
             unreachable.append(name)
             progress(str(exc))
             continue
-        succeeded &= _measure(root, args.suite or list(suites.COMMANDS), progress)
+        succeeded &= _measure(root, names or list(suites.COMMANDS), progress)
     print(results.table(_measured(args.data)))
     for name in unreachable:
         print(f'{name}: not tested, its packages cannot be had here')
     return 0 if succeeded and not unreachable else 1
+
+
+def _chosen(args: argparse.Namespace) -> tuple[list[str], list[str]]:
+    """Return the platforms and the suites that the command line names."""
+    names = [args.platform, *args.suite] if args.platform else []
+    chosen = list(platforms.PLATFORMS) if args.all else names[:1]
+    if not chosen or (args.all and set(names) & set(chosen)):
+        raise commands.CloudError('name a platform, or give --all')
+    if unknown := set(chosen) - set(platforms.PLATFORMS):
+        raise commands.CloudError(f'no platform: {", ".join(unknown)}; there are '
+                                  f'{", ".join(platforms.PLATFORMS)}')
+    names = names if args.all else names[1:]
+    if unknown := set(names) - set(suites.COMMANDS):
+        raise commands.CloudError(f'no suite: {", ".join(sorted(unknown))}; there are '
+                                  f'{", ".join(suites.COMMANDS)}')
+    return chosen, names
 
 
 def _measure(root: roots.Root, names: list[str], progress: commands.Progress) -> bool:

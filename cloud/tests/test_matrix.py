@@ -3,6 +3,7 @@
 
 import argparse
 import dataclasses
+import io
 import os
 import pathlib
 import subprocess
@@ -303,8 +304,13 @@ class CommandLineTest(_Base):
             self.assertIn('--all', str(error))
 
     def test_unknown_suite(self) -> None:
-        error = self.assertRaises(commands.CloudError, self.run_cli, 'test', 'debian-12', 'x')
-        self.assertIn('functional', str(error))
+        for words in (['debian-12', 'x'], ['--all', 'x']):
+            error = self.assertRaises(commands.CloudError, self.run_cli, 'test', *words)
+            self.assertIn('functional', str(error))
+
+    def test_unknown_platform(self) -> None:
+        error = self.assertRaises(commands.CloudError, self.run_cli, 'test', 'functional')
+        self.assertIn('no platform: functional; there are debian-12', str(error))
 
     def test_shell_needs_a_root(self) -> None:
         error = self.assertRaises(commands.CloudError, self.run_cli, 'shell', 'debian-12')
@@ -329,7 +335,7 @@ class CommandLineTest(_Base):
         def make(root: roots.Root, *_: object) -> None:
             if root.platform is _UBUNTU:
                 raise commands.CloudError('no archive')
-            root.logs.mkdir(parents=True)
+            root.logs.mkdir(parents=True, exist_ok=True)
             root.results.parent.mkdir(parents=True, exist_ok=True)
 
         def run(_root: pathlib.Path, _argv: list[str], log: pathlib.Path) -> int:
@@ -340,10 +346,12 @@ class CommandLineTest(_Base):
                            ('root.Root.check_out', lambda *_: 'abc'),
                            ('jail.read', lambda *_: _LISTING)):
             self.useFixture(fixtures.MonkeyPatch(f'cloud.matrix.{place}', new))
-        shown = self.useFixture(fixtures.StringStream('stdout')).stream
-        with mock.patch('sys.stdout', shown):
-            self.assertEqual(1, self.run_cli('test', '--all'))
-        shown.seek(0)
-        text = shown.read()
-        self.assertIn('ubuntu-24.04: not tested', text)
-        self.assertEqual(3, text.count('2 passed, 0 failed, 0 skipped') // len(suites.COMMANDS))
+        for words, count in ((['demo'], 3), ([], 3 * len(suites.COMMANDS))):
+            with mock.patch('sys.stdout', io.StringIO()) as shown:
+                self.assertEqual(1, self.run_cli('test', '--all', *words))
+            text = shown.getvalue()
+            self.assertIn('ubuntu-24.04: not tested', text)
+            self.assertEqual(count, text.count('2 passed, 0 failed, 0 skipped'))
+        measured = [suite for path in self.data.glob('matrix/results/*.json')
+                    for result in results.load(path) for suite in result.measurements]
+        self.assertEqual(sorted(3 * [*suites.COMMANDS]), sorted(measured))
