@@ -215,7 +215,9 @@ class SuperpositionsController(wsgi.Controller):
         all_tenants = strutils.bool_from_string(query.get('all_tenants', '0'))
         policies.authorize(ctxt, policies.GET_ALL_TENANTS if all_tenants else policies.GET_ALL,
                            ctxt.project_id)
-        superpositions = self._superpositions.list_all(ctxt)
+        # No volume has a note of a server's disks: without their back end, the answer "none" could
+        # be wrong, and a caller would open the wrong version.
+        superpositions = self._superpositions.list_all(ctxt, with_disks='server_id' in query)
         unreachable = sorted({host for superposition in superpositions
                               for host in superposition.unreachable})
         matching = [superposition for superposition in superpositions

@@ -69,11 +69,14 @@ class Superpositions:
                 f'there is no superposition {superposition_id}')
         return superposition
 
-    def list_all(self, ctxt: Any) -> list[joined.Superposition]:
+    def list_all(self, ctxt: Any, *, with_disks: bool = False) -> list[joined.Superposition]:
         """Return all superpositions, in the order of their creation.
 
         The list has no sizes of second versions. A superposition that is only on back ends that
-        do not answer is listed in state ``unknown``.
+        do not answer is listed in state ``unknown``; one of server disks alone is missing then.
+
+        :param with_disks: insist on the superpositions of server disks
+        :raises SuperpositionUnavailable: the back end of server disks does not answer
         """
         noted = hints.everywhere()
         views: dict[str, list[Mapping[str, Any]]] = {}
@@ -87,6 +90,10 @@ class Superpositions:
             except exception.SuperpositionError as exc:
                 LOG.warning('superpositions of back end %s are listed without details: %s', host,
                             exc.msg)
+                if with_disks and host == server_disks.configured():
+                    raise exception.SuperpositionUnavailable(
+                        f'back end {host} does not answer, so that superpositions of disks of '
+                        f'servers may be missing: repeat the request when it is up') from exc
                 for volume_id, superposition_id in noted.get(host, {}).items():
                     silent.setdefault(superposition_id, {}).setdefault(host, []).append(volume_id)
         superpositions = [

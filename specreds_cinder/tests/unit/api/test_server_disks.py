@@ -160,6 +160,14 @@ class ReadTest(ServerDisksTestCase):
         self.assertEqual([], self.done(
             200, 'GET', f'{base.BASE}?all_tenants=1')['superpositions'])
 
+    def test_list_of_a_server_needs_the_back_end_of_disks(self) -> None:
+        path = f'{base.BASE}?all_tenants=1&server_id={base.SERVER}'
+        self.rpc.list.return_value = [self.part()]
+        (seen,) = self.done(200, 'GET', path)['superpositions']
+        self.assertEqual([_ROOT], seen['disks'])
+        self.rpc.list.side_effect = exception.SuperpositionUnavailable('no answer')
+        self.assertIn(base.OTHER_HOST, self.refused(503, 'GET', path))
+
     def test_connections_of_disks_are_returned_alone(self) -> None:
         self.rpc.get.return_value = self.part(state='promoted')
         self.rpc.connection.return_value = [{'disk': _ROOT, 'data': {}}]
