@@ -36,6 +36,12 @@ OPTIONS: list[cfg.Opt] = [
                help='Seconds for which a server that is to be started on another host, rescued '
                     'or deleted waits until Cinder has merged what its backup had written. A '
                     'host that died with the backup takes half a minute to be noticed.'),
+    cfg.BoolOpt('server_disk_backups', default=False,
+                help='Experimental: also run backups of servers with disks that Nova keeps in RBD '
+                     '(images_type = rbd). The protection of such disks takes effect when a '
+                     'server is started. Enable it on all hosts before it is enabled for the '
+                     'engines, and do not disable it while a superposition of such disks exists: '
+                     'the host would open the disks without what a backup has written.'),
     cfg.IntOpt('ready_timeout', default=300, min=1,
                help='Seconds after which a backup that has not said that it is ready is '
                     'reported as late. Server metadata specreds:ready_timeout, or else '

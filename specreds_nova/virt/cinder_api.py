@@ -57,15 +57,46 @@ class CinderAPI:
 
     def connections(self, superposition_id: str, connector: Mapping[str, Any]
                     ) -> dict[str, dict[str, Any]]:
-        """Return the connections to the backup's version of each volume, by volume id."""
+        """Return the connections to the backup's version of each volume, by volume id.
+
+        Disks that Nova keeps in RBD are among them, by the names of their images.
+        """
         answer = self._call('POST', f'{_COLLECTION}/{superposition_id}/connection',
                             {'connector': dict(connector)})
         connections = {}
         for connection in answer.json()['connections']:
+            if 'disk' in connection:
+                connections[connection.pop('disk')] = connection
+                continue
             volume_id = connection.pop('volume_id')
             # As when Nova attaches a volume: the guest finds its disks by their serial numbers.
             connections[volume_id] = {'serial': volume_id, **connection}
         return connections
+
+    def disk_connections(self, superposition_id: str, connector: Mapping[str, Any]
+                         ) -> dict[str, dict[str, Any]]:
+        """Return the connections to the overlays of disks that Nova keeps in RBD, by image.
+
+        A merge waits until these overlays are open.
+        """
+        answer = self._call('POST', f'{_COLLECTION}/{superposition_id}/connection',
+                            {'connector': dict(connector), 'disks_only': True})
+        return {connection.pop('disk'): connection
+                for connection in answer.json()['connections']}
+
+    def with_disks(self, server_id: str) -> dict[str, str]:
+        """Return the states of the superpositions of disks that Nova keeps in RBD for a server.
+
+        :returns: state by superposition
+        """
+        answer = self._call('GET', f'{_COLLECTION}?all_tenants=1&server_id={server_id}')
+        states = {str(shown['id']): str(shown['state'])
+                  for shown in answer.json()['superpositions'] if shown.get('disks')}
+        if 'unknown' in states.values():
+            raise exception.SuperpositionUnknown(
+                f'a volume service with disks of server {server_id} does not answer: try again '
+                f'when it is up')
+        return states
 
     def merge(self, superposition_id: str, step: str) -> None:
         """Report a step of a merge to Cinder.

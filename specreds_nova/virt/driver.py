@@ -42,6 +42,7 @@ from specreds_nova.virt.backup import reconcile
 from specreds_nova.virt.backup import stale
 from specreds_nova.virt.backup import warmup
 from specreds_nova.virt.box import vifs
+from specreds_nova.virt.disks import server_disks
 from specreds_nova.virt.disks import volume_driver
 from specreds_nova.virt.liveness import heartbeat
 from specreds_nova.virt.liveness import primaries
@@ -71,6 +72,7 @@ class SpeculativeLibvirtDriver(unmerged_driver.UnmergedLibvirtDriver):
         self._merger: Any = None
         self._heartbeat: heartbeat.Heartbeat | None = None
         self._primaries: primaries.Primaries | None = None
+        self._server_disks: server_disks.ServerDisks | None = None
 
     def init_host(self, host: str) -> None:
         """Also reconcile this host's backups, and serve requests for them."""
@@ -92,7 +94,8 @@ class SpeculativeLibvirtDriver(unmerged_driver.UnmergedLibvirtDriver):
         watches = readiness.Watches(launcher, self._box)
         host_backups = backups.Backups(this_host, watches)
         self._merger = mergers.Merger(self, cinder, reconcile.merge_report(self._journal))
-        self.unmerged = operations.Unmerged(self, cinder, self._merger)
+        self._server_disks = server_disks.ServerDisks(cinder, self._journal.adopted)
+        self.unmerged = operations.Unmerged(self, cinder, self._merger, self._server_disks)
         self._adoption = adoption.Adoption(this_host, host_backups)
         self._reconciler = reconcile.Reconciler(this_host, host_backups, self._adoption, watches,
                                                 self._merger)
@@ -178,8 +181,18 @@ class SpeculativeLibvirtDriver(unmerged_driver.UnmergedLibvirtDriver):
 
     def _get_guest_storage_config(self, context: Any, instance: Any, *args: Any,
                                   **kwargs: Any) -> Any:
-        with protection.of(instance):
+        with protection.of(instance), self._opened(instance):
             return super()._get_guest_storage_config(context, instance, *args, **kwargs)
+
+    def _opened(self, instance: Any) -> contextlib.AbstractContextManager[None]:
+        """Return the context in which a server's disks are configured as their real version."""
+        if (self._server_disks is None or not server_disks.in_rbd()
+                or server_disks.opened() is not None):
+            return contextlib.nullcontext()
+        return server_disks.opened_as(self._server_disks.overlays(instance))
+
+    def _get_guest_disk_config(self, *args: Any, **kwargs: Any) -> Any:
+        return server_disks.configured(super()._get_guest_disk_config(*args, **kwargs))
 
     def attach_volume(self, *args: Any, **kwargs: Any) -> Any:
         """Attach a volume with the configuration that it would have had from the start."""

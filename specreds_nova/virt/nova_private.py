@@ -98,6 +98,7 @@ USED: Sequence[Method | Attribute] = (
         'attach_block_devices')),
     Method(_DRIVER, '_get_volume_driver', ('connection_info',), called=True),
     Method(_DRIVER, '_get_guest_storage_config', ('context', 'instance')),
+    Method(_DRIVER, '_get_guest_disk_config', ('instance', 'name', 'disk_mapping')),
     Method(_DRIVER, '_get_guest_config', ('instance', 'network_info')),
     Method(_DRIVER, '_hard_reboot'),
     Method(_DRIVER, '_create_guest', ('context', 'xml', 'instance')),
@@ -114,8 +115,8 @@ USED: Sequence[Method | Attribute] = (
     Method(_DRIVER, 'rescue', named=('instance', 'network_info', 'block_device_info')),
     Method(_DRIVER, 'detach_volume', named=('instance', 'connection_info')),
     *(Method(_DRIVER, name, named=('instance',)) for name in (
-        'pause', 'unpause', 'suspend', 'snapshot', 'volume_snapshot_create',
-        'volume_snapshot_delete', 'swap_volume', 'extend_volume',
+        'pause', 'unpause', 'power_off', 'migrate_disk_and_power_off', 'suspend', 'snapshot',
+        'volume_snapshot_create', 'volume_snapshot_delete', 'swap_volume', 'extend_volume',
         'check_can_live_migrate_source')),
     Method(_DRIVER, '_soft_reboot', ('instance',), called=True),
     Method(_DRIVER, '_cleanup', ('context', 'instance')),
@@ -151,6 +152,10 @@ USED: Sequence[Method | Attribute] = (
     Method(_VIF, 'get_config', ('instance', 'vif')),
     Method(_VIF, 'plug', ('instance', 'vif'), called=True),
     Method(_VIF, 'unplug', ('instance', 'vif'), called=True),
+    # backup.eligibility
+    Attribute(_DRIVER, 'image_backend'),
+    Method('nova.virt.libvirt.imagebackend.Backend', 'by_name',
+           ('instance', 'name', 'image_type'), called=True),
     # disks.secrets
     Method(_DRIVER, '_get_volume_encryption', ('context', 'connection_info'), called=True),
     Method(_DRIVER, '_allow_native_luksv1', ('encryption',), called=True),

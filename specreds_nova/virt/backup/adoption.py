@@ -193,6 +193,8 @@ class Adoption:
         api = self._host.driver._volume_api
         known = {bdm.attachment_id for bdm in evacuation.bdms}
         for bdm in evacuation.bdms:
+            if bdm.volume_id is None:
+                continue
             for attachment in api.attachment_get_all(
                     evacuation.context, evacuation.instance.uuid, bdm.volume_id):
                 if attachment['id'] not in known:

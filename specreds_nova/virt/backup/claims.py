@@ -38,8 +38,8 @@ class Claims:
         :raises ServerNotEligible: the host has not enough resources left
         :raises PlacementUnknown: Placement does not answer
         """
-        # Only servers that boot from a volume have backups.
-        resources = releases.resources_from_flavor_and_bfv(instance.flavor, is_bfv=True)
+        resources = releases.resources_from_flavor_and_bfv(
+            instance.flavor, is_bfv=not instance.image_ref)
         payload = {
             'allocations': {self._provider(): {'resources': resources}},
             'project_id': instance.project_id,

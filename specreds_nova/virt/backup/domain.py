@@ -28,6 +28,7 @@ from specreds_nova import exception
 from specreds_nova.virt import protection
 from specreds_nova.virt.backup import marks
 from specreds_nova.virt.disks import secrets
+from specreds_nova.virt.disks import server_disks
 
 CONF = nova.conf.CONF
 
@@ -60,6 +61,19 @@ def load_instance(context: Any, instance_uuid: str) -> Any:
     return instance
 
 
+def disk_ids(instance: Any, bdms: Any) -> set[str]:
+    """Return the ids of a server's disks that Nova keeps in RBD; none if it keeps them elsewhere.
+
+    :param bdms: the server's block devices
+    """
+    if not server_disks.in_rbd():
+        return set()
+    devices = virt_driver.get_block_device_info(instance, bdms)
+    disk_info = blockinfo.get_disk_info(CONF.libvirt.virt_type, instance, instance.image_meta,
+                                        devices)
+    return server_disks.ids(instance, disk_info['mapping'])
+
+
 def marking() -> marks.Mark | None:
     """Return the mark of the domain that is being configured; None if that is not a backup."""
     return _marking.get()
@@ -80,7 +94,7 @@ class Launcher:
                mark: marks.Mark) -> None:
         """Start a backup's domain. Its network is plugged where ``network_info`` says.
 
-        :param connections: connection to the backup's version of each volume, by volume id
+        :param connections: connection to the backup's version of each volume or disk, by its id
         """
         volumes = _child_volumes(instance, bdms, connections)
         directory = libvirt_utils.get_instance_path(instance)
@@ -94,14 +108,16 @@ class Launcher:
                                             instance.image_meta, volumes)
         injection = libvirt_driver.InjectionInfo(network_info=network_info, files=[],
                                                  admin_pass=None)
-        with _marked(mark), protection.of(instance):
+        with _marked(mark), protection.of(instance), server_disks.opened_as(connections):
             xml = self._driver._get_guest_xml(context, instance, network_info, disk_info,
                                               instance.image_meta, block_device_info=volumes)
         # Without a config drive there is no callback: Nova's collects the contents of one in any
-        # case, which costs two calls to the conductor.
+        # case, which costs two calls to the conductor. In RBD the primary's is shared, and must
+        # not be made again.
         configure = functools.partial(
-            self._driver._create_configdrive, context, instance,
-            injection) if configdrive.required_by(instance) else None
+            self._driver._create_configdrive, context, instance, injection) if (
+                configdrive.required_by(instance)
+                and CONF.libvirt.images_type != 'rbd') else None
         self._driver._create_guest_with_network(
             context, xml, instance, network_info, volumes, vifs_already_plugged=True,
             post_xml_callback=configure)

@@ -19,6 +19,7 @@ import psutil  # type: ignore[import-untyped]
 
 from specreds_nova.virt import cinder_api
 from specreds_nova.virt.backup import domain as backup_domain
+from specreds_nova.virt.disks import server_disks
 from specreds_nova.virt.disks import volume_driver
 
 CONF = nova.conf.CONF
@@ -61,7 +62,7 @@ class Eligibility:
         checks = (self._state(instance), self._place(context, instance), _disks(bdms),
                   self._box.refusals(instance), _devices(context, instance),
                   self._machine(instance),
-                  self._firmware(instance), _files(instance))
+                  self._firmware(instance), self._files(instance))
         return [reason for check in checks for reason in check]
 
     def all_reasons(self, context: Any, instance: Any, bdms: Any) -> list[str]:
@@ -75,7 +76,9 @@ class Eligibility:
         reasons = self.reasons(context, instance, bdms)
         reasons += self._box.reasons(context, instance)
         volume_ids = [bdm.volume_id for bdm in bdms if bdm.volume_id]
-        return reasons + (self._cinder.reasons(volume_ids) if volume_ids else [])
+        if volume_ids:
+            reasons += self._cinder.reasons(volume_ids)
+        return reasons
 
     def _state(self, instance: Any) -> Iterator[str]:
         if instance.deleted:
@@ -134,9 +137,26 @@ class Eligibility:
             yield 'the firmware for UEFI on this host has no secure boot'
 
 
+    def _files(self, instance: Any) -> Iterator[str]:
+        kind = _file_system(CONF.instances_path)
+        if kind in _SHARED_FILE_SYSTEMS:
+            yield (f'{CONF.instances_path} is shared among hosts ({kind}): both versions would '
+                   f'use the same console log and config drive')
+        if not configdrive.required_by(instance) or CONF.libvirt.images_type != 'rbd':
+            return
+        if CONF.config_drive_format != 'iso9660':
+            yield 'its config drive is writable, in a pool that hosts share'
+        elif not self._driver.image_backend.by_name(instance, 'disk.config', 'rbd').exists():
+            yield 'its config drive is in a file of its host'
+
+
 def _disks(bdms: Any) -> Iterator[str]:
     for bdm in bdms:
         if bdm.destination_type != fields.BlockDeviceDestinationType.VOLUME:
+            if server_disks.in_rbd():
+                if bdm.encrypted:
+                    yield f'its disk {bdm.device_name} is encrypted by Nova'
+                continue
             yield (f'its disk {bdm.device_name or bdm.guest_format or bdm.source_type} is local '
                    f'to its host: only volumes can be superposed')
             continue
@@ -188,16 +208,6 @@ def _special_resources(specs: dict[str, str]) -> Iterator[str]:
         if (group.startswith('resources') and amount != '0'
                 and resource not in _COMMON_RESOURCES):
             yield resource
-
-
-def _files(instance: Any) -> Iterator[str]:
-    kind = _file_system(CONF.instances_path)
-    if kind in _SHARED_FILE_SYSTEMS:
-        yield (f'{CONF.instances_path} is shared among hosts ({kind}): both versions would use '
-               f'the same console log and config drive')
-    if (configdrive.required_by(instance) and CONF.libvirt.images_type == 'rbd'
-            and CONF.config_drive_format != 'iso9660'):
-        yield 'its config drive is writable, in a pool that hosts share'
 
 
 def _file_system(path: str) -> str:

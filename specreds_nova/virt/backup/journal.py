@@ -163,6 +163,13 @@ class Journal:
                          if record.instance_uuid == instance_uuid
                          and record.phase not in ENDED and record.phase != MERGED), None)
 
+    def adopted(self, instance_uuid: str) -> str | None:
+        """Return the superposition whose overlays a server of this host uses, or None."""
+        record = self.of_instance(instance_uuid)
+        if record is None or not (record.phase in OURS or record.phase == PROMOTED):
+            return None
+        return record.superposition_id
+
     def hidden(self) -> frozenset[str]:
         """Return the UUIDs of the servers whose domains on this host are hidden from Nova."""
         with self._lock:

@@ -120,11 +120,7 @@ class Starter:
         if failure is not None:
             raise failure
         connections, record.timings_ms['connection'] = connecting.result()
-        if set(connections) != set(record.volume_ids):
-            raise exception.StartFailed(
-                f'superposition {record.superposition_id} has volumes '
-                f'{", ".join(sorted(connections))}, but server {instance.uuid} has '
-                f'{", ".join(sorted(record.volume_ids))}: superpose all of them together')
+        _check_complete(record, set(connections), backup_domain.disk_ids(instance, bdms))
         mark = marks.Mark(record.backup_id, record.superposition_id)
         try:
             self._host.box.admitted(record.backup_id)
@@ -159,7 +155,7 @@ class Starter:
                 f'{"; ".join(reasons)}')
         record.instance_name = instance.name
         record.primary = instance.host
-        record.volume_ids = [bdm.volume_id for bdm in bdms]
+        record.volume_ids = [bdm.volume_id for bdm in bdms if bdm.volume_id]
         check_cancelled()
         self._host.journal.save(record)
         claiming = releases.spawn(_timed, record, 'claim', functools.partial(
@@ -173,6 +169,26 @@ class Starter:
         if failure is not None:
             raise failure
         return instance, bdms, network_info
+
+
+def _check_complete(record: journals.Record, superposed: set[str], disks: set[str]) -> None:
+    """Check that the superposition has all volumes and disks of the server, and no other.
+
+    :param disks: the disks that Nova keeps in RBD
+    :raises ServerNotEligible: a disk is missing, which no other host could change
+    :raises StartFailed: a volume is missing, or superfluous
+    """
+    if missing := disks - superposed:
+        raise exception.ServerNotEligible(
+            f'superposition {record.superposition_id} does not have disks '
+            f'{", ".join(sorted(missing))} of server {record.instance_uuid}: superpose all of '
+            f'them together')
+    wanted = {*record.volume_ids, *disks}
+    if superposed != wanted:
+        raise exception.StartFailed(
+            f'superposition {record.superposition_id} has {", ".join(sorted(superposed))}, but '
+            f'server {record.instance_uuid} has {", ".join(sorted(wanted))}: superpose all of '
+            f'them together')
 
 
 def _timed(record: journals.Record, what: str, ask: Callable[[], Any]) -> Any:

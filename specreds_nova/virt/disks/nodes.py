@@ -89,6 +89,9 @@ def parse(xml: str) -> Iterator[Disk]:
         source = disk.find('source')
         if source is None or source.get('protocol') != 'rbd':
             continue
+        if disk.get('device') == 'cdrom':
+            # A config drive: its guest writes nothing, and QEMU has it open read-only.
+            continue
         driver, mirror = disk.find('driver'), disk.find('mirror')
         layers = [ChainLayer(source.get('name'), int(source.get('index', 0)), driver.get('type'))]
         layers += _backing(disk)

@@ -5,6 +5,7 @@ Cinder returns the connection type ``rbd_super`` for a volume whose real version
 a backup before the decision, and in a promoted backup until it is merged.
 """
 
+from collections.abc import Mapping
 import copy
 import dataclasses
 from typing import Any
@@ -112,13 +113,20 @@ class ChainedVolumeDriver(net.LibvirtNetVolumeDriver):
         conf = super().get_config({**connection_info, 'driver_volume_type': PLAIN}, disk_info)
         if not chained and not protection.applies():
             return conf
-        disk = ChainedDisk.of(conf)
-        if chained:
-            overlay, backing = superposition['overlay'], superposition['backing']
-            disk.source_name = overlay['name']
-            disk.driver_format = overlay['format']
-            disk.backing = BackingImage(backing['name'], backing['format'])
-            disk.speculative = bool(superposition['speculative'])
-            if disk.speculative:
-                disk.config = ceph_conf.path()
-        return disk
+        return chain(conf, superposition) if chained else ChainedDisk.of(conf)
+
+
+def chain(conf: vconfig.LibvirtConfigGuestDisk, superposition: Mapping[str, Any]) -> ChainedDisk:
+    """Return the disk that goes through an overlay, from the configuration of the plain disk.
+
+    :param superposition: Cinder's description of overlay and backing image
+    """
+    disk = ChainedDisk.of(conf)
+    overlay, backing = superposition['overlay'], superposition['backing']
+    disk.source_name = overlay['name']
+    disk.driver_format = overlay['format']
+    disk.backing = BackingImage(backing['name'], backing['format'])
+    disk.speculative = bool(superposition['speculative'])
+    if disk.speculative:
+        disk.config = ceph_conf.path()
+    return disk

@@ -2,7 +2,8 @@
 """Merges of the servers of this host that run on promoted overlays.
 
 Nothing has to be remembered: the domains show what is to be merged, and Nova's block device
-mappings name the superposition. A server is therefore merged wherever it runs, also after it was
+mappings name the superposition. Disks that Nova keeps in RBD have no such mapping: the mark of the
+domain names the superposition. A server is therefore merged wherever it runs, also after it was
 moved, and after any crash.
 """
 
@@ -23,6 +24,7 @@ from oslo_log import log as logging
 
 from specreds_nova import conf
 from specreds_nova import exception
+from specreds_nova.virt.backup import marks
 from specreds_nova.virt.disks import connections
 from specreds_nova.virt.disks import nodes as disk_nodes
 from specreds_nova.virt.merge import errors as merge_errors
@@ -119,8 +121,10 @@ class Merger:
             instance = self._ours(context, instance_uuid)
             if instance is None:
                 continue
-            superposition_id = noted.superposition_id if noted else connections.superposition(
-                instance, chained)
+            mark = marks.mark_of(xml)
+            superposition_id = noted.superposition_id if noted else (
+                connections.superposition(instance, chained)
+                or (mark.superposition_id if mark else None))
             if superposition_id is None:
                 LOG.warning('the server runs on an overlay, but its block device mappings name '
                             'no superposition; reboot it (hard) to have them refreshed',

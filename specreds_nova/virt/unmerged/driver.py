@@ -77,6 +77,8 @@ class UnmergedLibvirtDriver(driver.LibvirtDriver):
             self.unmerged.before_rescue(instance, network_info, block_device_info)
 
     def _cleanup(self, context: Any, instance: Any, *args: Any, **kwargs: Any) -> Any:
+        if self.unmerged is not None:
+            self.unmerged.before_cleanup(instance)
         super()._cleanup(context, instance, *args, **kwargs)
         if self.unmerged is not None:
             self.unmerged.after_cleanup(instance)
@@ -94,6 +96,18 @@ class UnmergedLibvirtDriver(driver.LibvirtDriver):
         """Unpause a guest."""
         if self.unmerged is not None:
             self.unmerged.unless_switching(instance, 'unpaused')
+
+    @_before
+    def power_off(self, instance: Any) -> None:
+        """Shut a guest down."""
+        if self.unmerged is not None:
+            self.unmerged.before_power_off(instance)
+
+    @_before
+    def migrate_disk_and_power_off(self, instance: Any) -> None:
+        """Shut a guest down, and prepare its disks for another host or flavor."""
+        if self.unmerged is not None:
+            self.unmerged.refuse_unless_merged_disks(instance, 'migrated or resized')
 
     @_before
     def suspend(self, instance: Any) -> None:

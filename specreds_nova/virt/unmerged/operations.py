@@ -16,6 +16,9 @@ extend, swap a volume       refused
 evacuate, unshelve, rescue  work: the guest is off, so they wait until Cinder has merged
 delete                      works; Cinder merges first where volumes are deleted, too
 =========================== ====================================================================
+
+If disks that Nova keeps in RBD are among the overlays, cold migration, resize and shelving are
+refused as well, and a deletion waits for the merge before Nova removes these disks.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,6 +31,7 @@ from nova import context as nova_context
 from nova import exception as nova_exception
 from nova.compute import power_state
 from nova.compute import task_states
+from nova.compute import vm_states
 import nova.conf
 from nova.virt.libvirt import blockinfo
 from oslo_log import log as logging
@@ -36,6 +40,7 @@ from specreds_nova import exception
 from specreds_nova.virt.disks import connections
 from specreds_nova.virt.disks import durable
 from specreds_nova.virt.disks import nodes as disk_nodes
+from specreds_nova.virt.disks import server_disks
 from specreds_nova.virt.merge import merger as mergers
 from specreds_nova.virt.merge import pivot
 from specreds_nova.virt.unmerged import errors
@@ -47,7 +52,8 @@ LOG = logging.getLogger(__name__)
 _SWITCH_S = 30.0
 _POLL_S = 0.2
 # In these states Nova puts a server into ERROR on any error but InstanceFaultRollback.
-_UNFORGIVEN = (task_states.SUSPENDING, task_states.RESUMING, task_states.REBUILDING)
+_UNFORGIVEN = (task_states.SUSPENDING, task_states.RESUMING, task_states.REBUILDING,
+               task_states.RESIZE_MIGRATING)
 
 
 class Unmerged:
@@ -56,10 +62,12 @@ class Unmerged:
     :param driver: Nova's libvirt driver
     """
 
-    def __init__(self, driver: Any, cinder: mergers.Cinder, merger: mergers.Merger) -> None:
+    def __init__(self, driver: Any, cinder: mergers.Cinder, merger: mergers.Merger,
+                 disks: server_disks.ServerDisks) -> None:
         self._driver = driver
         self._cinder = cinder
         self._merger = merger
+        self._disks = disks
 
     # Operations that open disks
 
@@ -71,6 +79,7 @@ class Unmerged:
         :raises VersionUnknown: Cinder does not report the real version
         :raises NotHere: the real version may be in use on another host
         """
+        self._disks.check(instance)
         connections.refresh(self._driver, instance, block_device_info)
 
     before_reboot = refresh
@@ -85,6 +94,8 @@ class Unmerged:
         :raises NotHere: the real version is in use on another host
         """
         connections.refresh(self._driver, instance, block_device_info, anywhere=True)
+        if instance.vm_state != vm_states.BUILDING:
+            self._settle_disks(instance)
         self._settle(instance, block_device_info)
 
     def before_rescue(self, instance: Any, network_info: Any,
@@ -97,7 +108,8 @@ class Unmerged:
         :raises NotHere: the real version is in use on another host
         """
         connections.refresh(self._driver, instance, block_device_info)
-        if not self._settle(instance, block_device_info):
+        settled = self._settle_disks(instance)
+        if not self._settle(instance, block_device_info) and not settled:
             return
         disks = blockinfo.get_disk_info(CONF.libvirt.virt_type, instance, instance.image_meta,
                                         block_device_info)
@@ -105,6 +117,17 @@ class Unmerged:
             nova_context.get_admin_context(), instance, network_info, disks,
             instance.image_meta, block_device_info=block_device_info)
         self._driver._host.write_instance_config(xml)
+
+    def before_cleanup(self, instance: Any) -> None:
+        """Wait for the merge of disks that Nova removes next.
+
+        librbd would wait for the image, and be fenced by the merge.
+
+        :raises VersionUnknown: Cinder does not report the real version; nothing was removed
+        :raises NotHere: the real version is in use on another host; nothing was removed
+        """
+        if instance.task_state == task_states.DELETING:
+            self._settle_disks(instance)
 
     def after_cleanup(self, instance: Any) -> None:
         """Wait for the merge of volumes that Nova deletes next: Cinder refuses to before it."""
@@ -123,6 +146,14 @@ class Unmerged:
             return False
         settling.settle(self._cinder, instance.uuid, superposition_ids)
         connections.refresh(self._driver, instance, block_device_info)
+        return True
+
+    def _settle_disks(self, instance: Any) -> bool:
+        """Wait for the merge of disks that Nova keeps in RBD; return whether there was one."""
+        superposition_id = self._disks.unmerged(instance)
+        if superposition_id is None:
+            return False
+        settling.settle(self._cinder, instance.uuid, {superposition_id})
         return True
 
     def before_resume(self, instance: Any, block_device_info: dict[str, Any] | None) -> None:
@@ -176,6 +207,25 @@ class Unmerged:
         with _left_as_it_is(instance):
             self._refuse(instance, done, None)
 
+    def refuse_unless_merged_disks(self, instance: Any, done: str) -> None:
+        """Refuse an operation that needs disks of Nova without overlays; volumes may have some.
+
+        :raises NotMerged: the server has disks in RBD with overlays
+        :raises VersionUnknown: Cinder does not report the real version
+        :raises InstanceFaultRollback: one of these, where Nova must keep the server's state
+        """
+        with _left_as_it_is(instance):
+            if self._disks.unmerged(instance) is not None:
+                raise self._not_merged(instance, done)
+
+    def before_power_off(self, instance: Any) -> None:
+        """Refuse to shelve a server whose disks have overlays, before its guest is shut down.
+
+        Raises as refuse_unless_merged_disks does.
+        """
+        if instance.task_state == task_states.SHELVING:
+            self.refuse_unless_merged_disks(instance, 'shelved')
+
     def before_detach(self, instance: Any, connection_info: dict[str, Any]) -> None:
         """Refuse to detach a volume that is not merged. Raises as refuse_until_merged does."""
         superposition_id = connections.superposition_of(connection_info)
@@ -208,12 +258,16 @@ class Unmerged:
 
     def _refuse(self, instance: Any, done: str, superposition_id: str | None) -> None:
         if not self.through_overlay(instance):
-            superposition_id = superposition_id or connections.superposition(instance)
+            superposition_id = (superposition_id or connections.superposition(instance)
+                                or self._disks.unmerged(instance))
             # Only Nova's note may say that the server goes through overlays.
             if superposition_id is None or settling.merged(
                     self._cinder, instance.uuid, superposition_id):
                 return
-        raise errors.NotMerged(
+        raise self._not_merged(instance, done)
+
+    def _not_merged(self, instance: Any, done: str) -> errors.NotMerged:
+        return errors.NotMerged(
             f'server {instance.uuid} cannot be {done}: what its backup wrote is being merged '
             f'into its volumes{self._how_far(instance)}; try again when that has ended')
 

@@ -80,6 +80,27 @@ class StorageTest(base.TestCase):
         self.assertEqual(('POST', '/os-superpositions/s1/connection',
                           {'connector': {'host': base.HOST}}), self.asked())
 
+    def test_connections_of_disks_are_read_by_image(self) -> None:
+        disk = f'{base.SERVER}_disk'
+        for read, more in ((self.api.connections, {}),
+                           (self.api.disk_connections, {'disks_only': True})):
+            self.answers(mock.Mock(json=lambda: {'connections': [
+                {'disk': disk, 'driver_volume_type': 'rbd_super', 'data': {}}]}))
+            self.assertEqual({disk: {'driver_volume_type': 'rbd_super', 'data': {}}},
+                             read('s1', {'host': base.HOST}))
+            self.assertEqual(('POST', '/os-superpositions/s1/connection',
+                              {'connector': {'host': base.HOST}, **more}), self.asked())
+
+    def test_superpositions_of_disks_of_a_server_are_listed(self) -> None:
+        listed = [{'id': 's1', 'state': 'merging', 'disks': ['d']},
+                  {'id': 's2', 'state': 'unknown', 'disks': []}]
+        self.answers(mock.Mock(json=lambda: {'superpositions': listed}))
+        self.assertEqual({'s1': 'merging'}, self.api.with_disks(base.SERVER))
+        self.assertEqual(
+            f'/os-superpositions?all_tenants=1&server_id={base.SERVER}', self.asked()[1])
+        listed[0]['state'] = 'unknown'
+        self.assertRaises(exception.SuperpositionUnknown, self.api.with_disks, base.SERVER)
+
     def test_refusal_has_the_message_of_cinder(self) -> None:
         body = json.loads((_SAMPLES / 'superposition-conflict-response.json').read_text())
         self.answers(failure(exceptions.Conflict, body))

@@ -249,11 +249,22 @@ class GuardedTest(base.TestCase):
         for name in ('spawn', 'power_on', 'reboot', 'resume', 'rescue', 'pause', 'unpause',
                      'suspend', 'snapshot', 'volume_snapshot_create', 'volume_snapshot_delete',
                      'swap_volume', 'extend_volume', 'detach_volume', 'finish_revert_migration',
-                     'check_can_live_migrate_source', 'resume_state_on_host_boot', '_cleanup'):
+                     'check_can_live_migrate_source', 'resume_state_on_host_boot', 'power_off',
+                     'migrate_disk_and_power_off'):
             self.unmerged.reset_mock()
             with mock.patch.object(nova_driver.LibvirtDriver, name, autospec=True):
                 self.call(name)
             self.assertEqual(1, len(self.unmerged.method_calls), name)
+
+    def test_disks_are_merged_before_their_removal_and_volumes_before_theirs(self) -> None:
+        with mock.patch.object(nova_driver.LibvirtDriver, '_cleanup', autospec=True) as theirs:
+            self.unmerged.before_cleanup.side_effect = RuntimeError('not merged')
+            self.assertRaises(RuntimeError, self.call, '_cleanup')
+            theirs.assert_not_called()
+            self.unmerged.before_cleanup.side_effect = None
+            self.call('_cleanup')
+        theirs.assert_called_once()
+        self.unmerged.after_cleanup.assert_called_once_with(self.server)
 
     def test_soft_reboot_of_a_server_on_overlays_is_replaced(self) -> None:
         self.unmerged.through_overlay.return_value = True

@@ -3,6 +3,7 @@
 
 from concurrent import futures
 import threading
+import types
 from typing import Any
 from unittest import mock
 
@@ -149,6 +150,26 @@ class StartTest(base.TestCase):
         error = self.assertRaises(exception.StartFailed, self.start)
         self.assertIn('superpose all of them together', str(error))
         self.launcher.launch.assert_not_called()
+
+    def test_start_without_one_of_the_servers_disks_is_refused(self) -> None:
+        disks = {f'{base.SERVER}_disk', f'{base.SERVER}_disk.eph1'}
+        self.replace('specreds_nova.virt.backup.domain.disk_ids', lambda instance, bdms: disks)
+        self.bdms.append(types.SimpleNamespace(volume_id=None))
+        self.cinder.connections.return_value = {base.VOLUME: {}, f'{base.SERVER}_disk': {}}
+        error = self.assertRaises(exception.ServerNotEligible, self.start)
+        self.assertIn('disk.eph1', str(error))
+        self.launcher.launch.assert_not_called()
+
+    def test_start_has_volumes_and_disks(self) -> None:
+        disk = f'{base.SERVER}_disk'
+        self.replace('specreds_nova.virt.backup.domain.disk_ids', lambda instance, bdms: {disk})
+        self.bdms.append(types.SimpleNamespace(volume_id=None))
+        self.cinder.connections.return_value = {base.VOLUME: {}, disk: {}}
+        self.assertEqual('running', self.start()['phase'])
+        self.assertEqual({base.VOLUME: {}, disk: {}}, self.launcher.launch.call_args.args[3])
+        record = self.on_disk()
+        assert record is not None
+        self.assertEqual([base.VOLUME], record.volume_ids)
 
     def test_interrupted_start_is_repeated(self) -> None:
         self.record(journals.STARTING)

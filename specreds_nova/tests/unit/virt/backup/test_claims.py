@@ -22,7 +22,7 @@ class ClaimsTest(base.TestCase):
             'specreds_nova.releases.resources_from_flavor_and_bfv',
             mock.Mock(return_value={'VCPU': 1, 'MEMORY_MB': 128}))
         self.found = claims.Claims(lambda: 'provider')
-        self.instance.flavor = mock.sentinel.flavor
+        self.instance.flavor, self.instance.image_ref = mock.sentinel.flavor, ''
         self.instance.project_id, self.instance.user_id = 'project', 'user'
 
     def claim(self, status: int, text: str = '') -> Any:
@@ -38,6 +38,11 @@ class ClaimsTest(base.TestCase):
         self.assertEqual(('project', 'user', None), tuple(
             payload[name] for name in ('project_id', 'user_id', 'consumer_generation')))
         self.resources.assert_called_once_with(mock.sentinel.flavor, is_bfv=True)
+
+    def test_claim_of_a_server_with_a_root_disk_of_its_own_has_the_disk(self) -> None:
+        self.instance.image_ref = 'image'
+        self.claim(204)
+        self.resources.assert_called_once_with(mock.sentinel.flavor, is_bfv=False)
 
     def test_claim_on_a_full_host_fails(self) -> None:
         self.assertRaises(exception.ServerNotEligible, self.claim, 409, 'Unable to allocate')

@@ -18,6 +18,7 @@ from specreds_nova import exception
 from specreds_nova.tests.unit.virt import base
 from specreds_nova.virt.backup import domain as backup_domain
 from specreds_nova.virt.backup import marks
+from specreds_nova.virt.disks import server_disks
 
 _MARK = marks.Mark(base.BACKUP_ID, base.SUPERPOSITION)
 _MARKED = (f'<domain><metadata><s:backup xmlns:s="{marks.NAMESPACE}" '
@@ -32,8 +33,8 @@ class LaunchTest(testtools.TestCase):
         super().setUp()
         objects.register_all()
         self.instances = self.useFixture(fixtures.TempDir()).path
-        self.useFixture(config_fixture.Config(nova.conf.CONF)).config(
-            instances_path=self.instances)
+        self.conf = self.useFixture(config_fixture.Config(nova.conf.CONF))
+        self.conf.config(instances_path=self.instances)
         self.driver = mock.Mock()
         self.launcher = backup_domain.Launcher(self.driver)
         self.guest = self.driver._host.get_guest.return_value
@@ -98,6 +99,37 @@ class LaunchTest(testtools.TestCase):
         _context, instance, injection = self.driver._create_configdrive.call_args.args
         self.assertIs(self.instance, instance)
         self.assertIs(mock.sentinel.network, injection.network_info)
+
+    def test_config_drive_in_rbd_is_shared_and_not_created(self) -> None:
+        self.instance.config_drive = 'True'
+        self.conf.config(images_type='rbd', group='libvirt')
+        self.launch()
+        call = self.driver._create_guest_with_network.call_args
+        self.assertIsNone(call.kwargs['post_xml_callback'])
+
+    def test_disks_are_configured_by_their_connections(self) -> None:
+        seen: list[Any] = []
+        self.driver._get_guest_xml.side_effect = lambda *args, **kwargs: seen.append(
+            server_disks.opened())
+        self.launch()
+        self.conf.config(images_type='rbd', group='libvirt')
+        self.conf.config(server_disk_backups=True, group='specreds')
+        self.launch()
+        self.assertEqual([None, {base.VOLUME: self.connection}], seen)
+        self.assertIsNone(server_disks.opened())
+
+    def test_disks_of_a_server_are_named_by_their_images(self) -> None:
+        bdms = objects.BlockDeviceMappingList(objects=[self.bdm])
+        with mock.patch('nova.virt.libvirt.blockinfo.get_disk_info', return_value={'mapping': {
+                name: {} for name in ('disk', 'disk.eph0', 'disk.eph1', 'disk.swap', 'root',
+                                      'disk.local', 'disk.config', '/dev/vdb')}}), \
+                mock.patch.object(objects.Instance, 'image_meta', create=True):
+            self.assertEqual(set(), backup_domain.disk_ids(self.instance, bdms))
+            self.conf.config(images_type='rbd', group='libvirt')
+            self.conf.config(server_disk_backups=True, group='specreds')
+            self.assertEqual({f'{base.SERVER}_{name}' for name in (
+                'disk', 'disk.eph0', 'disk.eph1', 'disk.swap', 'disk.local')},
+                backup_domain.disk_ids(self.instance, bdms))
 
     def test_launch_does_not_save_the_server(self) -> None:
         with mock.patch.object(objects.Instance, 'get_by_uuid', return_value=self.instance), \

@@ -93,6 +93,18 @@ class EligibilityTest(base.TestCase):
             self.bdm.guest_format = guest_format
             self.refused('local to its host')
 
+    def test_disks_that_nova_keeps_in_rbd_are_eligible_with_the_option(self) -> None:
+        self.bdm.destination_type, self.bdm.source_type = 'local', 'image'
+        self.conf.config(group='libvirt', images_type='rbd')
+        self.refused('local to its host')
+        self.conf.config(group='specreds', server_disk_backups=True)
+        self.refused()
+        self.bdm.encrypted = True
+        self.refused('encrypted')
+        self.bdm.encrypted = False
+        self.conf.config(group='libvirt', images_type='qcow2')
+        self.refused('local to its host')
+
     def test_volumes_are_checked(self) -> None:
         for kind in ('iscsi', 'nfs', None):
             self.connection['driver_volume_type'] = kind
@@ -200,5 +212,9 @@ class EligibilityTest(base.TestCase):
         self.replace('nova.virt.configdrive.required_by', lambda instance: True)
         self.conf.config(group='libvirt', images_type='rbd')
         self.refused()
+        self.driver.image_backend.by_name.assert_called_once_with(
+            self.server, 'disk.config', 'rbd')
+        self.driver.image_backend.by_name.return_value.exists.return_value = False
+        self.refused('config drive is in a file of its host')
         self.conf.config(config_drive_format='vfat')
-        self.refused('config drive')
+        self.refused('config drive is writable')

@@ -12,6 +12,7 @@ import testtools
 
 from specreds_nova import exception
 from specreds_nova.tests.unit.virt.merge import fakes
+from specreds_nova.virt.backup import marks
 from specreds_nova.virt.disks import connections
 from specreds_nova.virt.merge import errors
 from specreds_nova.virt.merge import job as merge_job
@@ -93,6 +94,15 @@ class ScanTest(MergerTestCase):
     def test_unknown_server_is_not_merged(self) -> None:
         self.found.side_effect = nova_exception.InstanceNotFound(instance_id=SERVER)
         self.assertEqual([], self.scan())
+
+    def test_overlay_of_a_server_disk_is_merged_by_the_mark_of_the_domain(self) -> None:
+        self.noted.return_value = None
+        xml = self.domain.XMLDesc(0)
+        mark = (f'<metadata><s:backup xmlns:s="{marks.NAMESPACE}" id="b1" '
+                f'superposition="{SUPER}"/></metadata>')
+        self.replaced(self.domain, 'XMLDesc', return_value=xml.replace(
+            '<devices>', f'{mark}<devices>'))
+        self.assertEqual([SUPER], self.scan())
 
     def test_unknown_superposition_is_not_merged(self) -> None:
         self.noted.return_value = None

@@ -15,6 +15,7 @@ from specreds_nova.tests.unit.virt.merge import fakes
 from specreds_nova.virt.disks import connections
 from specreds_nova.virt.disks import durable
 from specreds_nova.virt.disks import errors as disk_errors
+from specreds_nova.virt.disks import server_disks
 from specreds_nova.virt.unmerged import errors
 from specreds_nova.virt.unmerged import operations
 from specreds_nova.virt.unmerged import settling
@@ -26,14 +27,17 @@ class OperationsTestCase(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.domain: Any = fakes.Domain()
-        self.instance = objects.Instance(uuid=data.SERVER, metadata={}, task_state=None)
+        self.instance = objects.Instance(uuid=data.SERVER, metadata={}, task_state=None,
+                                         vm_state='active')
         self.driver = mock.Mock()
         self.driver._host.get_guest.return_value = mock.Mock(_domain=self.domain)
         self.cinder = mock.Mock()
         self.cinder.state.return_value = 'merging'
         self.merger = mock.Mock()
         self.merger.progress.return_value = None
-        self.unmerged = operations.Unmerged(self.driver, self.cinder, self.merger)
+        self.disks = mock.create_autospec(server_disks.ServerDisks, instance=True)
+        self.disks.unmerged.return_value = None
+        self.unmerged = operations.Unmerged(self.driver, self.cinder, self.merger, self.disks)
         patch = mock.patch.object(connections, 'superposition', return_value='one')
         self.noted = patch.start()
         self.addCleanup(patch.stop)
@@ -242,6 +246,87 @@ class OpenTest(OperationsTestCase):
         self.gone()
         self.unmerged.before_resume(self.instance, None)
         self.domain.managedSaveDefineXML.assert_not_called()
+
+
+class ServerDisksTest(OperationsTestCase):
+    """A server that is off, with disks that Nova keeps in RBD, and no volumes."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.gone()
+        self.noted.return_value = None
+        self.disks.unmerged.return_value = 'one'
+
+    def merged_after(self, looks: int) -> None:
+        """Let Cinder merge the disks."""
+        states = ['merging'] * looks + ['merged']
+        self.cinder.state.side_effect = lambda _id: (
+            states.pop(0) if len(states) > 1 else states[0])
+
+    def test_operations_on_unmerged_disks_are_refused(self) -> None:
+        for done in ('snapshotted', 'rebuilt', 'suspended'):
+            self.assertRaises(errors.NotMerged, self.unmerged.refuse_until_merged,
+                              self.instance, done)
+        self.disks.unmerged.return_value = None
+        self.unmerged.refuse_until_merged(self.instance, 'snapshotted')
+
+    def test_cold_migration_of_unmerged_disks_keeps_the_state_of_the_server(self) -> None:
+        self.instance.task_state = 'resize_migrating'
+        exc = self.assertRaises(
+            nova_exception.InstanceFaultRollback, self.unmerged.refuse_unless_merged_disks,
+            self.instance, 'migrated or resized')
+        self.assertIsInstance(exc.inner_exception, errors.NotMerged)
+        self.assertIn('cannot be migrated or resized', str(exc.inner_exception))
+
+    def test_cold_migration_on_overlays_of_volumes_is_allowed(self) -> None:
+        self.disks.unmerged.return_value = None
+        self.noted.return_value = 'one'
+        self.unmerged.refuse_unless_merged_disks(self.instance, 'migrated or resized')
+
+    def test_server_is_not_shut_down_for_shelving(self) -> None:
+        self.unmerged.before_power_off(self.instance)
+        self.instance.task_state = 'shelving'
+        self.assertRaises(errors.NotMerged, self.unmerged.before_power_off, self.instance)
+
+    def test_start_elsewhere_is_refused(self) -> None:
+        self.disks.check.side_effect = disk_errors.NotHere('elsewhere')
+        for start in (self.unmerged.refresh, self.unmerged.before_reboot):
+            self.assertRaises(disk_errors.NotHere, start, self.instance, None)
+
+    def test_evacuation_waits_for_the_merge(self) -> None:
+        self.merged_after(3)
+        self.unmerged.before_spawn(self.instance, None)
+        self.assertEqual(3, self.clock)
+        self.cinder.merge.assert_called_once_with('one', 'offline')
+
+    def test_evacuation_beside_a_running_backup_is_refused(self) -> None:
+        self.cinder.merge.side_effect = exception.SuperpositionRefused('the overlay is open')
+        self.assertRaises(disk_errors.NotHere, self.unmerged.before_spawn, self.instance, None)
+
+    def test_new_server_has_no_superposition(self) -> None:
+        self.instance.vm_state = 'building'
+        self.unmerged.before_spawn(self.instance, None)
+        self.disks.unmerged.assert_not_called()
+
+    def test_rescue_waits_for_the_merge(self) -> None:
+        self.merged_after(2)
+        with mock.patch.object(operations, 'blockinfo'), \
+                mock.patch.object(objects.Instance, 'image_meta'):
+            self.unmerged.before_rescue(self.instance, [], None)
+        self.assertEqual(2, self.clock)
+        self.driver._host.write_instance_config.assert_called_once_with(
+            self.driver._get_guest_xml.return_value)
+
+    def test_deletion_waits_for_the_merge(self) -> None:
+        self.unmerged.before_cleanup(self.instance)
+        self.cinder.merge.assert_not_called()
+        self.instance.task_state = 'deleting'
+        self.merged_after(2)
+        self.unmerged.before_cleanup(self.instance)
+        self.assertEqual(2, self.clock)
+        self.cinder.state.side_effect = exception.SuperpositionUnknown('Cinder is down')
+        self.assertRaises(disk_errors.VersionUnknown, self.unmerged.before_cleanup,
+                          self.instance)
 
 
 class RebootTest(OperationsTestCase):
