@@ -170,8 +170,12 @@ class Volumes(Protocol):
         :raises exception.Refused: no client was fenced by this call
         """
 
-    def eligibility(self, volumes: Sequence[str]) -> Mapping[str, list[str]]:
-        """Return why volumes cannot be superposed, by id; empty lists for those that can."""
+    def eligibility(self, volumes: Sequence[str], disks: Sequence[str] = ()
+                    ) -> Mapping[str, list[str]]:
+        """Return why volumes cannot be superposed, by id; empty lists for those that can.
+
+        :param disks: images of disks that Nova keeps in RBD
+        """
 
 
 class Suspects(Protocol):

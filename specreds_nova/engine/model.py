@@ -143,6 +143,7 @@ class Server:
     :ivar group: id, policy and members of the server group; None without a group
     :ivar disks: Nova's names of disks that Nova keeps in RBD, such as ``disk``
     :ivar macs: MAC addresses of the ports that have an IP address
+    :ivar superposes_disks: backups have these disks, too
     """
 
     id: str
@@ -160,10 +161,11 @@ class Server:
     boots_from_volume: bool = True
     disks: tuple[str, ...] = ()
     macs: tuple[str, ...] = ()
+    superposes_disks: bool = False
 
     def unversioned(self) -> str | None:
-        """Return why a backup cannot have its disks; None if all of them are volumes."""
-        if not self.disks:
+        """Return why a backup cannot have its disks; None if it can."""
+        if not self.disks or self.superposes_disks:
             return None
         return (f'Nova keeps disks of it in RBD ({", ".join(self.disks)}), which have no second '
                 f'version')

@@ -43,9 +43,13 @@ class Protection:
             raise exception.NotFound(f'there is no server {server_id}')
         reasons = self._gates.reasons(server)
         gated = bool(reasons)
-        volumes = self._eligible(server.volumes)
-        reasons += [f'volume {volume}: {reason}' for volume, its_reasons in volumes.items()
-                    for reason in its_reasons]
+        disks = [f'{server.id}_{disk}' for disk in server.disks] if (
+            server.superposes_disks) else []
+        eligible = self._eligible(server.volumes, disks)
+        reasons += [f'{"disk" if each in disks else "volume"} {each}: {reason}'
+                    for each, its_reasons in eligible.items() for reason in its_reasons]
+        volumes = {volume: its_reasons for volume, its_reasons in eligible.items()
+                   if volume not in disks}
         if reason := server.unversioned():
             reasons.append(reason)
         destinations = self._compute.candidates(server)
@@ -66,13 +70,14 @@ class Protection:
                 'recovery': recovery,
                 'reasons': reasons, 'volumes': volumes, 'destinations': destinations}
 
-    def _eligible(self, volumes: Sequence[str]) -> Mapping[str, list[str]]:
-        if not volumes:
+    def _eligible(self, volumes: Sequence[str], disks: Sequence[str]
+                  ) -> Mapping[str, list[str]]:
+        if not volumes and not disks:
             return {}
         try:
-            return self._volumes.eligibility(volumes)
+            return self._volumes.eligibility(volumes, disks)
         except exception.Refused as exc:
-            return {volume: [str(exc)] for volume in volumes}
+            return {each: [str(exc)] for each in (*volumes, *disks)}
 
     def _refusals(self, server_id: str, hosts: Sequence[str]) -> list[str]:
         """Return why none of the hosts can run the backup; nothing if one of them can."""

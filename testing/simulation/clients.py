@@ -303,9 +303,10 @@ class Volumes:
         if known is None or known.unfenceable:
             raise exception.Refused(known.unfenceable if known else f'there is no {server_id}')
 
-    def eligibility(self, volumes: Sequence[str]) -> Mapping[str, list[str]]:
+    def eligibility(self, volumes: Sequence[str], disks: Sequence[str] = ()
+                    ) -> Mapping[str, list[str]]:
         """Return that every volume can be superposed."""
-        return {volume: [] for volume in volumes}
+        return {volume: [] for volume in (*volumes, *disks)}
 
 
 class Store:

@@ -49,6 +49,7 @@ class Compute:
                  scheduler: destinations.Scheduler | None = None) -> None:
         self._nova = rest.Service(session, conf, 'Nova', 'compute', _VERSION)
         self._disks_in_rbd = conf.engine.server_disks_in_rbd
+        self._disk_backups = conf.engine.server_disk_backups
         self._facts = cloud_facts.Facts(self._nova)
         self._candidates = placement.Candidates(
             rest.Service(session, conf, 'Placement', 'placement', _PLACEMENT_VERSION),
@@ -83,7 +84,10 @@ class Compute:
     def _described(self, shown: Mapping[str, Any],
                    groups: Mapping[str, Mapping[str, Any]]) -> model.Server:
         server = _server(shown, groups)
-        return dataclasses.replace(server, disks=_disks(shown)) if self._disks_in_rbd else server
+        if not self._disks_in_rbd:
+            return server
+        return dataclasses.replace(server, disks=_disks(shown),
+                                   superposes_disks=self._disk_backups)
 
     def candidates(self, server: model.Server, placed: Mapping[str, str] | None = None,
                    avoid: Collection[str] = ()) -> list[str]:

@@ -34,13 +34,16 @@ class Volumes:
         self._cinder.get(_BASE, limit=1)
 
     def superpose(self, server: model.Server, recovery_id: str, reason: str) -> str:
-        """Put all volumes of a server into superposition, and return its id."""
+        """Put all volumes and disks of a server into superposition, and return its id."""
         if unversioned := server.unversioned():
             raise exception.Refused(unversioned)
-        if not server.volumes:
+        if not server.volumes and not server.disks:
             raise exception.Refused(f'server {server.id} has no volumes')
-        request = {'server_id': server.id, 'volume_ids': list(server.volumes),
-                   'reason': f'recovery {recovery_id}: {reason}'[:_LONGEST_REASON]}
+        request: dict[str, Any] = {
+            'server_id': server.id, 'volume_ids': list(server.volumes),
+            'reason': f'recovery {recovery_id}: {reason}'[:_LONGEST_REASON]}
+        if server.disks:
+            request['disks'] = list(server.disks)
         try:
             made = self._cinder.post(_BASE, {'superposition': request}, timeout=self._patience)
         except (exception.Refused, exception.Unreachable) as exc:
@@ -163,9 +166,17 @@ class Volumes:
                                    timeout=self._patience)
         return [str(client) for client in answer['release']['clients']]
 
-    def eligibility(self, volumes: Sequence[str]) -> dict[str, list[str]]:
-        """Return why volumes cannot be superposed, by id; empty lists for those that can."""
+    def eligibility(self, volumes: Sequence[str], disks: Sequence[str] = ()
+                    ) -> dict[str, list[str]]:
+        """Return why volumes cannot be superposed, by id; empty lists for those that can.
+
+        :param disks: images of disks that Nova keeps in RBD
+        """
         reasons: dict[str, list[str]] = {}
+        if disks:
+            answer = self._cinder.get(f'{_BASE}/eligibility', disk=list(disks))
+            reasons |= {entry['disk']: list(entry['reasons'])
+                        for entry in answer['eligibility']}
         for first in range(0, len(volumes), _VOLUMES_PER_QUERY):
             some = volumes[first:first + _VOLUMES_PER_QUERY]
             try:

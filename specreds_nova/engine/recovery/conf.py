@@ -62,6 +62,10 @@ OPTIONS: list[cfg.Opt] = [
                      'has an ephemeral disk or a swap disk, has no backup: it is shut out of its '
                      'disks and volumes, and evacuated with their contents. If disabled, a '
                      'server that boots from an image is not recovered.'),
+    cfg.BoolOpt('server_disk_backups', default=False,
+                help='Experimental: start backups of servers with disks that Nova itself keeps in '
+                     'RBD, instead of evacuating them. Needs server_disks_in_rbd, and [specreds] '
+                     'server_disk_backups on all hosts, which has to be enabled first.'),
     cfg.FloatOpt('evacuate_timeout', default=600.0, min=1.0,
                  help='Seconds to wait for a host with room for a server before its recovery '
                       'fails.'),

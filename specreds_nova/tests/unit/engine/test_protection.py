@@ -68,6 +68,19 @@ class ProtectionTest(base.RecoveryTest):
         self.assertEqual('evacuated', answer['recovery'])
         self.assertIn('disk', str(answer['reasons']))
 
+    def test_disks_in_rbd_that_backups_have_are_checked(self) -> None:
+        self.compute.server.return_value = base.make_server(
+            'a', boots_from_volume=False, volumes=('v1',), disks=('disk',),
+            superposes_disks=True)
+        self.volumes.eligibility.return_value = {'v1': [], 'a_disk': []}
+        answer = self.protection.check('a')
+        self.assertEqual(('speculative', {'v1': []}), (answer['recovery'], answer['volumes']))
+        self.volumes.eligibility.assert_called_once_with(('v1',), ['a_disk'])
+        self.volumes.eligibility.return_value = {'v1': [], 'a_disk': ['it is mirrored']}
+        answer = self.protection.check('a')
+        self.assertEqual(('evacuated', ['disk a_disk: it is mirrored']),
+                         (answer['recovery'], answer['reasons']))
+
     def test_missing_room_is_a_reason(self) -> None:
         self.compute.candidates.return_value = []
         self.assertEqual(['no other host has room for it'],

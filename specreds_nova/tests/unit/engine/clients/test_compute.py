@@ -96,6 +96,10 @@ class ComputeTest(base.ServiceTest):
         self.compute = compute.Compute(self.session, self.conf)
         self.assertEqual(('disk', 'disk.eph0', 'disk.swap'), self._server(**shown).disks)
         self.assertEqual((), self._server(flavor={**flavor, 'ephemeral': 0, 'swap': 0}).disks)
+        self.assertIn('disk.eph0', self._server(**shown).unversioned() or '')
+        self.conf.set_override('server_disk_backups', True, 'engine')
+        self.compute = compute.Compute(self.session, self.conf)
+        self.assertIsNone(self._server(**shown).unversioned())
 
     def test_hosts_beyond_the_first_page_are_candidates(self) -> None:
         hypervisors = [{'id': f'provider-{host}', 'service': {'host': host}}

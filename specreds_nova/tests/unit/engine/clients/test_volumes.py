@@ -77,6 +77,19 @@ class VolumesTest(base.ServiceTest):
                              (sent['server_id'], sent['disks'], sent.get('volume_ids', [])))
             self.assertIn('disk.swap', self.raised(exception.Refused, self._superpose))
 
+    def test_disks_in_rbd_are_superposed_if_backups_have_them(self) -> None:
+        self.session.answer('POST', _BASE, {'superposition': {'id': 's1'}})
+        for volume_ids in (('v1',), ()):
+            self.server = recovery_base.make_server(
+                'a', volumes=volume_ids, disks=('disk', 'disk.swap'), superposes_disks=True)
+            self.assertEqual('s1', self._superpose())
+            sent = self.session.calls[-1][2]['superposition']
+            self.assertEqual(('a', ['disk', 'disk.swap'], list(volume_ids)),
+                             (sent['server_id'], sent['disks'], sent['volume_ids']))
+        self.server = recovery_base.make_server('a', volumes=('v1',), superposes_disks=True)
+        self._superpose()
+        self.assertNotIn('disks', self.session.calls[-1][2]['superposition'])
+
     def test_observation_fences_no_client(self) -> None:
         self.session.answer('POST', f'{_BASE}/fence', {'fence': {'volumes': None}})
         self.volumes.observe(self.server, 'h1', _MINE)
@@ -186,5 +199,9 @@ class VolumesTest(base.ServiceTest):
             {'volume_id': 'v2', 'eligible': False, 'reasons': ['it is encrypted']}]})
         self.assertEqual({'v1': [], 'v2': ['it is encrypted']},
                          self.volumes.eligibility(['v1', 'v2']))
+        self.session.answer('GET', f'{_BASE}/eligibility', {'eligibility': [
+            {'disk': 'a_disk', 'eligible': False, 'reasons': ['it is mirrored']}]})
+        self.assertEqual({'a_disk': ['it is mirrored']},
+                         self.volumes.eligibility([], ['a_disk']))
         self.session.fail('GET', f'{_BASE}/eligibility', 404)
         self.raised(exception.Refused, self.volumes.eligibility, ['v1'])
