@@ -51,7 +51,8 @@ class Cloud:
     :param hosts: number of compute hosts; with none (the default), there is only block storage
     :param firewall: the firewall driver of Neutron's agents on the hosts
     :param network: what connects servers: `ovs` (the default), `dvr` or `ovn`
-    :param disks: where Nova keeps disks that are no volumes: `files` (the default) or `rbd`
+    :param disks: where Nova keeps disks that are no volumes: `files` (the default), `rbd`, or
+        `rbd-backups`
     :param extra_backends: back ends elsewhere; may be changed by a later `up`
     :param clustered: one more back end on the cloud's own Ceph, with two volume services; may be
         changed by a later `up`

@@ -36,8 +36,9 @@ def add(areas: 'argparse._SubParsersAction[argparse.ArgumentParser]') -> None:
                          'distributed routers and VXLAN, or OVN '
                          f'(default: {layout.NETWORKS[0]})')
     up.add_argument('--disks', choices=layout.DISKS,
-                    help='where Nova keeps disks that are no volumes: in files of each host, or '
-                         f'in RBD (default: {layout.DISKS[0]})')
+                    help='where Nova keeps disks that are no volumes: in files of each host, in '
+                         'RBD, or in RBD with backups of their servers (default: '
+                         f'{layout.DISKS[0]})')
     up.add_argument('--extra-backend', action='append', metavar='NAME=POOL,USER,CONF',
                     help='a back end on another Ceph; can be given several times')
     up.add_argument('--clustered', action=argparse.BooleanOptionalAction,

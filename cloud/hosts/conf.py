@@ -140,11 +140,13 @@ class Writer:
                 },
             },
             _privsep(_NOVA_PRIVSEP, files.nova_conf),
-            {} if settings.plain else deployment.compute())
+            {} if settings.plain else deployment.compute(),
+            {'specreds': {'server_disk_backups': 'true'}} if (
+                settings.disks == layout.RBD_BACKUPS and not settings.plain) else {})
 
     def _disks(self) -> dict[str, private.Value]:
         """Return where Nova keeps disks that are no volumes."""
-        if self._settings.disks != layout.RBD:
+        if self._settings.disks == layout.FILES:
             return {}
         return {'images_type': 'rbd', 'images_rbd_pool': nova.POOL,
                 'images_rbd_ceph_conf': self._backends[0].conf}

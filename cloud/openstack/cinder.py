@@ -75,7 +75,7 @@ def conf(files: layout.Layout, settings: layout.Settings, passwords: Mapping[str
 
 def _server_disks(settings: layout.Settings, backend: layout.Backend) -> private.Conf:
     """Return the options for disks that Nova keeps in RBD."""
-    if settings.plain or settings.disks != layout.RBD:
+    if settings.plain or settings.disks == layout.FILES:
         return {}
     return {'specreds': {'server_disks_backend': pool(backend).partition('#')[0],
                          'server_disks_pool': nova.POOL}}

@@ -15,6 +15,12 @@ from cloud.openstack import services
 from specreds_nova import deployment
 
 _TIMEOUT = 5.0
+# What the engine does for servers whose disks Nova keeps.
+_DISKS: Mapping[str, Mapping[str, private.Value]] = {
+    layout.FILES: {},
+    layout.RBD: {'server_disks_in_rbd': 'true'},
+    layout.RBD_BACKUPS: {'server_disks_in_rbd': 'true', 'server_disk_backups': 'true'},
+}
 
 
 def conf(files: layout.Layout, settings: layout.Settings,
@@ -27,7 +33,7 @@ def conf(files: layout.Layout, settings: layout.Settings,
         'keystone_authtoken': accounts.sections(
             settings, passwords, accounts.ENGINE)['keystone_authtoken'],
         'service_auth': accounts.account(settings, passwords, accounts.ENGINE),
-        'engine': {'server_disks_in_rbd': 'true'} if settings.disks == layout.RBD else {},
+        'engine': _DISKS[settings.disks],
     }, deployment.engine(settings.host, str(settings.etcd_port), str(state / 'lock')))
 
 

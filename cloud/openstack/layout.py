@@ -77,7 +77,7 @@ class Backend:
 
 FIREWALLS = ('openvswitch', 'iptables_hybrid')
 OVS, DVR, OVN = NETWORKS = ('ovs', 'dvr', 'ovn')
-FILES, RBD = DISKS = ('files', 'rbd')
+FILES, RBD, RBD_BACKUPS = DISKS = ('files', 'rbd', 'rbd-backups')
 
 
 @dataclasses.dataclass(frozen=True)

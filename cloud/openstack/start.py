@@ -60,7 +60,7 @@ class Start:
         storage.provision(self.ceph, self._own)
         if self.settings.hosts:
             storage.provision_images(self.ceph, self._own, glance.ceph_conf(self.files),
-                                     [nova.POOL] if self.settings.disks == layout.RBD else [])
+                                     [] if self.settings.disks == layout.FILES else [nova.POOL])
         progress('ceph is up')
 
     def broker(self, progress: commands.Progress) -> None:

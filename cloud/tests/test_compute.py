@@ -106,8 +106,11 @@ class ConfTest(_Base):
         self.assertEqual((f'{cinder.HOST}@{backends[0].name}', 'vms'),
                          (conf['specreds']['server_disks_backend'],
                           conf['specreds']['server_disks_pool']))
-        self.assertEqual('true', engine.conf(self.files, settings, self.passwords)[
-            'engine']['server_disks_in_rbd'])
+        for disks, backups in ((layout.RBD, None), (layout.RBD_BACKUPS, 'true')):
+            options = engine.conf(self.files, dataclasses.replace(self.settings, disks=disks),
+                                  self.passwords)['engine']
+            self.assertEqual(('true', backups), (options['server_disks_in_rbd'],
+                                                 options.get('server_disk_backups')))
         self.assertNotIn('server_disks_backend', cinder.conf(
             self.files, self.settings, self.passwords, backends)['specreds'])
 

@@ -142,6 +142,13 @@ class ConfTest(_Base):
         self.write(layout.Settings(hosts=3, disks='rbd'))
         libvirt = self.read(self.files.nova_conf)['libvirt']
         self.assertEqual(('rbd', 'vms'), (libvirt['images_type'], libvirt['images_rbd_pool']))
+        self.assertNotIn('specreds', self.read(self.files.nova_conf))
+
+    def test_disks_of_servers_in_rbd_may_have_backups(self) -> None:
+        self.write(layout.Settings(hosts=3, disks='rbd-backups'))
+        nova_conf = self.read(self.files.nova_conf)
+        self.assertEqual(('rbd', 'true'), (nova_conf['libvirt']['images_type'],
+                                           nova_conf['specreds']['server_disk_backups']))
 
     def test_agents_route_on_each_host_where_routers_are_distributed(self) -> None:
         self.assertNotIn(services.ROUTERS, services.programs(self.files))

@@ -2,39 +2,22 @@
 """Servers whose root disk Nova keeps in RBD are shut out of it, and evacuated with it."""
 
 import json
-from typing import Any
 
-from cloud import drill as drills
 from cloud.demo import recoveries
+from cloud.openstack import layout
 from specreds_nova.tests.cloud import base as cloud_base
-from specreds_nova.tests.engine import base
+from specreds_nova.tests.disks_stories import base
 
 
-class TestEvacuated(base.EngineTestCase):
+class TestEvacuated(base.DisksTestCase):
 
-    def setUp(self) -> None:
-        super().setUp()
-        if self.cloud.settings.disks != 'rbd':
-            self.skipTest('Nova keeps disks in files; bring the cloud up with --disks rbd')
-
-    def boot_from_image(self) -> drills.Server:
-        """Boot a server from an image, without volumes."""
-        image = self.drill.devices('g1', (2,))[0]['uuid']
-        return self.boot(metadata={'specreds:ready': 'tcp:80'}, imageRef=image,
-                         block_device_mapping_v2=[{
-                             'boot_index': 0, 'source_type': 'image', 'uuid': image,
-                             'destination_type': 'local', 'delete_on_termination': True}])
+    DISKS = layout.RBD
 
     def blocklist(self) -> set[str]:
         """Return the addresses on Ceph's blocklist."""
         listed = self.cloud.ceph.admin(['osd', 'blocklist', 'ls', '--format', 'json'])
         entries, _end = json.JSONDecoder().raw_decode(listed, listed.index('['))
         return {entry['addr'] for entry in entries}
-
-    def count(self, server: drills.Server) -> int:
-        """Return how often the guest has written to its disk."""
-        answer: dict[str, Any] = json.loads(self.get(server, '/cgi-bin/heartbeat'))
-        return int(answer['count'])
 
     def test_server_that_boots_from_an_image_is_evacuated_with_its_disk(self) -> None:
         server = self.boot_from_image()

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Base class of the tests of servers with disks that Nova keeps in RBD."""
+
+import json
+from typing import Any
+
+from cloud import commands
+from cloud import drill as drills
+from cloud.openstack import nova
+from specreds_nova.tests.engine import base
+
+
+class DisksTestCase(base.EngineTestCase):
+    """A test on a cloud whose Nova keeps disks in RBD."""
+
+    DISKS = ''
+
+    def setUp(self) -> None:
+        super().setUp()
+        if self.cloud.settings.disks != self.DISKS:
+            self.skipTest(f'bring the cloud up with --disks {self.DISKS}')
+
+    def boot_from_image(self, *more: dict[str, Any]) -> drills.Server:
+        """Boot a server from an image, without volumes.
+
+        :param more: other block devices
+        """
+        image = self.drill.devices('g1', (2,))[0]['uuid']
+        return self.boot(metadata={'specreds:ready': 'tcp:80'}, imageRef=image,
+                         block_device_mapping_v2=[{
+                             'boot_index': 0, 'source_type': 'image', 'uuid': image,
+                             'destination_type': 'local', 'delete_on_termination': True}, *more])
+
+    def count(self, server: drills.Server) -> int:
+        """Return how often the guest has written to its disk."""
+        answer: dict[str, Any] = json.loads(self.get(server, '/cgi-bin/heartbeat'))
+        return int(answer['count'])
+
+    def write(self, server: drills.Server) -> int:
+        """Let the guest write to its disk for a while; return how often it has written."""
+        before = self.count(server)
+        self.heartbeat(server, 0.2)
+        self.wait('the guest to write', lambda: self.count(server) > before + 2)
+        self.heartbeat(server, 0)
+        return self.count(server)
+
+    def images(self) -> list[str]:
+        """Return the names of the images in the pool of Nova's disks."""
+        return commands.run(['rbd', '--conf', str(self.cloud.ceph.admin_conf),
+                             '--name', 'client.admin', 'ls', nova.POOL]).split()
