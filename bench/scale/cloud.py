@@ -158,14 +158,15 @@ class Cloud:
 
     # Backups
 
-    def start(self, host: str, backup_id: str, server_id: str,
-              superposition_id: str) -> Mapping[str, Any]:
+    def start(self, host: str, backup_id: str, server_id: str, superposition_id: str,
+              expected_marker: str | None = None) -> Mapping[str, Any]:
         """Record the time of the request."""
         self._begun(server_id)
         self.takes(latency.RPC if backup_id in self._until else latency.START)
         return {'phase': 'running'}
 
-    def begin(self, host: str, backup_id: str, server_id: str, superposition_id: str) -> None:
+    def begin(self, host: str, backup_id: str, server_id: str, superposition_id: str,
+              expected_marker: str | None = None) -> None:
         """Record the time of the request."""
         self.takes(latency.RPC)
         self._begun(server_id)

@@ -99,9 +99,12 @@ class Backups(Protocol):
     def check(self, host: str, server_id: str) -> Mapping[str, Any]:
         """Return whether a host could run a server's backup, and why not."""
 
-    def start(self, host: str, backup_id: str, server_id: str,
-              superposition_id: str) -> Mapping[str, Any]:
-        """Start a backup; it runs when this returns."""
+    def start(self, host: str, backup_id: str, server_id: str, superposition_id: str,
+              expected_marker: str | None = None) -> Mapping[str, Any]:
+        """Start a backup; it runs when this returns.
+
+        :param expected_marker: what the server's console showed at the end of earlier boots
+        """
 
     def status(self, host: str, backup_id: str) -> Mapping[str, Any]:
         """Return the status of a backup."""
@@ -282,11 +285,14 @@ class Store(Protocol):
     def request_abort(self, recovery_id: str) -> bool:
         """Record the abort of a recovery; return False if it is past the commit point."""
 
-    def expected(self, servers: Iterable[str]) -> dict[str, float]:
-        """Return the expected seconds from the start of a backup until it is ready, by server."""
+    def expected(self, servers: Iterable[str]) -> dict[str, model.Expectation]:
+        """Return what earlier backups let expect of the next one, by server."""
 
     def learn(self, server_id: str, seconds: float) -> None:
         """Record how long a backup took until it was ready."""
+
+    def learn_marker(self, server_id: str, marker: str) -> None:
+        """Record what the console of a server showed at the end of its boot."""
 
     def prune(self, before: float) -> int:
         """Remove the recoveries that ended before a time; return how many."""

@@ -14,6 +14,10 @@ from specreds_nova.virt.backup import rpcapi
 _UNKNOWN = ('NoSuchMethod', 'UnsupportedVersion', 'UnsupportedNamespace')
 
 
+class _OlderHost(backup_errors.ServerNotEligible):
+    """The host has no plug-in, or one that does not know the call."""
+
+
 class Backups:
     """RPC calls to the hosts. May be used by several threads.
 
@@ -28,14 +32,22 @@ class Backups:
         """Return whether a host could run a server's backup, and why not."""
         return self._ask(host, self._hosts.check, server_id)
 
-    def start(self, host: str, backup_id: str, server_id: str,
-              superposition_id: str) -> Mapping[str, Any]:
+    def start(self, host: str, backup_id: str, server_id: str, superposition_id: str,
+              expected_marker: str | None = None) -> Mapping[str, Any]:
         """Start a backup; it runs when this returns."""
-        return self._ask(host, self._hosts.start, backup_id, server_id, superposition_id)
+        what = (backup_id, server_id, superposition_id)
+        try:
+            return self._ask(host, self._hosts.start, *what, expected_marker)
+        except _OlderHost:
+            if expected_marker is None:
+                raise
+            return self._ask(host, self._hosts.start, *what)
 
-    def begin(self, host: str, backup_id: str, server_id: str, superposition_id: str) -> None:
+    def begin(self, host: str, backup_id: str, server_id: str, superposition_id: str,
+              expected_marker: str | None = None) -> None:
         """Have a host start a backup, without waiting for it."""
-        self._ask(host, self._hosts.begin, backup_id, server_id, superposition_id)
+        self._ask(host, self._hosts.begin, backup_id, server_id, superposition_id,
+                  expected_marker)
 
     def status(self, host: str, backup_id: str) -> Mapping[str, Any]:
         """Return the status of a backup."""
@@ -49,7 +61,7 @@ class Backups:
         """Let a backup out; its claim is kept until :meth:`release`."""
         try:
             return self._ask(host, self._hosts.promote, backup_id, True)
-        except backup_errors.ServerNotEligible:
+        except _OlderHost:
             # An older plug-in, which releases the claim at once.
             return self._ask(host, self._hosts.promote, backup_id)
 
@@ -57,7 +69,7 @@ class Backups:
         """Release the claim of a promoted backup; an older plug-in has done so."""
         try:
             self._ask(host, self._hosts.release, backup_id)
-        except backup_errors.ServerNotEligible:
+        except _OlderHost:
             return
 
     def abort(self, host: str, backup_id: str) -> Mapping[str, Any]:
@@ -82,12 +94,10 @@ class Backups:
         except messaging.MessagingTimeout as exc:
             raise exception.Unreachable(f'host {host} does not answer: {exc}') from exc
         except messaging.UnsupportedVersion as exc:
-            raise backup_errors.ServerNotEligible(
-                reason=f'host {host} runs no backups: {exc}') from exc
+            raise _OlderHost(reason=f'host {host} runs no backups: {exc}') from exc
         except messaging.RemoteError as exc:
             if exc.exc_type in _UNKNOWN:
-                raise backup_errors.ServerNotEligible(
-                    reason=f'host {host} runs no backups: {exc}') from exc
+                raise _OlderHost(reason=f'host {host} runs no backups: {exc}') from exc
             raise backup_errors.BackupError(reason=f'host {host}: {exc.value}') from exc
         except (messaging.MessagingException, OSError) as exc:
             raise exception.Unreachable(

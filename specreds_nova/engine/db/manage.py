@@ -3,6 +3,7 @@
 
 import argparse
 from collections.abc import Sequence
+import datetime
 import sys
 import time
 
@@ -46,6 +47,24 @@ def _areas(areas: 'argparse._SubParsersAction[argparse.ArgumentParser]') -> None
     purge.add_argument('--older-than', type=_days, default=30.0, metavar='DAYS',
                        help='least age of the end in days (default: %(default)g)')
     purge.set_defaults(run=_purge)
+    _marker_areas(areas)
+
+
+def _marker_areas(areas: 'argparse._SubParsersAction[argparse.ArgumentParser]') -> None:
+    markers = areas.add_parser(
+        'markers', help='what consoles of servers showed at the end of their boots, by which the '
+                        'condition "boot" of readiness recognizes the next end')
+    what = markers.add_subparsers(metavar='COMMAND', required=True)
+    listing = what.add_parser('list', help='print server, time and marker, one per line')
+    listing.set_defaults(run=_list_markers)
+    forget = what.add_parser(
+        'forget', help='remove the markers of servers, such as those that were rebuilt')
+    forget.add_argument('servers', nargs='+', metavar='SERVER', help='ID of a server')
+    forget.set_defaults(run=_forget_markers)
+    purge = what.add_parser('purge', help='remove old markers')
+    purge.add_argument('--older-than', type=_days, default=365.0, metavar='DAYS',
+                       help='least age of the marker in days (default: %(default)g)')
+    purge.set_defaults(run=_purge_markers)
 
 
 def _days(text: str) -> float:
@@ -70,6 +89,21 @@ def _version(conf: cfg.ConfigOpts) -> None:
 def _purge(conf: cfg.ConfigOpts) -> None:
     removed = store.from_conf(conf).prune(time.time() - conf.area.older_than * _DAY_S)
     print(f'{removed} removed')
+
+
+def _list_markers(conf: cfg.ConfigOpts) -> None:
+    for marker in store.from_conf(conf).markers():
+        at = datetime.datetime.fromtimestamp(marker.updated, datetime.UTC)
+        print(marker.server, at.isoformat(timespec='seconds'), marker.text)
+
+
+def _forget_markers(conf: cfg.ConfigOpts) -> None:
+    print(f'{store.from_conf(conf).forget_markers(conf.area.servers)} removed')
+
+
+def _purge_markers(conf: cfg.ConfigOpts) -> None:
+    before = time.time() - conf.area.older_than * _DAY_S
+    print(f'{store.from_conf(conf).prune_markers(before)} removed')
 
 
 if __name__ == '__main__':

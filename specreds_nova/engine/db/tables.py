@@ -4,6 +4,8 @@
 import sqlalchemy as sa
 from sqlalchemy.schema import SchemaItem
 
+from specreds_nova import markers
+
 METADATA = sa.MetaData()
 
 
@@ -44,6 +46,7 @@ RECOVERIES = _table(
     sa.Column('why', sa.JSON, nullable=False),
     sa.Column('priority', sa.Integer, nullable=False),
     sa.Column('expected', sa.Double),
+    sa.Column('expected_marker', sa.String(markers.LONGEST)),
     sa.Column('destination', sa.String(255)),
     sa.Column('superposition', sa.String(64)),
     sa.Column('outcome', sa.String(16)),
@@ -98,5 +101,12 @@ DURATIONS = _table(
     sa.Column('server', sa.String(36), primary_key=True),
     sa.Column('seconds', sa.Double, nullable=False),
     sa.Column('samples', sa.Integer, nullable=False),
+    sa.Column('updated', sa.Double, nullable=False),
+)
+
+MARKERS = _table(
+    'markers',
+    sa.Column('server', sa.String(36), primary_key=True),
+    sa.Column('text', sa.String(markers.LONGEST), nullable=False),
     sa.Column('updated', sa.Double, nullable=False),
 )

@@ -357,13 +357,15 @@ class Dispatcher:
     def _priority(self, server: model.Server) -> int:
         return fairness.priority(server, self._context.options.tenant_priority_max)
 
-    def _new(self, host: model.Host, server: model.Server, expected: float | None, now: float
-             ) -> model.Recovery:
+    def _new(self, host: model.Host, server: model.Server,
+             expected: model.Expectation | None, now: float) -> model.Recovery:
         """Return a new recovery, which is not in the database yet."""
+        seconds, marker = (None, None) if expected is None else (expected.seconds, expected.marker)
         return model.Recovery(
             id=str(uuid.uuid4()), server=server.id, server_name=server.name,
             project=server.project, host=host.name, suspected=host.since, why=host.why,
-            priority=self._priority(server), expected=expected, created=now)
+            priority=self._priority(server), expected=seconds, expected_marker=marker,
+            created=now)
 
     def _reserved(self, recovery: model.Recovery) -> model.Recovery:
         """Return a new recovery, assigned to this engine if it has a slot for it."""

@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The expected time until a backup is ready: by server, or else by kind of server.
+"""What earlier backups let expect: by server, or else by kind of server.
 
 A server that fails for the first time has no history, but similar servers may have one. A kind
 consists of the server's conditions of readiness and its size: both are known before the backup
 exists. The image is not part of it, because Nova does not report the image of a volume.
+
+Only times are expected of similar servers. A marker is a text of one server's guest: the boot of
+another image may go on after it, and it is no business of other servers.
 """
 
 from collections.abc import Sequence
 import json
 import uuid
 
+from specreds_nova import markers
 from specreds_nova.engine import interfaces
 from specreds_nova.engine import model
 
@@ -25,21 +29,27 @@ def kind(server: model.Server) -> str:
     return str(uuid.uuid5(_NAMESPACE, json.dumps(parts)))
 
 
-def expected(store: interfaces.Store, servers: Sequence[model.Server]) -> dict[str, float]:
-    """Return the expected seconds until a backup is ready, by the id of each known server.
+def expected(store: interfaces.Store, servers: Sequence[model.Server]
+             ) -> dict[str, model.Expectation]:
+    """Return what is expected of a backup, by the id of each known server.
 
     :raises exception.Unreachable: the database does not answer
     """
     by_kind = {server.id: kind(server) for server in servers}
     learned = store.expected({*by_kind, *by_kind.values()})
-    return {server: learned.get(server, learned.get(its, 0.0))
+    return {server: learned.get(server) or model.Expectation(learned[its].seconds)
             for server, its in by_kind.items() if server in learned or its in learned}
 
 
-def learn(store: interfaces.Store, server: model.Server, seconds: float) -> None:
+def learn(store: interfaces.Store, server: model.Server, seconds: float,
+          marker: object = None) -> None:
     """Remember how long a server's backup took, for the server and for its kind.
 
+    :param marker: what its console showed at the end of the boot, for the server alone; ignored if
+        it is malformed
     :raises exception.Unreachable: the database does not answer
     """
     store.learn(server.id, seconds)
     store.learn(kind(server), seconds)
+    if markers.valid(marker):
+        store.learn_marker(server.id, marker)

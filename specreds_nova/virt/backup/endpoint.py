@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RPC server of nova-compute for backups: namespace ``specreds``, version 1.3.
+"""RPC server of nova-compute for backups: namespace ``specreds``, version 1.4.
 
 Version 1.1 added ``returned``; 1.2 added ``release`` and the argument ``keep_claim`` of
-``promote``; 1.3 added ``boot``. Topic ``compute``, exchange ``nova``, server is the host.
+``promote``; 1.3 added ``boot``; 1.4 added the argument ``expected_marker`` of ``start``.
+Topic ``compute``, exchange ``nova``, server is the host.
 Arguments and results are plain JSON.
 """
 
@@ -12,10 +13,11 @@ import oslo_messaging as messaging
 from oslo_utils import uuidutils
 
 from specreds_nova import exception
+from specreds_nova import markers
 from specreds_nova.virt.liveness import boot
 
 NAMESPACE = 'specreds'
-VERSION = '1.3'
+VERSION = '1.4'
 
 _expected = messaging.expected_exceptions(*exception.EXPECTED)
 
@@ -41,12 +43,17 @@ class Endpoint:
 
     @_expected
     def start(self, ctxt: Any, backup_id: str, instance_uuid: str,
-              superposition_id: str) -> dict[str, Any]:
-        """Start a backup, and return its status when it runs."""
+              superposition_id: str, expected_marker: str | None = None) -> dict[str, Any]:
+        """Start a backup, and return its status when it runs.
+
+        A malformed marker is left out: the backup does not depend on it.
+        """
         del ctxt
         _check_ids(backup_id=backup_id, instance_uuid=instance_uuid,
                    superposition_id=superposition_id)
-        return dict(self._backups.start(backup_id, instance_uuid, superposition_id))
+        marker = expected_marker if markers.valid(expected_marker) else None
+        return dict(self._backups.start(backup_id, instance_uuid, superposition_id,
+                                        expected_marker=marker))
 
     @_expected
     def status(self, ctxt: Any, backup_id: str) -> dict[str, Any]:

@@ -43,17 +43,22 @@ class BackupsAPI:
         return Status(self._call(ctxt, host, 'check', instance_uuid=instance_uuid))
 
     def start(self, ctxt: Any, host: str, backup_id: str, instance_uuid: str,
-              superposition_id: str) -> Status:
-        """Start a backup, and return its status when it runs."""
-        return Status(self._call(ctxt, host, 'start', backup_id=backup_id,
-                          instance_uuid=instance_uuid, superposition_id=superposition_id))
+              superposition_id: str, expected_marker: str | None = None) -> Status:
+        """Start a backup, and return its status when it runs.
+
+        :param expected_marker: what the server's console showed at the end of earlier boots
+        """
+        client, more = self._starting(host, expected_marker)
+        return Status(client.call(
+            ctxt, 'start', backup_id=backup_id, instance_uuid=instance_uuid,
+            superposition_id=superposition_id, **more))
 
     def begin(self, ctxt: Any, host: str, backup_id: str, instance_uuid: str,
-              superposition_id: str) -> None:
+              superposition_id: str, expected_marker: str | None = None) -> None:
         """Have a host start a backup, without waiting for it."""
-        self._client.prepare(server=host).cast(
-            ctxt, 'start', backup_id=backup_id, instance_uuid=instance_uuid,
-            superposition_id=superposition_id)
+        client, more = self._starting(host, expected_marker)
+        client.cast(ctxt, 'start', backup_id=backup_id, instance_uuid=instance_uuid,
+                    superposition_id=superposition_id, **more)
 
     def status(self, ctxt: Any, host: str, backup_id: str) -> Status:
         """Return the status of a backup."""
@@ -99,6 +104,13 @@ class BackupsAPI:
     def boot(self, ctxt: Any, host: str) -> Status:
         """Return ``kernel``, ``uptime`` in seconds and ``addresses`` of a host."""
         return Status(self._client.prepare(server=host, version='1.3').call(ctxt, 'boot'))
+
+    def _starting(self, host: str, expected_marker: str | None) -> tuple[Any, dict[str, str]]:
+        """Return the client of a start, and the argument that only newer hosts have."""
+        if expected_marker is None:
+            return self._client.prepare(server=host), {}
+        return (self._client.prepare(server=host, version='1.4'),
+                {'expected_marker': expected_marker})
 
     def _call(self, ctxt: Any, host: str, method: str, **arguments: Any) -> Any:
         return self._client.prepare(server=host).call(ctxt, method, **arguments)

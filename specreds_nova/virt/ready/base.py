@@ -5,10 +5,14 @@ import abc
 
 
 class Probe(abc.ABC):
-    """Checks one running backup."""
+    """Checks one running backup.
+
+    :ivar learned_marker: what the console showed at the end of the boot; None if that is unknown
+    """
 
     # Seconds between two checks.
     interval = 0.1
+    learned_marker: str | None = None
 
     @abc.abstractmethod
     def look(self) -> str | None:

@@ -11,6 +11,7 @@ from lxml import etree
 from specreds_nova.virt.ready import base
 from specreds_nova.virt.ready import consoles
 from specreds_nova.virt.ready import expressions
+from specreds_nova.virt.ready import learning
 
 # What guests write to the serial console at the end of a boot: getty, cloud-init, systemd.
 _MARKERS = (r'login: *$|Cloud-init v\. \S+ finished at |'
@@ -63,17 +64,23 @@ class Boot(base.Probe):
     The network of a box answers nothing but requests for addresses, ARP and metadata.
 
     :param guest: nova.virt.libvirt.guest.Guest
+    :param expected_marker: what the server's console showed at the end of earlier boots; None if
+        that is unknown
     """
 
     interval = 0.25
 
-    def __init__(self, guest: Any) -> None:
+    def __init__(self, guest: Any, expected_marker: str | None = None) -> None:
         self._domain = guest._domain
         xml = guest.get_xml_desc()
         self._console = consoles.path(xml)
         self._devices = [str(target.get('dev')) for target in etree.fromstring(xml).iterfind(
             './devices/interface/target')]
         self._markers = expressions.Expression(_MARKERS)
+        self._expected_marker = expected_marker
+        # What the console showed when the guest was last idle for long enough, and what it showed
+        # in the last such pause that has ended.
+        self._shown = self._shown_before = b''
         self._begun = time.monotonic()
         self._before = self._sample()
         self._idle_since = self._begun
@@ -85,12 +92,9 @@ class Boot(base.Probe):
         now, before = self._sample(), self._before
         self._before = now
         if not now.idle(before):
-            self._idle_since = now.at
-        idle = now.at - self._idle_since
-        if idle >= _IDLE_AFTER_MARKER and (marker := self._marker()):
-            return f'the console shows {marker[:200]!r}, and the guest is idle'
-        if idle >= _IDLE_AFTER_ANSWER and self._answered():
-            return 'the network has answered the guest, and the guest is idle'
+            self._idle_since, self._shown_before = now.at, self._shown
+        if sign := self._pause(now.at - self._idle_since):
+            return sign
         elapsed = now.at - self._begun
         if elapsed >= _LONGEST - _QUIET:
             self._listen(now.at)
@@ -98,6 +102,25 @@ class Boot(base.Probe):
         if elapsed >= (_LONGEST_WRITING if writes else _LONGEST):
             return f'{elapsed:.0f} s have passed'
         return None
+
+    def _pause(self, idle: float) -> str | None:
+        """Return the sign that the boot is over of a guest that is idle; None without one.
+
+        :param idle: for how long, in seconds
+        """
+        if idle < _IDLE_AFTER_MARKER:
+            return None
+        self._shown = self._tail() or b''
+        if marker := self._markers.search(self._shown):
+            return f'the console shows {marker[:200]!r}, and the guest is idle'
+        marker = self._expected_marker
+        known = marker is not None and marker.encode() in self._shown
+        if not (known or idle >= _IDLE_AFTER_ANSWER) or not self._answered():
+            return None
+        if known:
+            return f'the console shows {marker!r} as after earlier boots, and the guest is idle'
+        self.learned_marker = learning.marker(self._shown, self._shown_before)
+        return 'the network has answered the guest, and the guest is idle'
 
     def _listen(self, now: float) -> None:
         text = self._tail()
@@ -123,10 +146,6 @@ class Boot(base.Probe):
 
     def _tail(self) -> bytes | None:
         return None if self._console is None else consoles.tail(self._console)
-
-    def _marker(self) -> str | None:
-        text = self._tail()
-        return None if text is None else self._markers.search(text)
 
     def _answered(self) -> bool:
         stats = [self._domain.interfaceStats(device) for device in self._devices]

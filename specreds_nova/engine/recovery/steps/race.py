@@ -153,15 +153,15 @@ class _Race:
             return None
         run = self._run
         if self._missing == 0:
-            self._learn(run.now - self._began)
+            self._learn(run.now - self._began, status.get('learned_marker'))
             return verdicts.StepVerdict(verdicts.READY, str(status.get('ready_detail') or ''))
         return None
 
-    def _learn(self, seconds: float) -> None:
+    def _learn(self, seconds: float, marker: object) -> None:
         run = self._run
         server = run.server()
         if server is not None:
-            run.insist(kinds.learn, run.context.store, server, seconds)
+            run.insist(kinds.learn, run.context.store, server, seconds, marker)
 
     def _elsewhere(self) -> verdicts.StepVerdict | None:
         """Return a verdict if the server was deleted or moved during the race."""

@@ -100,7 +100,8 @@ def _on(run: runs.Run, host: str, superposition: str) -> verdicts.StepVerdict | 
     backup = run.backup_id
     while True:
         try:
-            run.context.backups.start(host, backup, run.recovery.server, superposition)
+            run.context.backups.start(host, backup, run.recovery.server, superposition,
+                                      run.recovery.expected_marker)
             return None
         except backup_errors.ServerNotEligible as exc:
             return verdicts.StepVerdict(_ELSEWHERE, exc.format_message())

@@ -29,7 +29,9 @@ class BackupsTest(testtools.TestCase):
     def test_arguments_are_passed_on(self) -> None:
         self.api.start.return_value = {'phase': 'running'}
         self.assertEqual({'phase': 'running'}, self.backups.start('h2', 'r', 'a', 's1'))
-        self.api.start.assert_called_once_with({}, 'h2', 'r', 'a', 's1')
+        self.api.start.assert_called_once_with({}, 'h2', 'r', 'a', 's1', None)
+        self.backups.begin('h2', 'r', 'a', 's1', 'web server is up')
+        self.api.begin.assert_called_once_with({}, 'h2', 'r', 'a', 's1', 'web server is up')
         for name in ('status', 'harden', 'release', 'abort', 'check'):
             getattr(self.backups, name)('h2', 'r')
             getattr(self.api, name).assert_called_once_with({}, 'h2', 'r')
@@ -45,6 +47,19 @@ class BackupsTest(testtools.TestCase):
         self.assertEqual({'phase': 'promoted'}, self.backups.promote('h2', 'r'))
         self.assertEqual(({}, 'h2', 'r'), self.api.promote.call_args.args)
         self.backups.release('h2', 'r')
+
+    def test_older_host_starts_without_a_marker(self) -> None:
+        self.api.start.side_effect = [messaging.RemoteError('UnsupportedVersion', '1.4'),
+                                      {'phase': 'running'}]
+        self.assertEqual({'phase': 'running'},
+                         self.backups.start('h2', 'r', 'a', 's1', 'web server is up'))
+        self.assertEqual(({}, 'h2', 'r', 'a', 's1'), self.api.start.call_args.args)
+
+    def test_refused_start_is_not_repeated_without_a_marker(self) -> None:
+        self.api.start.side_effect = backup_errors.ServerNotEligible(reason='no memory')
+        self.assertRaises(backup_errors.ServerNotEligible, self.backups.start, 'h2', 'r', 'a',
+                          's1', 'web server is up')
+        self.api.start.assert_called_once()
 
     @ddt.data(
         (messaging.MessagingTimeout('late'), exception.Unreachable),

@@ -13,7 +13,7 @@ from specreds_nova.engine import fibers as all_fibers
 from specreds_nova.engine.clients import starts
 
 _TIMEOUT = 20.0
-_WHAT = ('backup', 'server', 'superposition')
+_WHAT = ('backup', 'server', 'superposition', 'a marker')
 
 
 class StartsTest(testtools.TestCase):

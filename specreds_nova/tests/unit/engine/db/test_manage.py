@@ -33,12 +33,12 @@ class ManageTest(testtools.TestCase):
         connection.register(self.conf)
         self.conf(['--config-file', str(self.file)])
 
-    def run_db(self, *words: str, status: int = 0) -> str:
+    def run_db(self, *words: str, status: int = 0, area: str = 'db') -> str:
         """Run ``specreds-engine-manage db WORDS``, and return its output."""
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
             self.assertEqual(status, manage.main(
-                ['--config-file', str(self.file), 'db', *words]), printed.getvalue())
+                ['--config-file', str(self.file), area, *words]), printed.getvalue())
         return printed.getvalue()
 
     def test_sync_may_be_repeated(self) -> None:
@@ -65,6 +65,19 @@ class ManageTest(testtools.TestCase):
         self.assertIn('0 removed', self.run_db('purge', '--older-than', '100000000'))
         self.assertIn('1 removed', self.run_db('purge'))
         self.assertIsNone(old_store.get(recovery.id))
+
+    def test_markers_are_listed_and_removed(self) -> None:
+        self.run_db('sync')
+        clock = clocks.Clock()
+        for number in range(3):
+            store.Store(connection.connect(self.conf), clock.now).learn_marker(
+                f'vm{number}', 'web server is up')
+        lines = self.run_db('list', area='markers').splitlines()
+        self.assertEqual(3, len(lines))
+        self.assertRegex(lines[0], r'^vm0 1970-\S+\+00:00 web server is up$')
+        self.assertIn('1 removed', self.run_db('forget', 'vm0', 'vm9', area='markers'))
+        self.assertIn('2 removed', self.run_db('purge', area='markers'))
+        self.assertEqual('', self.run_db('list', area='markers'))
 
     def test_unreachable_database_is_named(self) -> None:
         self.file.write_text('[database]\nconnection = sqlite:////nowhere/engine.db\n'

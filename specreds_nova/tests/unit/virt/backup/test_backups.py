@@ -41,6 +41,15 @@ class StartTest(base.TestCase):
         self.assertEqual((base.PRIMARY, [base.VOLUME], 'instance-00000001'),
                          (record.primary, record.volume_ids, record.instance_name))
 
+    def test_marker_of_earlier_boots_is_recorded(self) -> None:
+        # A nova-compute that restarts watches the backup again.
+        status = self.backups.start(base.BACKUP_ID, base.SERVER, base.SUPERPOSITION,
+                                    'web server is up')
+        self.assertIsNone(status['learned_marker'])
+        record = self.on_disk()
+        assert record is not None
+        self.assertEqual('web server is up', record.expected_marker)
+
     def test_start_may_be_repeated(self) -> None:
         self.start()
         self.assertEqual('running', self.start()['phase'])

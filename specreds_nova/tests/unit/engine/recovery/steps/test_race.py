@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The race: how often services are called, and what the backup's host reports."""
 
+from unittest import mock
+
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import verdict
@@ -34,6 +36,20 @@ class RacingTest(base.RecoveryTest):
         self.backups.status.side_effect = [_NOT_YET, _NOT_YET, _READY]
         self.assertEqual(verdict.READY, self.race().kind)
         self.assertGreaterEqual(self.clock.now() - self.began, 2 * _INTERVAL)
+
+    def test_marker_of_the_host_is_learned(self) -> None:
+        for shown, known in (('web server is up', 'web server is up'),
+                             (None, 'web server is up'), ('x' * 300, 'web server is up'),
+                             ('all services are up', 'all services are up')):
+            self.backups.status.return_value = {**_READY, 'learned_marker': shown}
+            self.assertEqual(verdict.READY, self.race().kind)
+            self.assertEqual(known, self.context.store.expected(['a'])['a'].marker)
+
+    def test_host_without_a_marker_teaches_none(self) -> None:
+        self.backups.status.return_value = _READY
+        with mock.patch.object(self.context.store, 'learn_marker') as learn:
+            self.assertEqual(verdict.READY, self.race().kind)
+        learn.assert_not_called()
 
     def test_primary_that_runs_by_its_sentinel_wins(self) -> None:
         self.backups.status.side_effect = [{**_NOT_YET, 'primary_runs': None},

@@ -34,9 +34,16 @@ class StartingTest(base.RecoveryTest):
 
     def test_backup_is_started(self) -> None:
         self.assertEqual(_STARTED, self.start())
-        self.backups.start.assert_called_once_with('h2', self.run_.id, 'a', 'sp')
+        self.backups.start.assert_called_once_with('h2', self.run_.id, 'a', 'sp', None)
         self.volumes.dirty.assert_called_once_with('sp')
         self.backups.abort.assert_not_called()
+
+    def test_host_gets_the_marker_of_earlier_boots(self) -> None:
+        self.run_ = runs.Run(self.context, self.make_recovery(
+            server='b', state=model.RACING, destination='h2', superposition='sp',
+            expected_marker='web server is up'))
+        self.assertEqual(_STARTED, self.start())
+        self.assertEqual('web server is up', self.backups.start.call_args.args[-1])
 
     def test_start_ends_if_the_primary_has_written(self) -> None:
         self.volumes.dirty.return_value = True
