@@ -23,6 +23,7 @@ class Step:
 
     :ivar ended: None while the step runs, or if it was interrupted
     :ivar opened: when users could reach the guest again, of the step that opens the box
+    :ivar why: why the race ended as it did, of the race
     """
 
     name: str
@@ -30,6 +31,7 @@ class Step:
     ended: float | None
     engine: str
     opened: float | None = None
+    why: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,9 +98,11 @@ class Engine:
 
 
 def _step(step: Mapping[str, Any]) -> Step:
-    ended, after = _moment(step['ended_at']), step.get('detail', {}).get('after_opening_s')
+    ended, detail = _moment(step['ended_at']), step.get('detail', {})
+    after = detail.get('after_opening_s')
     opened = None if ended is None or after is None else ended - after
-    return Step(step['name'], _seconds(step['began_at']), ended, step['engine'], opened)
+    return Step(step['name'], _seconds(step['began_at']), ended, step['engine'], opened,
+                detail.get('why'))
 
 
 def _moment(text: str | None) -> float | None:
