@@ -160,6 +160,17 @@ class Run(recorded.RecordedRun):
         return (not suspects.suspected(host) and suspects.heard_after(host, self._began)
                 and bool(suspects.running(host, self._recovery.server)))
 
+    def lives(self) -> verdicts.StepVerdict | None:
+        """Return a verdict if the host is well and reports that the server runs.
+
+        Unlike :meth:`spared` it waits for nothing: the last look before a decision.
+        """
+        host, suspects = self._recovery.host, self.context.suspects
+        if (not self.insisting() and suspects.is_well(host)
+                and suspects.running(host, self._recovery.server)):
+            return verdicts.StepVerdict(verdicts.PRIMARY, f'{host} is well')
+        return self.over()
+
     def wrote(self) -> None:
         """Record that the primary has written since the cut, which is final."""
         self._written = True

@@ -41,7 +41,8 @@ def decide(run: runs.Run, raced: verdicts.StepVerdict) -> verdicts.StepVerdict:
     if verdict.kind == verdicts.READY:
         reading = tenant.Reading(run)
         reading.begin()
-        verdict = _harden(run) or unseen.wait(run) or reading.verdict() or collapse(run)
+        verdict = (_harden(run) or unseen.wait(run) or reading.verdict() or run.lives()
+                   or collapse(run))
     elif verdict.kind == verdicts.DECIDING:
         verdict = collapse(run)
     elif verdict.kind == verdicts.GONE:

@@ -145,6 +145,19 @@ class TenantTest(base.RecoveryTest):
         decision = decide.decide(self.run_, verdict.StepVerdict(verdict.READY))
         self.assertEqual(verdict.ABORTED, decision.kind)
 
+    def test_host_that_returns_while_nova_does_not_answer_spares_its_server(self) -> None:
+        def no_answer(server: str) -> None:
+            del server
+            self.clock.sleep(2.0)
+            self.suspects.is_well.return_value = True
+            raise exception.Unreachable('no')
+        self.compute.server.side_effect = no_answer
+        self.context.options.sentinel_network_lease = 0.0
+        self.volumes.state.side_effect = ['superposed', None]
+        decision = decide.decide(self.run_, verdict.StepVerdict(verdict.READY))
+        self.assertEqual((verdict.PRIMARY, 'h1 is well'), decision)
+        self.volumes.collapse.assert_not_called()
+
     def test_error_while_reading_is_no_answer(self) -> None:
         self.compute.server.side_effect = [KeyError('host'), base.make_server('a')]
         reading = tenant.Reading(self.run_)

@@ -77,6 +77,17 @@ class ShutOutTest(base.RecoveryTest):
         self.assertEqual(verdicts.PRIMARY, self.shut_out().kind)
         self.volumes.fence.assert_not_called()
 
+    def test_host_that_returns_while_nova_answers_spares_the_server(self) -> None:
+        server: model.Server = self.compute.server.return_value
+
+        def answer(name: str) -> model.Server:
+            del name
+            self.suspects.is_well.return_value = True
+            return server
+        self.compute.server.side_effect = answer
+        self.assertEqual(verdicts.PRIMARY, self.shut_out().kind)
+        self.volumes.fence.assert_not_called()
+
     def test_returned_host_does_not_spare_a_server_that_may_be_fenced(self) -> None:
         self.volumes.fence.side_effect = [exception.Interrupted('the engine stops')]
         self.assertRaises(exception.Interrupted, self.shut_out)
