@@ -4,7 +4,7 @@
 The janitors of all engines run at the same time, so each of their actions may be repeated.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 import functools
 import threading
 from typing import Any
@@ -16,6 +16,7 @@ from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import dispatch
+from specreds_nova.engine.recovery import late_force_down
 
 LOG = logging.getLogger(__name__)
 
@@ -63,6 +64,8 @@ class Janitor:
         self._swept = self._pruned = float('-inf')
         # By host: the time at which its servers are listed again.
         self._due: dict[str, float] = {}
+        # Hosts that were suspected or fenced at the last look.
+        self._failed: frozenset[str] = frozenset()
 
     def look(self) -> None:
         """Do all work once; what fails is repeated by the next look."""
@@ -72,6 +75,7 @@ class Janitor:
         except exception.EngineError as exc:
             LOG.warning('hosts, jobs and superpositions are looked at later: %s', exc)
             return
+        self._failed = frozenset(host.name for host in hosts if host.state != model.TRUSTED)
         self._each('the jobs', self._jobs, active)
         self._heed_all(hosts)
         by_host: dict[str, list[model.Recovery]] = {}
@@ -97,6 +101,20 @@ class Janitor:
             LOG.warning('what operators say of hosts is read later: %s', exc)
             return
         self._heed_all(hosts)
+
+    def lift(self, services: Mapping[str, Mapping[str, Any]]) -> None:
+        """Lift ``forced_down`` of hosts that Nova has forced down after they were trusted again.
+
+        :param services: all services nova-compute by host, as in Nova's API
+        """
+        for name, service in services.items():
+            if service.get('forced_down') and name not in self._failed:
+                self._each(f'host {name}, which is forced down', self._lift, name)
+
+    def _lift(self, name: str) -> None:
+        if late_force_down.lift(self._context, name):
+            LOG.warning('host %s is trusted, and Nova has forced it down by a request of an '
+                        'engine that was late: this is lifted', name)
 
     def _heed_all(self, hosts: Sequence[model.Host]) -> None:
         """Heed what operators say of hosts, and what they have taken back."""

@@ -372,6 +372,7 @@ class Engine:
             services = self._clients.compute.services()
             self._decommissioned.look(services)
             self._monitor.place({name: self._clients.compute.places(name) for name in services})
+            self._janitor.lift(services)
         except exception.EngineError:
             return
         for name, service in services.items():

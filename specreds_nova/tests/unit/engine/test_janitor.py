@@ -102,6 +102,69 @@ class JanitorTest(base.RecoveryTest):
         self.assertEqual(model.TRUSTED, self._state())
         self.compute.force_down.assert_called_with('h1', False)
 
+    def _trust_evacuated_host(self) -> None:
+        """Trust a host whose server was evacuated, and that is then forced down."""
+        self.suspect(state=model.FENCED)
+        recovery = self.make_recovery('a', state=model.COMMITTED)
+        self.store.change(recovery, state=model.ENDED, outcome=model.RECOVERED)
+        self._return_host()
+        self.compute.service.return_value = {'forced_down': False}
+        self.backups.returned.return_value = {'clean': True}
+        self.compute.force_down.return_value = True
+        self.janitor.look()
+        self.assertEqual(model.TRUSTED, self._state())
+        self.clock.sleep(10.0)
+        self.compute.service.return_value = {'forced_down': True}
+
+    def _lift(self) -> None:
+        self.janitor.look()
+        self.janitor.lift({'h1': {'forced_down': True}, 'h2': {'forced_down': False}})
+
+    def test_late_request_that_forces_a_trusted_host_down_is_taken_back(self) -> None:
+        self._trust_evacuated_host()
+        self._lift()
+        self.compute.force_down.assert_called_once_with('h1', False)
+
+    def test_host_of_a_late_request_stays_down_in_maintenance(self) -> None:
+        self._trust_evacuated_host()
+        self.store.change_host(self.store.host('h1'), maintenance='new disks')
+        self._lift()
+        self.compute.force_down.assert_not_called()
+
+    def test_host_that_was_trusted_long_ago_was_forced_down_by_an_operator(self) -> None:
+        self._trust_evacuated_host()
+        self.clock.sleep(3600.0)
+        self._lift()
+        self.compute.force_down.assert_not_called()
+
+    def test_host_that_was_not_evacuated_was_forced_down_by_an_operator(self) -> None:
+        self.suspect()
+        recovery = self.make_recovery('a', state=model.RACING)
+        self.store.change(recovery, state=model.ENDED, outcome=model.PRIMARY)
+        self._return_host()
+        self.janitor.look()
+        self.compute.service.return_value = {'forced_down': True}
+        self._lift()
+        self.compute.force_down.assert_not_called()
+
+    def test_suspected_and_fenced_hosts_stay_down(self) -> None:
+        self._trust_evacuated_host()
+        self.suspects.suspected.return_value = True
+        self._lift()
+        self._return_host()
+        # Another engine has fenced it since this one has looked.
+        self.suspect(state=model.FENCED)
+        self.janitor.lift({'h1': {'forced_down': True}})
+        self.compute.force_down.assert_not_called()
+
+    def test_second_host_of_a_server_is_lifted_as_well(self) -> None:
+        self._trust_evacuated_host()
+        recovery = self.make_recovery('b', host='h3', destination='h1', state=model.COMMITTED)
+        self.store.change(recovery, state=model.MERGING)
+        self.store.history.pop(next(iter(self.store.history)))
+        self._lift()
+        self.compute.force_down.assert_called_once_with('h1', False)
+
     def test_silent_host_is_dispatched_again(self) -> None:
         host = self.suspect()
         self.janitor.look()
