@@ -133,6 +133,8 @@ class Backups:
             if self._hub.random.random() < 0.5:
                 self._cloud.clean(there)
             left = self._cloud.stale(host)
+            if not left:
+                self._cloud.cleaned[host] = self._hub.now()
             return {'clean': not left, 'left': ['something'] if left else []}
         return self._call_host(host, 'returned', act)
 

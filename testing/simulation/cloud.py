@@ -41,6 +41,8 @@ class Cloud:
         self.lease = 0.0
         # Sentinels answer through Ceph which servers run.
         self.second_opinion = False
+        # By host: when it has reported last that it has no copies of servers that run elsewhere.
+        self.cleaned: dict[str, float] = {}
         # Host, server and time of each crash.
         self.crashes: list[tuple[str, str, float]] = []
 

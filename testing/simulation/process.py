@@ -29,6 +29,7 @@ from specreds_nova.engine.recovery import dispatch
 from specreds_nova.engine.recovery import nova_prefetch
 from specreds_nova.engine.recovery import preparation_limit
 from specreds_nova.engine.recovery import tenant
+from specreds_nova.engine.recovery import timeline
 from specreds_nova.heartbeat import pulse
 from testing.simulation import backups
 from testing.simulation import board as boards
@@ -50,6 +51,8 @@ _SIMULATED: dict[Any, tuple[str, ...]] = {
     clocks: ('threading', 'time'), dispatch: ('uuid',)}
 # Seconds after the return of a host in which an engine may still decide against the host.
 _GRACE = 10.0
+# Seconds by which the clocks of engines differ at most.
+_APART = 2.5
 # Seconds between two looks of threads that poll: fewer looks make a simulation faster.
 _POLLS: dict[tuple[Any, str], float] = {
     (service, '_TICK'): 0.2, (service, '_HELD'): 0.5, (suspects, '_LOOK'): 0.25,
@@ -182,7 +185,16 @@ class Cloud:
         self.services = services
         self.options = options
         self.etcd = wires.Etcd()
-        self.store = stores.Store(lambda: hub.now() + hub.clock().ahead)
+        self.store = stores.Store(lambda: hub.now() + hub.clock().ahead, self._trusted)
+
+    def _trusted(self, host: model.Host) -> None:
+        """Record a host that is trusted, but was not cleaned since servers have left it."""
+        left = host.state == model.FENCED or any(
+            step.name == timeline.ADOPT and step.began >= host.since
+            for recovery in self.store.history.values() if recovery.host == host.name
+            for step in recovery.steps)
+        if left and self.world.cleaned.get(host.name, 0.0) < host.since - _APART:
+            self.world.fail(f'host {host.name} is trusted, and was not cleaned')
 
 
 class Process:

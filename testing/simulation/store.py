@@ -14,11 +14,14 @@ _BEFORE_COMMIT = (model.QUEUED, model.RACING)
 class Store:
     """The database that all engines share.
 
+    :param trusted: receives the former record of each host that is trusted again
     :ivar history: every recovery by id, in the order of creation
     """
 
-    def __init__(self, now: Callable[[], float]) -> None:
+    def __init__(self, now: Callable[[], float],
+                 trusted: Callable[[model.Host], object] = lambda host: None) -> None:
         self._now = now
+        self._trusted = trusted
         self._hosts: dict[str, model.Host] = {}
         self.history: dict[str, model.Recovery] = {}
         self._learned: dict[str, float] = {}
@@ -59,6 +62,8 @@ class Store:
         changed = dataclasses.replace(self.host(host.name), generation=host.generation + 1,
                                       **values)
         self._hosts[host.name] = changed
+        if changed.state == model.TRUSTED != host.state:
+            self._trusted(host)
         return changed
 
     def leave(self, name: str, goodbye: str | None, at: float | None) -> model.Host:
