@@ -166,7 +166,10 @@ def _run(args: argparse.Namespace) -> int:
     if hostile.NAME in names:
         keep(hostile.NAME, hostile.run())
     if rack.NAME in names:
-        keep(rack.NAME, rack.run(tell, args.quick, args.port))
+        def keep_part(measured: dict[str, float]) -> None:
+            if args.json:
+                report.write(args.json, figures | measured)
+        keep(rack.NAME, rack.run(tell, args.quick, args.port, keep_part))
     print(report.table(figures, names))
     for key in report.missed(figures):
         print(f'bar missed: {key}')

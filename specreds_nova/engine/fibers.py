@@ -53,7 +53,7 @@ class Fibers:
     :ivar callers: number of threads that make the other calls of fibers
     """
 
-    def __init__(self, callers: int, keepers: int = 8) -> None:
+    def __init__(self, callers: int, keepers: int = 6) -> None:
         self.callers = callers
         self._pool = futures.ThreadPoolExecutor(callers, 'caller')
         # Services and hosts that hang may occupy all callers, but decisions have to be recorded.

@@ -10,6 +10,7 @@ import threading
 from oslo_config import cfg
 from oslo_db import options as db_options
 from oslo_log import log as logging
+from oslo_messaging import opts as messaging_opts
 
 from specreds_nova import systemd
 from specreds_nova.engine import conf as engine_conf
@@ -20,7 +21,12 @@ from specreds_nova.engine import timing
 # Levels for libraries whose logs are too long at the default level.
 _QUIET = ['keystoneauth=WARN', 'urllib3=WARN', 'etcd3gw=WARN',
           'oslo_messaging=INFO', 'amqp=WARN', 'kombu=WARN', 'alembic=WARN',
-          'oslo_db.api=CRITICAL', 'sushy=WARN']
+          'oslo_db.api=CRITICAL', 'sushy=WARN',
+          # It warns of each call that waits a moment for a connection.
+          'oslo.messaging._drivers.pool=ERROR']
+# Connections to a broker: each has a thread, and is used for a millisecond per call.
+_CONNECTIONS = 4
+_RABBIT = 'oslo_messaging_rabbit'
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,10 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.register_options(conf)
     logging.set_defaults(default_log_levels=[*logging.get_default_log_levels(), *_QUIET])
     engine_conf.register(conf)
-    # All callers may need a connection at the same moment, and a connection beyond the size of the
-    # pool is made anew each time, which costs more than what it is used for.
-    conf.register_opts(db_options.database_opts, 'database')
-    db_options.set_defaults(conf, max_pool_size=48, max_overflow=32)
+    _set_defaults(conf)
     conf(sys.argv[1:] if argv is None else argv, project='specreds', prog='specreds-engine',
          default_config_files=cfg.find_config_files('specreds', 'specreds-engine'),
          default_config_dirs=cfg.find_config_dirs('specreds', 'specreds-engine'))
@@ -54,6 +57,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.flush()
         os._exit(int(engine.failed.is_set()))
     return int(engine.failed.is_set())
+
+
+def _set_defaults(conf: cfg.ConfigOpts) -> None:
+    """Set defaults of libraries' options for a process with many callers."""
+    # All callers may need a connection at the same moment, and a connection beyond the size of the
+    # pool is made anew each time, which costs more than what it is used for.
+    conf.register_opts(db_options.database_opts, 'database')
+    db_options.set_defaults(conf, max_pool_size=48, max_overflow=32)
+    for group, options in messaging_opts.list_opts():
+        if str(getattr(group, 'name', group)) == _RABBIT:
+            conf.register_opts(options, group)
+    conf.set_default('rpc_conn_pool_size', _CONNECTIONS, _RABBIT)
 
 
 def _watch(engine: service.Engine, ended: threading.Event) -> None:

@@ -61,7 +61,7 @@ _BOOTS = 5.0
 # for 300 s by default (token_cache_time of keystonemiddleware).
 _WARM = 120.0
 # Hosts that the janitor looks at together.
-_ASKERS = 4
+_ASKERS = 2
 # Seconds from the start to the first forecast of destinations: hosts are heard by then.
 _FIRST_FORECAST = 10.0
 # Seconds that each part has to stop.
@@ -70,7 +70,7 @@ _PATIENCE = 5.0
 # Seconds for which more suspicions are gathered when several hosts are late.
 _GATHER = 0.1
 # Threads that call services and hosts for recoveries.
-CALLERS = 32
+CALLERS = 26
 # Seconds after which a thread hangs that waits for nothing, and one that asks other services.
 _HANGS, _HANGS_ASKING = 10.0, 600.0
 # Seconds for which the dispatcher waits for events, to show that it does not hang.

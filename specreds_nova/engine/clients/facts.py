@@ -31,6 +31,11 @@ class Cached(Generic[_T]):
 
     def get(self) -> _T:
         """Return the value."""
+        # Without the lock, for which thousands of recoveries would wait. The time is set after the
+        # value, so it is read before it.
+        until, value = self._until, self._value
+        if value is not None and time.monotonic() < until:
+            return value
         with self._lock:
             if self._value is None or time.monotonic() >= self._until:
                 self._value = self._read()
@@ -104,6 +109,13 @@ class Facts:
         """Return the aggregates that a host is in."""
         return self._aggregates.get().get(host, ())
 
+    def aggregates_of_all(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """Return the aggregates of each host that is in any.
+
+        Hosts in the same aggregates have the same sequence, not only an equal one.
+        """
+        return self._aggregates.get()
+
     def groups(self) -> Mapping[str, Mapping[str, Any]]:
         """Return the server group of each server that is in one."""
         return self._groups.get()
@@ -129,11 +141,14 @@ class Facts:
                 for hypervisor in self._nova.pages('/os-hypervisors/detail', 'hypervisors')}
 
     def _read_aggregates(self) -> dict[str, list[dict[str, Any]]]:
-        by_host: dict[str, list[dict[str, Any]]] = {}
-        for aggregate in self._nova.get('/os-aggregates')['aggregates']:
+        aggregates = self._nova.get('/os-aggregates')['aggregates']
+        places: dict[str, list[int]] = {}
+        for place, aggregate in enumerate(aggregates):
             for host in aggregate['hosts']:
-                by_host.setdefault(host, []).append(aggregate)
-        return by_host
+                places.setdefault(host, []).append(place)
+        shared: dict[tuple[int, ...], list[dict[str, Any]]] = {}
+        return {host: shared.setdefault(tuple(its), [aggregates[place] for place in its])
+                for host, its in places.items()}
 
     def _read_groups(self) -> dict[str, dict[str, Any]]:
         groups = self._nova.counted_pages('/os-server-groups', 'server_groups',

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The hosts that have room for a server and may run it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 import dataclasses
 import json
 import threading
@@ -20,6 +20,8 @@ _VALID = 1.5
 _LIMIT = 1000
 _TENANT = 'filter_tenant_id'
 _SPECS = 'aggregate_instance_extra_specs:'
+# Aggregates of a host that is in none.
+_NONE: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclasses.dataclass
@@ -67,11 +69,19 @@ class Candidates:
         key = (server.zone, server.project, specs)
         hosts = room.allowed.get(key)
         if hosts is None:
-            services = self._facts.services()
+            services, aggregates = self._facts.services(), self._facts.aggregates_of_all()
+            # By sequence of aggregates, which many of the hosts share.
+            verdicts: dict[int, bool] = {}
+
+            def allowed(host: str) -> bool:
+                its = aggregates.get(host, _NONE)
+                verdict = verdicts.get(id(its))
+                if verdict is None:
+                    verdict = verdicts[id(its)] = _allow(its, server)
+                return verdict
             hosts = room.allowed[key] = [
                 host for host in room.hosts
-                if server.zone in (None, services.get(host, {}).get('zone'))
-                and self.allowed(server, host)]
+                if server.zone in (None, services.get(host, {}).get('zone')) and allowed(host)]
         return hosts
 
     def _with_room(self, server: model.Server, limit: int | None) -> _Room:
@@ -108,16 +118,20 @@ class Candidates:
 
     def allowed(self, server: model.Server, host: str) -> bool:
         """Return whether the aggregates of a host allow a server on it."""
-        aggregates = self._facts.aggregates(host)
-        for aggregate in aggregates:
-            tenants = [tenant.strip() for key, value in aggregate['metadata'].items()
-                       if key.startswith(_TENANT) for tenant in value.split(',')]
-            if tenants and server.project not in tenants:
-                return False
-        specs: Mapping[str, str] = server.flavor.get('extra_specs') or {}
-        return all(any(aggregate['metadata'].get(key.removeprefix(_SPECS)) == value
-                       for aggregate in aggregates)
-                   for key, value in specs.items() if key.startswith(_SPECS))
+        return _allow(self._facts.aggregates(host), server)
+
+
+def _allow(aggregates: Sequence[Mapping[str, Any]], server: model.Server) -> bool:
+    """Return whether the aggregates of a host allow a server on it."""
+    for aggregate in aggregates:
+        tenants = [tenant.strip() for key, value in aggregate['metadata'].items()
+                   if key.startswith(_TENANT) for tenant in value.split(',')]
+        if tenants and server.project not in tenants:
+            return False
+    specs: Mapping[str, str] = server.flavor.get('extra_specs') or {}
+    return all(any(aggregate['metadata'].get(key.removeprefix(_SPECS)) == value
+                   for aggregate in aggregates)
+               for key, value in specs.items() if key.startswith(_SPECS))
 
 
 def _free(summary: Mapping[str, Any]) -> float:

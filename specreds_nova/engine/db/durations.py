@@ -29,20 +29,21 @@ def get(connection: sa.Connection, servers: Collection[str]) -> dict[str, model.
 
 
 def learn(connection: sa.Connection, server: str, seconds: float, now: float) -> None:
-    """Add a sample to the mean of a server."""
-    if _update(connection, server, seconds, now):
+    """Add a sample to the mean of a server.
+
+    The row is read before it is changed. An UPDATE without a row locks the gap that the row
+    belongs in, and transactions that insert into each other's gap are rolled back.
+    """
+    known = connection.execute(sa.select(_T.c.server).where(_T.c.server == server)).one_or_none()
+    if known is not None:
+        connection.execute(
+            sa.update(_T).where(_T.c.server == server)
+            .values(seconds=_T.c.seconds + WEIGHT * (seconds - _T.c.seconds),
+                    samples=_T.c.samples + 1, updated=now))
         return
     try:
-        with connection.begin_nested():
-            connection.execute(sa.insert(_T).values(
-                server=server, seconds=seconds, samples=1, updated=now))
-    except db_exception.DBDuplicateEntry:
-        _update(connection, server, seconds, now)
-
-
-def _update(connection: sa.Connection, server: str, seconds: float, now: float) -> bool:
-    changed = connection.execute(
-        sa.update(_T).where(_T.c.server == server)
-        .values(seconds=_T.c.seconds + WEIGHT * (seconds - _T.c.seconds),
-                samples=_T.c.samples + 1, updated=now))
-    return bool(changed.rowcount)
+        connection.execute(sa.insert(_T).values(
+            server=server, seconds=seconds, samples=1, updated=now))
+    except db_exception.DBDuplicateEntry as exc:
+        # Another transaction has just added it: this one is repeated, and changes it.
+        raise db_exception.RetryRequest(exc) from exc

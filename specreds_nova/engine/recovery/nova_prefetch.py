@@ -19,7 +19,7 @@ from specreds_nova.engine import model
 _GOOD = 2.0
 # Hosts for which requests are sent ahead at once; if more are late, the network is the cause.
 _MOST = 4
-_THREADS = 8
+_THREADS = 6
 
 
 class HostQueries(Protocol):

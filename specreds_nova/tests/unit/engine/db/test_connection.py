@@ -34,12 +34,22 @@ class TroubleTest(testtools.TestCase):
         self.store = store.Store(engine, clocks.Clock().now)
         self.troubles: list[Exception] = []
         self.committed = False
+        # Reads of durations that do not see what another engine has just added.
+        self.reads = 0
         event.listen(engine, 'before_cursor_execute', self._before)
+        event.listen(engine, 'before_cursor_execute', self._outdated, retval=True)
         event.listen(engine, 'commit', self._commit)
 
     def _before(self, *_args: Any) -> None:
         if self.troubles and not self.committed:
             raise self.troubles.pop()
+
+    def _outdated(self, _connection: Any, _cursor: Any, statement: str, parameters: Any,
+                  *_args: Any) -> tuple[str, Any]:
+        if self.reads and statement.startswith('SELECT durations.server'):
+            self.reads -= 1
+            return f'{statement} AND 1 = 0', parameters
+        return statement, parameters
 
     def _commit(self, connected: sa.Connection) -> None:
         if self.troubles and self.committed:
@@ -63,6 +73,12 @@ class TroubleTest(testtools.TestCase):
     def test_programming_error_is_not_retried(self) -> None:
         self.troubles = [db_exception.DBError(ValueError('no'))]
         self.assertRaises(db_exception.DBError, self.store.hosts)
+
+    def test_server_that_another_engine_adds_meanwhile_keeps_both_samples(self) -> None:
+        self.store.learn('vm1', 10.0)
+        self.reads = 1
+        self.store.learn('vm1', 20.0)
+        self.assertEqual({'vm1': 13.0}, self.store.expected(['vm1']))
 
     def test_commit_without_an_answer_succeeds(self) -> None:
         recovery = base.make_recovery()
