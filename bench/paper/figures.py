@@ -17,7 +17,8 @@ Figures = Mapping[str, Any]
 _LABELS = {'rbd': 'rbd', 'super': 'super', 'clone': 'rbd-clone'}
 _COLOURS = {'rbd': '#55a868', 'super': '#4c72b0', 'clone': '#c44e52'}
 _SYSTEMS = {formula.REDS: '#55a868', formula.CLONE: '#c44e52', formula.SPEC: '#4c72b0',
-            formula.ORACLE: '#dd8452'}
+            formula.ORACLE: '#dd8452', formula.MASAKARI_AT_ONCE: '#c7b8de',
+            formula.MASAKARI: '#8172b3'}
 _AFTER = {'oracle': ('REDS (rbd)', '#55a868'), 'spec': ('SpecREDS (super, merged meanwhile)',
                                                         '#4c72b0'),
           'clone': ('SpecREDS (rbd-clone)', '#c44e52')}
@@ -127,7 +128,8 @@ def _recovery(figures: Figures, path: pathlib.Path) -> bool:
     return True
 
 
-def _bars(plot: axes.Axes, bars: Mapping[str, Sequence[float | None]], title: str) -> float:
+def _bars(plot: axes.Axes, bars: Mapping[str, Sequence[float | None]], title: str,
+          groups: Sequence[str] = formula.GROUPS) -> float:
     """Draw one group of bars for each of the paper's cases; return the greatest height."""
     for number, (series, values) in enumerate(bars.items()):
         for place, value in enumerate(values):
@@ -138,8 +140,8 @@ def _bars(plot: axes.Axes, bars: Mapping[str, Sequence[float | None]], title: st
             plot.annotate(plots.number_text(value), (at, value), ha='center', va='bottom',
                           fontsize=7, xytext=(0, 2), textcoords='offset points')
         plot.bar(0, 0, 0, color=_SYSTEMS[series], label=series)
-    plot.set_xticks(range(len(formula.GROUPS)), [name.replace(', ', '\n', 1)
-                                                 for name in formula.GROUPS], fontsize=8)
+    plot.set_xticks(range(len(groups)), [name.replace(', ', '\n', 1) for name in groups],
+                    fontsize=8)
     plot.set_title(title, fontsize=10)
     return max((value for values in bars.values() for value in values if value), default=0.0)
 
@@ -166,6 +168,20 @@ def _end_to_end(figures: Figures, path: pathlib.Path) -> bool:
         for plot in drawn:
             plot.set_ylim(0, highest)
             plots.label(plot, 'timeout and recovery', 'nobody is served (s)', room=1.2)
+    return True
+
+
+def _beside_peers(figures: Figures, path: pathlib.Path) -> bool:
+    """Draw the same death, recovered by this project and by Masakari."""
+    bars = formula.beside_peers(figures)
+    if not bars:
+        return False
+    with plots.drawing(path, 'A peer: Masakari on the same cloud',
+                       'notified at the moment of the death; long: PostgreSQL, short: a small '
+                       'server') as (plot,):
+        highest = _bars(plot, bars, 'measured', formula.BOTH)
+        plot.set_ylim(0, highest)
+        plots.label(plot, 'recovery', 'nobody is served (s)', room=1.2)
     return True
 
 
@@ -197,4 +213,4 @@ DRAWN: Mapping[str, Callable[[Figures, pathlib.Path], bool]] = {
         _first_touch, objects='4 MiB', size='disk.first_touch_{}k_qd1.{}_ms',
         depth='disk.first_touch_4k_qd{}.{}_ms'),
     'figure-4-percentiles': _tails, 'figure-5': _recovery, 'figure-6': _end_to_end,
-    'figure-7': _throughput}
+    'peers': _beside_peers, 'figure-7': _throughput}

@@ -12,6 +12,9 @@ import dataclasses
 
 LONG_TIMEOUT, SHORT_TIMEOUT, HEALED = 60.0, 5.0, 5.0
 REDS, CLONE, SPEC, ORACLE = 'REDS', 'SpecREDS (rbd-clone)', 'SpecREDS', 'Oracle'
+MASAKARI_AT_ONCE, MASAKARI = 'Masakari, no wait', 'Masakari'
+# The recoveries of an accident: the database's, and the small server's.
+BOTH = ('long', 'short')
 # The five places on the x axis, with the paper's numbers: timeout, recovery.
 GROUPS = ('(I) 60 s, long', '(II) 60 s, short', '(III) 5 s, long',
           '(IV) 5 s, long, alive', '(V) 5 s, short')
@@ -62,6 +65,25 @@ def measured(figures: Mapping[str, float]) -> dict[str, list[float | None]]:
         seconds[series] = [long, short, long, None if long is None else alive, short]
     return {series: values for series, values in seconds.items()
             if any(value is not None for value in values)}
+
+
+def beside_peers(figures: Mapping[str, float]) -> dict[str, list[float | None]]:
+    """Return the seconds without service of this project and of Masakari, long and short.
+
+    They are from one run: of the demo with a peer, or of ``bench failover`` with one, which
+    measures the database alone.
+
+    :returns: by series; empty unless both were measured
+    """
+    keys = {SPEC: 'spec', MASAKARI_AT_ONCE: 'masakari0', MASAKARI: 'masakari'}
+    for names in (('failover.{}_s', None),
+                  ('paper.accident.{}.database_s', 'paper.accident.{}.web_s')):
+        seconds = {series: [None if name is None else figures.get(name.format(key))
+                            for name in names] for series, key in keys.items()}
+        shown = {series: values for series, values in seconds.items() if values[0] is not None}
+        if SPEC in shown and len(shown) > 1:
+            return shown
+    return {}
 
 
 def recoveries(figures: Mapping[str, float]) -> tuple[Recovery, Recovery] | None:

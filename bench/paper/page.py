@@ -44,6 +44,11 @@ _SECTIONS: Mapping[str, tuple[str, str]] = {
         'have started, and two seconds more. “SpecREDS (rbd-clone)” is measured as an evacuation '
         'onto clones, the death being known at once. SpecREDS includes all that its engine '
         'takes.')),
+    'peers': ('A peer: Masakari', (
+        'The same death, recovered by Masakari’s own engine: by its defaults, and with its wait '
+        'as short as it can be. Masakari is notified at the moment of the death, and the host is '
+        'forced down in Nova and fenced in Ceph at once: no monitor of Masakari is faster. From '
+        './run bench failover --peer masakari --json FILE, or the demo with --peer, by --from.')),
     'figure-7': ('Figure 7: throughput after failover', (
         'The volumes of all three were plain disks before. SpecREDS is merged while the database '
         'works; a clone stays one.')),
@@ -77,6 +82,9 @@ def write(path: pathlib.Path, figures: Mapping[str, Any], drawn: Mapping[str, pa
             parts += _recoveries(figures)
         elif name == 'figure-6':
             parts += _accidents(figures)
+        elif name == 'peers' and (bars := formula.beside_peers(figures)):
+            parts.append(_table(('measured (s)', *formula.BOTH),
+                                [[series, *values] for series, values in bars.items()]))
     parts += _peers(figures)
     parts += _facts(figures)
     path.write_text('<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'

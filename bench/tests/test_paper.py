@@ -67,10 +67,23 @@ def _measured() -> dict[str, Any]:
             known[f'paper.fig4.replay_write.p{percent}.{kind}_ms'] = factor
         for name, seconds in (('p100m', 4.0), ('s100m', 0.5)):
             known[f'paper.fig5.{name}.{kind}_s'] = seconds * factor
+    known |= {'failover.spec_s': 22.9, 'failover.masakari_s': 318.0, 'failover.masakari0_s': 59.5}
     return known
 
 
 class FormulaTest(testtools.TestCase):
+
+    def test_peers_of_a_benchmark_are_beside_the_engine(self) -> None:
+        self.assertEqual({formula.SPEC: [22.9, None], formula.MASAKARI_AT_ONCE: [59.5, None],
+                          formula.MASAKARI: [318.0, None]}, formula.beside_peers(_measured()))
+
+    def test_peers_of_the_demo_are_beside_the_engine_of_the_demo(self) -> None:
+        figures = accidents.facts('masakari0', _outcome('masakari0', 60.0, 50.0)) | {
+            'failover.spec_s': 1.0}
+        self.assertEqual({}, formula.beside_peers(figures))
+        figures |= accidents.facts('spec', _OUTCOMES[3])
+        self.assertEqual({formula.SPEC: [28.0, 14.0], formula.MASAKARI_AT_ONCE: [60.0, 50.0]},
+                         formula.beside_peers(figures))
 
     def test_by_hand(self) -> None:
         bars = formula.bars(formula.Recovery(30.0, 32.0, 50.0), formula.Recovery(3.0, 3.5, 4.0))
@@ -186,7 +199,7 @@ class ReportTest(testtools.TestCase):
         self.assertIn('clone: no &lt;clone&gt;', text)
         self.assertIn('wait_period_after_service_update', text)
         self.assertIn('the table', text)
-        self.assertEqual(7, text.count('>Not measured.<'))
+        self.assertEqual(8, text.count('>Not measured.<'))
 
     def test_known_figure_is_not_measured_again(self) -> None:
         known = self.file('known.json', _measured())
