@@ -23,13 +23,13 @@ from oslo_serialization import jsonutils
 from oslo_utils import timeutils
 from oslo_utils import uuidutils
 import requests
-from requests import adapters
 from taskflow import exceptions as taskflow_exceptions
 from taskflow.jobs import base
 from taskflow.jobs.backends import impl_etcd
 
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
+from specreds_nova.engine.clients import connections
 from specreds_nova.engine.recovery import policies
 
 LOG = logging.getLogger(__name__)
@@ -262,10 +262,7 @@ class _Board(impl_etcd.EtcdJobBoard):
 def from_conf(conf: cfg.ConfigOpts) -> Board:
     """Return the board of the configured etcd."""
     options = conf.engine
-    session = requests.Session()
-    for scheme in ('http://', 'https://'):
-        session.mount(scheme, adapters.HTTPAdapter(
-            pool_connections=1, pool_maxsize=_CONNECTIONS))
+    session = connections.Session(_CONNECTIONS)
     if options.jobboard_ca_cert:
         session.verify = options.jobboard_ca_cert
     if options.jobboard_cert and options.jobboard_key:

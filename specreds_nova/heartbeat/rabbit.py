@@ -154,7 +154,7 @@ class Answers:
             channel = self._channel
             channel.connection.transport.write(b''.join(
                 publishing.publication(channel.channel_id, _DIRECT, message.ANSWERS + host,
-                                       message.wrap('answer', arguments))
+                                       message.wrap_answer(**arguments))
                 for host, arguments in answers))
         except Exception:
             self.close()

@@ -9,11 +9,10 @@ from keystoneauth1 import exceptions
 from keystoneauth1 import loading
 from keystoneauth1 import session as sessions
 from oslo_config import cfg
-import requests
-from requests import adapters
 
 from specreds_nova.engine import exception
 from specreds_nova.engine.clients import conf as clients_conf
+from specreds_nova.engine.clients import connections
 
 # Connections; as many threads may send requests at once.
 _CONNECTIONS = 128
@@ -34,12 +33,8 @@ def session(conf: cfg.ConfigOpts) -> sessions.Session:
         raise exception.Invalid(f'[{clients_conf.GROUP}]: {exc}') from exc
     if auth is None:
         raise exception.Invalid(f'[{clients_conf.GROUP}] has no credentials: set auth_type')
-    connections = requests.Session()
-    for scheme in ('http://', 'https://'):
-        connections.mount(scheme, adapters.HTTPAdapter(
-            pool_connections=_CONNECTIONS, pool_maxsize=_CONNECTIONS))
     shared: sessions.Session = loading.load_session_from_conf_options(
-        conf, clients_conf.GROUP, auth=auth, session=connections,
+        conf, clients_conf.GROUP, auth=auth, session=connections.Session(_CONNECTIONS),
         timeout=conf.service_auth.timeout or conf.engine.rest_timeout)
     return shared
 

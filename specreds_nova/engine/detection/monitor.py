@@ -214,9 +214,10 @@ class Monitor:
         """Return the hosts that are heard and report that all is well."""
         horizon = self._listening.horizon()
         with self._lock:
+            doubtful = self._doubtful(horizon)
             return [host.name for host in self._hosts.values()
                     if host.beat is not None and not host.suspected and not host.leaving
-                    and not self._doubtful(host, horizon)]
+                    and host not in doubtful]
 
     def answerable(self) -> list[tuple[str, str, int]]:
         """Return host, boot and number of the latest beat of each host that is not suspected."""
@@ -234,8 +235,9 @@ class Monitor:
             return model.Vote(engine, ballot, deaf=True)
         horizon = self._listening.horizon()
         with self._lock:
-            silent = {host.name for host in self._hosts.values() if not host.leaving and (
-                host.beat is None or self._doubtful(host, horizon))}
+            silent = {host.name for host in self._doubtful(horizon) if not host.leaving}
+            silent |= {host.name for host in self._hosts.values()
+                       if host.beat is None and not host.leaving}
             silent |= {name for name in contested if name not in self._hosts}
             heard = {name: self._hosts[name].listed() for name in sorted(contested)
                      if name not in silent}
@@ -312,8 +314,8 @@ class Monitor:
         """Return all hosts as of the newest echo: thousands, for each host of a failed rack."""
         if self._seen is None or self._seen[0] != horizon or not self._settings.link.echo:
             self._seen = horizon, correlation.overview(
-                self._hosts.values(), lambda host: self._doubtful(host, horizon),
-                self._own_broker(), now, self._settings.power_up_grace)
+                self._hosts.values(), self._doubtful(horizon).__contains__, self._own_broker(),
+                now, self._settings.power_up_grace)
         return self._seen[1]
 
     def _add(self, name: str, at: float, interval: float) -> watched.Watched:
@@ -392,14 +394,17 @@ class Monitor:
         """Return the silence of a host in intervals."""
         return (horizon - host.accrual.last) / host.interval
 
-    def _doubtful(self, host: watched.Watched, horizon: float) -> bool:
-        """Return whether a host may be suspected soon."""
-        if horizon - host.accrual.last > self._settings.doubt * host.interval:
-            return True
-        beat = host.beat
-        return beat is not None and not beat.leaving and (
-            (beat.libvirt_age or 0.0) > 0.5 * self._settings.libvirt_patience
-            or (beat.storage_age or 0.0) > 0.5 * self._settings.storage_patience)
+    def _doubtful(self, horizon: float) -> set[watched.Watched]:
+        """Return the hosts that may be suspected soon."""
+        doubt = self._settings.doubt
+        libvirt, storage = (0.5 * patience for patience in (
+            self._settings.libvirt_patience, self._settings.storage_patience))
+        # Without a call for each host, as there may be 10,000.
+        return {host for host in self._hosts.values()
+                if horizon - host.accrual.last > doubt * host.interval or (
+                    (beat := host.beat) is not None and not beat.leaving and (
+                        (beat.libvirt_age or 0.0) > libvirt
+                        or (beat.storage_age or 0.0) > storage))}
 
     def _view(self, host: watched.Watched) -> watched.View:
         recent = self._clock.now() - self._settings.flap_period

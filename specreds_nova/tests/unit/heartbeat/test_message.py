@@ -35,3 +35,11 @@ class BeatsTest(testtools.TestCase):
     def test_digest_does_not_depend_on_the_order(self) -> None:
         self.assertEqual(message.digest(['b', 'a']), message.digest(['a', 'b']))
         self.assertNotEqual(message.digest(['a']), message.digest([]))
+
+
+class AnswerTest(testtools.TestCase):
+
+    @hypothesis.given(st.text(), st.integers(0))
+    def test_quickly_encoded_answer_is_that_of_the_library(self, boot: str, number: int) -> None:
+        self.assertEqual(message.wrap('answer', {'boot': boot, 'number': number}),
+                         message.wrap_answer(boot, number))
