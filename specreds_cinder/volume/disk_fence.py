@@ -27,6 +27,8 @@ class DiskFence(host_fence.HostFence):
     def fence_disks_observe(self, ctxt: Any, disks: Sequence[str], fence_id: str) -> None:
         """Note the clients of all disks of the servers of some disks.
 
+        The caller makes sure that the server is not being moved, after this has returned.
+
         :param disks: ids of disks that have to exist
         """
         self._worker(ctxt, 'note', images=self._images(ctxt, disks), fence_id=fence_id)
@@ -47,15 +49,12 @@ class DiskFence(host_fence.HostFence):
                 f'the request to fence disks {", ".join(disks)} is too old: repeat it')
         images = self._images(ctxt, disks)
         noted = self._worker(ctxt, 'noted', images=images, fence_id=fence_id)
-        if not any(noted):
-            self._worker(ctxt, 'note', images=images, fence_id=fence_id)
-            noted = self._worker(ctxt, 'noted', images=images, fence_id=fence_id)
         hosts = sorted({address.host(client) for clients in noted for client in clients})
         if not hosts:
             raise exception.SuperpositionConflict(
-                f'no client of disks {", ".join(disks)} is known, and none was noted when its '
-                f'host was suspected: a host that is only cut off could write again. Power it '
-                f'off, and evacuate the server')
+                f'no client of disks {", ".join(disks)} was noted for fence {fence_id}, and those '
+                f'of this moment may be on a host that has started the server since: a host that '
+                f'is only cut off could write again. Power it off, and evacuate the server')
         if len(hosts) > 1:
             raise exception.SuperpositionConflict(
                 f'disks {", ".join(disks)} are open on several hosts ({", ".join(hosts)}): the '

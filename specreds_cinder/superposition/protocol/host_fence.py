@@ -76,7 +76,9 @@ class HostFence(create.Creation):
         :raises VolumeGone: a volume does not exist
         :raises AlreadySuperposed: a volume is in a superposition, which has to decide
         """
-        return self._each(lambda ref: self._note(self._volume(ref), fence_id)[0], refs)
+        # Clients that are known from an earlier fence or superposition are this fence's as well.
+        return self._each(lambda ref: self._note(self._volume(ref), fence_id, replace=True)[0],
+                          refs)
 
     def shut_out(self, targets: Sequence[Target],
                  fence_id: str) -> Mapping[records.VolumeRef, frozenset[str]]:
@@ -113,11 +115,12 @@ class HostFence(create.Creation):
         raise errors.ClusterError(
             f'new clients keep opening {", ".join(str(target.ref) for target in targets)}')
 
-    def _note(self, volume: records.Volume,
-              fence_id: str) -> tuple[frozenset[str], ledgers.Entries]:
+    def _note(self, volume: records.Volume, fence_id: str, *,
+              replace: bool = False) -> tuple[frozenset[str], ledgers.Entries]:
         """Return the clients of a volume and its ledger, in which all of them are."""
         visible = volumes.clients(self.cluster, volume.ref)
-        self.ledger.enter(volume, visible, ledgers.Entry(ledgers.PRIMARY, fence_id))
+        self.ledger.enter(volume, visible, ledgers.Entry(ledgers.PRIMARY, fence_id),
+                          replace=replace)
         entries = self.ledger.read(volume)
         return visible | entries.keys(), entries
 

@@ -65,6 +65,14 @@ class HostFenceTest(protocol_base.ProtocolTestCase):
             self.assertEqual([frozenset()],
                              self.protocol.clients([volume], str(uuid.uuid4())))
 
+    def test_client_of_an_earlier_fence_or_superposition_is_noted_again(self) -> None:
+        volume = self.make_volume()
+        primary = self.make_primary(volume)
+        self.protocol.abort(self.superpose(volume))
+        for fence_id in (self.fence_id, str(uuid.uuid4())):
+            self.protocol.note([volume], fence_id)
+            self.assertEqual([primary.clients], self.protocol.noted([volume], fence_id))
+
     def test_shared_volume_without_a_known_client_is_refused(self) -> None:
         volume = self.make_volume(**SHARED)
         primary = self.make_primary(volume)

@@ -58,18 +58,24 @@ class DiskFenceTest(base.ServiceTestCase):
         self.fence(_ROOT)
         self.assertEqual([['192.0.2.1']] * 2, [target['addresses'] for target in self.fenced])
 
-    def test_current_clients_are_fenced_if_none_were_noted(self) -> None:
-        self.fence(_ROOT)
-        self.assertEqual([['192.0.2.1']] * 2, [target['addresses'] for target in self.fenced])
+    def test_clients_that_were_not_noted_are_not_fenced(self) -> None:
+        # No request to note them arrived, and the server was started elsewhere meanwhile.
+        self.clients = {image: {_NEW} for image in self.images}
+        for _ in range(2):
+            error = self.assertRaises(exception.SuperpositionConflict, self.fence, _ROOT)
+            self.assertIn('no client', error.msg)
+        self.assertEqual(([], {}), (self.fenced, self.ledger))
 
     def test_disks_that_are_open_on_several_hosts_are_not_fenced(self) -> None:
         self.clients[f'vms/{_SWAP}'] = {_NEW}
+        self.service.fence_disks_observe(self.context, [_ROOT], 'f1')
         error = self.assertRaises(exception.SuperpositionConflict, self.fence, _ROOT)
         self.assertIn('192.0.2.1, 192.0.2.2', error.msg)
         self.assertEqual([], self.fenced)
 
     def test_disks_without_a_known_client_are_not_fenced(self) -> None:
         self.clients = {image: set() for image in self.images}
+        self.service.fence_disks_observe(self.context, [_ROOT], 'f1')
         error = self.assertRaises(exception.SuperpositionConflict, self.fence, _ROOT)
         self.assertIn('no client', error.msg)
         self.assertEqual([], self.fenced)

@@ -4,6 +4,7 @@
 from oslo_log import log as logging
 
 from specreds_nova.engine import exception
+from specreds_nova.engine import model
 from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import tenant
@@ -17,18 +18,36 @@ _PAUSE = 1.0
 _FENCED, _REFUSED = 'fenced', 'refused'
 
 
-def observe(run: runs.Run) -> None:
+def observe(run: runs.Run) -> bool:
     """Have Cinder note which clients have the volumes open, for a fence that may follow.
 
     Ceph forgets some kinds of clients soon after their host has failed, so that it cannot wait.
+
+    :returns: whether Cinder has answered
     """
     server = run.server()
     if server is None or not (server.volumes or server.disks):
-        return
+        return True
     try:
         run.context.volumes.observe(server, run.recovery.host, run.id)
-    except (exception.Refused, exception.Unreachable) as exc:
+    except exception.Refused as exc:
         LOG.info('recovery %s: the clients of its volumes are not noted: %s', run.id, exc)
+    except exception.Unreachable as exc:
+        LOG.info('recovery %s: the clients of its volumes are not noted yet: %s', run.id, exc)
+        return False
+    return True
+
+
+def _note(run: runs.Run) -> None:
+    """Have Cinder note the clients of a server's disks, before it is read once more.
+
+    Cinder does not know on which host a server is, and fences only clients of disks that it has
+    noted. An earlier request may have failed.
+    """
+    until = run.now + run.options.adopt_timeout
+    server = run.server()
+    while server is not None and server.disks and not observe(run) and run.now < until:
+        run.pause(_PAUSE)
 
 
 def shut_out(run: runs.Run, why: str) -> verdicts.StepVerdict:
@@ -40,6 +59,7 @@ def shut_out(run: runs.Run, why: str) -> verdicts.StepVerdict:
     """
     attempt = run.shutting_out()
     if attempt is None:
+        _note(run)
         run.fresh()
         if verdict := run.spared() or tenant.verdict(run) or run.lives():
             return verdict
@@ -59,6 +79,8 @@ def _fence(run: runs.Run, why: str, *, again: bool) -> verdicts.StepVerdict | No
     server = run.server(anew=True)
     if server is None:
         return verdicts.StepVerdict(verdicts.ABORTED, 'the server is deleted')
+    if not again and (elsewhere := _moving(run, server)):
+        return elsewhere
     if not server.volumes and not server.disks:
         return _unfenced(run, why, safe=True)
     until = run.now + run.options.adopt_timeout
@@ -82,6 +104,15 @@ def _fence(run: runs.Run, why: str, *, again: bool) -> verdicts.StepVerdict | No
         return verdicts.StepVerdict(
             verdicts.FAILED, f'it may be fenced, and Cinder does not complete that: {refusal}')
     return _unfenced(run, refusal, safe=False)
+
+
+def _moving(run: runs.Run, server: model.Server) -> verdicts.StepVerdict | None:
+    """Return a verdict if Nova starts the server elsewhere: its clients may be noted there."""
+    if server.host != run.recovery.host:
+        return verdicts.StepVerdict(verdicts.ABORTED, f'the server is on {server.host}')
+    if server.disks and (server.task or '').startswith('rebuil'):
+        return verdicts.StepVerdict(verdicts.ABORTED, f'Nova evacuates the server: {server.task}')
+    return None
 
 
 def _unfenced(run: runs.Run, why: str, *, safe: bool) -> verdicts.StepVerdict:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A primary whose volumes cannot be superposed is shut out of them."""
 
+import dataclasses
 from typing import Any
 
 from specreds_nova.engine import exception
@@ -64,6 +65,33 @@ class ShutOutTest(base.RecoveryTest):
         self.assertEqual(verdicts.PROMOTED, self.shut_out().kind)
         self.volumes.fence.assert_called_once()
         self.assertEqual(['fenced'], self.outcomes())
+
+    def test_clients_of_disks_are_noted_before_the_server_is_read_for_the_fence(self) -> None:
+        server = base.make_server('a', volumes=(), disks=('disk',))
+        self.compute.server.return_value = server
+        self.volumes.superpose.side_effect = exception.Refused(WHY)
+        # Cinder answers at last, when an operator has evacuated the server.
+        self.volumes.observe.side_effect = [exception.Unreachable('away')] * 2 + [None]
+        run = self.run_anew()
+        super_step.superpose(run)
+        self.volumes.fence.assert_not_called()
+
+        def moved(*_arguments: Any) -> Any:
+            observed = self.volumes.observe.call_count == 3
+            return dataclasses.replace(server, host='h2') if observed else server
+        self.compute.server.side_effect = moved
+        self.assertEqual(verdicts.ABORTED, self.shut_out(run).kind)
+        self.assertEqual(3, self.volumes.observe.call_count)
+        self.volumes.fence.assert_not_called()
+
+    def test_server_that_nova_evacuates_is_not_fenced_after_an_unknown_decision(self) -> None:
+        self.compute.server.return_value = base.make_server(
+            'a', volumes=(), disks=('disk',), task='rebuilding')
+        run = self.run_anew()
+        with run.step(timeline.COLLAPSE) as detail:
+            detail['outcome'] = 'gone'
+        self.assertEqual(verdicts.ABORTED, self.shut_out().kind)
+        self.volumes.fence.assert_not_called()
 
     def test_server_whose_disks_are_not_in_rbd_is_not_evacuated(self) -> None:
         self.compute.server.return_value = base.make_server('a', volumes=(), disks=('disk',))
