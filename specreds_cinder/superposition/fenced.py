@@ -4,10 +4,12 @@
 Their blocklist entries last for years and are part of every osdmap, so they have to be removed
 once their clients have ended for sure. The list says which entries those are: it is an omap,
 ``specreds.fenced``, in the pool and namespace of the record, with one key for each client.
+A fence enters its clients before it blocklists them, so that none is blocklisted and not listed.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 import dataclasses
+import errno
 import json
 
 import jsonschema
@@ -19,6 +21,7 @@ from specreds_cinder.superposition import trace
 
 _OBJECT = 'specreds.fenced'
 _BATCH = 1000
+_CHANGED = (errno.ERANGE, errno.EOVERFLOW)
 _TEXT = {'type': 'string'}
 _VALIDATOR = jsonschema.Draft202012Validator({
     'type': 'object', 'required': ['superposition', 'server_id', 'fenced_at'],
@@ -40,6 +43,18 @@ class Entry:
     fenced_at: str
 
 
+@dataclasses.dataclass(frozen=True)
+class Listing:
+    """The list of a home as it was read.
+
+    :param entries: its entries, by client
+    :param version: version of the list; 0 if it does not exist
+    """
+
+    entries: Mapping[str, Entry]
+    version: int
+
+
 class FencedClients:
     """The lists of a cluster. Safe to share between threads."""
 
@@ -57,12 +72,13 @@ class FencedClients:
             io.set_omap(op, tuple(clients), (value,) * len(clients))
             io.operate_write_op(op, _OBJECT)
 
-    def read(self, home: records.Home) -> dict[str, Entry]:
-        """Return the list of a home, by client.
+    def read(self, home: records.Home) -> Listing:
+        """Return the list of a home.
 
         :raises ClusterError: it is unreadable, or of a newer format
         """
         entries: dict[str, Entry] = {}
+        version = 0
         with self._cluster.ioctx(home.pool, home.namespace) as io, \
                 ceph.answering(f'read the fenced clients of {home}'):
             while True:
@@ -71,19 +87,33 @@ class FencedClients:
                     try:
                         io.operate_read_op(op, _OBJECT)
                     except rados.ObjectNotFound:
-                        return entries
+                        return Listing({}, 0)
+                    # That of the first page: a change after it counts as one.
+                    version = version or io.get_last_version()
                     values = {client: Entry(**records.parse(value, _VALIDATOR, 'fenced client'))
                               for client, value in page}
                 entries.update(values)
                 if len(values) < _BATCH:
-                    return entries
+                    return Listing(entries, version)
 
-    def remove(self, home: records.Home, clients: Collection[str]) -> None:
-        """Remove clients from the list of a home. One that is not in it is no error."""
+    def remove(self, home: records.Home, clients: Collection[str], listing: Listing) -> bool:
+        """Remove clients from the list of a home, unless the list has changed since it was read.
+
+        A fence may have entered one of them anew since, and be about to blocklist it.
+
+        :returns: whether none of them is in the list
+        """
         if not clients:
-            return
+            return True
         with self._cluster.ioctx(home.pool, home.namespace) as io, \
                 ceph.answering(f'remove fenced clients from {home}'), \
                 trace.change('fenced.remove', str(home)), rados.WriteOpCtx() as op:
+            op.assert_version(listing.version)
             io.remove_omap_keys(op, tuple(clients))
-            io.operate_write_op(op, _OBJECT)
+            try:
+                io.operate_write_op(op, _OBJECT)
+            except rados.Error as exc:
+                if abs(getattr(exc, 'errno', None) or 0) not in _CHANGED:
+                    raise
+                return False
+        return True

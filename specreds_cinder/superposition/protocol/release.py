@@ -14,6 +14,9 @@ from specreds_cinder.superposition.protocol import base
 
 # Seconds by which the clocks of two controllers may differ.
 _CLOCKS_S = 60.0
+# Seconds for which a client without a blocklist entry stays in the list: a fence enters it into
+# the list first.
+_ENTERED_S = 3600.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,14 +39,13 @@ class Release(base.Base):
 
         Clients whose blocklist entry is gone leave the list.
         """
-        entries = self.fenced_clients.read(home)
-        if not entries:
-            return []
-        left = self.fence.remaining()
-        self.fenced_clients.remove(home, [client for client in entries if client not in left])
-        return sorted((FencedClient(client, entry, left[client])
-                       for client, entry in entries.items() if client in left),
-                      key=lambda listed: (listed.entry.fenced_at, listed.client))
+        listing = self.fenced_clients.read(home)
+        clients = self._blocklisted(listing)
+        latest = _latest(datetime.datetime.now(datetime.UTC), _ENTERED_S).isoformat()
+        gone = listing.entries.keys() - {listed.client for listed in clients}
+        self.fenced_clients.remove(home, [
+            client for client in gone if listing.entries[client].fenced_at < latest], listing)
+        return clients
 
     def release(self, home: records.Home, clients: Collection[str]) -> None:
         """Remove the blocklist entries of clients.
@@ -51,15 +53,15 @@ class Release(base.Base):
         The caller has proof that each of them has ended: a client that hangs and has not met the
         fence writes again.
 
-        :raises InvalidInput: a client is not in the list of the home
+        :raises InvalidInput: a client is not in the list of the home, or not on the blocklist
         """
-        unknown = set(clients) - self.fenced_clients.read(home).keys()
+        listing = self.fenced_clients.read(home)
+        unknown = set(clients) - {listed.client for listed in self._blocklisted(listing)}
         if unknown:
             raise errors.InvalidInput(
                 f'{", ".join(sorted(unknown))}: fenced by no superposition that has ended in '
                 f'{home}')
-        self.fence.open(clients)
-        self.fenced_clients.remove(home, clients)
+        self._open(home, clients, listing)
 
     def release_booted(self, home: records.Home, boots: Mapping[str, datetime.datetime],
                        clocks_s: float = _CLOCKS_S) -> list[str]:
@@ -76,12 +78,30 @@ class Release(base.Base):
         """
         latest = {_plain(host): _latest(booted_at, clocks_s)
                   for host, booted_at in boots.items()}
-        ended = [listed.client for listed in self.fenced(home)
+        listing = self.fenced_clients.read(home)
+        ended = [listed.client for listed in self._blocklisted(listing)
                  if (boot := latest.get(_plain(address.host(listed.client)))) is not None
                  and datetime.datetime.fromisoformat(listed.entry.fenced_at) < boot]
-        self.fence.open(ended)
-        self.fenced_clients.remove(home, ended)
+        self._open(home, ended, listing)
         return ended
+
+    def _blocklisted(self, listing: fences.Listing) -> list[FencedClient]:
+        """Return those of some clients that are on the blocklist, oldest first."""
+        if not listing.entries:
+            return []
+        left = self.fence.remaining()
+        return sorted((FencedClient(client, entry, left[client])
+                       for client, entry in listing.entries.items() if client in left),
+                      key=lambda listed: (listed.entry.fenced_at, listed.client))
+
+    def _open(self, home: records.Home, clients: Collection[str],
+              listing: fences.Listing) -> None:
+        """Remove the blocklist entries of clients that have ended.
+
+        If the list has changed meanwhile, :meth:`fenced` removes the clients from it later.
+        """
+        self.fence.open(clients)
+        self.fenced_clients.remove(home, clients, listing)
 
 
 def _latest(booted_at: datetime.datetime, clocks_s: float) -> datetime.datetime:

@@ -2,6 +2,7 @@
 """The clients that stay fenced are listed, and released once they have ended."""
 
 import datetime
+import uuid
 
 from specreds_cinder import superposition as sp
 from specreds_cinder.superposition import address
@@ -92,4 +93,29 @@ class FencedTest(test_cli.CommandTestCase):
         self.protocol.fenced_clients.enter(self.home, [gone], fences.Entry(
             'superposition', None, '2026-01-01T00:00:00.000+00:00'))
         self.assertNotIn(gone, self.listed())
-        self.assertNotIn(gone, self.protocol.fenced_clients.read(self.home))
+        self.assertNotIn(gone, self.protocol.fenced_clients.read(self.home).entries)
+
+    def test_client_that_a_fence_enters_stays_listed_until_it_is_blocklisted(self) -> None:
+        client, = self.primary.clients
+        looks: list[bool] = []
+
+        def look() -> None:
+            looks.append(client in self.listed())
+            self.assertRaises(sp.InvalidInput, self.protocol.release, self.home, [client])
+        with sp.trace.observe(self.at('fence.add', 'before', look)):
+            self.protocol.shut_out([sp.Target(self.volume)], str(uuid.uuid4()))
+        self.assertEqual([False], looks)
+        self.assertIn(client, self.listed())
+        self.primary.kill()
+
+    def test_client_that_is_entered_while_it_is_removed_stays_listed(self) -> None:
+        client, = self.primary.clients
+        old = fences.Entry('superposition', None, '2026-01-01T00:00:00.000+00:00')
+        self.protocol.fenced_clients.enter(self.home, [client], old)
+
+        def shut_out() -> None:
+            self.protocol.shut_out([sp.Target(self.volume)], str(uuid.uuid4()))
+        with sp.trace.observe(self.at('fenced.remove', 'before', shut_out)):
+            self.assertNotIn(client, self.listed())
+        self.assertIn(client, self.listed())
+        self.primary.kill()
