@@ -5,12 +5,15 @@ from collections.abc import Collection, Mapping
 import dataclasses
 import datetime
 import ipaddress
+import logging
 
 from specreds_cinder.superposition import address
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import fenced as fences
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition.protocol import base
+
+LOG = logging.getLogger(__name__)
 
 # Seconds by which the clocks of two controllers may differ.
 _CLOCKS_S = 60.0
@@ -80,8 +83,7 @@ class Release(base.Base):
                   for host, booted_at in boots.items()}
         listing = self.fenced_clients.read(home)
         ended = [listed.client for listed in self._blocklisted(listing)
-                 if (boot := latest.get(_plain(address.host(listed.client)))) is not None
-                 and datetime.datetime.fromisoformat(listed.entry.fenced_at) < boot]
+                 if _ended(listed, latest)]
         self._open(home, ended, listing)
         return ended
 
@@ -102,6 +104,21 @@ class Release(base.Base):
         """
         self.fence.open(clients)
         self.fenced_clients.remove(home, clients, listing)
+
+
+def _ended(listed: FencedClient, latest: Mapping[str, datetime.datetime]) -> bool:
+    """Return whether a boot of its host has certainly ended a client.
+
+    :param latest: for each host the latest time of a fence whose clients a boot has ended
+    """
+    try:
+        boot = latest.get(_plain(address.host(address.check(listed.client))))
+        return boot is not None and datetime.datetime.fromisoformat(
+            listed.entry.fenced_at) < boot
+    except (errors.InvalidInput, ValueError, TypeError) as exc:
+        LOG.warning('fenced client %s stays fenced, others are released: its entry is '
+                    'malformed: %s', listed.client, exc)
+        return False
 
 
 def _latest(booted_at: datetime.datetime, clocks_s: float) -> datetime.datetime:
