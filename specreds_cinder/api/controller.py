@@ -14,6 +14,7 @@ from cinder.api import common
 from cinder.api.openstack import wsgi
 from cinder.objects import fields
 from oslo_utils import strutils
+from oslo_utils import timeutils
 
 from specreds_cinder import exception
 from specreds_cinder import policies
@@ -161,11 +162,10 @@ class SuperpositionsController(wsgi.Controller):
     @schemas.body(schemas.RELEASE)
     def release(self, req: wsgi.Request, body: Any) -> _Answer:
         """Release the fenced clients that boots of their hosts have ended."""
+        received = timeutils.utcnow(with_timezone=True)
         ctxt = req.environ['cinder.context']
         policies.authorize(ctxt, policies.RELEASE, ctxt.project_id)
-        boots = body['release']['boots']
-        for boot in boots:
-            _check_boot(boot)
+        boots = [_boot(boot, received) for boot in body['release']['boots']]
         return {'release': {'clients': self._superpositions.release(ctxt, boots)}}
 
     @wsgi.response(HTTPStatus.NO_CONTENT)
@@ -300,21 +300,22 @@ def _wanted(volume_ids: Sequence[str] | None, server_id: str | None, *,
     return volume_ids
 
 
-def _check_boot(boot: Mapping[str, Any]) -> None:
-    """Check the time and the addresses of a host that has booted.
+def _boot(boot: Mapping[str, Any], received: datetime.datetime) -> dict[str, Any]:
+    """Return the addresses of a host, and the time of its boot by the clock of this service.
 
-    :raises ValidationError: the time has no zone, or something is malformed
+    The clients were fenced at times of this clock, too: that of the caller may be wrong.
+
+    :param received: time at which the request was received
+    :raises ValidationError: an address is malformed
     """
     try:
-        zoned = datetime.datetime.fromisoformat(boot['booted_at']).tzinfo is not None
         for text in boot['addresses']:
             ipaddress.ip_address(text)
     except ValueError as exc:
         raise cinder_exception.ValidationError(
             detail=f'Invalid input for release.boots: {exc}') from exc
-    if not zoned:
-        raise cinder_exception.ValidationError(
-            detail=f'Invalid input for release.boots: the time {boot["booted_at"]} has no zone')
+    booted_at = received - datetime.timedelta(seconds=boot['age_seconds'])
+    return {'addresses': boot['addresses'], 'booted_at': booted_at.isoformat()}
 
 
 def _volumes(ctxt: Any, volume_ids: Sequence[str], rule: str) -> list[objects.Volume]:

@@ -86,6 +86,7 @@ FENCE = _wrapped('fence', _object(
     anyOf=[{'required': ['volume_ids']}, {'required': ['disks']}],
     dependentRequired={'disks': ['server_id']}))
 
+_CENTURY_S = 100 * 366 * 24 * 3600
 _ADDRESS: _Schema = {'type': 'string', 'pattern': '^[0-9a-fA-F:.]{2,45}\\Z'}
 
 RELEASE = _wrapped('release', _object(
@@ -93,9 +94,9 @@ RELEASE = _wrapped('release', _object(
         'boots': {'type': 'array', 'minItems': 1, 'maxItems': MAX_BOOTS, 'items': _object(
             {
                 'addresses': {'type': 'array', 'items': _ADDRESS, 'maxItems': 256},
-                'booted_at': {'type': 'string', 'maxLength': 40},
+                'age_seconds': {'type': 'integer', 'minimum': 0, 'maximum': _CENTURY_S},
             },
-            required=['addresses', 'booted_at'])},
+            required=['addresses', 'age_seconds'])},
     },
     required=['boots']))
 

@@ -3,12 +3,13 @@
 
 Cinder releases those clients. Every entry of Ceph's blocklist is part of every osdmap, and lasts
 for years. The engines store no boots: each engine asks every host that it hears for its boot, and
-repeats the report to Cinder, because a superposition may end long after the boot.
+repeats the report to Cinder, because a superposition may end long after the boot. A report has the
+age of the boot, not its time: Cinder compares it by the clock by which it has fenced.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 import dataclasses
-import datetime
+import time
 from typing import Any, Protocol
 
 from oslo_config import cfg
@@ -31,11 +32,12 @@ OPTIONS: list[cfg.Opt] = [
                  help="Seconds between two requests to Cinder to remove the entries of Ceph's "
                       'blocklist that were made before the latest boot of their host, for '
                       'example 600; the first one follows within seconds of the boot. 0 disables '
-                      'it. Enable it only if the clocks of all engines, from their start on, and '
-                      'of the volume services agree within a minute, no compute host translates '
-                      'the addresses of other hosts that use Ceph, and no host gets the address '
-                      'of another one that may still run: otherwise a fenced client that lives '
-                      'could write again.'),
+                      'it. Enable it only if no host gets the address of another one that may '
+                      'still run, and no compute host translates the addresses of other hosts '
+                      'that use Ceph: a fenced client that lives could write again, because the '
+                      'boot of one host would stand for the end of the clients of another one. '
+                      'The clocks of all services of Cinder have to agree within a minute, those '
+                      'of engines and hosts need not.'),
 ]
 
 
@@ -57,12 +59,23 @@ class Volumes(Protocol):
 class _Boot:
     """A boot of a host.
 
-    :param booted_at: time in seconds since the epoch, not later than the boot
+    :param uptime: seconds that the host had been up when it answered
+    :param measured: time of the question, by each clock of this process
     """
 
     kernel: str
-    booted_at: float = 0.0
+    uptime: float = 0.0
+    measured: tuple[float, float] = (0.0, 0.0)
     addresses: frozenset[str] = frozenset()
+
+    def age_seconds(self, now: tuple[float, float]) -> float:
+        """Return the seconds since the boot, or more.
+
+        One clock stands still while the machine of this process is suspended, the other one may
+        be set back.
+        """
+        return self.uptime + max(
+            later - earlier for later, earlier in zip(now, self.measured, strict=True))
 
 
 class Boots:
@@ -70,15 +83,18 @@ class Boots:
 
     :param kernels: returns which boot of each host runs that is heard
     :param interval: seconds between two reports of a boot
+    :param time_of_day: returns the seconds since the epoch by the clock that may be set
     """
 
     def __init__(self, kernels: Callable[[], Mapping[str, str]], hosts: Hosts, volumes: Volumes,
-                 clock: interfaces.Clock, interval: float) -> None:
+                 clock: interfaces.Clock, interval: float,
+                 time_of_day: Callable[[], float] = time.time) -> None:
         self._kernels = kernels
         self._hosts = hosts
         self._volumes = volumes
         self._clock = clock
         self._interval = interval
+        self._time_of_day = time_of_day
         self._boots: dict[str, _Boot] = {}
         self._reported: dict[str, float] = {}
         self._silent: dict[str, float] = {}
@@ -103,8 +119,8 @@ class Boots:
             self._report()
 
     def _ask(self, name: str, kernel: str) -> None:
-        # Before the question, so that the time is not later than the boot however long it takes.
-        now = self._clock.now()
+        # Before the question, so that the age is not too low however long the answer takes.
+        measured = self._clocks()
         try:
             answer = self._hosts.boot(name)
         except backup_errors.ServerNotEligible as exc:
@@ -112,9 +128,9 @@ class Boots:
             self._boots[name] = _Boot(kernel)
         except (backup_errors.BackupError, exception.EngineError) as exc:
             LOG.debug('host %s did not report its boot, asking again later: %s', name, exc)
-            self._silent[name] = now
+            self._silent[name] = measured[0]
         else:
-            self._boots[name] = _Boot(str(answer['kernel']), now - float(answer['uptime']),
+            self._boots[name] = _Boot(str(answer['kernel']), float(answer['uptime']), measured,
                                       frozenset(answer['addresses']))
             self._reported.pop(name, None)
             self._silent.pop(name, None)
@@ -126,13 +142,17 @@ class Boots:
                and now - self._reported.get(name, float('-inf')) >= self._interval]
         for first in range(0, len(due), _TOGETHER):
             names = due[first:first + _TOGETHER]
+            clocks = self._clocks()
             released = self._volumes.release([
                 {'addresses': sorted(self._boots[name].addresses - shared),
-                 'booted_at': _iso(self._boots[name].booted_at)} for name in names])
+                 'age_seconds': self._boots[name].age_seconds(clocks)} for name in names])
             self._reported |= dict.fromkeys(names, now)
             if released:
                 LOG.info('released fenced clients %s: their hosts have booted',
                          ', '.join(released))
+
+    def _clocks(self) -> tuple[float, float]:
+        return self._clock.now(), self._time_of_day()
 
     def _shared(self) -> frozenset[str]:
         """Return the addresses that several hosts have: a boot of one of them proves nothing."""
@@ -142,7 +162,3 @@ class Boots:
             shared |= seen & boot.addresses
             seen |= boot.addresses
         return frozenset(shared)
-
-
-def _iso(moment: float) -> str:
-    return datetime.datetime.fromtimestamp(moment, datetime.UTC).isoformat()

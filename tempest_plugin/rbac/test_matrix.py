@@ -89,8 +89,7 @@ class SuperpositionsMatrixTest(personas.PersonasTest):
                                 fence_id=data_utils.rand_uuid()), self.plain)
         # No host has this address, which is for documentation.
         self.assert_rule('superposition:release', lambda clients: _superpositions(
-            clients).release_hosts([{'addresses': ['192.0.2.1'],
-                                     'booted_at': '2026-01-01T00:00:00+00:00'}]))
+            clients).release_hosts([{'addresses': ['192.0.2.1'], 'age_seconds': 10 ** 7}]))
 
 
 class EngineMatrixTest(personas.PersonasTest):

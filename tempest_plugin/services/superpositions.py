@@ -58,7 +58,7 @@ class SuperpositionsClient(base.Client):
         return self.ask('POST', f'{_PATH}/fence', body={'fence': fields})
 
     def release_hosts(self, boots: list[dict[str, Any]]) -> Any:
-        """Release the clients that boots of hosts have ended: ``addresses``, ``booted_at``."""
+        """Release the clients that boots of hosts have ended: ``addresses``, ``age_seconds``."""
         return self.ask('POST', f'{_PATH}/release', body={'release': {'boots': boots}})
 
     def delete_superposition(self, superposition_id: str) -> Any:

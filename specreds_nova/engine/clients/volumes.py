@@ -2,6 +2,7 @@
 """Cinder's superpositions: :class:`specreds_nova.engine.interfaces.Volumes`."""
 
 from collections.abc import Mapping, Sequence
+import math
 import re
 from typing import Any
 
@@ -160,9 +161,13 @@ class Volumes:
     def release(self, boots: Sequence[Mapping[str, Any]]) -> list[str]:
         """Release the fenced clients that boots of their hosts have ended; return them.
 
-        :param boots: for each host its addresses, and the time of its boot in ISO 8601
+        :param boots: for each host its addresses, and the seconds since its boot
         """
-        answer = self._cinder.post(f'{_BASE}/release', {'release': {'boots': list(boots)}},
+        # Cinder counts back from the moment at which it receives the request.
+        latest = [{'addresses': boot['addresses'],
+                   'age_seconds': math.ceil(boot['age_seconds'] + self._patience)}
+                  for boot in boots]
+        answer = self._cinder.post(f'{_BASE}/release', {'release': {'boots': latest}},
                                    timeout=self._patience)
         return [str(client) for client in answer['release']['clients']]
 

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The REST resource, through Cinder's own routing and policies."""
 
+import datetime
 from typing import Any
 from urllib import parse
 
 import ddt
+from oslo_utils import fixture as utils_fixture
 from oslo_utils import timeutils
 
 from specreds_cinder import exception
@@ -386,8 +388,17 @@ class ReleaseTest(base.APITestCase):
 
     def release(self, **changes: Any) -> dict[str, Any]:
         """Return the body of a request."""
-        return {'release': {'boots': [{'addresses': ['192.0.2.1'],
-                                       'booted_at': '2026-11-24T09:00:00+00:00', **changes}]}}
+        return {'release': {'boots': [{'addresses': ['192.0.2.1'], 'age_seconds': 3600,
+                                       **changes}]}}
+
+    def test_time_of_a_boot_is_that_of_cinders_clock(self) -> None:
+        self.service(base.HOST)
+        self.rpc.release_booted.return_value = []
+        self.useFixture(utils_fixture.TimeFixture(
+            datetime.datetime(2026, 11, 24, 10, tzinfo=datetime.UTC)))
+        self.done(200, 'POST', f'{base.BASE}/release', self.release())
+        self.assertEqual([{'addresses': ['192.0.2.1'], 'booted_at': '2026-11-24T09:00:00+00:00'}],
+                         self.rpc.release_booted.call_args.args[2])
 
     def test_every_back_end_releases_clients(self) -> None:
         for host in (base.HOST, base.OTHER_HOST, 'compute@lvm'):
@@ -410,8 +421,10 @@ class ReleaseTest(base.APITestCase):
 
     def test_malformed_request_returns_400(self) -> None:
         malformed: list[dict[str, Any]] = [
-            {'addresses': ['compute-1']}, {'addresses': ['1.2.3.4.5']}, {'booted_at': 'today'},
-            {'booted_at': '2026-11-24T09:00:00'}, {'more': 1}]
+            {'addresses': ['compute-1']}, {'addresses': ['1.2.3.4.5']}, {'age_seconds': -1},
+            {'age_seconds': 0.5}, {'age_seconds': '3600'}, {'age_seconds': float('inf')},
+            {'age_seconds': float('nan')}, {'age_seconds': 1 << 40},
+            {'booted_at': '2026-11-24T09:00:00+00:00'}, {'more': 1}]
         for changes in malformed:
             self.refused(400, 'POST', f'{base.BASE}/release', self.release(**changes))
         self.rpc.release_booted.assert_not_called()

@@ -11,7 +11,6 @@ from specreds_nova import exception as backup_errors
 from specreds_nova.engine import boots
 from specreds_nova.engine import exception
 
-_BOOTED = '2026-11-24T08:00:00+00:00'
 _NOW = 1795510800.0
 _HOUR = 3600.0
 
@@ -20,7 +19,7 @@ class BootsTest(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.time = _NOW
+        self.time = self.time_of_day = _NOW
         self.kernels = {'h1': 'k1'}
         self.answers: dict[str, Any] = {
             'h1': {'kernel': 'k1', 'uptime': _HOUR, 'addresses': ['192.0.2.1']}}
@@ -29,7 +28,8 @@ class BootsTest(testtools.TestCase):
         self.volumes: Any = mock.Mock()
         self.volumes.release.return_value = ['192.0.2.1:0/1']
         clock: Any = types.SimpleNamespace(now=lambda: self.time)
-        self.boots = boots.Boots(lambda: self.kernels, self.hosts, self.volumes, clock, 600.0)
+        self.boots = boots.Boots(lambda: self.kernels, self.hosts, self.volumes, clock, 600.0,
+                                 lambda: self.time_of_day)
 
     def boot(self, host: str) -> Any:
         """Answer in place of a host, some seconds later."""
@@ -45,23 +45,40 @@ class BootsTest(testtools.TestCase):
         self.boots.look()
         return [boot for call in self.volumes.release.mock_calls for boot in call.args[0]]
 
+    def ages(self) -> list[float]:
+        """Look, and return the ages of boots that are reported to Cinder."""
+        return [boot['age_seconds'] for boot in self.reported()]
+
     def test_boot_is_not_reported_later_than_it_was(self) -> None:
-        self.assertEqual([{'addresses': ['192.0.2.1'], 'booted_at': _BOOTED}], self.reported())
+        # The host may have been up for an hour when it was asked, 5 seconds ago.
+        self.assertEqual([{'addresses': ['192.0.2.1'], 'age_seconds': _HOUR + 5.0}],
+                         self.reported())
+
+    def test_clock_that_is_wrong_or_set_back_changes_no_age(self) -> None:
+        self.reported()
+        self.time += 600.0
+        self.time_of_day = 0.0
+        self.assertEqual([_HOUR + 605.0], self.ages())
+
+    def test_suspension_of_the_engine_counts(self) -> None:
+        self.reported()
+        self.time += 600.0
+        self.time_of_day += 7200.0
+        self.assertEqual([_HOUR + 7200.0], self.ages())
 
     def test_report_is_repeated_without_asking_the_host_again(self) -> None:
         self.reported()
         self.time += 500.0
         self.assertEqual([], self.reported())
         self.time += 100.0
-        self.assertEqual([_BOOTED], [boot['booted_at'] for boot in self.reported()])
+        self.assertEqual([_HOUR + 605.0], self.ages())
         self.hosts.boot.assert_called_once_with('h1')
 
     def test_new_boot_is_reported_at_once(self) -> None:
         self.reported()
         self.kernels['h1'] = 'k2'
         self.answers['h1'] = {'kernel': 'k2', 'uptime': 5.0, 'addresses': ['192.0.2.1']}
-        self.assertEqual(['2026-11-24T09:00:00+00:00'],
-                         [boot['booted_at'] for boot in self.reported()])
+        self.assertEqual([10.0], self.ages())
 
     def test_address_of_several_hosts_is_left_out(self) -> None:
         self.kernels['h2'] = 'k9'
