@@ -57,8 +57,8 @@ class Watched:
 
     __slots__ = ('accrual', 'beat', 'boot', 'booted', 'broker', 'calm', 'crashed', 'domains',
                  'doubted', 'flaps', 'gone', 'goodbye', 'goodbye_at', 'heard', 'interval',
-                 'leaving', 'lost', 'name', 'notable', 'noted', 'number', 'places', 'restarted',
-                 'since', 'started', 'suspected', 'suspected_boot',
+                 'leaving', 'listing_kernel', 'lost', 'name', 'notable', 'noted', 'number',
+                 'places', 'restarted', 'since', 'started', 'suspected', 'suspected_boot',
                  'suspected_kernel', 'well', 'why', 'word', 'word_reason')
 
     def __init__(self, name: str, settings: accrual.Settings, at: float, interval: float) -> None:
@@ -99,8 +99,8 @@ class Watched:
         self.leaving = False
         # Time of the first beat of this nova-compute, in seconds since the epoch.
         self.started = 0.0
-        # The kernel that ran when the host was suspected last.
-        self.suspected_kernel = ''
+        # The kernel that ran when the host was suspected last, and at its latest list of domains.
+        self.suspected_kernel = self.listing_kernel = ''
         # Time of its boot by its own report, in seconds since the epoch.
         self.booted: float | None = None
         # The broker node that it is connected to, and its availability zone and aggregates.
@@ -141,6 +141,7 @@ class Watched:
         self.goodbye_at = now if beat.leaving else None
         if beat.domains is not None:
             self.domains = beat.running, frozenset(beat.domains)
+            self.listing_kernel = beat.kernel
         if beat.uptime is not None:
             self.booted = now - beat.uptime
             self.broker = beat.broker
@@ -196,8 +197,10 @@ class Watched:
         digest, domains = self.domains
         if beat.running and beat.running == digest:
             return server in domains
-        # The host has rebooted, so the domain is gone unless a list names it.
-        return False if self.suspected_kernel not in ('', beat.kernel) else None
+        # The host has rebooted, so the domain is gone unless a list names it. After a list, Nova
+        # may have started the domain, and then have restarted.
+        return False if self.suspected_kernel not in ('', beat.kernel) \
+            and self.listing_kernel != beat.kernel else None
 
     def listed(self) -> tuple[str, ...] | None:
         """Return the servers whose domains run here by the latest beat; None if unknown."""

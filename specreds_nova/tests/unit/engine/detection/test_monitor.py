@@ -164,6 +164,17 @@ class SilenceTest(base.CloudTestCase):
         self.monitor.heard(node.beat(domains=('s1',)))
         self.assertTrue(self.monitor.runs('cn2', 's1'), 'Nova has started it')
 
+    def test_restarted_compute_of_a_rebooted_host_may_have_started_a_domain(self) -> None:
+        self.test_rebooted_host_runs_no_domain()
+        node = self.nodes['cn2']
+        node.boot, node.number = 'b3', 0
+        node.more['running'] = ''
+        self.monitor.heard(node.beat())
+        self.assertIsNone(self.monitor.runs('cn2', 's3'), 'before libvirt has answered')
+        node.more['running'] = 'd2'
+        self.monitor.heard(node.beat(domains=('s1', 's3')))
+        self.assertTrue(self.monitor.runs('cn2', 's3'), 'it was paused when Nova restarted')
+
     def test_stopped_service_in_nova_is_evidence(self) -> None:
         node = self.nodes['cn2']
         node.alive = False
