@@ -47,13 +47,15 @@ class _Waiting:
     """A crash, and the time of the next attempt.
 
     :ivar held: why it has to wait
-    :ivar kept: it is recorded in the database
+    :ivar kept: it is recorded in the database; None if the database has not said so
+    :ivar over: nothing is left to do but to remove it from the database
     """
 
     crash: model.Crash
     due: float
     held: str | None = None
-    kept: bool = False
+    kept: bool | None = False
+    over: bool = False
 
 
 class Crashes:
@@ -106,9 +108,11 @@ class Crashes:
             for entry in due:
                 if entry is None:
                     return
-                if self._waits(entry):
+                entry.over = entry.over or not self._waits(entry)
+                recorded = self._record(entry, waits=not entry.over)
+                # An engine that starts later would act again on a crash that is not removed.
+                if not entry.over or not recorded:
                     waiting.append(entry)
-                self._record(entry, waits=entry in waiting)
 
     def _waits(self, entry: _Waiting) -> bool:
         """Act on a crash, and return whether to try again."""
@@ -127,19 +131,27 @@ class Crashes:
             return False
         if held is None:
             return False
-        now = self._clock.now()
-        age = now - crash.heard
-        over, entry.due = age >= _LONGEST, now + max(self._again, _SHARE * age)
+        over = self._postpone(entry) >= _LONGEST
         if over or held != entry.held:
             LOG.warning('server %s crashed on %s, and is not restarted%s: %s', crash.server,
                         crash.host, '' if over else ' yet', held)
         entry.held = held
         return not over
 
-    def _record(self, entry: _Waiting, *, waits: bool) -> None:
-        """Record a crash that has to wait, and remove one that does not."""
+    def _postpone(self, entry: _Waiting) -> float:
+        """Set the time of the next attempt, and return the age of a crash in seconds."""
+        now = self._clock.now()
+        age = now - entry.crash.heard
+        entry.due = now + max(self._again, _SHARE * age)
+        return age
+
+    def _record(self, entry: _Waiting, *, waits: bool) -> bool:
+        """Record a crash that has to wait, and remove one that does not.
+
+        :returns: whether the database has answered
+        """
         if entry.kept == waits:
-            return
+            return True
         try:
             if waits:
                 self._memory.keep_crash(entry.crash)
@@ -148,5 +160,9 @@ class Crashes:
         except exception.EngineError as exc:
             LOG.warning('the crash of server %s on %s is %s later: %s', entry.crash.server,
                         entry.crash.host, 'recorded' if waits else 'removed', exc)
-        else:
-            entry.kept = waits
+            # Only the answer may have been lost.
+            entry.kept = None
+            self._postpone(entry)
+            return False
+        entry.kept = waits
+        return True

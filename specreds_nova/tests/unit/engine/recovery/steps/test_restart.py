@@ -227,6 +227,57 @@ class RecordedCrashesTest(base.RecoveryTest):
         self._run(tell=True)
         self.assertEqual(1, len(self.store.crashes()))
 
+    def _run_until_dropped(self, drop: Callable[[model.Crash], None], **replaced: Any) -> None:
+        """Run an engine that is told of a crash until the crash is removed from the database.
+
+        :param drop: removes the crash
+        :param replaced: other methods of the store
+        """
+        removed = threading.Event()
+
+        def dropped(crash: model.Crash) -> None:
+            drop(crash)
+            removed.set()
+        with mock.patch.multiple(self.store, drop_crash=dropped, **replaced):
+            engine = crashes.Crashes(self._act, self.clock, self.store, again=0.001)
+            engine.tell('h1', 'a', _CRASH)
+            engine.start()
+            # At most a minute, if it hangs.
+            for _ in range(6000):
+                if removed.wait(0.01):
+                    break
+                self.clock.time += 1.0
+            engine.stop(60.0)
+        self.assertTrue(removed.is_set())
+        self.assertEqual([], self.store.crashes())
+
+    def test_removal_that_fails_is_repeated_and_the_crash_not_acted_on_again(self) -> None:
+        drop = self.store.drop_crash
+        answers = iter(['h1 is fenced', None])
+        failures = iter([exception.Unreachable('no')] * 2)
+
+        def act(host: str, server: str, why: crashes.Why) -> str | None:
+            self.acted.append((host, server, why))
+            return next(answers)
+
+        def failing(crash: model.Crash) -> None:
+            for failure in failures:
+                raise failure
+            drop(crash)
+        with mock.patch.object(self, '_act', act):
+            self._run_until_dropped(failing)
+        self.assertEqual(2, len(self.acted))
+
+    def test_crash_whose_recording_was_not_confirmed_is_removed(self) -> None:
+        keep = self.store.keep_crash
+
+        def kept(crash: model.Crash) -> None:
+            keep(crash)
+            self.answer = None
+            raise exception.Unreachable('the answer is lost')
+        self._run_until_dropped(self.store.drop_crash, keep_crash=kept)
+        self.assertEqual(2, len(self.acted))
+
     def test_later_crash_is_not_removed_with_an_earlier_one(self) -> None:
         first, second = (model.Crash('h1', 'a', _CRASH, at) for at in (1.0, 2.0))
         for crash in (second, first):
