@@ -12,6 +12,7 @@ import contextvars
 import re
 from typing import Any, Protocol
 
+from nova.compute import vm_states
 import nova.conf
 from nova.virt.libvirt import config as vconfig
 from oslo_log import log as logging
@@ -123,11 +124,12 @@ class ServerDisks:
     def unmerged(self, instance: Any) -> str | None:
         """Return the superposition through whose overlays a server's disks are read, or None.
 
-        A server that is not protected has none, unless its backup was adopted here.
+        A server that is being created has none, and one that is not protected only if its backup
+        was adopted here.
 
         :raises VersionUnknown: Cinder does not report it
         """
-        if not in_rbd() or not may_have(instance):
+        if not in_rbd() or instance.vm_state == vm_states.BUILDING or not may_have(instance):
             return None
         if self._adopted(instance.uuid) is None and not protection.protected(instance):
             return None

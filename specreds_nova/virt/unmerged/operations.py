@@ -31,7 +31,6 @@ from nova import context as nova_context
 from nova import exception as nova_exception
 from nova.compute import power_state
 from nova.compute import task_states
-from nova.compute import vm_states
 import nova.conf
 from nova.virt.libvirt import blockinfo
 from oslo_log import log as logging
@@ -94,8 +93,7 @@ class Unmerged:
         :raises NotHere: the real version is in use on another host
         """
         connections.refresh(self._driver, instance, block_device_info, anywhere=True)
-        if instance.vm_state != vm_states.BUILDING:
-            self._settle_disks(instance)
+        self._settle_disks(instance)
         self._settle(instance, block_device_info)
 
     def before_rescue(self, instance: Any, network_info: Any,

@@ -41,7 +41,7 @@ class ServerDisksTestCase(base.TestCase):
         self.cinder.disk_connections.return_value = {_ROOT: connection()}
         self.disks = server_disks.ServerDisks(self.cinder, self.journal.adopted)
         self.server = objects.Instance(
-            uuid=base.SERVER, metadata={}, image_ref='image', host=base.HOST,
+            uuid=base.SERVER, metadata={}, image_ref='image', host=base.HOST, vm_state='active',
             flavor=objects.Flavor(ephemeral_gb=0, swap=0))
 
 
@@ -100,6 +100,10 @@ class VersionTest(ServerDisksTestCase):
         self.assertEqual({}, self.disks.overlays(self.server))
         self.cinder.with_disks.assert_not_called()
         self.server.flavor.swap = 64
+        self.server.vm_state = 'building'
+        self.assertEqual({}, self.disks.overlays(self.server))
+        self.cinder.with_disks.assert_not_called()
+        self.server.vm_state = 'active'
         self.assertRaises(errors.NotHere, self.disks.overlays, self.server)
 
     def test_unprotected_server_keeps_its_overlays(self) -> None:

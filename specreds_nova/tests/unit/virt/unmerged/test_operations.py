@@ -303,11 +303,6 @@ class ServerDisksTest(OperationsTestCase):
         self.cinder.merge.side_effect = exception.SuperpositionRefused('the overlay is open')
         self.assertRaises(disk_errors.NotHere, self.unmerged.before_spawn, self.instance, None)
 
-    def test_new_server_has_no_superposition(self) -> None:
-        self.instance.vm_state = 'building'
-        self.unmerged.before_spawn(self.instance, None)
-        self.disks.unmerged.assert_not_called()
-
     def test_rescue_waits_for_the_merge(self) -> None:
         self.merged_after(2)
         with mock.patch.object(operations, 'blockinfo'), \
