@@ -41,8 +41,11 @@ class Volumes:
         if not server.volumes and not server.disks:
             raise exception.Refused(f'server {server.id} has no volumes')
         request: dict[str, Any] = {
-            'server_id': server.id, 'volume_ids': list(server.volumes),
+            'server_id': server.id,
             'reason': f'recovery {recovery_id}: {reason}'[:_LONGEST_REASON]}
+        # Cinder accepts no empty list.
+        if server.volumes:
+            request['volume_ids'] = list(server.volumes)
         if server.disks:
             request['disks'] = list(server.disks)
         try:

@@ -124,6 +124,8 @@ def chain(conf: vconfig.LibvirtConfigGuestDisk, superposition: Mapping[str, Any]
     disk = ChainedDisk.of(conf)
     overlay, backing = superposition['overlay'], superposition['backing']
     disk.source_name = overlay['name']
+    # Nova names no driver for disks that it keeps in RBD itself.
+    disk.driver_name = disk.driver_name or 'qemu'
     disk.driver_format = overlay['format']
     disk.backing = BackingImage(backing['name'], backing['format'])
     disk.speculative = bool(superposition['speculative'])
