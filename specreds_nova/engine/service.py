@@ -375,8 +375,9 @@ class Engine:
             self._janitor.lift(services)
         except exception.EngineError:
             return
+        watched = set(self._monitor.names())
         for name, service in services.items():
-            if self._monitor.look(name) is None:
+            if name not in watched:
                 continue
             down = (service['state'] == 'down' and compute.enabled(service)
                     and not service.get('forced_down'))

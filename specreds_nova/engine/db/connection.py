@@ -47,8 +47,10 @@ def connect(conf: cfg.ConfigOpts) -> sa.Engine:
         parameters = _MYSQL_TIMEOUTS
     passed = {name: conf.database[name] for name in _PASSED}
     with translated():
+        # Only green threads have to yield when a connection is returned. Here each transaction
+        # would wait for all other threads that have work.
         engine: sa.Engine = engines.create_engine(
-            url, sqlite_fk=True, connection_parameters=parameters, **passed)
+            url, sqlite_fk=True, thread_checkin=False, connection_parameters=parameters, **passed)
     return engine
 
 

@@ -8,6 +8,9 @@ import threading
 
 # Looks of all recoveries of an engine per second, for each thing.
 _RATE = 100.0
+# The same while more recoveries than these race: looks would take the processor time of the engine
+# from servers that do not serve yet.
+_MANY, _RATE_BESIDE_MANY = 50, 25.0
 
 
 class Crowd:
@@ -22,13 +25,15 @@ class Crowd:
         with self._lock:
             self._count += by
 
-    def interval(self, seconds: float) -> float:
+    def interval(self, seconds: float, racing: int = 0) -> float:
         """Return the seconds between two looks of one recovery.
 
         :param seconds: shortest interval, which few recoveries have
+        :param racing: recoveries of this engine that have a backup, or are about to have one
         """
+        rate = _RATE if racing <= _MANY else _RATE_BESIDE_MANY
         with self._lock:
-            return max(seconds, self._count / _RATE)
+            return max(seconds, self._count / rate)
 
 
 class Crowds:

@@ -83,7 +83,7 @@ class _Evacuation:
                 if self._source != run.recovery.host and self._returned():
                     return verdicts.StepVerdict(verdicts.FAILED, f'{self._source} is back')
                 self._ask(server)
-            run.pause(crowd.interval(_PAUSE))
+            run.pause(crowd.interval(_PAUSE, run.context.destinations.count()))
 
     def _due(self) -> bool:
         """Return whether to ask Nova (again)."""

@@ -55,7 +55,7 @@ def _give_way(run: runs.Run) -> None:
         while run.now < until:
             if not run.insist(run.context.destinations.races, run.recovery.host):
                 return
-            run.pause(crowd.interval(_GIVE_WAY))
+            run.pause(crowd.interval(_GIVE_WAY, run.context.destinations.count()))
 
 
 def _reboot(run: runs.Run, detail: dict[str, Any]) -> verdicts.StepVerdict | None:

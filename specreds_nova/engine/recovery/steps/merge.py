@@ -32,7 +32,7 @@ def merge(run: runs.Run, adopted: verdicts.StepVerdict) -> verdicts.StepVerdict:
                 detail['bytes'] = written
                 run.change(bytes=written)
             silent_since = _second_failure(run, silent_since, detail)
-            run.pause(crowd.interval(_PAUSE))
+            run.pause(crowd.interval(_PAUSE, run.context.destinations.count()))
 
 
 def _second_failure(run: runs.Run, silent_since: float | None,

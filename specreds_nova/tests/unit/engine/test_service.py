@@ -57,6 +57,19 @@ class ThreadsTest(testtools.TestCase):
         self.assertEqual([['h1']], self._act_on(news, set()))
         self.assertEqual([appeared[:500], appeared[500:]], recorded)
 
+    def test_nova_is_evidence_about_hosts_that_are_watched(self) -> None:
+        down = {'state': 'down', 'status': 'enabled', 'updated_at': None}
+        self.engine._clients, self.engine._janitor = mock.Mock(), mock.Mock()
+        self.engine._decommissioned = mock.Mock()
+        self.engine._clients.compute.services.return_value = {
+            'h1': down, 'h2': {**down, 'state': 'up'}, 'never-heard': down}
+        self.engine._monitor.names.return_value = ['h1', 'h2', 'h3']
+        self.engine._ask_nova()
+        self.assertEqual(['h1'], [call.args[0] for call in
+                                  self.engine._monitor.note.call_args_list])
+        self.assertEqual(['h2'], [call.args[0] for call in
+                                  self.engine._monitor.withdraw.call_args_list])
+
     def test_received_beats_are_counted(self) -> None:
         self.engine._stopping.wait.side_effect = [False, False, True]
         self.engine._monitor.counted.side_effect = [5, 7]

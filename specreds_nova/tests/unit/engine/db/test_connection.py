@@ -2,6 +2,7 @@
 """A database that does not answer, for a moment or longer."""
 
 from typing import Any
+from unittest import mock
 
 import ddt
 from oslo_config import cfg
@@ -78,7 +79,12 @@ class TroubleTest(testtools.TestCase):
         self.store.learn('vm1', 10.0)
         self.reads = 1
         self.store.learn('vm1', 20.0)
-        self.assertEqual({'vm1': 13.0}, self.store.expected(['vm1']))
+        self.assertEqual(13.0, self.store.expected(['vm1'])['vm1'].seconds)
+
+    def test_returned_connection_is_not_awaited_by_other_threads(self) -> None:
+        with mock.patch('time.sleep') as sleep:
+            self.store.hosts()
+        sleep.assert_not_called()
 
     def test_commit_without_an_answer_succeeds(self) -> None:
         recovery = base.make_recovery()

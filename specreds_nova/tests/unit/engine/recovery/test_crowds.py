@@ -17,6 +17,8 @@ class CrowdsTest(testtools.TestCase):
             for _ in range(4000):
                 crowd = stack.enter_context(waiting.waiting('merge'))
             self.assertEqual(40.0, crowd.interval(3.0))
+            self.assertEqual(40.0, crowd.interval(3.0, racing=50))
+            self.assertEqual(160.0, crowd.interval(3.0, racing=51))
             with waiting.waiting('evacuation') as other:
                 self.assertEqual(1.0, other.interval(1.0))
         with waiting.waiting('merge') as crowd:
