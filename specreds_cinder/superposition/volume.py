@@ -13,6 +13,7 @@ from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import latch
 from specreds_cinder.superposition import luks
+from specreds_cinder.superposition import placement_groups
 from specreds_cinder.superposition import record as records
 
 _SECTOR = 512
@@ -83,14 +84,24 @@ class Facts:
                            f'): one client serves all images that are mapped there, so a fence '
                            f'would cut all of them off')
         if len({address.host(client) for client in self.clients}) > 1:
+            group = self._header_group(pools[self.pool_id])
             against.append('clients on several hosts have it open '
-                           f'({", ".join(sorted(self.clients))}): there must be one primary')
+                           f'({", ".join(sorted(self.clients))}): there must be one primary. If '
+                           f'one has ended, and is still listed after a minute, remove its watch '
+                           f'by "ceph pg repeer {group}"')
         against += [f'pool {pools[pool_id].name} has a cache tier' for pool_id
                   in {self.pool_id, self.data_pool_id} if pools[pool_id].cache_tier]
         against += [f'pool {pools[pool_id].name} hashes the names of its objects by another '
                     f'function than rjenkins' for pool_id
                     in {self.pool_id, self.data_pool_id} if not pools[pool_id].rjenkins]
         return against
+
+    def _header_group(self, pool: ceph.Pool) -> str:
+        """Return the placement group of the image's header, as Ceph names it."""
+        name = f'rbd_header.{self.image_id}'.encode()
+        [group] = placement_groups.stable_mod(
+            placement_groups.hashes([name], self.ref.namespace), pool.pg_num)
+        return f'{self.pool_id}.{int(group):x}'
 
     def _encryption(self, encrypted: bool) -> list[str]:
         if encrypted:

@@ -6,6 +6,7 @@ import dataclasses
 from specreds_cinder.superposition import address
 from specreds_cinder.superposition import backup as backups
 from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import ledger as ledgers
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import removal
 from specreds_cinder.superposition import roles
@@ -67,7 +68,7 @@ class Ending(clients.Clients):
 
     def _unfence(self, record: records.Record) -> None:
         if record.outcome in states.LIVING and record.fenced:
-            self.fence.open(roles.living(record, self._entries(record)))
+            self.fence.open(self._living(record, self._entries(record)))
 
     def _unfence_lost(self, record: records.Record) -> None:
         """Remove the fence of a record that another controller has decided, or ended.
@@ -82,8 +83,17 @@ class Ending(clients.Clients):
             if not any(self.store.claimed(volume.ref.home, volume.image_id)
                        for volume in record.volumes):
                 entries = self._entries(record)
-                self.fence.open(client for client in roles.living(record, entries)
-                                if client in entries)
+                self.fence.open(self._living(record, entries) & entries.keys())
+
+    def _living(self, record: records.Record, entries: ledgers.Entries) -> frozenset[str]:
+        """Return the fenced clients that may live on.
+
+        A client that another decision has fenced for good may be listed as a watcher still.
+        """
+        return roles.living(record, entries) - {
+            client for home in record.homes
+            for client, entry in self.fenced_clients.read(home).entries.items()
+            if entry.superposition != record.id}
 
     def _clean(self, record: records.Record, progress: backups.Progress | None = None, *,
                evict: bool) -> None:

@@ -80,6 +80,18 @@ class FencedTest(test_cli.CommandTestCase):
         self.assertTrue(self.primary.clients.isdisjoint(self.listed()))
         self.assertRaises(sp.InvalidInput, self.protocol.release, self.home, self.primary.clients)
 
+    def test_client_that_another_decision_has_fenced_stays_fenced(self) -> None:
+        client, = self.primary.clients
+        record = self.protocol.super([self.volume], joint=True)
+        self.addCleanup(self.drop, record)
+        self.protocol.prepare(record)
+        self.protocol.fenced_clients.enter(self.home, [client], fences.Entry(
+            'another superposition', None, '2026-01-01T00:00:00.000+00:00'))
+        self.protocol.abort(record)
+        self.assertIn(client, self.fenced())
+        self.protocol.release(self.home, [client])
+        self.primary.kill()
+
     def test_fenced_backup_is_listed(self) -> None:
         record = self.superpose(self.volume)
         backup = self.make_backup(record)

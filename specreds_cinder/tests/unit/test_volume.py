@@ -53,6 +53,15 @@ class ReasonsTest(testtools.TestCase):
             for client in clients:
                 self.assertIn(client, reasons[0])
 
+    def test_watch_of_a_client_that_has_ended_can_be_removed(self) -> None:
+        pools = {**POOLS, 1: dataclasses.replace(POOLS[1], pg_num=32)}
+        # As "ceph osd map" prints it.
+        for namespace, group in (('', '1.15'), ('tenant', '1.1c')):
+            [reason] = dataclasses.replace(
+                GOOD, image_id='1a', ref=records.VolumeRef('pool-1', namespace, 'vol'),
+                clients=frozenset({'10.0.0.1:0/1', '10.0.0.2:0/1'})).reasons(pools)
+            self.assertIn(f'"ceph pg repeer {group}"', reason)
+
     @ddt.data(
         ({'features': rbd.RBD_FEATURE_OBJECT_MAP}, 'exclusive-lock'),
         ({'features': rbd.RBD_FEATURE_EXCLUSIVE_LOCK}, 'object-map'),
