@@ -90,7 +90,7 @@ BARS = (
     Bar('failover.reds60_over_spec', '  a small server: evacuation after 60 s ÷ SpecREDS',
         at_least=8),
     Bar('failover.overhead_s', '  all but the guest: detect, super, collapse, promote (s)',
-        at_most=2.5),
+        at_most=1.0),
     Bar('failover.lost', '  acknowledged transactions that are lost', at_most=0),
     Bar('failover.spec_s', '  SpecREDS (s)'),
     Bar('failover.oracle_s', '  Oracle (s)'),
