@@ -11,6 +11,12 @@ from specreds_nova import markers
 from specreds_nova.virt.ready import learning
 
 _TAIL = 32 * 1024
+# As guest G1 of the test cloud leaves it.
+_G1 = (b'\nSYSLINUX 6.04 20250413 Copyright (C) 1994-2015 H. Peter Anvin et al\n'
+       b'NETWORK 10.77.0.236\n'
+       b'G1-READY boot=993041f5-4cfd-4f06-8971-04887b0872c7 uptime=14.15 heartbeat=0.5 count=0\n'
+       b'\n\nBusyBox v1.37.0 (Debian 1:1.37.0-6+b9) built-in shell (ash)\n'
+       b"Enter 'help' for a list of built-in commands.\n\n~ # \x1b[6n")
 
 
 @ddt.ddt
@@ -19,6 +25,7 @@ class LearningTest(testtools.TestCase):
 
     @ddt.data(
         (b'web server is up\n', 'web server is up'),
+        (_G1, "Enter 'help' for a list of built-in commands."),
         (b'first line\nweb server is up\n', 'web server is up'),
         (b'web server is up', 'web server is up'),
         # What varies is left out, and the longest rest is taken.
