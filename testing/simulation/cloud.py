@@ -384,13 +384,17 @@ class Cloud:
                     or server.evacuations != number):
                 return
             self._connect(server, target)
-            if server.status != 'ACTIVE' and not server.stopped_by_owner:
+            if server.status not in ('ACTIVE', 'SHUTOFF') and not server.stopped_by_owner:
                 server.failed = f'it was evacuated while it was {server.status}'
         if server.task is None:
             # The server was reset meanwhile.
             return
+        stopped = server.status == 'SHUTOFF' and not server.stopped_by_owner
         server.host, server.task, server.status = target, None, 'ACTIVE'
         server.target = None
+        if stopped and server.primary is not None:
+            # Nova stops a server again that it evacuates while it is stopped.
+            server.status, server.primary.runs = 'SHUTOFF', False
 
     def _waited(self, host: parts.Host, begun: int | None = None) -> bool:
         """Wait until a host is reachable, and return False if it has died.

@@ -51,6 +51,7 @@ class _Evacuation:
         self._asked: float | None = None
         self._times = 0
         self._looked = run.now
+        self._started = float('-inf')
         # Times since which hosts are silent.
         self._silent: dict[str, float] = {}
         # The destination that has begun to work, the time at which that was seen, and the id of
@@ -71,7 +72,8 @@ class _Evacuation:
             if server is None:
                 self._detail['deleted'] = True
                 return None
-            if server.host != self._source and server.task is None:
+            moved = server.host != self._source and server.task is None
+            if moved and not self._stopped(server):
                 self._detail['host'] = server.host
                 return None
             if run.now >= until:
@@ -79,11 +81,36 @@ class _Evacuation:
                     verdicts.FAILED,
                     f'Nova has not evacuated it in {run.options.adopt_timeout:g} s: it is '
                     f'{server.status}, {server.task or "and nothing is being done to it"}')
-            if self._stuck(server) if server.task is not None else self._due():
+            if moved:
+                self._start(server)
+            elif self._stuck(server) if server.task is not None else self._due():
                 if self._source != run.recovery.host and self._returned():
                     return verdicts.StepVerdict(verdicts.FAILED, f'{self._source} is back')
                 self._ask(server)
             run.pause(crowd.interval(_PAUSE, run.context.destinations.count()))
+
+    def _stopped(self, server: model.Server) -> bool:
+        """Return whether Nova has stopped an evacuated server that no user has stopped.
+
+        The nova-compute of the failed host, which is back, may mark the server as stopped between
+        the engine's look and Nova's evacuation, which then stops it again.
+        """
+        compute = self._run.context.compute
+        return server.status == 'SHUTOFF' and bool(
+            self._run.insist(compute.stopped_by_itself, server.id))
+
+    def _start(self, server: model.Server) -> None:
+        """Have Nova start an evacuated server on its new host."""
+        run = self._run
+        if run.now - self._started < _ASK_AGAIN:
+            return
+        self._started = run.now
+        LOG.warning('recovery %s: Nova has stopped the server after its evacuation: it is started '
+                    'on %s', run.id, server.host)
+        try:
+            run.context.compute.reboot(server.id)
+        except (exception.Refused, exception.Unreachable) as exc:
+            self._detail['refused'] = str(exc)
 
     def _due(self) -> bool:
         """Return whether to ask Nova (again)."""

@@ -56,6 +56,28 @@ class MovingTest(base.RecoveryTest):
                          [call[1:2] for call in self.compute.force_down.mock_calls])
         self.compute.evacuate.assert_not_called()
 
+    def evacuated(self, *states: str) -> None:
+        """Run an evacuation that ends on another host, where the server has these states."""
+        left = list(states)
+
+        def server(name: str) -> model.Server:
+            if not self.compute.evacuate.called:
+                return base.make_server(name)
+            return base.make_server(name, host='h2', status=left.pop(0) if left[1:] else left[0])
+        self.compute.server.side_effect = server
+        self.move()
+
+    def test_server_that_nova_stops_after_the_evacuation_is_started(self) -> None:
+        self.compute.stopped_by_itself.return_value = True
+        self.compute.reboot.side_effect = [exception.Refused('it is powering-off'), None]
+        self.evacuated('SHUTOFF', 'SHUTOFF', 'SHUTOFF', 'SHUTOFF', 'ACTIVE')
+        self.assertEqual([mock.call('a')] * 2, self.compute.reboot.mock_calls)
+
+    def test_server_that_a_user_has_stopped_stays_stopped_after_the_evacuation(self) -> None:
+        self.compute.stopped_by_itself.return_value = False
+        self.evacuated('SHUTOFF')
+        self.compute.reboot.assert_not_called()
+
     def test_claim_is_released_right_before_the_evacuation(self) -> None:
         self.recovery = self.store.change(self.recovery, destination='h2')
         calls: list[str] = []
