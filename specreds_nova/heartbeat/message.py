@@ -40,7 +40,8 @@ class Beat:
     :ivar interval: seconds until the next one
     :ivar libvirt_age: seconds since libvirt has answered; None if that is not looked at
     :ivar storage_age: seconds since Ceph has answered; None if that is not looked at
-    :ivar ended: UUIDs of servers whose domain has crashed or panicked lately
+    :ivar ended: UUIDs of servers whose domain has crashed or panicked lately, each as often as it
+        has
     :ivar ready: ids of backups on it that have become ready lately
     :ivar leaving: nova-compute is being stopped: its silence means nothing for a while
     :ivar goodbye: why, in a beat that is leaving: ``SERVICE`` or ``SYSTEM``; empty for the former

@@ -331,8 +331,14 @@ class World(clouds.Cloud):
     def ended(self, name: str) -> tuple[str, ...]:
         """Return the servers whose crash a host reports."""
         now = self.hub.now()
-        return tuple(server for host, server, at in self.crashes
-                     if host == name and now - at < _REPORTED)
+        # By server: its latest crash, and how many there were without a pause of that length.
+        crashes: dict[str, tuple[float, int]] = {}
+        for host, server, at in self.crashes:
+            if host == name:
+                before, times = crashes.get(server, (0.0, 0))
+                crashes[server] = at, times + 1 if times and at - before < _REPORTED else 1
+        return tuple(server for server, (at, times) in crashes.items() if now - at < _REPORTED
+                     for _ in range(times))
 
     def running(self, name: str) -> frozenset[str]:
         """Return the servers whose domain runs on a host."""

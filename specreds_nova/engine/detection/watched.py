@@ -59,7 +59,7 @@ class Watched:
                  'doubted', 'flaps', 'gone', 'goodbye', 'goodbye_at', 'heard', 'interval',
                  'leaving', 'listing_kernel', 'lost', 'name', 'notable', 'noted', 'number',
                  'places', 'restarted', 'since', 'started', 'suspected', 'suspected_boot',
-                 'suspected_kernel', 'well', 'why', 'word', 'word_reason')
+                 'suspected_kernel', 'times', 'well', 'why', 'word', 'word_reason')
 
     def __init__(self, name: str, settings: accrual.Settings, at: float, interval: float) -> None:
         self.name = name
@@ -85,6 +85,8 @@ class Watched:
         self.why: tuple[Mapping[str, Any], ...] = ()
         self.flaps: collections.deque[float] = collections.deque(maxlen=100)
         self.crashed: frozenset[str] = frozenset()
+        # By crashed server: how often its latest beat reports its crash.
+        self.times: Mapping[str, int] = {}
         # Those of the crashed servers whose domains do not run, and those whose domains run again.
         self.gone: frozenset[str] = frozenset()
         self.restarted: frozenset[str] = frozenset()
@@ -116,7 +118,7 @@ class Watched:
             self._booted(beat)
             self.boot = beat.boot
             self.accrual.begin(at, beat.interval)
-            self.crashed = frozenset()
+            self.crashed, self.times = frozenset(), {}
             self.calm = 0
             self.started = now
             # Evidence about the previous nova-compute does not concern this one.
@@ -166,10 +168,11 @@ class Watched:
 
         The domains that a power failure of the host has ended are among them.
         """
-        new = [server for server in beat.ended
-               if server not in self.crashed or self._crashed_again(server)]
+        times = collections.Counter(beat.ended)
+        new = [server for server in times
+               if times[server] > self.times.get(server, 0) or self._crashed_again(server)]
         # A crash that is no longer reported is over: the next crash of the server is a new one.
-        self.crashed = frozenset(beat.ended)
+        self.crashed, self.times = frozenset(times), times
         listed = self.listed()
         if listed is not None:
             self.restarted = ((self.restarted | self.gone) & self.crashed).intersection(listed)

@@ -104,7 +104,7 @@ class Heartbeat(pulse.Pulse):
         beat = message.Beat(
             host=self._host, boot=self._boot, number=self._number, interval=self._interval,
             libvirt_age=ages.get('libvirt'), storage_age=ages.get('storage'),
-            ended=self._ended.all(), ready=self._ready.all(), leaving=leaving,
+            ended=self._ended.each(), ready=self._ready.all(), leaving=leaving,
             kernel=self._kernel, running=running, domains=domains,
             goodbye=self._goodbye if leaving else '', **self._place())
         self._number += 1
@@ -167,19 +167,31 @@ class _RecentEvents:
 
     def __init__(self) -> None:
         self._lock = pulse.native('threading').Lock()
-        self._at: dict[str, float] = {}
+        # By name: the time of its latest event, and how many there were since it was forgotten.
+        self._events: dict[str, tuple[float, int]] = {}
 
     def add(self, name: str) -> None:
         """Add an event."""
         with self._lock:
-            self._at[name] = time.monotonic()
+            self._forget()
+            self._events[name] = time.monotonic(), self._events.get(name, (0.0, 0))[1] + 1
 
     def all(self) -> tuple[str, ...]:
         """Return the names of the recent events."""
-        now = time.monotonic()
         with self._lock:
-            self._at = {name: at for name, at in self._at.items() if now - at < _REMEMBER}
-            return tuple(self._at)
+            self._forget()
+            return tuple(self._events)
+
+    def each(self) -> tuple[str, ...]:
+        """Return the names of the recent events, each as often as there were such events."""
+        with self._lock:
+            self._forget()
+            return tuple(name for name, (_, times) in self._events.items() for _ in range(times))
+
+    def _forget(self) -> None:
+        now = time.monotonic()
+        self._events = {name: event for name, event in self._events.items()
+                        if now - event[0] < _REMEMBER}
 
 
 class _Domains:

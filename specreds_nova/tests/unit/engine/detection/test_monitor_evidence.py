@@ -109,6 +109,13 @@ class EvidenceTest(base.CloudTestCase):
             self.run_for(1)
         self.assertEqual(['cn1', 'cn1'], self.witness.names('crashed'))
 
+    def test_second_crash_between_two_beats_is_reported(self) -> None:
+        for ended in (('s1',), ('s1', 's1'), ('s1', 's1')):
+            self.nodes['cn1'].more = {'kernel': 'k1', 'ended': ended, 'running': 'd0',
+                                      'domains': ()}
+            self.run_for(1)
+        self.assertEqual(['cn1', 'cn1'], self.witness.names('crashed'))
+
 
 class TogetherTest(base.CloudTestCase):
     """Several silent hosts, at once and one by one."""

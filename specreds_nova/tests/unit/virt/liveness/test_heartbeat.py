@@ -201,6 +201,15 @@ class HeartbeatTest(testtools.TestCase):
         with mock.patch('time.monotonic', return_value=1e12):
             self.assertEqual((), beating._next().ended)
 
+    def test_each_crash_of_a_while_is_reported(self) -> None:
+        beating = self.beating()
+        for server in ('server-1', 'server-2', 'server-1'):
+            beating.ended(server)
+        self.assertEqual(('server-1', 'server-1', 'server-2'), beating._next().ended)
+        with mock.patch('time.monotonic', return_value=1e12):
+            beating.ended('server-1')
+            self.assertEqual(('server-1',), beating._next().ended)
+
     def test_readiness_is_reported_for_a_while(self) -> None:
         beating = self.beating()
         beating.ready('backup-1')
