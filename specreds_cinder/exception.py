@@ -47,6 +47,15 @@ class VolumeSuperposed(SuperpositionConflict):
     """The volume is in a superposition, which the operation would break."""
 
 
+class ServerSuperposed(VolumeSuperposed):
+    """A volume of the server is in a superposition, which another volume would not be part of.
+
+    Nova passes on this status alone, with the text.
+    """
+
+    code = 400
+
+
 class VolumesNotEligible(SuperpositionConflict):
     """A volume cannot be superposed, for ``reasons``."""
 

@@ -4,9 +4,11 @@
 Cinder returns the connection that it stored when the volume was attached. After a promotion or a
 merge, that connection leads to the wrong version of the volume, which a hypervisor must neither
 read nor write.
+
+No other volume is attached to the server of a superposed volume: the backup would lack it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from cinder import context
@@ -14,10 +16,12 @@ from cinder import exception as cinder_exception
 from cinder import objects
 from cinder.api.openstack import wsgi
 from oslo_log import log as logging
+from oslo_utils import uuidutils
 
 from specreds_cinder import exception
 from specreds_cinder import hints
 from specreds_cinder import rpcapi
+from specreds_cinder.api.guards import check
 
 LOG = logging.getLogger(__name__)
 
@@ -37,6 +41,21 @@ class AttachmentsController(wsgi.Controller):
     def __init__(self) -> None:
         super().__init__()
         self._rpc = rpcapi.SuperAPI()
+
+    @wsgi.extends
+    def create(self, req: wsgi.Request, body: Any = None) -> Iterator[None]:
+        """Refuse to attach another volume to a server with superposed ones.
+
+        :raises ServerSuperposed: a volume of the server is in a superposition
+        :raises SuperpositionUnavailable: a volume of the server may be in one, but its volume
+            service is silent
+        """
+        try:
+            with check.unsuperposed(req.environ['cinder.context'], _others(body),
+                                    'joined by another volume of its server'):
+                yield
+        except exception.VolumeSuperposed as exc:
+            raise exception.ServerSuperposed(exc.msg, state=exc.state) from exc
 
     @wsgi.extends
     def show(self, req: wsgi.Request, resp_obj: wsgi.ResponseObject, id: str) -> None:
@@ -72,3 +91,19 @@ class AttachmentsController(wsgi.Controller):
                                             hand_out=hand_out)
         return {**{key: stored[key] for key in _CINDERS if key in stored},
                 'driver_volume_type': info['driver_volume_type'], **info['data']}
+
+
+def _others(body: Any) -> Iterable[str]:
+    """Return the volumes of the server to which a volume without a superposition is attached."""
+    wanted = body.get('attachment') if isinstance(body, dict) else None
+    if not isinstance(wanted, dict):
+        return []
+    server, volume = wanted.get('instance_uuid'), str(wanted.get('volume_uuid'))
+    if not uuidutils.is_uuid_like(server) or not uuidutils.is_uuid_like(volume):
+        # Cinder itself reports that.
+        return []
+    if hints.of(volume) is not None:
+        return []
+    attachments = objects.VolumeAttachmentList.get_all_by_instance_uuid(
+        context.get_admin_context(), server)
+    return sorted({attachment.volume_id for attachment in attachments})

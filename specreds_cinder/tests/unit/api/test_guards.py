@@ -175,6 +175,29 @@ class TestRefused(base.APITestCase):
         self.check(409, 'POST', f'/os-volume-transfer/{base.OTHER_ID}/accept',
                    {'accept': {'auth_key': 'x'}})
 
+    def attaching(self, volume_id: str) -> tuple[str, str, dict[str, Any]]:
+        """Return the request by which Nova attaches a volume to a server."""
+        return 'POST', '/attachments', {'attachment': {
+            'volume_uuid': volume_id, 'instance_uuid': base.SERVER}}
+
+    def test_another_volume_for_the_server_is_refused(self) -> None:
+        self.attach()
+        self.volume(base.SECOND)
+        # Nova turns every other status into a 500.
+        self.check(400, *self.attaching(base.SECOND))
+        self.assertEqual('available', objects.Volume.get_by_id(self.admin, base.SECOND).status)
+
+    def test_superposed_volume_can_be_attached_on_another_host(self) -> None:
+        self.attach()
+        answer = self.ask(*self.attaching(base.VOLUME), version=_LATEST)
+        self.assertEqual(200, answer.status, answer.body)
+
+    def test_volume_for_another_server_can_be_attached(self) -> None:
+        self.attach(server_id=base.OTHER_ID)
+        self.volume(base.SECOND)
+        answer = self.ask(*self.attaching(base.SECOND), version=_LATEST)
+        self.assertEqual(200, answer.status, answer.body)
+
     def set_status(self, status: str) -> None:
         """Change the status of the volume."""
         volume = objects.Volume.get_by_id(self.admin, base.VOLUME)
