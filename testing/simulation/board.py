@@ -42,8 +42,9 @@ class Board:
         def act() -> list[jobs.Posted]:
             etcd, now = self._etcd, self._hub.now()
             self._seen = {key: claim for key, claim in etcd.claims.items()
-                          if claim[0] in dead and etcd.claimed(key, now)}
-            return [dataclasses.replace(posted, owner=self._seen.get(key, (None,))[0])
+                          if (claim[0] in dead or claim[0] == self._engine)
+                          and etcd.claimed(key, now)}
+            return [dataclasses.replace(posted, owner=_name(self._seen.get(key)))
                     for key, posted in etcd.jobs.items()
                     if key in self._seen or not etcd.claimed(key, now)]
         return self._wire.call('board', 'unclaimed', act, 0.001, 0.01)
@@ -107,3 +108,8 @@ class Board:
             number = etcd.count
         etcd.leases[self._engine] = number, now + self._seconds
         return number
+
+
+def _name(claim: tuple[str, int] | None) -> str | None:
+    """Return the name of the engine whose process has a claim."""
+    return None if claim is None else claim[0].partition('#')[0]

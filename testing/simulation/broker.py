@@ -100,6 +100,7 @@ class Broker:
 
     def say_goodbye(self, host: str, kind: str) -> None:
         """Let a host's next beat be its last one."""
+        self._world.farewells.pop(host, None)
         self._send(self._world.hosts[host], kind)
 
     # Nodes
@@ -152,6 +153,8 @@ class Broker:
         if self._hub.frozen(ear.owner):
             ear.waiting.append((method, argument))
             return
+        if method == 'heard' and argument.leaving:
+            self._world.farewells.setdefault(argument.host, self._hub.now())
         before, self._hub.running = self._hub.running, ear.reader
         try:
             receiver = ear if method == 'colleague' else ear.monitor

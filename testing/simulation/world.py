@@ -52,6 +52,8 @@ class World(clouds.Cloud):
         self.lease = lease
         # By server: how its latest guest ended, unless its owner has stopped it.
         self.ends: dict[str, End] = {}
+        # By host: when an engine heard its latest goodbye first, from which its grace counts.
+        self.farewells: dict[str, float] = {}
         # The last time at which no engine was listening.
         self.unheard = 0.0
         # By host: when an operator was last at work on it.
@@ -135,7 +137,8 @@ class World(clouds.Cloud):
             for end in self.ends.values():
                 if end.host == name and not end.over:
                     # Engines that listen count a host that was away for longer as failed.
-                    since = max(end.at + GRACE, self.unheard)
+                    since = max(end.at + GRACE, self.unheard,
+                                self.farewells.get(name, 0.0) + GRACE)
                     end.in_order &= self.hub.now() - since <= _NOTICED
                     end.over = True
             if host.storage:
