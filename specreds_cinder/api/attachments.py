@@ -5,7 +5,8 @@ Cinder returns the connection that it stored when the volume was attached. After
 merge, that connection leads to the wrong version of the volume, which a hypervisor must neither
 read nor write.
 
-No other volume is attached to the server of a superposed volume: the backup would lack it.
+Until a superposition is decided, no other volume is attached to its server: the backup would lack
+the volume.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,6 +23,7 @@ from specreds_cinder import exception
 from specreds_cinder import hints
 from specreds_cinder import rpcapi
 from specreds_cinder.api.guards import check
+from specreds_cinder.superposition import states
 
 LOG = logging.getLogger(__name__)
 
@@ -31,6 +33,8 @@ CONNECTION_TYPE = 'rbd_super'
 # Keys that Cinder adds to a driver's connection; they are the same for both versions.
 _CINDERS = ('access_mode', 'attachment_id', 'cacheable', 'encrypted', 'enforce_multipath',
             'qos_specs')
+# In these states the server runs, or will run, with all of its volumes.
+_HARMLESS = states.DECIDED | {states.ABORTING}
 
 _Info = dict[str, Any]
 
@@ -44,15 +48,16 @@ class AttachmentsController(wsgi.Controller):
 
     @wsgi.extends
     def create(self, req: wsgi.Request, body: Any = None) -> Iterator[None]:
-        """Refuse to attach another volume to a server with superposed ones.
+        """Refuse to attach another volume to a server with undecided superpositions.
 
-        :raises ServerSuperposed: a volume of the server is in a superposition
+        :raises ServerSuperposed: a volume of the server is in a superposition that is not decided
         :raises SuperpositionUnavailable: a volume of the server may be in one, but its volume
             service is silent
         """
         try:
             with check.unsuperposed(req.environ['cinder.context'], _others(body),
-                                    'joined by another volume of its server'):
+                                    'joined by another volume of its server',
+                                    allowed=_HARMLESS):
                 yield
         except exception.VolumeSuperposed as exc:
             raise exception.ServerSuperposed(exc.msg, state=exc.state) from exc

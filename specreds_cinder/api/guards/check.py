@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The check that keeps an operation off superposed volumes."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 import contextlib
 import functools
 import inspect
@@ -43,9 +43,11 @@ def guarded(method: _Method, done: str, affected: _Affected) -> _Method:
 
 
 @contextlib.contextmanager
-def unsuperposed(ctxt: Any, volume_ids: Iterable[str], done: str) -> Iterator[None]:
+def unsuperposed(ctxt: Any, volume_ids: Iterable[str], done: str, *,
+                 allowed: Collection[str] = ()) -> Iterator[None]:
     """Keep volumes out of superposition while the context lasts.
 
+    :param allowed: states of a superposition in which the operation is allowed nevertheless
     :raises VolumeSuperposed: a volume is in a superposition
     :raises SuperpositionUnavailable: a volume may be in one, but its volume service is silent
     """
@@ -53,11 +55,11 @@ def unsuperposed(ctxt: Any, volume_ids: Iterable[str], done: str) -> Iterator[No
     meant = [volume_id for volume_id in volume_ids if uuidutils.is_uuid_like(volume_id)]
     with hints.lock(*meant):
         for volume_id in meant:
-            _refuse_superposed(ctxt, volume_id, done)
+            _refuse_superposed(ctxt, volume_id, done, allowed)
         yield
 
 
-def _refuse_superposed(ctxt: Any, volume_id: str, done: str) -> None:
+def _refuse_superposed(ctxt: Any, volume_id: str, done: str, allowed: Collection[str]) -> None:
     noted = hints.of(volume_id)
     if noted is None:
         return
@@ -76,6 +78,8 @@ def _refuse_superposed(ctxt: Any, volume_id: str, done: str) -> None:
         raise exception.SuperpositionUnavailable(
             f'volume {volume_id} cannot be {done}: it may be in superposition {noted}, whose '
             f'state is unknown ({exc.msg})') from exc
+    if state in allowed:
+        return
     raise exception.VolumeSuperposed(
         f'volume {volume_id} cannot be {done} while it is in superposition {noted}, which is '
         f'{state}: {_way_out(volume_id, state)}', state=state)

@@ -187,6 +187,14 @@ class TestRefused(base.APITestCase):
         self.check(400, *self.attaching(base.SECOND))
         self.assertEqual('available', objects.Volume.get_by_id(self.admin, base.SECOND).status)
 
+    @ddt.data('promoted', 'merging', 'merged', 'aborting')
+    def test_another_volume_can_be_attached_after_the_decision(self, state: str) -> None:
+        self.rpc.get.return_value = base.view(state=state)
+        self.attach()
+        self.volume(base.SECOND)
+        answer = self.ask(*self.attaching(base.SECOND), version=_LATEST)
+        self.assertEqual(200, answer.status, answer.body)
+
     def test_superposed_volume_can_be_attached_on_another_host(self) -> None:
         self.attach()
         answer = self.ask(*self.attaching(base.VOLUME), version=_LATEST)
