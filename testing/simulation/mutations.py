@@ -37,6 +37,7 @@ class Mutation:
     :ivar instead: takes its place
     :ivar seed: a seed that finds it; negative if none is known
     :ivar mix: the kinds of faults that seeds have for it; none for all kinds
+    :ivar also: other attributes of the owner that take the same step
     """
 
     name: str
@@ -46,10 +47,12 @@ class Mutation:
     instead: Any
     seed: int = -1
     mix: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
 
     def applied(self) -> 'contextlib.AbstractContextManager[object]':
         """Return a context without the safety step."""
-        return mock.patch.object(self.owner, self.attribute, self.instead)
+        return mock.patch.multiple(
+            self.owner, **dict.fromkeys((self.attribute, *self.also), self.instead))
 
 
 _take = watched.Watched.hear
@@ -119,7 +122,7 @@ MUTATIONS = _by_name((
     Mutation('c3-suspects-answered', 'hosts that are suspected are answered as well',
              answering.Answers, '_answer_all', _answer_all, 14),
     Mutation('spared', 'no last question before the decision whether the host is well',
-             runs.Run, 'spared', _nothing(), 175),
+             runs.Run, 'spared', _nothing(), 175, also=('lives',)),
     Mutation('same-disks', 'a second backup is started while the first one may run',
              start, '_on', _same_disks, 85, ('lost', 'power', 'control', 'control', 'pause')),
     Mutation('standing', 'a decision of an engine that died is not looked for',

@@ -32,25 +32,25 @@ class WatchTest(base.StoryTest):
     """An engine without a precaution makes a story fail."""
 
     @ddt.data(
-        ('the last question before the decision', runs.Run, 'spared', lambda self: None,
+        ('the last looks before the decision', runs.Run, ('spared', 'lives'), lambda self: None,
          'operator_suspects', range(5)),
-        ('disks may be open on another host', start, '_on', _same_disks,
+        ('disks may be open on another host', start, ('_on',), _same_disks,
          'destination_cut', range(50, 300)),
-        ('whether the server runs', clients.Compute, 'runs', lambda self, server: False,
+        ('whether the server runs', clients.Compute, ('runs',), lambda self, server: False,
          'crashed', range(3)),
-        ('who has stopped the server', clients.Compute, 'stopped_by_itself',
+        ('who has stopped the server', clients.Compute, ('stopped_by_itself',),
          lambda self, server: True, 'crashed_and_stopped', range(10)),
-        ('an evacuation to a host that has died', evacuation._Evacuation, '_stuck',
+        ('an evacuation to a host that has died', evacuation._Evacuation, ('_stuck',),
          lambda self, server: False, 'two_hosts', range(20)),
-        ('the wait for the lease on the network', unseen, 'wait', lambda run: None,
+        ('the wait for the lease on the network', unseen, ('wait',), lambda run: None,
          'isolated', range(3)),
-        ('the same for a host that beats', unseen, 'wait', lambda run: None,
+        ('the same for a host that beats', unseen, ('wait',), lambda run: None,
          'storage_lost', range(3)))
     @ddt.unpack
     def test_missing_precaution_is_detected(
-            self, precaution: str, owner: Any, name: str, instead: Any, tale: str,
+            self, precaution: str, owner: Any, names: tuple[str, ...], instead: Any, tale: str,
             seeds: Iterable[int]) -> None:
-        with mock.patch.object(owner, name, instead):
+        with mock.patch.multiple(owner, **dict.fromkeys(names, instead)):
             # Few interleavings show it, and the first one is enough.
             wrong = next((faults for seed in seeds if (
                 faults := story.Story(story.load(tale), seed).run().wrong)), [])
