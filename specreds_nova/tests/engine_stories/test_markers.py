@@ -25,8 +25,10 @@ class TestMarkers(base.EngineTestCase):
 
     def _drill(self, server: drills.Server) -> str:
         """Suspect the host until the server's recovery has ended; return why the race ended."""
+        earlier = self.engine.ids(server.id)
         self.openstack('host', 'suspect', cloud_base.PRIMARY, '--reason', 'a drill')
         try:
+            self.wait('a recovery to begin', lambda: self.engine.ids(server.id) != earlier)
             recovery = self.ended(server, recoveries.PRIMARY)
         finally:
             self.openstack('host', 'clear', cloud_base.PRIMARY)
