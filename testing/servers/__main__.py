@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m testing.servers``: writes the tables of the page on servers."""
+"""``python -m testing.servers``: writes the tables of servers and of requests for them."""
 
 import csv
 import io
 import pathlib
 
+from testing.servers import actions
 from testing.servers import population
 from testing.servers import table
 
 _DOCUMENTS = pathlib.Path(__file__).parents[2] / 'doc' / 'source'
 TABLE = _DOCUMENTS / 'servers.csv'
 POPULATION = _DOCUMENTS / 'population.csv'
+ACTIONS = _DOCUMENTS / 'actions.csv'
 
 
 def servers() -> str:
@@ -28,6 +30,12 @@ def shares() -> str:
         for installer, of in after.items())])
 
 
+def requests() -> str:
+    """Return the table of requests that meet a recovery."""
+    return _csv([('request', 'while primary and backup race', 'adopted, not merged'), *(
+        (action.what, action.racing, action.unmerged) for action in actions.ACTIONS)])
+
+
 def _csv(rows: list[tuple[str, ...]]) -> str:
     output = io.StringIO()
     csv.writer(output, lineterminator='\n').writerows(rows)
@@ -37,3 +45,4 @@ def _csv(rows: list[tuple[str, ...]]) -> str:
 if __name__ == '__main__':
     TABLE.write_text(servers())
     POPULATION.write_text(shares())
+    ACTIONS.write_text(requests())

@@ -6,6 +6,7 @@ import pathlib
 import testtools
 
 from testing.servers import __main__ as documents
+from testing.servers import actions
 from testing.servers import population
 from testing.servers import table
 
@@ -19,13 +20,24 @@ class ServersTest(testtools.TestCase):
                          'run python -m testing.servers')
         self.assertEqual(documents.POPULATION.read_text(), documents.shares(),
                          'run python -m testing.servers')
+        self.assertEqual(documents.ACTIONS.read_text(), documents.requests(),
+                         'run python -m testing.servers')
 
     def test_each_row_has_a_test(self) -> None:
         for row in table.ROWS:
-            module, kind, name = row.test.rsplit('.', 2)
-            source = (_ROOT / f'{module.replace(".", "/")}.py').read_text()
-            self.assertIn(f'class {kind}(', source, row.what)
-            self.assertIn(f'def {name}(', source, row.what)
+            self._assert_exists(row.test, row.what)
+
+    def test_each_request_has_tests(self) -> None:
+        for action in actions.ACTIONS:
+            self.assertNotEqual((), action.tests)
+            for test in action.tests:
+                self._assert_exists(test, action.what)
+
+    def _assert_exists(self, test: str, what: str) -> None:
+        module, kind, name = test.rsplit('.', 2)
+        source = (_ROOT / f'{module.replace(".", "/")}.py').read_text()
+        self.assertIn(f'class {kind}(', source, what)
+        self.assertIn(f'def {name}(', source, what)
 
     def test_worst_part_decides(self) -> None:
         self.assertEqual(table.SPECULATIVE, table.recovery('volume', 'hybrid', 'uefi'))

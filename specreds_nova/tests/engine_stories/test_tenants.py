@@ -4,6 +4,9 @@
 from typing import Any
 import uuid
 
+from keystoneauth1 import exceptions as keystone_exceptions
+
+from cloud import drill as drills
 from cloud.demo import recoveries
 from specreds_nova.tests.cloud import base as cloud_base
 from specreds_nova.tests.engine import base
@@ -20,27 +23,98 @@ class TestTenants(base.EngineTestCase):
         self.recovery = self.begun(self.server)
 
     def test_stopped_server_stays_stopped(self) -> None:
-        self.drill.act(self.server.id, 'os-stop')
-        self.wait('the server to be stopped', lambda: self.drill.show(
-            self.server.id)['status'] == 'SHUTOFF')
-        recovery = self._over()
-        self.assertIn(recovery.outcome, (recoveries.PRIMARY, 'aborted'),
-                      recovery.error or '')
-        shown = self.drill.show(self.server.id)
-        self.assertEqual(('SHUTOFF', cloud_base.PRIMARY),
-                         (shown['status'], shown['OS-EXT-SRV-ATTR:host']))
-        self.wait('all backups to be gone', lambda: self.drill.running(self.server) == [])
+        self._act('os-stop', becomes='SHUTOFF')
+        self._assert_spared('SHUTOFF', [])
 
-    def test_attached_volume_is_not_lost(self) -> None:
+    def test_paused_server_stays_paused(self) -> None:
+        name = self.guest_name(self.server)
+        self._act('pause', becomes='PAUSED')
+        self._assert_spared('PAUSED', [cloud_base.PRIMARY])
+        self._act('unpause', becomes='ACTIVE')
+        self.assertUnnoticed(self.server, name)
+
+    def test_rebooted_server_serves_on_one_host(self) -> None:
+        self._act('reboot', {'type': 'HARD'}, becomes='ACTIVE')
+        self._assert_ended(recoveries.PRIMARY, 'aborted', recoveries.RECOVERED)
+        self._assert_serves()
+
+    def test_live_migrated_server_serves_on_its_new_host(self) -> None:
+        name = self.guest_name(self.server)
+        self.drill.act(self.server.id, 'os-migrateLive', {
+            'host': cloud_base.OTHER, 'block_migration': 'auto'})
+        self._assert_ended(recoveries.PRIMARY, 'aborted')
+        self.drill.active(self.server.id, cloud_base.OTHER)
+        self._assert_serves()
+        self.assertEqual(name, self.guest_name(self.server))
+
+    def test_deleted_server_leaves_nothing(self) -> None:
+        self.drill.delete(self.server.id)
+        self._assert_ended(recoveries.PRIMARY, 'aborted')
+        self.wait('all backups to be gone', lambda: self.drill.running(self.server) == [])
+        self.assertEqual([], list(self.drill.ports(self.server)))
+
+    def test_evacuation_by_hand_is_refused(self) -> None:
+        name = self.guest_name(self.server)
+        self.assertRaises(keystone_exceptions.BadRequest, self.drill.act, self.server.id,
+                          'evacuate', {'host': cloud_base.OTHER})
+        self._assert_ended(recoveries.PRIMARY, recoveries.RECOVERED)
+        here = self._assert_serves()
+        if here.host == cloud_base.PRIMARY:
+            self.assertUnnoticed(self.server, name)
+
+    def test_volume_is_attached_only_after_the_decision(self) -> None:
         volume = self._volume()
-        self.drill.compute.post(f'/servers/{self.server.id}/os-volume_attachments', json={
-            'volumeAttachment': {'volumeId': volume}})
+        request = {'volumeAttachment': {'volumeId': volume}}
+        path = f'/servers/{self.server.id}/os-volume_attachments'
+        refusal = self.assertRaises(keystone_exceptions.BadRequest,
+                                    self.drill.compute.post, path, json=request)
+        assert refusal.response is not None
+        self.assertIn('superposition', refusal.response.text)
+        self.assertEqual('available', self._status(volume))
+        self._over()
+        self._assert_serves()
+        self.drill.compute.post(path, json=request)
         self.wait('the volume to be attached', lambda: self._status(volume) == 'in-use')
+        self.assertIn(volume, self._assert_serves().volumes)
+
+    def test_attached_port_is_not_lost(self) -> None:
+        attached = self.drill.compute.post(f'/servers/{self.server.id}/os-interface', json={
+            'interfaceAttachment': {'net_id': self.drill.network_id()}}).json()
+        mac = attached['interfaceAttachment']['mac_addr']
+        self._over()
+        here = self._assert_serves()
+        self.assertIn(mac, self.host(here.host).virsh('dumpxml', here.id))
+
+    def _act(self, action: str, body: Any = None, *, becomes: str) -> None:
+        """Request an action on the server, and wait until the server has a status and no task."""
+        self.drill.act(self.server.id, action, body)
+
+        def reached() -> bool:
+            shown = self.drill.show(self.server.id)
+            self.assertNotEqual('ERROR', shown['status'], shown.get('fault'))
+            return shown['status'] == becomes and shown['OS-EXT-STS:task_state'] is None
+        self.wait(f'{self.server.name} to be {becomes}', reached)
+
+    def _assert_ended(self, *outcomes: str) -> None:
         recovery = self._over()
+        self.assertIn(recovery.outcome, outcomes, recovery.error or '')
+
+    def _assert_spared(self, status: str, running: list[str]) -> None:
+        """Assert that the server is on its host in a status, and that no backup is left."""
+        self._assert_ended(recoveries.PRIMARY, 'aborted')
+        shown = self.drill.show(self.server.id)
+        self.assertEqual((status, cloud_base.PRIMARY),
+                         (shown['status'], shown['OS-EXT-SRV-ATTR:host']))
+        self.wait('all backups to be gone', lambda: self.drill.running(self.server) == running)
+
+    def _assert_serves(self) -> drills.Server:
+        """Assert that the server serves, and runs on the host that Nova names and on no other."""
         here = self.drill.active(self.server.id)
-        self.assertIn(volume, here.volumes)
         self.wait_answer(here)
-        self.assertEqual([here.host], self.drill.running(self.server), str(recovery.outcome))
+        self.wait('one domain of the server to run',
+                  lambda: self.drill.running(self.server) == [here.host])
+        self.assertEqual([here.host], self.drill.bindings(self.server))
+        return here
 
     def _over(self) -> recoveries.Recovery:
         def found() -> recoveries.Recovery | None:

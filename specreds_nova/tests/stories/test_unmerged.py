@@ -33,6 +33,20 @@ class TestUnmerged(life.LifeTestCase):
         self.assertIsNone(self.drill.pid(recovery.server, base.BACKUP))
         self.assertIsNone(self.drill.state(recovery))
 
+    def test_port_is_attached_before_the_merge(self) -> None:
+        recovery = self.adopted(fill=MUCH)
+        server = recovery.server
+        attached = self.drill.compute.post(f'/servers/{server.id}/os-interface', json={
+            'interfaceAttachment': {'net_id': self.drill.network_id()}}).json()
+        mac = attached['interfaceAttachment']['mac_addr']
+        with self.domain(recovery) as domain:
+            self.assertIn(mac, domain.XMLDesc(0))
+        self.assertEqual(['vda'], self.overlays(recovery))
+        self.wait_merged(recovery)
+        self.wait_answer(server)
+        with self.domain(recovery) as domain:
+            self.assertIn(mac, domain.XMLDesc(0))
+
     def test_unshelved_server_runs_on_merged_volumes(self) -> None:
         recovery = self.adopted(fill=MUCH)
         server = recovery.server
