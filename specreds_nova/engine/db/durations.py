@@ -6,11 +6,11 @@ They are read together with the servers' markers, as a recovery needs both.
 
 from collections.abc import Collection
 
-from oslo_db import exception as db_exception
 import sqlalchemy as sa
 
 from specreds_nova.engine import model
 from specreds_nova.engine.db import tables
+from specreds_nova.engine.db import upsert
 
 # Weight of the newest sample in the mean.
 WEIGHT = 0.3
@@ -29,21 +29,8 @@ def get(connection: sa.Connection, servers: Collection[str]) -> dict[str, model.
 
 
 def learn(connection: sa.Connection, server: str, seconds: float, now: float) -> None:
-    """Add a sample to the mean of a server.
-
-    The row is read before it is changed. An UPDATE without a row locks the gap that the row
-    belongs in, and transactions that insert into each other's gap are rolled back.
-    """
-    known = connection.execute(sa.select(_T.c.server).where(_T.c.server == server)).one_or_none()
-    if known is not None:
-        connection.execute(
-            sa.update(_T).where(_T.c.server == server)
-            .values(seconds=_T.c.seconds + WEIGHT * (seconds - _T.c.seconds),
-                    samples=_T.c.samples + 1, updated=now))
-        return
-    try:
-        connection.execute(sa.insert(_T).values(
-            server=server, seconds=seconds, samples=1, updated=now))
-    except db_exception.DBDuplicateEntry as exc:
-        # Another transaction has just added it: this one is repeated, and changes it.
-        raise db_exception.RetryRequest(exc) from exc
+    """Add a sample to the mean of a server."""
+    upsert.put(
+        connection, _T, server, {'seconds': seconds, 'samples': 1, 'updated': now},
+        {'seconds': _T.c.seconds + WEIGHT * (seconds - _T.c.seconds),
+         'samples': _T.c.samples + 1, 'updated': now})

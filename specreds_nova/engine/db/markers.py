@@ -7,11 +7,11 @@ after the same text.
 
 from collections.abc import Collection
 
-from oslo_db import exception as db_exception
 import sqlalchemy as sa
 
 from specreds_nova.engine import model
 from specreds_nova.engine.db import tables
+from specreds_nova.engine.db import upsert
 
 _T = tables.MARKERS
 
@@ -24,13 +24,8 @@ def get_all(connection: sa.Connection) -> list[model.Marker]:
 
 def learn(connection: sa.Connection, server: str, text: str, now: float) -> None:
     """Replace the marker of a server."""
-    if _update(connection, server, text, now):
-        return
-    try:
-        with connection.begin_nested():
-            connection.execute(sa.insert(_T).values(server=server, text=text, updated=now))
-    except db_exception.DBDuplicateEntry:
-        _update(connection, server, text, now)
+    values = {'text': text, 'updated': now}
+    upsert.put(connection, _T, server, values, values)
 
 
 def forget(connection: sa.Connection, servers: Collection[str]) -> int:
@@ -41,9 +36,3 @@ def forget(connection: sa.Connection, servers: Collection[str]) -> int:
 def prune(connection: sa.Connection, before: float) -> int:
     """Remove the markers that were learned before a time; return how many."""
     return int(connection.execute(sa.delete(_T).where(_T.c.updated < before)).rowcount)
-
-
-def _update(connection: sa.Connection, server: str, text: str, now: float) -> bool:
-    changed = connection.execute(
-        sa.update(_T).where(_T.c.server == server).values(text=text, updated=now))
-    return bool(changed.rowcount)

@@ -71,6 +71,14 @@ class Reading:
             self._read.set()
 
 
+def objection(run: runs.Run) -> verdicts.StepVerdict | None:
+    """Return why a primary must not be fenced: it lives, or a user has asked for something else.
+
+    Nova may take long to answer, and the host may be back by then.
+    """
+    return run.spared() or verdict(run) or run.lives()
+
+
 def verdict(run: runs.Run) -> verdicts.StepVerdict | None:
     """Read a server, and return why it must not run elsewhere; None if it may."""
     try:

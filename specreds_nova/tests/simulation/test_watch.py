@@ -38,7 +38,7 @@ class WatchTest(base.StoryTest):
          'destination_cut', range(50, 300)),
         ('whether the server runs', clients.Compute, ('runs',), lambda self, server: False,
          'crashed', range(3)),
-        ('who has stopped the server', clients.Compute, ('stopped_by_itself',),
+        ('whether a user has stopped the server', clients.Compute, ('stopped_by_itself',),
          lambda self, server: True, 'crashed_and_stopped', range(10)),
         ('an evacuation to a host that has died', evacuation._Evacuation, ('_stuck',),
          lambda self, server: False, 'two_hosts', range(20)),

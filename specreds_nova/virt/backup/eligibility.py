@@ -136,7 +136,6 @@ class Eligibility:
                 and not self._driver._host.supports_secure_boot):
             yield 'the firmware for UEFI on this host has no secure boot'
 
-
     def _files(self, instance: Any) -> Iterator[str]:
         kind = _file_system(CONF.instances_path)
         if kind in _SHARED_FILE_SYSTEMS:

@@ -84,9 +84,8 @@ def _fence(run: runs.Run) -> verdicts.StepVerdict:
         if run.recovery.superposition != superposed.why:
             run.change(superposition=superposed.why)
         run.fresh()
-        # Nova may take long to answer, and the host may be back by then.
-        spared = run.spared() or tenant.verdict(run) or run.lives()
-        verdict = decide.decide(run, spared or verdicts.StepVerdict(verdicts.DECIDING))
+        objection = tenant.objection(run)
+        verdict = decide.decide(run, objection or verdicts.StepVerdict(verdicts.DECIDING))
         if verdict.kind != verdicts.EVACUATE:
             return verdict
         run.pause(_PAUSE)

@@ -61,7 +61,7 @@ def shut_out(run: runs.Run, why: str) -> verdicts.StepVerdict:
     if attempt is None:
         _note(run)
         run.fresh()
-        if verdict := run.spared() or tenant.verdict(run) or run.lives():
+        if verdict := tenant.objection(run):
             return verdict
     if attempt is None or attempt.detail.get('outcome') != _FENCED:
         verdict = _fence(run, why, again=attempt is not None)
@@ -123,7 +123,7 @@ def _unfenced(run: runs.Run, why: str, *, safe: bool) -> verdicts.StepVerdict:
     if not safe and not run.options.evacuate_unfenced:
         return verdicts.StepVerdict(verdicts.FAILED, f'it could not be fenced: {why}')
     run.fresh()
-    if verdict := run.spared() or tenant.verdict(run) or run.lives():
+    if verdict := tenant.objection(run):
         return verdict
     if run.context.suspects.is_well(run.recovery.host):
         _restart_there(run)

@@ -50,7 +50,7 @@ class BootsTest(testtools.TestCase):
         return [boot['age_seconds'] for boot in self.reported()]
 
     def test_boot_is_not_reported_later_than_it_was(self) -> None:
-        # The host may have been up for an hour when it was asked, 5 seconds ago.
+        # The request for the uptime, an hour, is 5 seconds old.
         self.assertEqual([{'addresses': ['192.0.2.1'], 'age_seconds': _HOUR + 5.0}],
                          self.reported())
 

@@ -228,7 +228,7 @@ class RecordedCrashesTest(base.RecoveryTest):
         self.assertEqual(1, len(self.store.crashes()))
 
     def _run_until_dropped(self, drop: Callable[[model.Crash], None], **replaced: Any) -> None:
-        """Run an engine that is told of a crash until the crash is removed from the database.
+        """Report a crash, and run an engine until the crash is removed from the database.
 
         :param drop: removes the crash
         :param replaced: other methods of the store
