@@ -38,15 +38,6 @@ class TestTenants(base.EngineTestCase):
         self._assert_ended(recoveries.PRIMARY, 'aborted', recoveries.RECOVERED)
         self._assert_serves()
 
-    def test_live_migrated_server_serves_on_its_new_host(self) -> None:
-        name = self.guest_name(self.server)
-        self.drill.act(self.server.id, 'os-migrateLive', {
-            'host': cloud_base.OTHER, 'block_migration': 'auto'})
-        self._assert_ended(recoveries.PRIMARY, 'aborted')
-        self.drill.active(self.server.id, cloud_base.OTHER)
-        self._assert_serves()
-        self.assertEqual(name, self.guest_name(self.server))
-
     def test_deleted_server_leaves_nothing(self) -> None:
         self.drill.delete(self.server.id)
         self._assert_ended(recoveries.PRIMARY, 'aborted')
