@@ -11,6 +11,7 @@ from typing import Any
 import uuid
 
 import testtools
+from testtools import content
 
 from cloud import cloud as clouds
 from cloud import commands
@@ -18,6 +19,7 @@ from cloud import drill as drills
 from cloud import users
 from cloud.hosts import host as one_host
 from cloud.hosts import services
+from specreds_nova.tests.cloud import service_warnings
 
 _ENVIRONMENT = 'SPECREDS_TEST_CLOUD'
 # The hosts of the cloud by their roles.
@@ -40,6 +42,9 @@ class NovaTestCase(testtools.TestCase):
                           './run test does that')
         self.cloud = clouds.Cloud(data)
         self.drill = drills.Drill(self.cloud)
+        noted = service_warnings.Warnings(self.cloud.logs)
+        self.addOnException(lambda _: self.addDetail(
+            'warnings of the services', content.text_content(noted.text())))
         self.addCleanup(self.drill.close)
         self.addCleanup(self.mend)
 
