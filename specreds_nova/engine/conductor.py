@@ -2,9 +2,11 @@
 """The conductor takes the jobs of recoveries in order, as many at a time as it has slots."""
 
 from collections.abc import Callable, Sequence
+import functools
 import math
 import threading
 import time
+from typing import Any
 
 from oslo_log import log as logging
 
@@ -107,13 +109,14 @@ class Conductor:
         """Free the slot of a recovery that was not created."""
         self._forget(recovery_id)
 
-    def begin(self, recovery: model.Recovery) -> None:
+    def begin(self, recovery: model.Recovery, server: model.Server | None = None) -> None:
         """Start the work on a created recovery: here if a slot is reserved, or on any engine.
 
+        :param server: its server, if that was just read
         :raises exception.Unreachable: its job cannot be posted
         """
         if recovery.epoch:
-            self._fibers.spawn(self._work, recovery.id, recovery)
+            self._fibers.spawn(self._work_on, recovery, server)
         else:
             self.post(recovery)
 
@@ -250,7 +253,7 @@ class Conductor:
             for posted in self._board.claim_all(list(wanted.values())):
                 del wanted[posted.recovery]
                 self._taken.add((posted.owner, posted.recovery))
-                self._fibers.spawn(self._work, posted.recovery, None, posted)
+                self._fibers.spawn(self._work, posted)
         finally:
             for recovery_id in wanted:
                 self._forget(recovery_id)
@@ -296,27 +299,48 @@ class Conductor:
 
     # A recovery
 
-    def _work(self, recovery_id: str, begun: model.Recovery | None,
-              posted: jobs.Posted | None = None) -> None:
-        """Work on a recovery until it has ended, or another engine has it.
+    def _work_on(self, recovery: model.Recovery, server: model.Server | None) -> None:
+        """Work on a recovery that this engine has created, and post its job.
 
-        :param begun: the recovery, if this engine has created it and its job is not posted
+        :param server: its server, if that was just read
         """
-        done = False
+        self._context.preparations.take(recovery.id)
+        # The recovery does not wait for its job, which only other engines need.
+        both: list[Callable[[], Any]] = [
+            functools.partial(self._post_ours, recovery),
+            functools.partial(self._bring_to_end, recovery.id, recovery, server)]
+        posted, done = self._fibers.together(both)
+        self._leave(recovery.id, posted, done=done)
+
+    def _work(self, posted: jobs.Posted) -> None:
+        """Work on the recovery of a job that this engine has claimed."""
+        done = self._bring_to_end(posted.recovery)
+        self._leave(posted.recovery, posted, done=done)
+
+    def _post_ours(self, recovery: model.Recovery) -> jobs.Posted | None:
+        """Post and claim the job of a recovery; return None if etcd does not answer."""
         try:
-            if begun is not None:
-                self._context.preparations.take(recovery_id)
-                posted = self._fibers.keep(self._board.post, begun, ours=True)
-        except exception.Unreachable as exc:
+            return self._fibers.keep(self._board.post, recovery, ours=True)
+        except (exception.Unreachable, exception.Interrupted) as exc:
             LOG.warning('recovery %s: its job is not posted, so other engines find it later: %s',
-                        recovery_id, exc)
+                        recovery.id, exc)
+            return None
+
+    def _bring_to_end(self, recovery_id: str, begun: model.Recovery | None = None,
+                      server: model.Server | None = None) -> bool:
+        """Work on a recovery until it has ended, or another engine has it; return if it ended."""
         try:
-            self._worker.bring_to_end(recovery_id, begun)
-            done = True
+            self._worker.bring_to_end(recovery_id, begun, server)
         except (exception.Superseded, exception.Interrupted) as exc:
             LOG.info('recovery %s is left to another engine: %s', recovery_id, exc)
         except Exception:
             LOG.exception('recovery %s cannot be continued by this engine', recovery_id)
+        else:
+            return True
+        return False
+
+    def _leave(self, recovery_id: str, posted: jobs.Posted | None, *, done: bool) -> None:
+        """End the work on a recovery."""
         self._end([posted] if posted else [], done=done)
         self._context.preparations.leave(recovery_id)
         self._end(self._forget(recovery_id), done=done)

@@ -38,6 +38,8 @@ _APART = 5.0
 # The epoch of a recovery that its creator works on at once.
 _FIRST = 1
 
+# A recovery that is to be created, and its server as it was just read.
+_Wanted = tuple[model.Recovery, model.Server]
 Why = Sequence[Mapping[str, Any]]
 FactsOf = Callable[[str, Mapping[str, Any] | None], gates.Facts]
 
@@ -64,9 +66,10 @@ class Work(Protocol):
     def release(self, recovery_id: str) -> None:
         """Free the slot of a recovery that was not created."""
 
-    def begin(self, recovery: model.Recovery) -> None:
+    def begin(self, recovery: model.Recovery, server: model.Server | None = None) -> None:
         """Start the work on a created recovery: here if a slot is reserved, or on any engine.
 
+        :param server: its server, if that was just read
         :raises exception.Unreachable: the job cannot be posted at the moment
         """
 
@@ -131,7 +134,7 @@ class Dispatcher:
             results.append(outcome if isinstance(outcome, list) else [])
             if not isinstance(outcome, list):
                 accepted.append((len(results) - 1, *outcome))
-        wanted: list[model.Recovery] = []
+        wanted: list[_Wanted] = []
         for place, host, since, again in accepted:
             try:
                 wanted += self._wanted(host, since, again=again)
@@ -242,7 +245,7 @@ class Dispatcher:
                         '; '.join(reasons))
             return None
         crash = dataclasses.replace(host, since=context.clock.now(), why=tuple(why))
-        return None if self._begin([self._new(crash, server, None, crash.since)]) else \
+        return None if self._begin([self._new(crash, server, None, crash.since)], {}) else \
             'another recovery of it is under way'
 
     def _answers(self, recovery: model.Recovery, heard: float) -> bool:
@@ -279,7 +282,7 @@ class Dispatcher:
         return self._crash_gates.reasons(facts) + self._server_gates.reasons(server) + often
 
     def _wanted(self, host: model.Host, since: float, *, again: bool = False
-                ) -> list[model.Recovery]:
+                ) -> list[_Wanted]:
         """Return a new recovery for each server of a host that needs one.
 
         :param since: time since which the host has done nothing
@@ -292,15 +295,17 @@ class Dispatcher:
         due = [server for server in protected if server.id not in active
                and (not again or self._due(host, server))]
         expected, now = kinds.expected(context.store, due), context.clock.now()
-        return [self._new(host, server, expected.get(server.id), now) for server in due]
+        return [(self._new(host, server, expected.get(server.id), now), server)
+                for server in due]
 
-    def _begin_all(self, wanted: Sequence[model.Recovery]) -> int:
+    def _begin_all(self, wanted: Sequence[_Wanted]) -> int:
         """Create recoveries, and begin them in the order of the policy; return how many."""
+        servers = {recovery.id: server for recovery, server in wanted}
         ordered = policies.ordered(
-            self._context.options.dispatch_policy, wanted,
+            self._context.options.dispatch_policy, [recovery for recovery, _ in wanted],
             self._context.options.tenant_priority_max, self._context.clock.now())
         self._work.expect(ordered)
-        return sum(self._begin(ordered[place:place + _AT_ONCE])
+        return sum(self._begin(ordered[place:place + _AT_ONCE], servers)
                    for place in range(0, len(ordered), _AT_ONCE))
 
     def _reasons(self, host: model.Host, since: float, ours: bool = False) -> list[str]:
@@ -373,11 +378,14 @@ class Dispatcher:
             return recovery
         return dataclasses.replace(recovery, epoch=_FIRST, engine=self._engine)
 
-    def _begin(self, ordered: Sequence[model.Recovery]) -> int:
+    def _begin(self, ordered: Sequence[model.Recovery],
+               servers: Mapping[str, model.Server]) -> int:
         """Create recoveries and start the work on them in this order; return how many.
 
         They are created at once: one by one, the last ones would wait for the work of the first
         ones.
+
+        :param servers: by recovery, its server if it was just read
         """
         wanted = [self._reserved(recovery) for recovery in ordered]
         created: set[str] = set()
@@ -392,7 +400,7 @@ class Dispatcher:
             LOG.info('recovery %s of server %s on %s begins', recovery.id, recovery.server,
                      recovery.host)
             try:
-                self._work.begin(recovery)
+                self._work.begin(recovery, servers.get(recovery.id))
             except exception.Unreachable as exc:
                 LOG.warning('recovery %s: its job is posted later: %s', recovery.id, exc)
         for recovery in begun:

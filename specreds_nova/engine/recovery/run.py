@@ -16,6 +16,8 @@ from specreds_nova.engine.recovery import verdict as verdicts
 _UNKNOWN = 20.0
 # Seconds between two looks for that report.
 _SOON = 0.1
+# Seconds after the creation of a recovery for which its server need not be read again.
+_RECENT = 2.0
 _UNDECIDED = frozenset({states.CREATING, states.SUPERPOSED})
 _NOTED = {'promoted': verdicts.PROMOTED, 'late-dirty': verdicts.LATE,
           'dirty': verdicts.PRIMARY, 'gone': verdicts.GONE}
@@ -25,11 +27,15 @@ class Run(recorded.RecordedRun):
     """The state that the steps of a recovery share. Two steps may run at the same time.
 
     :param recovery: as it was taken over
+    :param server: the server, as it was read just before the recovery was created
     """
 
-    def __init__(self, context: contexts.Context, recovery: model.Recovery) -> None:
+    def __init__(self, context: contexts.Context, recovery: model.Recovery,
+                 server: model.Server | None = None) -> None:
         super().__init__(context, recovery)
-        self._server: model.Server | None = None
+        # The recovery may have waited for its preparation. What users change after the server was
+        # read is found out before the decision: recovery/tenant.py.
+        self._server = server if self.now - recovery.created <= _RECENT else None
         self._began = self.now
         self._resumed: verdicts.StepVerdict | None = None
         self._looked = False

@@ -34,10 +34,12 @@ class RecoveryWorker:
         self._attempt = attempt
         self._name = name
 
-    def bring_to_end(self, recovery_id: str, begun: model.Recovery | None = None) -> None:
+    def bring_to_end(self, recovery_id: str, begun: model.Recovery | None = None,
+                     server: model.Server | None = None) -> None:
         """Work on a recovery until it has ended.
 
         :param begun: the recovery, if this engine has just created it for itself
+        :param server: its server, if that was read just before
         :raises exception.Superseded: another engine has taken over the recovery
         :raises exception.Interrupted: this engine is being stopped
         """
@@ -54,7 +56,8 @@ class RecoveryWorker:
                  recovery.server, recovery.epoch)
         errors = _Errors(self._context)
         while recovery.state != model.ENDED:
-            self._once(runs.Run(self._context, recovery), errors)
+            self._once(runs.Run(self._context, recovery, server), errors)
+            server = None
             stored = waiting.insist(self._context.store.get, recovery_id)
             if stored is None:
                 return

@@ -138,7 +138,7 @@ class Engine:
     def release(self, recovery_id: str) -> None:
         """Do nothing: a reservation occupies nothing."""
 
-    def begin(self, recovery: model.Recovery) -> None:
+    def begin(self, recovery: model.Recovery, server: model.Server | None = None) -> None:
         """Post a recovery, and work on it if this engine owns it."""
         if recovery.epoch == 0:
             self._board.post(recovery)
@@ -148,7 +148,7 @@ class Engine:
             self._board.hold(recovery.id, self.name)
         except exception.Unreachable:
             pass
-        self._begin(recovery.id, recovery)
+        self._begin(recovery.id, recovery, server)
 
     def _heed(self, host: str, word: str | None, reason: str) -> None:
         del reason
@@ -201,11 +201,12 @@ class Engine:
             except exception.Unreachable:
                 continue
 
-    def _begin(self, recovery_id: str, begun: model.Recovery | None = None) -> None:
+    def _begin(self, recovery_id: str, begun: model.Recovery | None = None,
+               server: model.Server | None = None) -> None:
         def work() -> None:
             done = False
             try:
-                self._worker.bring_to_end(recovery_id, begun)
+                self._worker.bring_to_end(recovery_id, begun, server)
                 done = True
             except exception.Superseded:
                 done = False

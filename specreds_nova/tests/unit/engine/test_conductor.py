@@ -154,6 +154,24 @@ class ConductorTest(base.RecoveryTest):
         conductor.begin(recovery)
         self._wait(lambda: self.store.history[recovery.id].outcome)
 
+    def test_recovery_does_not_wait_for_its_job(self) -> None:
+        conductor = self._conductor()
+        conductor.start()
+        conductor.reserve(_new('00000000-0000-4000-8000-000000000000'))
+        recovery = self.make_recovery('a', epoch=1, engine='e1')
+        post, before = self.board.post, []
+
+        def post_late(*arguments: Any, **more: Any) -> jobs.Posted:
+            self._wait(lambda: self.store.history[recovery.id].outcome)
+            before.append(self.board.known())
+            return post(*arguments, **more)
+        with mock.patch.object(self.board, 'post', post_late):
+            conductor.begin(recovery)
+            # The job of a recovery that has ended meanwhile is removed all the same.
+            self._wait(lambda: before and not conductor.running())
+        self._wait(lambda: not self.board.known())
+        self.assertEqual([set()], before)
+
     def test_job_posted_again_is_not_done_twice(self) -> None:
         recovery = self._posted('a', held=True)
         self._conductor().start()

@@ -50,6 +50,12 @@ class DispatcherTest(_DispatcherTest):
         self.assertEqual((model.SUSPECTED, _WHY), (host.state, host.why))
         self.assertEqual(2, self.work.begin.call_count)
 
+    def test_work_begins_with_the_servers_that_were_read(self) -> None:
+        self.dispatcher.suspect('h1', _WHY)
+        self.assertEqual([('a', 'a'), ('b', 'b')], [
+            (recovery.server, server.id) for recovery, server in
+            (call.args for call in self.work.begin.call_args_list)])
+
     def test_priority_comes_before_the_expected_duration(self) -> None:
         self.compute.servers.return_value = [
             base.make_server('unknown'), base.make_server('long'), base.make_server('short'),
@@ -173,7 +179,7 @@ class DispatcherTest(_DispatcherTest):
 
     def test_all_recoveries_are_created_before_the_first_begins(self) -> None:
         known: list[int] = []
-        self.work.begin.side_effect = lambda recovery: known.append(len(self.store.history))
+        self.work.begin.side_effect = lambda *begun: known.append(len(self.store.history))
         self.dispatcher.suspect('h1', _WHY)
         self.assertEqual([2, 2], known)
 

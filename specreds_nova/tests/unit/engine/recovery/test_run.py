@@ -7,6 +7,26 @@ from specreds_nova.engine.recovery import verdict
 from specreds_nova.tests.unit.engine.recovery import base
 
 
+class ServerTest(base.RecoveryTest):
+    """The server, as it was read before the recovery was created."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.read = base.make_server('a')
+        self.compute.server.return_value = base.make_server('a', volumes=())
+        self.recovery = self.make_recovery()
+
+    def test_server_that_was_just_read_is_not_read_again(self) -> None:
+        run = runs.Run(self.context, self.recovery, self.read)
+        self.assertIs(self.read, run.server())
+        self.compute.server.assert_not_called()
+
+    def test_server_is_read_again_for_a_recovery_that_has_waited(self) -> None:
+        self.clock.sleep(2.5)
+        run = runs.Run(self.context, self.recovery, self.read)
+        self.assertIs(self.compute.server.return_value, run.server())
+
+
 class BackTest(base.RecoveryTest):
     """A host that is heard again during a recovery."""
 

@@ -55,3 +55,16 @@ class WorkingTest(base.RecoveryTest):
         self.fails = 3
         self.assertEqual(model.RECOVERED, self.ended().outcome)
         self.observer.serves.assert_not_called()
+
+    def test_only_the_first_attempt_relies_on_the_server_that_was_read(self) -> None:
+        read, later = base.make_server('a'), base.make_server('a', volumes=())
+        self.compute.server.return_value = later
+        servers: list[model.Server | None] = []
+
+        def attempt(run: runs.Run) -> None:
+            servers.append(run.server())
+            self._attempt(run)
+        self.fails = 1
+        workers.RecoveryWorker(self.context, attempt, 'e1').bring_to_end(
+            self.recovery.id, self.recovery, read)
+        self.assertEqual([read, later], servers)
