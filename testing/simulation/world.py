@@ -8,6 +8,7 @@ import functools
 from specreds_cinder.superposition import states
 from testing.simulation import cloud as clouds
 from testing.simulation import hub as hubs
+from testing.simulation import nova
 from testing.simulation import parts
 
 # Seconds within which a sentinel that reaches Ceph ends a server that was overtaken.
@@ -146,7 +147,7 @@ class World(clouds.Cloud):
             for server in self.servers.values():
                 if server.host == name:
                     self._resume_reboot(server)
-                    self.hub.call(clouds._SYNC, functools.partial(self._sync, server))
+                    self.hub.call(nova.SYNC, functools.partial(self._sync, server))
             self.update(host)
         self.hub.call(_STARTS, begin)
 

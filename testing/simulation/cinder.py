@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Cinder of a fake cloud: superpositions, their decisions, merges and fences."""
+
+from specreds_cinder.superposition import states
+from testing.simulation import hub as hubs
+from testing.simulation import machines
+from testing.simulation import parts
+
+# Seconds after which Ceph forgets a client that has died.
+_WATCH = 30.0
+
+
+class Cinder(machines.Machines):
+    """The volumes of the servers.
+
+    :cvar sweep: seconds that a sweep takes at most
+    """
+
+    sweep = 0.05
+
+    def __init__(self, hub: hubs.Hub) -> None:
+        super().__init__(hub)
+        self._collapses: dict[str, hubs.Actor] = {}
+
+    def attach(self, name: str) -> None:
+        """Attach another volume to a server."""
+        self.servers[name].attached.append(f'volume-{next(self._count)}')
+
+    def superpose(self, server_id: str, reason: str, volumes: tuple[str, ...]) -> str:
+        """Superpose the volumes of a server, and return the id of the superposition."""
+        server = self.servers[server_id]
+        record = parts.Superposition(f'superposition-{next(self._count)}', server_id, reason,
+                                     base=server.primary, volumes=volumes)
+        self.superpositions[record.id] = record
+        server.superposition = record.id
+        return record.id
+
+    def collapse(self, superposition: str) -> hubs.Actor:
+        """Begin or continue a decision, which does not depend on its caller."""
+        going = self._collapses.get(superposition)
+        if going is None or going.over:
+            going = self._spawn(lambda: self._decide(superposition))
+            self._collapses[superposition] = going
+        return going
+
+    def fence(self, server_id: str, host: str) -> int:
+        """Fence the copies of a server on a host."""
+        fenced = [copy for copy in self.servers[server_id].copies
+                  if copy.host == host and copy.runs]
+        self.hub.latency(0.05, 0.5)
+        for copy in fenced:
+            copy.fenced = True
+        return len(fenced)
+
+    def _decide(self, superposition: str) -> str:
+        record = self.superpositions.get(superposition)
+        if record is None or record.outcome in ('dirty', 'late-dirty'):
+            return 'gone'
+        if record.state in states.DECIDED:
+            return 'promoted'
+        record.state = 'collapsing'
+        self.hub.latency(0.01, self.sweep)
+        if record.dirty:
+            return self._drop(record, 'dirty')
+        self.hub.latency(0.05, 0.6)
+        self._fence(self.servers.get(record.server), record)
+        self.hub.latency(0.01, self.sweep)
+        if record.dirty:
+            return self._drop(record, 'late-dirty')
+        record.state, record.outcome = 'promoted', 'promoted'
+        record.decided = self.hub.now()
+        self._promoted(self.servers.get(record.server), record)
+        self._spawn(lambda: self._merge(record))
+        return 'promoted'
+
+    def _fence(self, server: parts.Server | None, record: parts.Superposition) -> None:
+        """Fence the first version."""
+        if record.base is not None:
+            if server is not None and server.late and record.base.runs:
+                server.late -= 1
+                record.dirty = True
+            record.base.fenced = True
+
+    def _promoted(self, server: parts.Server | None, record: parts.Superposition) -> None:
+        """Check the promotion of a superposition. Worlds that know the guests' data do."""
+
+    def _drop(self, record: parts.Superposition, outcome: str) -> str:
+        record.outcome = outcome
+        self._forget(record)
+        return outcome
+
+    def _forget(self, record: parts.Superposition) -> None:
+        del self.superpositions[record.id]
+        server = self.servers.get(record.server)
+        if server is not None and server.superposition == record.id:
+            server.superposition = None
+
+    def drop(self, superposition: str) -> bool:
+        """Drop a superposition, and return whether that was allowed."""
+        record = self.superpositions.get(superposition)
+        if record is None:
+            return True
+        if record.state != 'superposed':
+            return False
+        self._drop(record, 'aborted')
+        return True
+
+    def _merge(self, record: parts.Superposition) -> None:
+        """Let the adopting host merge, or Cinder when no host has the overlay open."""
+        unused = None
+        while True:
+            self.hub.sleep(1.0)
+            server = self.servers.get(record.server)
+            opener = self._opener(record)
+            if server is None or (opener is None and unused is not None
+                                  and self.hub.now() - unused > _WATCH):
+                break
+            if opener is None:
+                unused = self.hub.now() if unused is None else unused
+                continue
+            unused = None
+            if server.host == opener and server.task is None:
+                self.hub.latency(2.0, 6.0)
+                if self._opener(record) == opener:
+                    break
+        record.state = 'merged'
+        self._forget(record)
+
+    def _opener(self, record: parts.Superposition) -> str | None:
+        """Return the host that has the second version open."""
+        for host in self.hosts.values():
+            for backup in host.backups.values():
+                if backup.superposition == record.id and backup.runs:
+                    return host.name
+        return None

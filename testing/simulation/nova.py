@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Nova of a fake cloud: crashes, stops, reboots and evacuations of servers."""
+
+from specreds_nova.engine import model
+from testing.simulation import machines
+from testing.simulation import parts
+
+# Seconds after which Nova marks a server without a domain as stopped.
+SYNC = 15.0
+
+
+class Nova(machines.Machines):
+    """The servers as Nova treats them."""
+
+    def crash(self, name: str) -> None:
+        """Crash the domain of a server; its host reports that."""
+        server = self.servers[name]
+        if server.primary is None or not self.hosts[server.primary.host].alive:
+            return
+        server.primary.runs = False
+        self.crashes.append((server.primary.host, name, self.hub.now()))
+        self._spawn(lambda: self._sync(server), SYNC)
+
+    def _sync(self, server: parts.Server) -> None:
+        """Mark a server that does not run as stopped."""
+        runs = server.primary is not None and server.primary.runs
+        if not runs and server.status == 'ACTIVE' and server.task is None:
+            server.status = 'SHUTOFF'
+
+    def stop(self, name: str) -> None:
+        """Stop a server for its owner."""
+        server = self.servers[name]
+
+        def act() -> None:
+            while server.task is not None:
+                self.hub.sleep(0.5)
+            server.status, server.stopped_by_owner = 'SHUTOFF', True
+            if server.primary is not None:
+                server.primary.runs = False
+        self._spawn(act)
+
+    def evacuate(self, server: parts.Server, host: str | None) -> None:
+        """Begin Nova's evacuation of a server."""
+        server.task = 'rebuilding'
+        server.evacuations += 1
+        number = server.evacuations
+        self._spawn(lambda: self._evacuate(server, host, number))
+
+    def _evacuate(self, server: parts.Server, wanted: str | None, number: int) -> None:
+        self.hub.latency(0.5, 3.0)
+        target = wanted or self._room(server.host)
+        if target is None:
+            server.task, server.target, server.status = None, None, 'ERROR'
+            return
+        server.target, server.claimed = target, False
+        host = self.hosts[target]
+        if not self._waited(host) or server.evacuations != number:
+            return
+        begun, server.claimed = host.service, True
+        adopted = next((backup for backup in host.backups.values()
+                        if backup.server == server.name and backup.phase == 'promoted'
+                        and backup.runs),
+                       None)
+        if adopted is not None:
+            adopted.phase = 'adopted'
+        else:
+            until = self.hub.now() + 120.0
+            while server.superposition in self.superpositions:
+                if self.hub.now() > until:
+                    server.task, server.target, server.status = None, None, 'ERROR'
+                    return
+                self.hub.sleep(1.0)
+            if (not self._waited(host, begun) or server.task is None
+                    or server.evacuations != number):
+                return
+            self._connect(server, target)
+            if server.status not in ('ACTIVE', 'SHUTOFF') and not server.stopped_by_owner:
+                server.failed = f'it was evacuated while it was {server.status}'
+        if server.task is None:
+            # The server was reset meanwhile.
+            return
+        stopped = server.status == 'SHUTOFF' and not server.stopped_by_owner
+        server.host, server.task, server.status = target, None, 'ACTIVE'
+        server.target = None
+        if stopped and server.primary is not None:
+            # Nova stops a server again that it evacuates while it is stopped.
+            server.status, server.primary.runs = 'SHUTOFF', False
+
+    def _waited(self, host: parts.Host, begun: int | None = None) -> bool:
+        """Wait until a host is reachable, and return False if it has died.
+
+        :param begun: number of the start of its nova-compute that is at work already
+        """
+        del begun
+        while host.alive and not host.reached:
+            self.hub.sleep(1.0)
+        return host.alive
+
+    def _room(self, source: str) -> str | None:
+        return next(iter(self.candidates(source)), None)
+
+    def candidates(self, source: str) -> list[str]:
+        """Return the hosts that Nova would choose among, dead ones included."""
+        count = {name: sum(server.host == name for server in self.servers.values())
+                 for name in self.hosts}
+        return [host.name for host in self.hosts.values()
+                if host.name != source and not host.forced_down and count[host.name] < host.room]
+
+    def reboot(self, server: parts.Server) -> None:
+        """Start a server again on its host."""
+        if server.stopped_by_owner:
+            raise parts.Wrong(f'{server.name} was stopped by its owner')
+        server.task = 'rebooting'
+
+        def act() -> None:
+            self.hub.latency(1.0, 3.0)
+            if self.hosts[server.host].alive and server.task == 'rebooting':
+                if server.primary is not None:
+                    server.primary.runs = False
+                server.connect(server.host)
+                server.task, server.status = None, 'ACTIVE'
+        self._spawn(act)
+
+    def view(self, server: parts.Server) -> model.Server:
+        """Return a server as Nova describes it."""
+        return model.Server(
+            id=server.name, name=server.name, project='p', host=server.host,
+            status=server.status, task=server.task, locked=False, zone=None,
+            flavor={'vcpus': 1, 'ram': 1, 'disk': 0}, volumes=server.volumes(),
+            metadata=server.metadata)
