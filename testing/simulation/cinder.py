@@ -22,9 +22,10 @@ class Cinder(machines.Machines):
         super().__init__(hub)
         self._collapses: dict[str, hubs.Actor] = {}
 
-    def attach(self, name: str) -> None:
-        """Attach another volume to a server."""
-        self.servers[name].attached.append(f'volume-{next(self._count)}')
+    def admits(self, server: parts.Server) -> bool:
+        """Return whether another volume may be attached to a server: none is left undecided."""
+        record = self.superpositions.get(server.superposition or '')
+        return record is None or record.state in states.DECIDED
 
     def superpose(self, server_id: str, reason: str, volumes: tuple[str, ...]) -> str:
         """Superpose the volumes of a server, and return the id of the superposition."""
@@ -69,6 +70,7 @@ class Cinder(machines.Machines):
             return self._drop(record, 'late-dirty')
         record.state, record.outcome = 'promoted', 'promoted'
         record.decided = self.hub.now()
+        self._check_volumes(record)
         self._promoted(self.servers.get(record.server), record)
         self._spawn(lambda: self._merge(record))
         return 'promoted'
@@ -80,6 +82,16 @@ class Cinder(machines.Machines):
                 server.late -= 1
                 record.dirty = True
             record.base.fenced = True
+
+    def _check_volumes(self, record: parts.Superposition) -> None:
+        """Raise an error if a backup that is promoted lacks a volume of its server.
+
+        Nova plugs those that are attached later into the backup when it adopts it.
+        """
+        server = self.servers.get(record.server)
+        if server is not None and record.volumes != server.volumes():
+            raise parts.Wrong(f'{server.name}: the backup has {record.volumes}, not '
+                              f'{server.volumes()}')
 
     def _promoted(self, server: parts.Server | None, record: parts.Superposition) -> None:
         """Check the promotion of a superposition. Worlds that know the guests' data do."""

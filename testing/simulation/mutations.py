@@ -131,7 +131,7 @@ MUTATIONS = _by_name((
     Mutation('insisting', 'a decision with an unknown outcome may be followed by none',
              runs.Run, 'insisting', _nothing(False)),
     Mutation('tenant', 'what users have asked for meanwhile is overridden',
-             tenant, '_judge', _nothing(), 182),
+             tenant, '_judge', _nothing(), 13, ('stop', 'isolated', 'power', 'power')),
     Mutation('unfenced-host', 'a host is not recorded as one to be cleaned',
              cleaning, 'require', _nothing(True), 4),
     Mutation('unclean-host', 'a host is trusted again before it is clean',

@@ -2,14 +2,14 @@
 """The Nova of a fake cloud: crashes, stops, reboots and evacuations of servers."""
 
 from specreds_nova.engine import model
-from testing.simulation import machines
+from testing.simulation import cinder
 from testing.simulation import parts
 
 # Seconds after which Nova marks a server without a domain as stopped.
 SYNC = 15.0
 
 
-class Nova(machines.Machines):
+class Nova(cinder.Cinder):
     """The servers as Nova treats them."""
 
     def crash(self, name: str) -> None:
@@ -35,8 +35,20 @@ class Nova(machines.Machines):
             while server.task is not None:
                 self.hub.sleep(0.5)
             server.status, server.stopped_by_owner = 'SHUTOFF', True
+            server.stopped_at = self.hub.now()
             if server.primary is not None:
                 server.primary.runs = False
+        self._spawn(act)
+
+    def attach(self, name: str) -> None:
+        """Attach another volume to a server, by the nova-compute of its host."""
+        server = self.servers[name]
+        host = self.hosts[server.host]
+
+        def act() -> None:
+            if (server.task is None and self._waited(host) and server.host == host.name
+                    and self.admits(server)):
+                server.attached.append(f'volume-{next(self._count)}')
         self._spawn(act)
 
     def evacuate(self, server: parts.Server, host: str | None) -> None:

@@ -117,6 +117,7 @@ class Server:
     evacuations: int = 0
     # Its owner has stopped it.
     stopped_by_owner: bool = False
+    stopped_at: float = 0.0
     # Volumes that were attached beside the one that it boots from.
     attached: list[str] = dataclasses.field(default_factory=list)
     # Number of acknowledged writes, and how many of them the version of the volumes contains.

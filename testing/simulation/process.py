@@ -51,6 +51,9 @@ _SIMULATED: dict[Any, tuple[str, ...]] = {
     clocks: ('threading', 'time'), dispatch: ('uuid',)}
 # Seconds after the return of a host in which an engine may still decide against the host.
 _GRACE = 10.0
+# Seconds after the stop of a server by its owner in which an engine may still decide against its
+# host: it asks Nova before, for a while.
+_ASKED = 20.0
 # Seconds by which the clocks of engines differ at most.
 _APART = 2.5
 # Seconds between two looks of threads that poll: fewer looks make a simulation faster.
@@ -247,7 +250,10 @@ class Process:
         return self.engine is not None and host in self.engine._monitor.all_suspected()
 
     def check_decision(self, superposition: str) -> None:
-        """Record a decision that is begun although the engine knows that the primary runs."""
+        """Record a decision that is begun against what the engine knows or can read.
+
+        That is a primary that runs, or one whose owner has stopped it.
+        """
         record = self.world.superpositions.get(superposition)
         engine = self.engine
         if engine is None or record is None or record.state != 'superposed':
@@ -261,6 +267,11 @@ class Process:
                 and self.hub.now() - max(host.since, self.world.mended.get(
                     recovery.host, 0.0)) > _GRACE):
             self.world.fail(f'{recovery.server} is decided against though {host.name} is well')
+        server = self.world.servers.get(recovery.server)
+        if (not unknown and server is not None and server.stopped_by_owner
+                and self.hub.now() - max(server.stopped_at, self.wire.unanswered.get('nova', 0.0))
+                > _ASKED):
+            self.world.fail(f'{server.name} is promoted though its owner has stopped it')
 
     def occupied(self) -> list[str]:
         """Return what the engine still holds for recoveries."""

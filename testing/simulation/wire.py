@@ -62,6 +62,8 @@ class Wire(clients.Line):
         super().__init__(hub, cloud, clients.Faults())
         self._engine = engine
         self._services = services
+        # By service: when a call of this engine was not answered last.
+        self.unanswered: dict[str, float] = {}
 
     def call(self, service: str, name: str, act: Callable[[], _T], least: float = 0.005,
              most: float = 0.05) -> _T:
@@ -69,6 +71,14 @@ class Wire(clients.Line):
 
         :raises exception.Unreachable: the call is not answered
         """
+        try:
+            return self._ask(service, name, act, least, most)
+        except exception.Unreachable:
+            self.unanswered[service] = self._hub.now()
+            raise
+
+    def _ask(self, service: str, name: str, act: Callable[[], _T], least: float, most: float
+             ) -> _T:
         hub, services = self._hub, self._services
         if service in services.away or (self._engine, service) in services.away:
             hub.sleep(_TIMEOUT)

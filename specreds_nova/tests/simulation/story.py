@@ -203,6 +203,8 @@ class Story:
                 wrong.append(f'{name} is known on {server.host}, not on {expected["where"]}')
             if 'lives' in expected and server.lives > expected['lives']:
                 wrong.append(f'{name} has had {server.lives} lives')
+            if len(server.volumes()) != expected.get('volumes', len(server.volumes())):
+                wrong.append(f'{name} has the volumes {server.volumes()}')
             if server.failed:
                 wrong.append(f'{name}: {server.failed}')
         for name, state in self._script.get('trusted', {}).items():
