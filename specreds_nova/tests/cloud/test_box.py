@@ -6,6 +6,8 @@ import contextlib
 import functools
 import re
 
+from testtools import content
+
 from cloud import commands
 from cloud import drill as drills
 from cloud.hosts import packets
@@ -63,6 +65,8 @@ class TestShut(_TestCase):
         self.server = self.boot()
         self.primary = self.guest_name(self.server)
         self.packets = self.scratch() / 'packets'
+        self.addOnException(lambda _: self.addDetail(
+            'state of the box', content.text_content(self.state())))
 
     @contextlib.contextmanager
     def assertNothingPasses(self) -> Iterator[None]:
@@ -78,6 +82,10 @@ class TestShut(_TestCase):
             recovery = self.begin(self.server)
             backup = self.inside(self.server, '/who')
             self.assertNotIn(backup, ('', self.primary))
+            # What becomes of the entry that dnsmasq sets for a lease.
+            self.on_backup('ip', '-n', f'specreds-{self.port(self.server)}', 'neighbour', 'flush',
+                           'dev', 'box0', 'nud', 'all')
+            self.assertEqual(backup, self.inside(self.server, '/who'))
             # The guest serves before it asks for its metadata, and Open vSwitch counts late.
             for wanted in ('tp_dst=67', 'nw_dst=169.254.169.254'):
                 self.wait(f'frames of the guest with {wanted}',
@@ -85,6 +93,21 @@ class TestShut(_TestCase):
             self.assertEqual(0, self.passed(self.server))
             self.drill.abort(recovery)
         self.assertNoBox(recovery)
+
+    def state(self) -> str:
+        """Return what explains that the backup cannot be reached in its box."""
+        port = self.port(self.server)
+        parts = [f'the guest says: {self.inside(self.server, "/who")!r}']
+        for argv in (['ovs-ofctl', 'dump-flows', f'sb{port[:11]}'],
+                     ['ovs-ofctl', 'dump-ports-desc', f'sb{port[:11]}'],
+                     ['ip', 'netns', 'pids', f'specreds-{port}'],
+                     ['ip', '-n', f'specreds-{port}', '-stats', 'link'],
+                     ['ip', '-stats', 'link', 'show', f'tap{port[:11]}']):
+            try:
+                parts.append(self.on_backup(*argv))
+            except commands.CloudError as exc:
+                parts.append(str(exc))
+        return '\n'.join(parts)
 
     def counted(self, wanted: str) -> int:
         """Return how many frames the box has taken from the backup that match a flow."""

@@ -3,7 +3,8 @@
 
 Sealed: of the guest's frames, only DHCP requests, TCP to the metadata address, answers to the
 readiness probe and ARP requests for the box's own addresses are accepted, and none of them leaves
-the host. Frames from the patch are dropped.
+the host. Frames from the patch are dropped. The box itself answers ARP requests, of the guest and
+of its services.
 Open: the guest's device and the patch are one wire, without the box's services.
 """
 
@@ -75,16 +76,27 @@ def _metadata(plan: box_plan.Plan) -> Iterator[str]:
 
 def _arp(plan: box_plan.Plan) -> Iterator[str]:
     for address, mac in (plan.answered if plan.ipv4 else {}).items():
-        actions = _ARP_REPLY.format(mac=mac, mac_number=hex(int(mac.replace(':', ''), 16)),
-                                    ip_number=hex(_number(address)))
-        yield f'priority=90,in_port={GUEST},arp,arp_op=1,arp_tpa={address},actions={actions}'
+        yield _arp_answer(GUEST, address, mac)
+
+
+def _arp_answer(port: int, address: str, mac: str) -> str:
+    """Return a flow that answers a port's ARP requests for an address."""
+    actions = _ARP_REPLY.format(mac=mac, mac_number=hex(int(mac.replace(':', ''), 16)),
+                                ip_number=hex(_number(address)))
+    return f'priority=90,in_port={port},arp,arp_op=1,arp_tpa={address},actions={actions}'
 
 
 def _probe(plan: box_plan.Plan) -> Iterator[str]:
-    """Yield flows for what the readiness probe sends from the namespace, and for answers."""
+    """Yield flows for what the readiness probe sends from the namespace, and for answers.
+
+    The box answers for the guest if the namespace asks for its hardware address: the permanent
+    entry there is no longer permanent when dnsmasq has sent a lease to the address, for which it
+    sets an entry of its own (ioctl SIOCSARP).
+    """
     for subnet in plan.ipv4:
         server = subnet.server
         for address in subnet.addresses:
+            yield _arp_answer(SERVICE, address, plan.mac)
             if server and server not in subnet.addresses:
                 yield (f'priority=80,in_port={SERVICE},tcp,nw_src={server},nw_dst={address},'
                        f'actions=output:{GUEST}')

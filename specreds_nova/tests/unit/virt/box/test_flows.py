@@ -42,6 +42,14 @@ class TestSealed(testtools.TestCase):
         self.assertIn('load:0xa4d0001->NXM_OF_ARP_SPA[]', flow)
         self.assertTrue(flow.endswith(',IN_PORT'))
 
+    def test_box_answers_its_services_for_the_guest(self) -> None:
+        # dnsmasq replaces the permanent entry of the guest in the namespace.
+        [flow] = [flow for flow in flows.sealed(fakes.plan())
+                  if f'in_port={flows.SERVICE},arp' in flow]
+        self.assertIn(f'arp_tpa={fakes.ADDRESS},', flow)
+        self.assertIn(f'load:0x{fakes.MAC.replace(":", "")}->NXM_NX_ARP_SHA[]', flow)
+        self.assertTrue(flow.endswith(',IN_PORT'))
+
 
 class TestOpened(testtools.TestCase):
 
