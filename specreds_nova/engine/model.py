@@ -89,6 +89,10 @@ class Host:
         return HELD if self.held and self.state == TRUSTED else self.state
 
 
+# Stands in a crash for each server that has run on the host and does not run any more.
+ANY_SERVER = '*'
+
+
 @dataclasses.dataclass(frozen=True)
 class Crash:
     """The crash of a server's domain on a healthy host.

@@ -46,6 +46,7 @@ from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import crashes
 from specreds_nova.engine.recovery import dispatch
 from specreds_nova.engine.recovery import forecast
+from specreds_nova.engine.recovery import lost_servers
 from specreds_nova.engine.recovery import nova_prefetch
 
 LOG = logging.getLogger(__name__)
@@ -130,7 +131,9 @@ class Engine:
             context, self._facts, detection_conf.host_gates(options),
             detection_conf.server_gates(options), self._conductor, options.name,
             detection_conf.crash_gates(options), self._prefetch)
-        self._crashes = crashes.Crashes(self._dispatcher.crashed, self._clock, self._store)
+        lost = lost_servers.LostServers(
+            self._dispatcher.crashed, self._clients.compute, context.suspects)
+        self._crashes = crashes.Crashes(lost.crashed, self._clock, self._store)
         self._watcher.crash = self._crashes.tell
         self._janitor = janitors.Janitor(
             context, self._dispatcher, self._board.known, self._conductor.post,

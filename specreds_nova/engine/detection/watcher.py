@@ -26,4 +26,7 @@ class Watcher(Protocol):
         """Handle a goodbye, with its kind and time; None if the host is heard again."""
 
     def crashed(self, host: str, server: str, why: Why) -> None:
-        """Handle the crash of one server's domain on a host that is well."""
+        """Handle the crash of one server's domain on a host that is well.
+
+        :param server: its id; ``model.ANY_SERVER`` for each that the host runs no more
+        """

@@ -25,6 +25,10 @@ class PowerFailureTest(base.CloudTestCase):
     def reported(self, **more: Any) -> list[tuple[Any, ...]]:
         """Let the host send beats after its boot, and return the servers that count as crashed."""
         self.node.more = {'kernel': 'k2', 'running': '', **more}
+        return self.reported_crashes()
+
+    def reported_crashes(self) -> list[tuple[Any, ...]]:
+        """Return the servers that count as crashed, after a while."""
         self.run_for(2)
         return [arguments[:2] for _, name, arguments in self.witness.events if name == 'crashed']
 
@@ -56,3 +60,18 @@ class PowerFailureTest(base.CloudTestCase):
 
     def test_restart_of_nova_compute_loses_no_domain(self) -> None:
         self.assertEqual([], self.return_(kernel='k1', running='d2', domains=('s1', 's2')))
+
+    def test_host_that_has_listed_nothing_before_may_have_lost_any_server(self) -> None:
+        node = self.nodes['cn2']
+        node.more = {'kernel': 'k1', 'running': 'd2'}
+        self.run_for(1)
+        node.boot, node.number = 'b2', 0
+        node.more = {'kernel': 'k2', 'running': 'd1', 'domains': ('s2',)}
+        self.assertEqual([('cn2', model.ANY_SERVER)], self.reported_crashes())
+        self.assertEqual([('cn2', model.ANY_SERVER)], self.reported_crashes())
+
+    def test_host_that_has_changed_since_its_list_may_have_lost_other_servers(self) -> None:
+        self.node.more = {'kernel': 'k1', 'running': 'd3'}
+        self.run_for(1)
+        self.assertEqual([('cn1', 's1'), ('cn1', 's2'), ('cn1', model.ANY_SERVER)],
+                         self.return_(running='d0', domains=()))
