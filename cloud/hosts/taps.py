@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bring those devices of a host's guests up that were left down.
+"""Mend the devices of a host's guests that the userspace datapath of Open vSwitch has broken.
 
 libvirt brings a guest's device up while Open vSwitch begins to use it. With the userspace
 datapath, which sets the flags of the device too, now and then it is down in the end, and for good.
+
+A guest that is resumed or rebooted softly gets a new device with the old name, and Nova keeps the
+port. The kernel's datapath takes the new device; the userspace datapath goes on listening to the
+old one, and hears nothing of the guest. The port is then added again.
 """
 
+from collections.abc import Callable, Mapping
 import contextlib
+import json
 import pathlib
 import subprocess
 import time
@@ -13,6 +19,37 @@ import time
 _DEVICES = pathlib.Path('/sys/class/net')
 _UP = 0x1
 _INTERVAL_S = 1.0
+# What Nova, os-vif and Neutron's agent have set of an interface and of its port.
+_INTERFACE = ('external_ids', 'mtu_request', 'other_config')
+_PORT = ('tag', 'other_config', 'vlan_mode', 'trunks')
+
+
+class Replaced:
+    """Finds the devices that have replaced those that Open vSwitch uses.
+
+    :param interfaces: returns the ids of the interfaces in Open vSwitch, by name
+    """
+
+    def __init__(self, interfaces: Callable[[], Mapping[str, str]]) -> None:
+        self._interfaces = interfaces
+        # Interface in Open vSwitch and index of the device, by the device's name.
+        self._used: dict[str, tuple[str, int]] = {}
+
+    def find(self, devices: Mapping[str, int]) -> set[str]:
+        """Return the names of devices that are new while the interface is not.
+
+        :param devices: indices of devices, by name
+        """
+        if all(name in self._used and self._used[name][1] == index
+               for name, index in devices.items()):
+            return set()
+        used = {name: (interface, devices[name])
+                for name, interface in self._interfaces().items() if name in devices}
+        replaced = {name for name, (interface, index) in used.items()
+                    if name in self._used and self._used[name][0] == interface
+                    and self._used[name][1] != index}
+        self._used.update(used)
+        return replaced
 
 
 def _down() -> set[str]:
@@ -25,9 +62,47 @@ def _down() -> set[str]:
     return devices
 
 
+def _devices() -> dict[str, int]:
+    """Return the indices of the devices of guests, by name."""
+    devices = {}
+    for device in _DEVICES.glob('tap*'):
+        with contextlib.suppress(OSError):
+            devices[device.name] = int((device / 'ifindex').read_text())
+    return devices
+
+
+def _vsctl(*words: str) -> str:
+    return subprocess.run(['ovs-vsctl', '--timeout=10', *words], check=True, text=True,
+                          capture_output=True).stdout.strip()
+
+
+def _interfaces() -> dict[str, str]:
+    """Return the ids of the interfaces in Open vSwitch, by name."""
+    rows = json.loads(_vsctl('--format=json', '--columns=_uuid,name', 'list', 'Interface'))
+    return {name: identifier for (_kind, identifier), name in rows['data']}
+
+
+def _add_again(name: str) -> None:
+    """Remove the port of a device from its bridge and add it, with all that was set of it."""
+    bridge = _vsctl('port-to-br', name)
+    number = _vsctl('get', 'Interface', name, 'ofport')
+    if int(number) < 1:
+        # Open vSwitch noticed that the device was gone, and takes the new one by itself.
+        return
+    settings = ['--', 'set', 'Interface', name,
+                *(f'{column}={_vsctl("get", "Interface", name, column)}'
+                  for column in _INTERFACE), f'ofport_request={number}',
+                '--', 'set', 'Port', name,
+                *(f'{column}={_vsctl("get", "Port", name, column)}' for column in _PORT)]
+    # In one transaction, Open vSwitch would see no change.
+    _vsctl('del-port', bridge, name)
+    _vsctl('add-port', bridge, name, *settings)
+
+
 def main() -> None:
     """Check the devices for ever."""
     before: set[str] = set()
+    replaced = Replaced(_interfaces)
     while True:
         down = _down()
         # Require two looks: the sentinel takes a device down right before it ends its guest.
@@ -35,6 +110,11 @@ def main() -> None:
             subprocess.run(['ip', 'link', 'set', name, 'up'], check=False)
             print(f'{name} was down', flush=True)
         before = down
+        # Nova may remove a port meanwhile, and Open vSwitch may be down.
+        with contextlib.suppress(subprocess.CalledProcessError):
+            for name in replaced.find(_devices()):
+                _add_again(name)
+                print(f'{name} has a new device', flush=True)
         time.sleep(_INTERVAL_S)
 
 

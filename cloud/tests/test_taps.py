@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices of guests that Open vSwitch has lost."""
+
+import testtools
+
+from cloud.hosts import taps
+
+TAP = 'tap1'
+
+
+class TestReplaced(testtools.TestCase):
+    """The userspace datapath listens to a device that exists no more."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.interfaces = {TAP: 'interface-1', 'br-int': 'interface-2'}
+        self.questions = 0
+        self.replaced = taps.Replaced(self._list)
+        self.assertEqual(set(), self.replaced.find({TAP: 7}))
+
+    def _list(self) -> dict[str, str]:
+        self.questions += 1
+        return dict(self.interfaces)
+
+    def test_new_device_of_an_old_interface_is_found_once(self) -> None:
+        self.assertEqual(set(), self.replaced.find({}))
+        self.assertEqual({TAP}, self.replaced.find({TAP: 8}))
+        self.assertEqual(set(), self.replaced.find({TAP: 8}))
+
+    def test_new_device_of_a_new_interface_is_left(self) -> None:
+        self.interfaces[TAP] = 'interface-3'
+        self.assertEqual(set(), self.replaced.find({TAP: 8}))
+
+    def test_device_without_an_interface_is_left(self) -> None:
+        self.assertEqual(set(), self.replaced.find({TAP: 7, 'tap2': 8}))
+        self.assertEqual(set(), self.replaced.find({TAP: 7, 'tap2': 9}))
+
+    def test_open_vswitch_is_asked_only_about_new_devices(self) -> None:
+        for _ in range(3):
+            self.replaced.find({TAP: 7})
+        self.assertEqual(1, self.questions)
