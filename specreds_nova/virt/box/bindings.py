@@ -18,7 +18,7 @@ Nor is the profile changed where OVN wires ports: OVN would at once move the por
 two hosts. By the activation Neutron names this host to OVN.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from neutronclient.common import exceptions as client_exceptions
@@ -40,6 +40,9 @@ _METADATA = 'network:distributed'
 _DISTRIBUTED = 'network:router_interface_distributed'
 _CONFLICT = 409
 _NOT_FOUND = 404
+# A port has another revision than the one that an update was for.
+_CHANGED = 412
+_TRIES = 5
 
 
 class Bindings(base.Bindings):
@@ -113,15 +116,7 @@ class Bindings(base.Bindings):
                      'after its promotion', ', '.join(sorted(distributed)))
         for port in ports:
             wanted = None if port['network_id'] in distributed else self._host
-            profile = dict(neutron.get_binding_profile(port))
-            elsewhere = profile.pop(constants.MIGRATING_ATTR, None)
-            if elsewhere not in (None, self._host):
-                LOG.warning('port %s was prepared for a backup on %s, which was lost: removing '
-                            'its binding there', port['id'], elsewhere)
-                _ignore_missing(client.delete_port_binding, port['id'], elsewhere)
-            if elsewhere != wanted:
-                _set_profile(client, port['id'], profile if wanted is None else {
-                    **profile, constants.MIGRATING_ATTR: wanted})
+            self._prepare(client, port, wanted)
         return not distributed
 
     def neighbours(self, context: Any, network: str, addresses: Iterable[str]) -> dict[str, str]:
@@ -186,14 +181,22 @@ class Bindings(base.Bindings):
     def remove(self, context: Any, ports: Iterable[str]) -> None:
         """Delete the ports' inactive bindings here, and undo their preparation. Idempotent.
 
+        A port that was plugged again on its own host meanwhile is wired there afterwards: while it
+        had a second binding, the agent of that host took it for one that was being migrated away.
+
         :raises errors.BoxFailed: something is left, try again
         """
         client = _client(context)
         for port in ports:
-            for binding in _bindings(client, port):
-                if binding['host'] == self._host and binding['status'] != _ACTIVE:
-                    _ignore_missing(client.delete_port_binding, port, self._host)
-            self._unprepare(client, port)
+            try:
+                # A change of the profile leaves the port without a binding for a moment. The agent
+                # of the primary's host cuts off such a port if it looks then, unless the port has
+                # a binding on another host, too.
+                self._unprepare(client, port)
+            finally:
+                self._unbind(client, port)
+            # If an earlier attempt has ended between the two, nobody has been notified.
+            _notify(client, port)
 
     def _bind(self, client: Any, port: Mapping[str, Any]) -> base.Binding:
         profile = {key: value for key, value in neutron.get_binding_profile(port).items()
@@ -212,21 +215,45 @@ class Bindings(base.Bindings):
                        vnic_type=created['vnic_type'], details=created['vif_details'] or {},
                        profile=created['profile'] or {}, active=created['status'] == _ACTIVE)
 
+    def _prepare(self, client: Any, port: Mapping[str, Any], wanted: str | None) -> None:
+        """Name this host in the port's profile, or no host."""
+        before = neutron.get_binding_profile(port).get(constants.MIGRATING_ATTR)
+        if before not in (None, self._host):
+            LOG.warning('port %s was prepared for a backup on %s, which was lost: removing its '
+                        'binding there', port['id'], before)
+            _ignore_missing(client.delete_port_binding, port['id'], before)
+
+        def prepared(current: Mapping[str, Any]) -> Mapping[str, Any] | None:
+            profile = dict(neutron.get_binding_profile(current))
+            named = profile.pop(constants.MIGRATING_ATTR, None)
+            if (named not in (before, wanted)
+                    or current[constants.BINDING_HOST_ID] != port[constants.BINDING_HOST_ID]):
+                raise errors.BoxFailed(port=port['id'], reason='Nova moves it to another host')
+            if named == wanted:
+                return None
+            if wanted is not None:
+                profile[constants.MIGRATING_ATTR] = wanted
+            return {constants.BINDING_PROFILE: profile}
+        _update(client, port['id'], prepared)
+
+    def _unbind(self, client: Any, port: str) -> None:
+        if any(binding['host'] == self._host and binding['status'] != _ACTIVE
+               for binding in _bindings(client, port)):
+            _ignore_missing(client.delete_port_binding, port, self._host)
+
     def _unprepare(self, client: Any, port_id: str) -> None:
-        try:
-            port = client.show_port(port_id)['port']
-        except client_exceptions.PortNotFoundClient:
-            return
-        profile = dict(neutron.get_binding_profile(port))
-        if profile.get(constants.MIGRATING_ATTR) != self._host:
-            return
-        primary = port[constants.BINDING_HOST_ID]
-        if primary != self._host and not _agent_alive(client, primary):
-            raise errors.BoxFailed(port=port_id, reason=(
-                f'its binding on {primary} still names this host, and a change of it would break '
-                f'the binding while the network agent there is dead'))
-        del profile[constants.MIGRATING_ATTR]
-        _set_profile(client, port_id, profile)
+        def unprepared(port: Mapping[str, Any]) -> Mapping[str, Any] | None:
+            profile = dict(neutron.get_binding_profile(port))
+            if profile.pop(constants.MIGRATING_ATTR, None) != self._host:
+                return None
+            primary = port.get(constants.BINDING_HOST_ID)
+            # The port of a shelved server is bound to no host.
+            if primary and primary != self._host and not _agent_alive(client, primary):
+                raise errors.BoxFailed(port=port_id, reason=(
+                    f'its binding on {primary} still names this host, and a change of it would '
+                    f'break the binding while the network agent there is dead'))
+            return {constants.BINDING_PROFILE: profile}
+        _update(client, port_id, unprepared)
 
 
 def _client(context: Any) -> Any:
@@ -273,8 +300,45 @@ def _bindings(client: Any, port: str) -> list[Mapping[str, Any]]:
         raise
 
 
-def _set_profile(client: Any, port: str, profile: Mapping[str, Any]) -> None:
-    client.update_port(port, {'port': {constants.BINDING_PROFILE: profile}})
+def _update(client: Any, port_id: str,
+            changes: Callable[[Mapping[str, Any]], Mapping[str, Any] | None]) -> None:
+    """Update a port, unless it changes meanwhile: Nova may be moving it. Repeat it then.
+
+    :param changes: returns the attributes to update of the port that it gets, None for nothing
+    :raises errors.BoxFailed: the port changes all the time
+    """
+    for _ in range(_TRIES):
+        try:
+            port = client.show_port(port_id)['port']
+        except client_exceptions.PortNotFoundClient:
+            return
+        attributes = changes(port)
+        if attributes is None:
+            return
+        try:
+            client.update_port(port_id, {'port': attributes},
+                               revision_number=port.get('revision_number'))
+            return
+        except client_exceptions.NeutronClientException as exc:
+            if exc.status_code == _NOT_FOUND:
+                return
+            if exc.status_code != _CHANGED:
+                raise
+    raise errors.BoxFailed(port=port_id, reason=f'it has changed during {_TRIES} updates')
+
+
+def _notify(client: Any, port_id: str) -> None:
+    """Make the agent of a port's host look at the port again.
+
+    The deletion of a binding notifies no agent; an update of the port does, if only to the host
+    that the port has already. OVN has no such agents.
+    """
+    def same(port: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        host = port.get(constants.BINDING_HOST_ID)
+        if not host or box_plan.is_ovn(port.get('binding:vif_details') or {}):
+            return None
+        return {constants.BINDING_HOST_ID: host}
+    _update(client, port_id, same)
 
 
 def _ignore_missing(call: Any, *args: str) -> None:

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+from collections.abc import Callable
+import functools
 from typing import Any
 from unittest import mock
 
@@ -22,13 +24,17 @@ class FakeNeutron:
         self.port: dict[str, Any] = {
             'id': fakes.PORT, 'network_id': 'network-1', 'binding:host_id': PRIMARY,
             'binding:vnic_type': 'normal',
-            'binding:profile': {'owner': 'x'}}
+            'binding:profile': {'owner': 'x'}, 'revision_number': 1}
         self.bindings = {PRIMARY: 'ACTIVE'}
         self.alive = True
         self.agent = 'Open vSwitch agent'
         self.distributed: set[str] = set()
         self.rules: list[str] = []
         self.updates: list[dict[str, Any]] = []
+        # Bindings at each update of the port.
+        self.seen: list[dict[str, str]] = []
+        # What happens right before the next update.
+        self.before_update: list[Callable[[], None]] = []
 
     def list_ports(self, **query: Any) -> Any:
         if query.get('device_owner') == 'network:router_interface_distributed':
@@ -42,9 +48,18 @@ class FakeNeutron:
     def show_port(self, port: str) -> Any:
         return {'port': self.port}
 
-    def update_port(self, port: str, body: Any) -> None:
+    def update_port(self, port: str, body: Any, revision_number: int | None = None) -> None:
+        if self.before_update:
+            self.before_update.pop(0)()
+        if revision_number not in (None, self.port['revision_number']):
+            raise client_exceptions.NeutronClientException(status_code=412)
         self.updates.append(body['port'])
-        self.port.update(body['port'])
+        self.seen.append(dict(self.bindings))
+        self.change(**body['port'])
+
+    def change(self, **attributes: Any) -> None:
+        self.port = {**self.port, **attributes,
+                     'revision_number': self.port['revision_number'] + 1}
 
     def list_agents(self, host: str) -> Any:
         return {'agents': [{'alive': self.alive, 'agent_type': self.agent},
@@ -85,7 +100,7 @@ class FakeNeutron:
             raise client_exceptions.Conflict()
         self.bindings = {bound_host: 'ACTIVE' if bound_host == host else 'INACTIVE'
                          for bound_host in self.bindings}
-        self.port['binding:host_id'] = host
+        self.change(**{'binding:host_id': host})
 
 
 class TestBindings(testtools.TestCase):
@@ -227,8 +242,84 @@ class TestBindings(testtools.TestCase):
         self.neutron.list_port_bindings = gone  # type: ignore[method-assign]
         self.neutron.show_port = gone  # type: ignore[method-assign]
         self.bindings.remove(self.context, [fakes.PORT])
-        self.assertEqual([mock.call(fakes.PORT)] * 2, gone.call_args_list)
+        gone.assert_called_with(fakes.PORT)
         self.assertEqual([], self.neutron.updates)
+
+    def test_removal_ends_with_an_update_of_the_port(self) -> None:
+        self._prepared()
+        self.bindings.remove(self.context, [fakes.PORT])
+        self.assertEqual(({'binding:host_id': PRIMARY}, {PRIMARY: 'ACTIVE'}),
+                         (self.neutron.updates[-1], self.neutron.seen[-1]))
+
+    def test_removal_updates_a_port_that_was_not_prepared(self) -> None:
+        self.bindings.bind(self.context, [self.neutron.port])
+        self.bindings.remove(self.context, [fakes.PORT])
+        self.assertEqual([{'binding:host_id': PRIMARY}], self.neutron.updates)
+
+    def test_repeated_removal_updates_the_port_again(self) -> None:
+        self.bindings.bind(self.context, [self.neutron.port])
+        self.neutron.before_update = [mock.Mock(side_effect=OSError('lost'))]
+        self.assertRaises(OSError, self.bindings.remove, self.context, [fakes.PORT])
+        self.bindings.remove(self.context, [fakes.PORT])
+        self.assertEqual([{'binding:host_id': PRIMARY}], self.neutron.updates)
+
+    def test_profile_is_changed_only_while_there_is_a_second_binding(self) -> None:
+        self._prepared()
+        self.bindings.remove(self.context, [fakes.PORT])
+        both = {PRIMARY: 'ACTIVE', HOST: 'INACTIVE'}
+        self.assertEqual([both, both], [
+            seen for update, seen in zip(self.neutron.updates, self.neutron.seen, strict=True)
+            if 'binding:profile' in update])
+
+    def test_port_of_ovn_is_not_updated_by_the_removal(self) -> None:
+        self.neutron.port['binding:vif_details'] = {'bound_drivers': {'0': 'ovn'}}
+        self._prepared()
+        self.bindings.remove(self.context, [fakes.PORT])
+        self.assertEqual({PRIMARY: 'ACTIVE'}, self.neutron.bindings)
+        self.assertEqual([], self.neutron.updates)
+
+    def test_removal_cleans_the_port_of_a_shelved_server(self) -> None:
+        self._prepared()
+        self.neutron.change(**{'binding:host_id': ''})
+        self.neutron.alive = False
+        self.bindings.remove(self.context, [fakes.PORT])
+        self.assertEqual({'owner': 'x'}, self.neutron.port['binding:profile'])
+        self.assertNotIn({'binding:host_id': ''}, self.neutron.updates)
+
+    def test_removal_keeps_what_nova_has_changed_meanwhile(self) -> None:
+        self._prepared()
+        migrating = {'owner': 'x', 'migrating_to': 'node3'}
+        self.neutron.before_update = [
+            lambda: self.neutron.change(**{'binding:profile': migrating})]
+        self.bindings.remove(self.context, [fakes.PORT])
+        self.assertEqual(migrating, self.neutron.port['binding:profile'])
+        self.assertEqual({PRIMARY: 'ACTIVE'}, self.neutron.bindings)
+
+    def test_removal_never_moves_a_port_back(self) -> None:
+        self.bindings.bind(self.context, [self.neutron.port])
+        self.neutron.before_update = [
+            lambda: self.neutron.change(**{'binding:host_id': 'node3'})]
+        self.bindings.remove(self.context, [fakes.PORT])
+        self.assertEqual([{'binding:host_id': 'node3'}], self.neutron.updates)
+
+    def test_port_that_changes_all_the_time_is_left_for_later(self) -> None:
+        self._prepared()
+        self.neutron.before_update = [self.neutron.change] * 5
+        self.assertRaises(errors.BoxFailed, self.bindings.remove, self.context, [fakes.PORT])
+        self.bindings.remove(self.context, [fakes.PORT])
+        self.assertEqual({'owner': 'x'}, self.neutron.port['binding:profile'])
+
+    def test_port_that_nova_begins_to_move_is_not_prepared(self) -> None:
+        port = self.neutron.port
+        self.bindings.bind(self.context, [port])
+        for change in ({'binding:profile': {'migrating_to': 'node3'}},
+                       {'binding:host_id': 'node3'}):
+            self.neutron.before_update = [functools.partial(self.neutron.change, **change)]
+            failure = self.assertRaises(errors.BoxFailed, self.bindings.prepare, self.context,
+                                        [port])
+            self.assertIn('Nova moves it', str(failure))
+            self.assertEqual([], self.neutron.updates)
+            self.neutron.change(**port)
 
     def test_activation_moves_the_port_to_this_host(self) -> None:
         self._prepared()
