@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nova: :class:`specreds_nova.engine.interfaces.Compute`."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from concurrent import futures
 import dataclasses
-from typing import Any
+from typing import Any, TypeVar
 
 from keystoneauth1 import session as sessions
 from oslo_config import cfg
@@ -16,6 +17,8 @@ from specreds_nova.engine.clients import facts as cloud_facts
 from specreds_nova.engine.clients import groups
 from specreds_nova.engine.clients import placement
 from specreds_nova.engine.clients import rest
+
+_T = TypeVar('_T')
 
 # The newest microversion at which an evacuated server is started.
 _VERSION = '2.94'
@@ -31,6 +34,8 @@ _POWER = ('stop', 'start', 'reboot', 'rebuild', 'evacuate', 'create', 'restore',
 _ACTIONS = 20
 _PLACEMENT_VERSION = '1.36'
 _CONFLICT = 409
+# Threads that read the server groups; those that wait for the same reading occupy one each.
+_READERS = 4
 # Extra spec of flavors whose servers have a virtual TPM, which Nova's API does not evacuate.
 _VTPM = 'hw:tpm_version'
 # Intervals of forecasts for which a forecast is valid.
@@ -51,6 +56,7 @@ class Compute:
         self._disks_in_rbd = conf.engine.server_disks_in_rbd
         self._disk_backups = conf.engine.server_disk_backups
         self._facts = cloud_facts.Facts(self._nova)
+        self._readers = futures.ThreadPoolExecutor(_READERS, 'server-groups')
         self._candidates = placement.Candidates(
             rest.Service(session, conf, 'Placement', 'placement', _PLACEMENT_VERSION),
             self._facts)
@@ -67,19 +73,26 @@ class Compute:
 
     def servers(self, host: str) -> list[model.Server]:
         """Return the servers of a host."""
-        groups = self._facts.groups()
-        return [self._described(shown, groups) for shown in self._nova.pages(
-            '/servers/detail', 'servers', all_tenants='true', host=host)]
+        shown, groups = self._with_groups(lambda: list(self._nova.pages(
+            '/servers/detail', 'servers', all_tenants='true', host=host)))
+        return [self._described(server, groups) for server in shown]
 
     def server(self, server_id: str) -> model.Server | None:
         """Return a server; None if it is deleted."""
         try:
-            shown = self._nova.get(f'/servers/{server_id}')['server']
+            shown, groups = self._with_groups(
+                lambda: self._nova.get(f'/servers/{server_id}')['server'])
         except exception.NotFound:
             return None
         if shown['status'] in ('DELETED', 'SOFT_DELETED'):
             return None
-        return self._described(shown, self._facts.groups())
+        return self._described(shown, groups)
+
+    def _with_groups(self, read: Callable[[], _T]
+                     ) -> tuple[_T, Mapping[str, Mapping[str, Any]]]:
+        """Return what a function reads, and the server groups, which are read at the same time."""
+        groups = self._readers.submit(self._facts.groups)
+        return read(), groups.result()
 
     def _described(self, shown: Mapping[str, Any],
                    groups: Mapping[str, Mapping[str, Any]]) -> model.Server:

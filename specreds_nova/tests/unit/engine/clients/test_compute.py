@@ -2,6 +2,7 @@
 """The client of Nova and Placement."""
 
 import dataclasses
+import threading
 from typing import Any
 from unittest import mock
 
@@ -13,6 +14,8 @@ from specreds_nova.engine.clients import compute
 from specreds_nova.engine.clients import placement
 from specreds_nova.tests.unit.engine.clients import base
 
+# Seconds after which an awaited event counts as missing.
+_PATIENCE = 60.0
 _FLAVOR: dict[str, Any] = {'vcpus': 1, 'ram': 64, 'disk': 1, 'extra_specs': {}}
 
 
@@ -77,7 +80,8 @@ class ComputeTest(base.ServiceTest):
                                                      first.boots_from_volume))
         self.assertEqual(('SHUTOFF', False, True), (second.status, second.boots_from_volume,
                                                     second.locked))
-        self.assertEqual('a', self.session.requests[-1]['params']['marker'])
+        self.assertEqual(['a'], [request['params']['marker'] for request in self.session.requests
+                                 if 'marker' in (request.get('params') or {})])
 
     def test_macs_are_those_of_ports_with_addresses(self) -> None:
         fixed = {'addr': '192.0.2.1', 'OS-EXT-IPS-MAC:mac_addr': '02:00:00:00:00:02'}
@@ -113,6 +117,17 @@ class ComputeTest(base.ServiceTest):
         markers = [request['params']['marker'] for request in self.session.requests
                    if 'marker' in (request.get('params') or {})]
         self.assertEqual(['provider-h2'], markers)
+
+    def test_server_and_server_groups_are_read_at_the_same_time(self) -> None:
+        self.session.answer('GET', '/servers/a', {'server': _shown('a')})
+        both = threading.Barrier(2, timeout=_PATIENCE)
+        request = self.session.request
+
+        def meet(url: str, method: str, **more: Any) -> Any:
+            both.wait()
+            return request(url, method, **more)
+        with mock.patch.object(self.session, 'request', meet):
+            self.assertIsNotNone(self.compute.server('a'))
 
     def test_server_groups_beyond_the_first_page_are_read(self) -> None:
         pages = [{'server_groups': [{'id': group, 'policy': 'affinity', 'members': [member]}]}
