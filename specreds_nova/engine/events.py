@@ -76,8 +76,8 @@ class Watcher:
     def crashed(self, host: str, server: str, why: watcher.Why) -> None:
         """Receive the crash of a server, or of any server, on a host that is well."""
         if server == model.ANY_SERVER:
-            LOG.warning('host %s has booted, and has not listed its domains before: Nova names '
-                        'the servers that it may have lost', host)
+            LOG.warning('host %s has booted, and not in good order: Nova names the servers that '
+                        'it may have lost', host)
         else:
             LOG.warning('server %s on %s has crashed', server, host)
         self.crash(host, server, why)

@@ -132,7 +132,8 @@ class Engine:
             detection_conf.server_gates(options), self._conductor, options.name,
             detection_conf.crash_gates(options), self._prefetch)
         lost = lost_servers.LostServers(
-            self._dispatcher.crashed, self._clients.compute, context.suspects)
+            self._dispatcher.crashed, self._watcher.crashed, self._clients.compute,
+            context.suspects)
         self._crashes = crashes.Crashes(lost.crashed, self._clock, self._store)
         self._watcher.crash = self._crashes.tell
         self._janitor = janitors.Janitor(

@@ -15,7 +15,7 @@ _RECONCILE = 30.0
 
 
 class Cloud(nova.Nova):
-    """The whole cloud: guests that write, and backups of them."""
+    """The whole cloud: guests that write, and hosts that look after their backups."""
 
     def add_host(self, name: str, **values: Any) -> None:
         """Add a host."""
@@ -44,27 +44,6 @@ class Cloud(nova.Nova):
             if record.state in states.DECIDED:
                 raise parts.Wrong(f'{server.name} was written to by a primary that is not fenced')
             record.dirty = True
-
-    # Backups
-
-    def start_backup(self, host: parts.Host, backup: parts.Backup) -> None:
-        """Start the domain of a backup."""
-        for other in self.hosts.values():
-            for rival in other.backups.values():
-                if (rival is not backup and rival.superposition == backup.superposition
-                        and rival.runs):
-                    raise parts.Wrong(f'{backup.server}: two backups have the same disks open')
-        backup.phase, backup.runs, backup.began = 'running', host.alive, self.hub.now()
-
-    def connect(self, backup: parts.Backup) -> None:
-        """Open the box of a backup."""
-        server = self.servers.get(backup.server)
-        if server is None or backup.phase in ('promoted', 'adopted', 'merging', 'merged'):
-            return
-        if not backup.durable:
-            raise parts.Wrong(f'{server.name}: the backup is not durable')
-        backup.phase = 'promoted'
-        self._connect(server, backup.host)
 
     def _reconcile(self, name: str) -> None:
         host = self.hosts[name]

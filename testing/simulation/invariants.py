@@ -8,6 +8,7 @@ from specreds_nova.engine import model
 from specreds_nova.engine.detection import evidence
 from testing.simulation import parts
 from testing.simulation import process as processes
+from testing.simulation import world as worlds
 
 # Seconds by which the clocks of engines differ at most.
 _APART = 2.5
@@ -105,20 +106,25 @@ def _excused(cloud: processes.Cloud, server: parts.Server, owners: Collection[st
         return False
     if end.in_order or cloud.world.maintained.get(end.host, 0.0) >= end.at:
         return True
+    if end.kernel is None and _flaps(cloud, server, end):
+        return True
     if cloud.store.crashed.get(server.name, 0.0) >= end.at - _APART:
         return False
     if end.kernel is None:
-        options = cloud.options
-        before = [recovery for recovery in cloud.store.history.values()
-                  if recovery.server == server.name and any(
-                      fact.get('kind') == evidence.CRASH for fact in recovery.why)
-                  and recovery.created >= end.at - options.flap_period]
-        if 0 < options.flap_count <= len(before):
-            return True
         return all(cloud.broker.crashes.get((owner, server.name), 0.0) < end.at
                    for owner in owners)
     return not any(end.kernel in heard and max(heard) > end.kernel for heard in (
         cloud.broker.kernels.get((owner, end.host), set()) for owner in owners))
+
+
+def _flaps(cloud: processes.Cloud, server: parts.Server, end: worlds.End) -> bool:
+    """Return whether a server has crashed too often before to be restarted."""
+    options, count = cloud.options, int(cloud.options.flap_count)
+    before = [recovery for recovery in cloud.store.history.values()
+              if recovery.server == server.name and any(
+                  fact.get('kind') == evidence.CRASH for fact in recovery.why)
+              and recovery.created >= end.at - options.flap_period]
+    return 0 < count <= len(before)
 
 
 def _backups(cloud: processes.Cloud) -> Iterator[str]:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Nova of a fake cloud: crashes, stops, reboots and evacuations of servers."""
+"""The Nova of a fake cloud: crashes, stops, reboots and evacuations of servers, and backups."""
 
+from specreds_cinder.superposition import states
 from specreds_nova.engine import model
 from testing.simulation import cinder
 from testing.simulation import parts
@@ -10,7 +11,7 @@ SYNC = 15.0
 
 
 class Nova(cinder.Cinder):
-    """The servers as Nova treats them."""
+    """The servers as Nova and its plug-in treat them."""
 
     def crash(self, name: str) -> None:
         """Crash the domain of a server; its host reports that."""
@@ -18,11 +19,14 @@ class Nova(cinder.Cinder):
         if server.primary is None or not self.hosts[server.primary.host].alive:
             return
         server.primary.runs = False
-        self.crashes.append((server.primary.host, name, self.hub.now()))
-        self._spawn(lambda: self._sync(server), SYNC)
+        host = server.primary.host
+        self.crashes.append((host, name, self.hub.now()))
+        self._spawn(lambda: self._sync(server, host), SYNC)
 
-    def _sync(self, server: parts.Server) -> None:
-        """Mark a server that does not run as stopped."""
+    def _sync(self, server: parts.Server, host: str) -> None:
+        """Have the nova-compute of a host mark its server as stopped if it does not run."""
+        if server.host != host:
+            return
         runs = server.primary is not None and server.primary.runs
         if not runs and server.status == 'ACTIVE' and server.task is None:
             server.status = 'SHUTOFF'
@@ -69,13 +73,8 @@ class Nova(cinder.Cinder):
         if not self._waited(host) or server.evacuations != number:
             return
         begun, server.claimed = host.service, True
-        adopted = next((backup for backup in host.backups.values()
-                        if backup.server == server.name and backup.phase == 'promoted'
-                        and backup.runs),
-                       None)
-        if adopted is not None:
-            adopted.phase = 'adopted'
-        else:
+        adopted = self._promoted_backup(server, host)
+        if adopted is None:
             until = self.hub.now() + 120.0
             while server.superposition in self.superpositions:
                 if self.hub.now() > until:
@@ -91,12 +90,28 @@ class Nova(cinder.Cinder):
         if server.task is None:
             # The server was reset meanwhile.
             return
+        if adopted is not None:
+            adopted.phase = 'adopted'
         stopped = server.status == 'SHUTOFF' and not server.stopped_by_owner
         server.host, server.task, server.status = target, None, 'ACTIVE'
         server.target = None
         if stopped and server.primary is not None:
             # Nova stops a server again that it evacuates while it is stopped.
             server.status, server.primary.runs = 'SHUTOFF', False
+
+    def _promoted_backup(self, server: parts.Server, host: parts.Host) -> parts.Backup | None:
+        """Return the backup that an evacuation adopts, whose box it opens if that is shut."""
+        for backup in host.backups.values():
+            if backup.server != server.name or not backup.runs:
+                continue
+            record = self.superpositions.get(backup.superposition)
+            if (backup.phase in ('running', 'hardened') and record is not None
+                    and record.state in states.DECIDED):
+                backup.durable = True
+                self.connect(backup)
+            if backup.phase == 'promoted':
+                return backup
+        return None
 
     def _waited(self, host: parts.Host, begun: int | None = None) -> bool:
         """Wait until a host is reachable, and return False if it has died.
@@ -140,3 +155,24 @@ class Nova(cinder.Cinder):
             status=server.status, task=server.task, locked=False, zone=None,
             flavor={'vcpus': 1, 'ram': 1, 'disk': 0}, volumes=server.volumes(),
             metadata=server.metadata)
+
+    # Backups
+
+    def start_backup(self, host: parts.Host, backup: parts.Backup) -> None:
+        """Start the domain of a backup."""
+        for other in self.hosts.values():
+            for rival in other.backups.values():
+                if (rival is not backup and rival.superposition == backup.superposition
+                        and rival.runs):
+                    raise parts.Wrong(f'{backup.server}: two backups have the same disks open')
+        backup.phase, backup.runs, backup.began = 'running', host.alive, self.hub.now()
+
+    def connect(self, backup: parts.Backup) -> None:
+        """Open the box of a backup."""
+        server = self.servers.get(backup.server)
+        if server is None or backup.phase in ('promoted', 'adopted', 'merging', 'merged'):
+            return
+        if not backup.durable:
+            raise parts.Wrong(f'{server.name}: the backup is not durable')
+        backup.phase = 'promoted'
+        self._connect(server, backup.host)

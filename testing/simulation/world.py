@@ -147,7 +147,7 @@ class World(clouds.Cloud):
             for server in self.servers.values():
                 if server.host == name:
                     self._resume_reboot(server)
-                    self.hub.call(nova.SYNC, functools.partial(self._sync, server))
+                    self.hub.call(nova.SYNC, functools.partial(self._sync, server, name))
             self.update(host)
         self.hub.call(_STARTS, begin)
 

@@ -76,7 +76,7 @@ class Monitor:
                 return
             if host.goodbye != before:
                 self._news.append(('left', (host.name, host.goodbye, host.goodbye_at)))
-            if beat.ended or host.crashed or host.lost or host.unlisted:
+            if beat.ended or host.crashed or host.rebooted:
                 self._ended(host, beat, now)
             # Everything unusual is weighed on the next tick.
             if ((beat.libvirt_age or 0.0) > self._settings.libvirt_patience

@@ -59,8 +59,9 @@ class Watched:
     __slots__ = ('accrual', 'beat', 'boot', 'booted', 'broker', 'calm', 'crashed', 'domains',
                  'doubted', 'flaps', 'gone', 'goodbye', 'goodbye_at', 'heard', 'interval',
                  'leaving', 'listing_kernel', 'lost', 'name', 'notable', 'noted', 'number',
-                 'places', 'restarted', 'since', 'started', 'suspected', 'suspected_boot',
-                 'suspected_kernel', 'times', 'unlisted', 'well', 'why', 'word', 'word_reason')
+                 'places', 'rebooted', 'restarted', 'since', 'started', 'suspected',
+                 'suspected_boot', 'suspected_kernel', 'times', 'well', 'why', 'word',
+                 'word_reason')
 
     def __init__(self, name: str, settings: accrual.Settings, at: float, interval: float) -> None:
         self.name = name
@@ -95,8 +96,8 @@ class Watched:
         self.domains: tuple[str, frozenset[str]] = ('', frozenset())
         # Domains that ran before the host lost power, until it lists the domains that run.
         self.lost: frozenset[str] = frozenset()
-        # Whether other domains may be lost as well: there was no list of those that ran last.
-        self.unlisted = False
+        # Whether others may be lost as well: it has booted, and has not listed its domains since.
+        self.rebooted = False
         # Kind and time of its goodbye if it was not heard since, and whether its silence is still
         # expected.
         self.goodbye: str | None = None
@@ -163,16 +164,15 @@ class Watched:
         """
         if self.beat is None or not self.beat.kernel or self.beat.kernel == beat.kernel:
             return
-        unlisted = self.unlisted or self.listed() is None
         in_order = (self.leaving and self.goodbye == message.SYSTEM) and not self.suspected
         self.lost = frozenset() if in_order else self.lost | self.domains[1]
-        self.unlisted = unlisted and not in_order
+        self.rebooted = not in_order
 
     def ended(self, beat: message.Beat) -> list[str]:
         """Return the servers that a beat reports as crashed for the first time.
 
-        The domains that a power failure of the host has ended are among them. If some of those are
-        unknown, ``model.ANY_SERVER`` is.
+        The domains that a power failure of the host has ended are among them, and
+        ``model.ANY_SERVER``, as the list from before it may be old.
         """
         times = collections.Counter(beat.ended)
         new = [server for server in times
@@ -184,8 +184,8 @@ class Watched:
             self.restarted = ((self.restarted | self.gone) & self.crashed).intersection(listed)
             self.gone = self.crashed.difference(listed)
             new += sorted(self.lost.difference(listed, beat.ended))
-            new += [model.ANY_SERVER] if self.unlisted else []
-            self.lost, self.unlisted = frozenset(), False
+            new += [model.ANY_SERVER] if self.rebooted else []
+            self.lost, self.rebooted = frozenset(), False
         return new
 
     def _crashed_again(self, server: str) -> bool:
