@@ -194,6 +194,16 @@ class LifeTestCase(base.NovaTestCase):
         self.wait('a merge to be under way', lambda: (
             (self.drill.status(recovery)['merge'] or {}).get('done', 0) > 0))
 
+    def limit_merge(self, recovery: drills.Recovery, mib: int) -> None:
+        """Let the merge that has begun to copy a server's first disk copy so much in a second.
+
+        :param mib: MiB; 0 for no limit
+        """
+        self.wait_copying(recovery)
+        with self.domain(recovery) as domain:
+            domain.blockJobSetSpeed('vda', mib * _MIB,
+                                    libvirt.VIR_DOMAIN_BLOCK_JOB_SPEED_BANDWIDTH_BYTES)
+
     def wait_merged(self, recovery: drills.Recovery) -> None:
         """Wait until the host has merged a server; Cinder removes the overlays later."""
         self.wait(f'the merge of {recovery.server.name}',

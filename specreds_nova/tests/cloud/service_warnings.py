@@ -10,6 +10,8 @@ _LAST = 12
 _WIDTH = 280
 # Services of OpenStack, and Open vSwitch.
 _WARNING = re.compile(r' (WARNING|ERROR|CRITICAL) |\|(WARN|ERR|EMER)\|')
+# What services warn of in any run.
+_USUAL = re.compile(r'[Dd]eprecat|oslo_cache|password_hashing|not an IPv6 packet|ethtool command')
 
 
 class Warnings:
@@ -36,7 +38,8 @@ class Warnings:
                 lines = log.read().decode(errors='replace').splitlines()
         except OSError:
             return []
-        return [line[:_WIDTH] for line in lines if _WARNING.search(line)][-_LAST:]
+        return [line[:_WIDTH] for line in lines
+                if _WARNING.search(line) and not _USUAL.search(line)][-_LAST:]
 
 
 def _size(path: pathlib.Path) -> int:

@@ -32,6 +32,11 @@ class WarningsTest(testtools.TestCase):
         self.assertEqual(f'cn1/nova-compute: {_WARNING}cn1/ovs-vswitchd: {_SWITCH}'.rstrip(),
                          noted.text())
 
+    def test_what_services_warn_of_in_any_run_is_left_out(self) -> None:
+        noted = service_warnings.Warnings(self.logs)
+        self.compute.write_text(_WARNING.replace('in the test', 'binding code is deprecated'))
+        self.assertEqual('', noted.text())
+
     def test_log_that_was_begun_anew_is_read_whole(self) -> None:
         noted = service_warnings.Warnings(self.logs)
         self.compute.write_text('2026 ERROR x\n')
