@@ -107,7 +107,7 @@ class Engine:
             self._clock, options.echo_interval, self._monitor.trouble)
         self._listener = listener.of(conf, options.name, self._monitor, self._colleagues.heard)
         self._masakari = masakari.Listener(conf, options.name, self._monitor, self._clock)
-        self._echo = echo.Echo(conf, options.name, self._clock)
+        self._echo = echo.Echo(conf, options.name, self._clock, self._monitor.due_in)
         self._clients = connect.Clients(conf)
         self._store = stores.from_conf(conf)
         self._board = jobs.from_conf(conf)
@@ -230,7 +230,8 @@ class Engine:
     # Threads
 
     def _tick(self) -> None:
-        while not self._stopping.wait(_TICK):
+        while not self._stopping.is_set():
+            self._monitor.pause(_TICK)
             self._monitor.tick()
             self._threads.progress('detector')
             self._metrics.heard(self._monitor.counted())

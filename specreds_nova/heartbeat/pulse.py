@@ -49,6 +49,10 @@ class Pulse:
     def beat(self) -> None:
         """In the thread, at each interval."""
 
+    def delay(self) -> float:
+        """Return the seconds until the next beat, in the thread, after each beat."""
+        return self._interval
+
     def end(self) -> None:
         """In the thread, after the last beat."""
 
@@ -56,5 +60,5 @@ class Pulse:
         due = self._time.monotonic()
         while not self._stopped.wait(max(0.0, due - self._time.monotonic())):
             self.beat()
-            due = max(due + self._interval, self._time.monotonic())
+            due = max(due + self.delay(), self._time.monotonic())
         self.end()

@@ -21,6 +21,7 @@ from specreds_nova.engine import service
 from specreds_nova.engine import threads
 from specreds_nova.engine.clients import clock as clocks
 from specreds_nova.engine.detection import answering
+from specreds_nova.engine.detection import due
 from specreds_nova.engine.detection import suspects
 from specreds_nova.engine.detection import votes
 from specreds_nova.engine.recovery import crashes
@@ -48,7 +49,7 @@ _SIMULATED: dict[Any, tuple[str, ...]] = {
     threads: ('threading', 'time'), nova_prefetch: ('threading', 'futures'),
     preparation_limit: ('threading',), dirty_precheck: ('threading',), tenant: ('threading',),
     fibers: ('threading', 'queue', 'futures', 'time'), votes: ('uuid',),
-    clocks: ('threading', 'time'), dispatch: ('uuid',)}
+    clocks: ('threading', 'time'), dispatch: ('uuid',), due: ('threading',)}
 # Seconds after the return of a host in which an engine may still decide against the host.
 _GRACE = 10.0
 # Seconds after the stop of a server by its owner in which an engine may still decide against its

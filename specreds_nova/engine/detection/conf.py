@@ -39,8 +39,9 @@ OPTIONS: list[cfg.Opt] = [
     # The engine's own link.
     cfg.FloatOpt('echo_interval', default=0.1, min=0.0, max=10.0,
                  help='Seconds between two beats that the engine sends to itself through the '
-                      'broker. While they do not come back, silence means nothing. 0 for none: '
-                      'then an outage of the broker is only known by how many hosts are silent.'),
+                      'broker; one comes early when a late host is to be suspected. While they '
+                      'do not come back, silence means nothing. 0 for none: then an outage of the '
+                      'broker is only known by how many hosts are silent.'),
     cfg.FloatOpt('link_pause', default=0.3, min=0.05,
                  help='Seconds without such a beat that are not counted as silence of hosts.'),
     cfg.FloatOpt('link_outage', default=1.0, min=0.1,

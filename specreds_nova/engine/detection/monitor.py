@@ -6,12 +6,13 @@
     monitor = Monitor(clock, watcher, conf.monitor_settings(CONF.engine))
     monitor.expect(names of the hosts that the store knows)
     # listener's thread:  monitor.heard(beat), monitor.echo(sent)
-    # service's thread:   monitor.tick(), about every 0.05 s; the watcher is told within it
+    # service's thread:   monitor.pause(0.05), monitor.tick(); the watcher is told within it
     # and for a suspected host, as long as it is, before anything is done:
     gates.reasons(monitor.facts(host, service))
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+import math
 import threading
 from typing import Any
 
@@ -20,6 +21,7 @@ from oslo_log import log as logging
 from specreds_nova.engine import interfaces
 from specreds_nova.engine import model
 from specreds_nova.engine.detection import correlation
+from specreds_nova.engine.detection import due
 from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.detection import gates
 from specreds_nova.engine.detection import listening
@@ -49,6 +51,7 @@ class Monitor:
         self._settings = settings or monitoring.Settings()
         self._scales = evidence.Scales(self._settings.weights)
         self._listening = listening.Listening(self._settings.link, clock.now())
+        self._due = due.Due()
         self._lock = threading.Lock()
         self._hosts: dict[str, watched.Watched] = {}
         # The latest overview of the hosts, and its time of the listening clock.
@@ -90,6 +93,15 @@ class Monitor:
         """
         with self._lock:
             self._resume(self._listening.echo(sent))
+            self._due.move(self._listening.horizon())
+
+    def due_in(self) -> float:
+        """Return the seconds until the next late host is to be suspected; infinity for none."""
+        return self._due.left(self._listening.at(self._clock.now()))
+
+    def pause(self, seconds: float) -> None:
+        """Wait until the next late host is to be suspected, but no longer than some seconds."""
+        self._due.wait(seconds)
 
     def expect(self, hosts: Iterable[str]) -> None:
         """Watch hosts that an engine has heard before, but this one has not."""
@@ -180,14 +192,19 @@ class Monitor:
         with self._lock:
             self._resume(self._listening.advance(now))
             horizon = self._listening.horizon()
+            late = []
             for host in self._hosts.values():
                 if host.accrual.deadline <= horizon or host.notable or host.suspected:
                     self._judge(host, horizon, now)
-                elif (not host.doubted and host.beat is not None
+                elif host.doubted:
+                    late.append(host.accrual.deadline)
+                elif (host.beat is not None
                       # Without a call: there may be 10,000 hosts.
                       and horizon - host.accrual.last > self._settings.doubt * host.interval):
                     host.doubted = True
+                    late.append(host.accrual.deadline)
                     self._news.append(('doubted', (host.name,)))
+            self._due.set(min(late, default=math.inf))
             news, self._news = self._news, []
         for name, arguments in news:
             try:

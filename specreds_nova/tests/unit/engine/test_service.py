@@ -71,7 +71,7 @@ class ThreadsTest(testtools.TestCase):
                                   self.engine._monitor.withdraw.call_args_list])
 
     def test_received_beats_are_counted(self) -> None:
-        self.engine._stopping.wait.side_effect = [False, False, True]
+        self.engine._stopping.is_set.side_effect = [False, False, True]
         self.engine._monitor.counted.side_effect = [5, 7]
         self.engine._tick()
         self.assertIn('specreds_heartbeats_total 12.0', self.engine._metrics.text())

@@ -2,6 +2,7 @@
 """The listener passes heartbeats from the bus to the monitor."""
 
 import contextlib
+import math
 import socket
 import struct
 import threading
@@ -133,6 +134,13 @@ class BusTest(testtools.TestCase):
         own.start()
         self.addCleanup(own.stop, 1.0)
         self.monitor.wait(lambda: 99.5 in self.monitor.echoes)
+
+    def test_echo_comes_early_for_a_late_host(self) -> None:
+        self.conf.config(echo_interval=0.1, group='engine')
+        own = echo.Echo(cfg.CONF, 'e1', mock.Mock(), mock.Mock(
+            side_effect=[math.inf, 0.3, 0.04, 0.04, 0.02, -0.05]))
+        for expected in (0.1, 0.1, 0.041, 0.1, 0.021, 0.1):
+            self.assertAlmostEqual(expected, own.delay())
 
     def test_echo_can_be_disabled(self) -> None:
         self.conf.config(echo_interval=0.0, group='engine')

@@ -2,6 +2,8 @@
 """Silence of hosts, and outages of the link to them."""
 
 import dataclasses
+import math
+import threading
 from typing import Any
 
 from specreds_nova.engine.detection import evidence
@@ -9,6 +11,9 @@ from specreds_nova.engine.detection import listening
 from specreds_nova.engine.detection import settings as monitoring
 from specreds_nova.heartbeat import message
 from specreds_nova.tests.unit.engine.detection import base
+
+# Seconds after which an awaited event counts as missing.
+_PATIENCE = 60.0
 
 
 class SilenceTest(base.CloudTestCase):
@@ -60,6 +65,30 @@ class SilenceTest(base.CloudTestCase):
         self.assertEqual(['cn2'] * 3, self.witness.names('doubted'))
         names = [name for _, name, _ in self.witness.events if name != 'appeared']
         self.assertEqual(['doubted', 'suspected'], names[-2:])
+
+    def test_time_until_a_late_host_is_suspected_is_known(self) -> None:
+        self.assertEqual(math.inf, self.monitor.due_in())
+        self.nodes['cn2'].alive = False
+        self.run_for(0.5)
+        left = self.monitor.due_in()
+        self.assertTrue(0.0 < left < 0.3, left)
+        self.nodes['cn2'].alive = True
+        self.run_for(0.3)
+        self.assertEqual(math.inf, self.monitor.due_in())
+
+    def test_echo_from_after_that_time_ends_the_pause(self) -> None:
+        self.nodes['cn2'].alive = False
+        self.run_for(0.5)
+        pause = threading.Thread(target=self.monitor.pause, args=(_PATIENCE,))
+        pause.start()
+        self.monitor.echo(self.clock.time + self.monitor.due_in() - 0.01)
+        pause.join(0.01)
+        self.assertTrue(pause.is_alive())
+        self.monitor.echo(self.clock.time + self.monitor.due_in() + 0.01)
+        pause.join(_PATIENCE)
+        self.assertFalse(pause.is_alive())
+        self.monitor.tick()
+        self.assertEqual({'cn2'}, self.suspected())
 
     def test_ready_backup_is_reported(self) -> None:
         self.nodes['cn2'].more['ready'] = ('r1', 'r2')
