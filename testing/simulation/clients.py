@@ -196,8 +196,11 @@ class Compute:
             server = self._server(server_id)
             if server.task is not None:
                 raise exception.Refused(f'{server_id} is {server.task}')
-            self._cloud.reboot(server)
+            self._reboot(server)
         self._line.call('nova', 'reboot', act)
+
+    def _reboot(self, server: parts.Server) -> None:
+        self._cloud.reboot(server)
 
     def runs(self, server_id: str) -> bool:
         """Return whether a server runs."""

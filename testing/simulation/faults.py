@@ -39,6 +39,7 @@ class Faults:
             'all_links': lambda fault: world.cut(fault.target, 'control', 'storage', 'tenant'),
             'pause': lambda fault: world.pause(fault.target, True),
             'stall': lambda fault: world.stall_host(fault.target),
+            'sentinel': lambda fault: world.run_sentinel(fault.target, False),
             'engine_killed': lambda fault: engines[fault.target].kill(),
             'engine_frozen': lambda fault: hub.freeze(engines[fault.target].owner),
             'engine_deaf': lambda fault: broker.deaf.add((fault.target, fault.detail)),
@@ -53,6 +54,8 @@ class Faults:
             'delete': lambda fault: world.servers.pop(fault.target, None),
             'attach': lambda fault: self._on_server(world.attach, fault),
             'late_write': self._late_write,
+            'refused_volumes': lambda fault: self._refuse_volumes(
+                fault, 'its volumes cannot be superposed'),
             'suspect': lambda fault: self._say(fault.target, word=model.SUSPECT, word_reason=''),
             'clear': lambda fault: self._say(fault.target, word=model.CLEAR, word_reason=''),
             'abort': self._abort,
@@ -68,6 +71,7 @@ class Faults:
             'all_links': lambda fault: self._mend(fault, 'control', 'storage', 'tenant'),
             'pause': lambda fault: world.pause(fault.target, False),
             'stall': lambda fault: world.resume_host(fault.target),
+            'sentinel': lambda fault: world.run_sentinel(fault.target, True),
             'engine_killed': lambda fault: start_engine(fault.target),
             'engine_frozen': self._thaw,
             'engine_deaf': lambda fault: broker.deaf.discard((fault.target, fault.detail)),
@@ -78,6 +82,7 @@ class Faults:
             'node': lambda fault: broker.mend_node(fault.target),
             'split': lambda fault: broker.split.discard(frozenset((fault.target, fault.detail))),
             'broker': self._mend_all,
+            'refused_volumes': lambda fault: self._refuse_volumes(fault, ''),
             'suspect': lambda fault: self._say(fault.target, word=None, word_reason=None),
             'clear': lambda fault: self._say(fault.target, word=None, word_reason=None),
             'maintenance': lambda fault: self._maintain(fault, None),
@@ -185,6 +190,11 @@ class Faults:
         if server is not None:
             server.late += 1
 
+    def _refuse_volumes(self, fault: schedules.Fault, why: str) -> None:
+        server = self._cloud.world.servers.get(fault.target)
+        if server is not None:
+            server.refused = why
+
     def _say(self, host: str, **values: Any) -> None:
         store = self._cloud.store
         store.change_host(store.host(host), **values)
@@ -195,8 +205,9 @@ class Faults:
 
     def _abort(self, fault: schedules.Fault) -> None:
         for recovery in self._cloud.store.active():
-            if recovery.server == fault.target:
-                self._cloud.store.request_abort(recovery.id)
+            if (recovery.server == fault.target
+                    and self._cloud.store.request_abort(recovery.id)):
+                self._cloud.world.aborted.setdefault(recovery.id, self._cloud.hub.now())
 
 
 _SERVICES = ('nova', 'cinder', 'host', 'store', 'board')

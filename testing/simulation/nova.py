@@ -8,6 +8,8 @@ from testing.simulation import parts
 
 # Seconds after which Nova marks a server without a domain as stopped.
 SYNC = 15.0
+# Seconds in which a nova-compute detaches and attaches the volumes of an evacuated server.
+_REBUILD = (0.2, 2.0)
 
 
 class Nova(cinder.Cinder):
@@ -73,6 +75,9 @@ class Nova(cinder.Cinder):
         if not self._waited(host) or server.evacuations != number:
             return
         begun, server.claimed = host.service, True
+        self.hub.latency(*_REBUILD)
+        if not self._waited(host, begun) or server.evacuations != number:
+            return
         adopted = self._promoted_backup(server, host)
         if adopted is None:
             until = self.hub.now() + 120.0

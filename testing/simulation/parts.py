@@ -22,6 +22,7 @@ class Host:
     :ivar control: its link to the control plane works
     :ivar tenant: its link to the network of tenants works
     :ivar compute: its nova-compute runs
+    :ivar sentinel: its sentinel runs, which ends and hides copies that are fenced
     :ivar paused: the whole machine stands still
     :ivar kernel: number of its boots
     :ivar service: number of the starts of its nova-compute
@@ -44,6 +45,7 @@ class Host:
     control: bool = True
     tenant: bool = True
     compute: bool = True
+    sentinel: bool = True
     paused: bool = False
     kernel: int = 1
     service: int = 1

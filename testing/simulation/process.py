@@ -31,6 +31,7 @@ from specreds_nova.engine.recovery import nova_prefetch
 from specreds_nova.engine.recovery import preparation_limit
 from specreds_nova.engine.recovery import tenant
 from specreds_nova.engine.recovery import timeline
+from specreds_nova.engine.recovery.steps import restart
 from specreds_nova.heartbeat import pulse
 from testing.simulation import backups
 from testing.simulation import board as boards
@@ -55,6 +56,8 @@ _GRACE = 10.0
 # Seconds after the stop of a server by its owner in which an engine may still decide against its
 # host: it asks Nova before, for a while.
 _ASKED = 20.0
+# Seconds until a restart has ended after the suspicion of its host, or after an operator's wish.
+_HEEDED = 20.0
 # Seconds by which the clocks of engines differ at most.
 _APART = 2.5
 # Seconds between two looks of threads that poll: fewer looks make a simulation faster.
@@ -122,7 +125,7 @@ class _Clients:
     def __init__(self, conf: Any) -> None:
         process = conf.process
         wire, hub, world = process.wire, process.hub, process.world
-        self.compute = wires.Compute(wire, world)
+        self.compute = wires.Compute(wire, world, process.check_reboot)
         self.volumes = clients.Volumes(wire, hub, world, process.check_decision)
         self.backups = backups.Backups(wire, hub, world)
 
@@ -214,7 +217,7 @@ class Process:
         self.engine: service.Engine | None = None
         self.wire = wires.Wire(self.hub, self.world, name, cloud.services)
         self.store = clients.Store(self.wire, cloud.store)
-        self._history = cloud.store.history
+        self._cloud_store, self._history = cloud.store, cloud.store.history
         self.board = boards.Board(self.hub, cloud.etcd, self.wire, self.owner,
                                   cloud.options.job_lease)
         options = types.SimpleNamespace(**{**vars(cloud.options), 'name': name})
@@ -273,6 +276,17 @@ class Process:
                 and self.hub.now() - max(server.stopped_at, self.wire.unanswered.get('nova', 0.0))
                 > _ASKED):
             self.world.fail(f'{server.name} is promoted though its owner has stopped it')
+
+    def check_reboot(self, server: str) -> None:
+        """Record a reboot by a restart that an operator or the state of the host has ended."""
+        for recovery in self._cloud_store.active(servers=(server,)):
+            if not restart.concerns(recovery) or len(recovery.why) > 1:
+                continue
+            now, host = self.hub.now(), self._cloud_store.host(recovery.host)
+            if host.state != model.TRUSTED and now - (host.since or now) > _HEEDED:
+                self.world.fail(f'{server} is rebooted on {host.name}, which is {host.state}')
+            if now - self.world.aborted.get(recovery.id, now) > _HEEDED:
+                self.world.fail(f'{server} is rebooted though an operator has ended its recovery')
 
     def occupied(self) -> list[str]:
         """Return what the engine still holds for recoveries."""

@@ -25,6 +25,8 @@ NODE = ('node', 'split', 'broker')
 SERVER = ('crash', 'stop', 'delete', 'attach', 'late_write')
 OPERATOR = ('suspect', 'clear', 'abort', 'maintenance')
 KINDS = (*HOST, *ENGINE, *SERVICE, *NODE, *SERVER, *OPERATOR)
+# Kinds that few schedules have, from a stream of its own: the others stay as they are.
+REFUSED, SENTINEL = 'refused_volumes', 'sentinel'
 # Kinds that are chosen more often: most of what engines do needs a host that is gone.
 _OFTEN = ('power', 'reboot', 'isolated', 'control', 'power', 'engine_killed')
 
@@ -95,6 +97,11 @@ def generate(seed: int, mix: Sequence[str] = ()) -> Schedule:
     kinds = list(mix) or [*source.sample(KINDS, source.randint(1, 4)), source.choice(_OFTEN)]
     faults = [_fault(source, source.choice(kinds), hosts, engines, nodes, tuple(servers))
               for _ in range(source.randint(1, 7))]
+    few = random.Random(f'volumes {seed}')
+    if not mix and few.random() < 0.1:
+        kind = few.choice((REFUSED, SENTINEL))
+        targets = hosts[:2] if kind == SENTINEL else tuple(servers)
+        faults.append(Fault(BEGIN, kind, few.choice(targets), END - BEGIN))
     faults.sort(key=lambda fault: (fault.at, fault.kind, fault.target))
     return Schedule(seed, hosts, engines, nodes, servers, clocks, options, tuple(faults))
 
@@ -106,7 +113,7 @@ def _fault(source: random.Random, kind: str, hosts: Sequence[str], engines: Sequ
     detail = ''
     if kind in ('power', 'reboot'):
         lasts = max(lasts, _BOOT)
-    if kind in HOST:
+    if kind in (*HOST, SENTINEL):
         # Most faults concern the hosts that have servers.
         target = source.choice(hosts[:2] if source.random() < 0.7 else hosts)
     elif kind in ENGINE:
@@ -121,7 +128,7 @@ def _fault(source: random.Random, kind: str, hosts: Sequence[str], engines: Sequ
     elif kind in NODE:
         target = f'b{source.randint(1, nodes)}'
         detail = f'b{source.randint(1, nodes)}' if kind == 'split' else ''
-    elif kind in SERVER or kind == 'abort':
+    elif kind in SERVER or kind in ('abort', REFUSED):
         target = source.choice(servers)
     else:
         target = source.choice(hosts[:2])

@@ -137,7 +137,18 @@ class Wire(clients.Line):
 
 
 class Compute(clients.Compute):
-    """Nova and Placement."""
+    """Nova and Placement.
+
+    :param check: receives the server of each reboot, when Nova takes it
+    """
+
+    def __init__(self, line: Wire, cloud: clouds.Cloud, check: Callable[[str], None]) -> None:
+        super().__init__(line, cloud)
+        self._check = check
+
+    def _reboot(self, server: parts.Server) -> None:
+        self._check(server.name)
+        super()._reboot(server)
 
     def services(self) -> Mapping[str, Mapping[str, Any]]:
         """Return all services nova-compute by host."""

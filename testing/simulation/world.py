@@ -11,8 +11,10 @@ from testing.simulation import hub as hubs
 from testing.simulation import nova
 from testing.simulation import parts
 
-# Seconds within which a sentinel that reaches Ceph ends a server that was overtaken.
+# Seconds within which a sentinel that reaches Ceph ends a server that was overtaken, and seconds
+# after which it does so if no superposition says that.
 _SENTINEL = 1.0
+_FENCED = 6.0
 # Seconds for which a host reports a crash.
 _REPORTED = 10.0
 # Seconds that a nova-compute takes to start.
@@ -59,6 +61,8 @@ class World(clouds.Cloud):
         self.unheard = 0.0
         # By host: when an operator was last at work on it.
         self.maintained: dict[str, float] = {}
+        # By recovery: when an operator has asked for its end.
+        self.aborted: dict[str, float] = {}
         # By host: when its link to Ceph was mended.
         self.mended: dict[str, float] = {}
 
@@ -196,12 +200,18 @@ class World(clouds.Cloud):
 
     # Sentinels
 
+    def run_sentinel(self, name: str, runs: bool) -> None:
+        """Start or stop the sentinel of a host."""
+        host = self.hosts[name]
+        host.sentinel = runs
+        self._look(host)
+
     def _look(self, host: parts.Host) -> None:
         """Have the sentinel of a host end the servers that were overtaken, within a second."""
         self.hub.call(self.hub.random.uniform(0.1, _SENTINEL), lambda: self._end_fenced(host))
 
     def _end_fenced(self, host: parts.Host) -> None:
-        if host.storage and host.alive and not host.paused:
+        if host.storage and host.alive and host.sentinel and not host.paused:
             for server in self.servers.values():
                 for copy in server.copies:
                     if copy.host == host.name and copy.fenced and copy.runs:
@@ -216,8 +226,9 @@ class World(clouds.Cloud):
             return False
         if not copy.fenced:
             return True
-        # Its sentinel ends it within a second, or hides it after the length of the lease.
-        if host.storage:
+        # Its sentinel ends it within a second, or hides it after the length of the lease. Nothing
+        # else does, and nothing is promised without it.
+        if host.storage or not host.sentinel:
             return False
         # What engines had renewed was over at the fence: it was Ceph that had renewed it since.
         by_ceph = host.renewed + self.lease <= copy.fenced_at
@@ -310,6 +321,15 @@ class World(clouds.Cloud):
             if copy.overlay != record.id and not copy.fenced:
                 copy.fenced, copy.fenced_at = True, self.hub.now()
                 self._look(self.hosts[copy.host])
+
+    def fence(self, server_id: str, host: str) -> int:
+        """Fence the copies of a server on a host."""
+        fenced = super().fence(server_id, host)
+        for copy in self.servers[server_id].copies if server_id in self.servers else ():
+            if copy.host == host and copy.fenced and copy.fenced_at == 0.0:
+                copy.fenced_at = self.hub.now()
+                self.hub.call(_FENCED, functools.partial(self._look, self.hosts[host]))
+        return fenced
 
     def _forget(self, record: parts.Superposition) -> None:
         server = self.servers.get(record.server)

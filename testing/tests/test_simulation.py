@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The simulated hub, and what a seed determines."""
 
+import pathlib
+import re
 from typing import Any
 import uuid
 
@@ -125,3 +127,22 @@ class MixTest(testtools.TestCase):
                  for fault in schedules.generate(seed, ('power', 'lost')).faults}
         self.assertEqual({'power', 'lost'}, kinds)
         self.assertEqual(schedules.generate(3), schedules.generate(3, ()))
+
+    def test_kind_of_its_own_stream_is_drawn_from_a_mix_as_well(self) -> None:
+        environment.prepare()
+        from testing.simulation import schedule as schedules
+        targets = {fault.target for seed in range(20) for fault in
+                   schedules.generate(seed, (schedules.REFUSED, schedules.SENTINEL)).faults}
+        self.assertLessEqual({'s1', 'h1'}, targets)
+
+
+class MutationsTest(testtools.TestCase):
+    """The table of mutations in the documentation."""
+
+    def test_documented_seeds_are_those_that_are_played(self) -> None:
+        environment.prepare()
+        from testing.simulation import mutations
+        page = pathlib.Path(__file__).parents[2] / 'doc/source/contributor/index.rst'
+        rows = re.findall(r'^``(c\d-[a-z-]+)`` +(\d+) ', page.read_text(), re.MULTILINE)
+        self.assertEqual([(name, str(mutation.seed)) for name, mutation in
+                          mutations.MUTATIONS.items() if re.match(r'c\d-', name)], rows)
