@@ -24,6 +24,7 @@ from bench import nova
 from bench import progress
 from bench import replay
 from bench import report
+from bench import simulation
 from bench import soak
 from bench import superbench
 from bench import trace
@@ -44,7 +45,8 @@ _CINDER = 'cinder'
 _NOVA = 'nova'
 _HOSTS = 2
 _FAILOVER = 'failover'
-_NAMES = (*_ON_CEPH, _CINDER, _NOVA, _FAILOVER, dispatch.NAME, hostile.NAME, rack.NAME)
+_NAMES = (*_ON_CEPH, _CINDER, _NOVA, _FAILOVER, dispatch.NAME, hostile.NAME, rack.NAME,
+          simulation.NAME)
 _FAILURES = (commands.CloudError, exports.ExportFailed, fio.FioFailed, trace.BadTrace,
              errors.SuperError, keystone_exceptions.ClientException, RuntimeError)
 Figures = dict[str, str | float]
@@ -165,6 +167,8 @@ def _run(args: argparse.Namespace) -> int:
         keep(dispatch.NAME, dispatch.run(args.quick, args.figures))
     if hostile.NAME in names:
         keep(hostile.NAME, hostile.run())
+    if simulation.NAME in names:
+        keep(simulation.NAME, simulation.run(args.quick))
     if rack.NAME in names:
         def keep_part(measured: dict[str, float]) -> None:
             if args.json:

@@ -132,6 +132,8 @@ BARS = (
     Bar('dispatch.rack.short_wait_p99_sjf_over_fifo', '  sjf ÷ fifo', at_most=0.1),
     Bar('dispatch.rack.makespan_darc_over_cfcfs', '  until the last has ended, darc ÷ cfcfs',
         at_most=1.05),
+    Bar('simulate.failed', 'generated simulations that fail', at_most=0),
+    Bar('simulate.seeds_per_s', '  simulations in a second'),
     Bar('scale.thousand_hosts_cpu', '1,000 hosts in one engine: share of a core', at_most=0.10),
 )
 

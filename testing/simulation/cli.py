@@ -5,8 +5,10 @@ import argparse
 from collections.abc import Iterator
 import contextlib
 import itertools
+import json
 import multiprocessing
 import os
+import pathlib
 import sys
 import time
 
@@ -82,6 +84,11 @@ def _many(args: argparse.Namespace) -> int:
         print(f'show all of it: ./run simulate --seed {seed} --show'
               + (f' --mutation {args.mutation}' if args.mutation else '')
               + (f' --mix {args.mix}' if args.mix else ''))
+    if args.json:
+        args.json.write_text(json.dumps({
+            'seeds': float(played), 'failed': float(len(failures)),
+            'seeds_per_s': round(played / took, 2),
+            'simulated_s_per_s': round(seconds / took, 1)}))
     print(f'{played} seeds in {took:.1f} s, {played / took:.1f} seeds/s, '
           f'{seconds / played:.0f} simulated seconds each: '
           f'{len(failures)} failed')
@@ -171,6 +178,8 @@ def _parser() -> argparse.ArgumentParser:
                         help='processes (default: %(default)s, the number of processors)')
     parser.add_argument('--most', type=int, default=10, metavar='N',
                         help='end after this many failures (default: %(default)s)')
+    parser.add_argument('--json', type=pathlib.Path, metavar='FILE',
+                        help='with --seeds: write the counts and rates to FILE')
     parser.add_argument('--seed', type=int, metavar='SEED', help='play this seed alone')
     parser.add_argument('--mix', metavar='KIND,…',
                         help='kinds of faults, each as likely as it is often among them (default: '
