@@ -11,6 +11,7 @@ import time
 from typing import Any
 
 from nova import context as nova_context
+from nova import objects
 from nova.network import model as network_model
 from oslo_concurrency import processutils
 from oslo_config import cfg
@@ -294,6 +295,9 @@ class Box:
         wanted = [ports[plan.port] for plan in plans]
         bound = self._bindings.bind(context, wanted)
         self._refuse(instance, [self._mismatch(plan, bound[plan.port]) for plan in plans])
+        # Nova sets a task before it moves a port: without one, it had not moved these ports when
+        # they were read.
+        self._refuse(instance, [_task(context, instance.uuid)])
         self._bindings.prepare(context, wanted)
         for plan in plans:
             self._add_neighbours(context, plan, ports[plan.port]['network_id'])
@@ -388,6 +392,12 @@ class Box:
     def _ports(self, backup_id: str) -> list[str]:
         ports = {box.port for box in self._mechanism.existing() if box.backup_id == backup_id}
         return sorted(ports | {plan.port for plan in self._plans.of(backup_id)})
+
+
+def _task(context: Any, instance_uuid: str) -> str | None:
+    """Return that Nova is at work on the server, if it is."""
+    task = objects.Instance.get_by_uuid(context, instance_uuid).task_state
+    return f'its task {task} is under way' if task else None
 
 
 def _elapsed(begun: float) -> int:

@@ -5,6 +5,7 @@ from typing import Any
 from unittest import mock
 
 import fixtures
+from nova import objects
 import nova.conf
 from nova.network import model as network_model
 from oslo_config import fixture as config_fixture
@@ -51,6 +52,9 @@ class _TestCase(testtools.TestCase):
         self.write = self.useFixture(fixtures.MockPatchObject(metadata, 'write')).mock
         self.instance = mock.Mock(uuid=fakes.SERVER)
         self.instance.get_network_info.return_value = network_model.NetworkInfo([fakes.vif()])
+        self.read = mock.Mock(task_state=None)
+        self.useFixture(fixtures.MockPatchObject(objects.Instance, 'get_by_uuid',
+                                                 side_effect=lambda *_: self.read))
         self.box = self.made()
 
     def made(self) -> sealing.Box:
@@ -99,6 +103,12 @@ class TestSeal(_TestCase):
         for _ in range(2):
             self.sealed()
         self.assertEqual([fakes.PORT], list(self.mechanism.boxes))
+
+    def test_port_that_nova_may_be_moving_is_not_prepared(self) -> None:
+        self.read.task_state = 'migrating'
+        refusal = self.assertRaises(errors.BoxRefused, self.sealed)
+        self.assertIn('task migrating', str(refusal))
+        self.bindings.prepare.assert_not_called()
 
     def test_unsuitable_port_is_refused_without_effects(self) -> None:
         self.mechanism.refused = 'no'
