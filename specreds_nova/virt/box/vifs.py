@@ -5,6 +5,10 @@ The network service's agent looks at the switch every two seconds (Neutron's ``[
 polling_interval``). If one look finds a port unplugged in one place and plugged in another, the
 agent wires the port and then takes it for removed. A server that is only restarted therefore keeps
 its boxes, and a port whose box was removed is plugged only after the agent has noticed.
+
+The start or the removal of a backup changes the profile of the server's port on the primary's
+host, and Neutron binds the port anew: for a moment it is bound to nothing. If Nova has read the
+port then, to plug it, the port is read again until it is bound.
 """
 
 from collections.abc import Iterator
@@ -13,10 +17,18 @@ import contextvars
 import time
 from typing import Any
 
+from nova import context as nova_context
+from nova.network import model as network_model
+from nova.network import neutron
 from nova.virt.libvirt import vif as libvirt_vif
+from oslo_log import log as logging
+
+LOG = logging.getLogger(__name__)
 
 # Within this time the agent has looked at the switch, in seconds.
 _LOOK = 5.0
+# Seconds for which a port may be bound to nothing, and between two looks at it.
+_UNBOUND, _INTERVAL = 10.0, 0.2
 
 _restarting: contextvars.ContextVar[bool] = contextvars.ContextVar(
     'specreds_restarting', default=False)
@@ -48,10 +60,12 @@ class VIFDriver(libvirt_vif.LibvirtGenericVIFDriver):
 
     def get_config(self, instance: Any, vif: Any, *args: Any, **kwargs: Any) -> Any:
         """Return the configuration of the port's device."""
+        _await_binding(instance, vif)
         return super().get_config(instance, self._through(vif), *args, **kwargs)
 
     def plug(self, instance: Any, vif: Any) -> None:
         """Plug the port. Idempotent."""
+        _await_binding(instance, vif)
         ended = self._unboxed.pop(vif['id'], None)
         if ended is not None:
             time.sleep(max(0.0, ended + _LOOK - time.monotonic()))
@@ -67,3 +81,20 @@ class VIFDriver(libvirt_vif.LibvirtGenericVIFDriver):
     def _through(self, vif: Any) -> Any:
         [through] = self._box.through([vif])
         return through
+
+
+def _await_binding(instance: Any, vif: Any) -> None:
+    """Wait until a port is bound, if Nova has read it while it was not; bring it up to date.
+
+    Nova refuses a port that is not bound in time, as it does without this.
+    """
+    limit = time.monotonic() + _UNBOUND
+    while vif.get('type') == network_model.VIF_TYPE_UNBOUND:
+        LOG.info('port %s is not bound: reading it again', vif['id'])
+        for current in neutron.API().get_instance_nw_info(nova_context.get_admin_context(),
+                                                          instance):
+            if current['id'] == vif['id']:
+                vif.update(current)
+        if time.monotonic() >= limit:
+            return
+        time.sleep(_INTERVAL)

@@ -2,6 +2,7 @@
 from unittest import mock
 
 import fixtures
+from nova.network import neutron
 from nova.virt.libvirt import vif as libvirt_vif
 import testtools
 
@@ -49,6 +50,46 @@ class TestVIFDriver(testtools.TestCase):
         driver.plug(mock.sentinel.instance, _VIF)
         driver.plug(mock.sentinel.instance, _VIF)
         self.assertEqual([3.0], slept)
+
+    def test_port_that_is_bound_anew_is_awaited(self) -> None:
+        read = self._read('unbound', 'unbound', 'ovs')
+        for name in ('get_config', 'plug'):
+            box, driver = self._nova()
+            box.through.side_effect = lambda vifs: vifs
+            nova = self.useFixture(fixtures.MockPatchObject(
+                libvirt_vif.LibvirtGenericVIFDriver, name)).mock
+            vif = {**_VIF, 'type': 'unbound', 'ovs_interfaceid': None}
+            getattr(driver, name)(mock.sentinel.instance, vif)
+            bound = {**_VIF, 'type': 'ovs', 'ovs_interfaceid': _VIF['id']}
+            nova.assert_called_once_with(mock.sentinel.instance, bound)
+            self.assertEqual(bound, vif)
+            self.assertEqual(3, read.call_count)
+            read = self._read('unbound', 'unbound', 'ovs')
+
+    def test_port_that_stays_unbound_is_left_to_nova(self) -> None:
+        self._read(*['unbound'] * 1000)
+        _, driver = self._nova()
+        clock = self.useFixture(fixtures.MockPatchObject(vifs, 'time')).mock
+        clock.monotonic.side_effect = range(100)
+        driver.plug(mock.sentinel.instance, {**_VIF, 'type': 'unbound'})
+        self.assertLess(clock.sleep.call_count, 20)
+
+    def test_bound_port_is_not_read_again(self) -> None:
+        read = self._read()
+        _, driver = self._nova()
+        driver.plug(mock.sentinel.instance, {**_VIF, 'type': 'ovs'})
+        read.assert_not_called()
+
+    def _read(self, *types: str) -> mock.Mock:
+        """Set the types that Nova finds for the port, one after the other."""
+        self.useFixture(fixtures.MockPatchObject(vifs, '_INTERVAL', 0.0))
+        read: mock.Mock = self.useFixture(fixtures.MockPatchObject(
+            neutron.API, 'get_instance_nw_info')).mock
+        ids = {'unbound': None, 'ovs': _VIF['id']}
+        read.side_effect = [
+            [{'id': 'another', 'type': 'ovs'},
+             {**_VIF, 'type': found, 'ovs_interfaceid': ids[found]}] for found in types]
+        return read
 
     def _nova(self) -> tuple[mock.Mock, vifs.VIFDriver]:
         """A driver without Nova's own part."""
