@@ -7,10 +7,13 @@ _TENANTS = 'specreds_nova.tests.engine_stories.test_tenants.TestTenants'
 _UNMERGED = 'specreds_nova.tests.stories.test_unmerged.TestUnmerged'
 _ALLOWED = ('specreds_nova.tests.cloud.test_afterwards.TestBeforeTheMerge.'
             'test_allowed_operations_keep_the_overlay')
+_REFUSED = ('specreds_nova.tests.cloud.test_afterwards.TestBeforeTheMerge.'
+            'test_refused_operations_are_allowed_after_the_merge')
 
 _SPARED = 'works; the recovery ends, the primary stays'
 _AGAIN = 'works; another backup is started'
 _WORKS = 'works'
+_LATER = 'refused until merged'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +38,13 @@ ACTIONS = (
            (f'{_TENANTS}.test_rebooted_server_serves_on_one_host', _ALLOWED)),
     Action('pause', _SPARED, _WORKS,
            (f'{_TENANTS}.test_paused_server_stays_paused', _ALLOWED)),
+    Action('suspend', _SPARED, _LATER,
+           (f'{_TENANTS}.test_suspended_server_resumes_with_its_network', _REFUSED)),
+    Action('shelve', 'works; the recovery ends', 'works; it runs again after the merge',
+           (f'{_TENANTS}.test_unshelved_server_serves_on_one_host',
+            f'{_UNMERGED}.test_unshelved_server_runs_on_merged_volumes')),
+    Action('live migration', 'works, except to the host of the backup; the recovery ends', _LATER,
+           (f'{_TENANTS}.test_live_migrated_server_serves_on_its_new_host', _REFUSED)),
     Action('attach a volume', 'refused by Cinder until decided', _WORKS,
            (f'{_TENANTS}.test_volume_is_attached_only_after_the_decision', _ALLOWED)),
     Action('attach a port', _AGAIN, _WORKS,
