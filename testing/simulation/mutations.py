@@ -132,7 +132,7 @@ MUTATIONS = _by_name((
              runs.Run, 'insisting', _nothing(False), -1,
              ('late_write', 'late_write', 'lost', 'lost', 'control', 'control', 'sentinel')),
     Mutation('tenant', 'what users have asked for meanwhile is overridden',
-             tenant, '_judge', _nothing(), 13, ('stop', 'isolated', 'power', 'power')),
+             tenant, '_asked', _nothing(), 13, ('stop', 'isolated', 'power', 'power')),
     Mutation('unfenced-host', 'a host is not recorded as one to be cleaned',
              cleaning, 'require', _nothing(True), 4),
     Mutation('unclean-host', 'a host is trusted again before it is clean',

@@ -2,9 +2,9 @@
 """Requests of a server's users since its recovery began, which the engine never overrides.
 
 Nova takes requests while a host is only suspected, and notes a request to stop a server even if
-the host is dead. So the server is read once more between the readiness of its backup and the
-decision. Its state alone does not say what users want: Nova itself stops a server whose domain it
-misses.
+the host is dead. So the server is read now and then during the race, and once more between the
+readiness of its backup and the decision. Its state alone does not say what users want: Nova itself
+stops a server whose domain it misses.
 """
 
 from collections.abc import Sequence
@@ -104,6 +104,21 @@ def _warn(run: runs.Run, exc: exception.Unreachable) -> None:
 
 
 def _judge(run: runs.Run, server: model.Server | None) -> verdicts.StepVerdict | None:
+    if verdict := request(run, server):
+        return verdict
+    if server is None or run.insisting():
+        return None
+    if why := _other_devices(run, server):
+        return verdicts.StepVerdict(verdicts.AGAIN, why)
+    return None
+
+
+def request(run: runs.Run, server: model.Server | None) -> verdicts.StepVerdict | None:
+    """Return a verdict if a user has asked for something that a backup would override.
+
+    :param server: the server as Nova shows it; None if it is deleted
+    :raises exception.Unreachable: Nova does not answer
+    """
     if server is None:
         return verdicts.StepVerdict(verdicts.ABORTED, 'the server is deleted')
     if server.host != run.recovery.host:
@@ -113,8 +128,6 @@ def _judge(run: runs.Run, server: model.Server | None) -> verdicts.StepVerdict |
         return None
     if why := _asked(run, server):
         return verdicts.StepVerdict(verdicts.ABORTED, f'{why} since the recovery began')
-    if why := _other_devices(run, server):
-        return verdicts.StepVerdict(verdicts.AGAIN, why)
     return None
 
 

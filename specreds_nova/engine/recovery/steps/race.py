@@ -12,6 +12,7 @@ from specreds_nova.engine import exception
 from specreds_nova.engine.recovery import conf
 from specreds_nova.engine.recovery import kinds
 from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import tenant
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import unanswered
 from specreds_nova.engine.recovery import verdict as verdicts
@@ -23,7 +24,8 @@ _READ_INTERVAL = 1.0
 # A check for writes of the primary reads all objects of the volumes. The pause before the next
 # check is this multiple of the duration of the last one, up to a number of seconds.
 _REST, _LONGEST_REST = 10.0, 30.0
-# Seconds between two questions to Nova whether the server is still on its host.
+# Seconds between two questions to Nova what users have asked for. Nova works on a request for a
+# server whose host lives, and that server's network is complete only without a backup.
 _SELDOM = 10.0
 # Seconds by which status_interval grows with each recovery that races.
 _SHARE = 0.005
@@ -73,7 +75,7 @@ class _Race:
         run = self._run
         interval = run.options.status_interval + _SHARE * run.context.destinations.count()
         while True:
-            verdict = self._primary() or self._status() or self._late() or self._elsewhere()
+            verdict = self._primary() or self._status() or self._late() or self._request()
             if verdict is not None:
                 return verdict
             self._pause(interval)
@@ -163,21 +165,16 @@ class _Race:
         if server is not None:
             run.insist(kinds.learn, run.context.store, server, seconds, marker)
 
-    def _elsewhere(self) -> verdicts.StepVerdict | None:
-        """Return a verdict if the server was deleted or moved during the race."""
+    def _request(self) -> verdicts.StepVerdict | None:
+        """Return a verdict if a user has asked Nova for something else during the race."""
         run = self._run
         if run.now - self._asked < _SELDOM:
             return None
         self._asked = run.now
         try:
-            server = run.context.compute.server(run.recovery.server)
+            return tenant.request(run, run.context.compute.server(run.recovery.server))
         except exception.Unreachable:
             return None
-        if server is None:
-            return verdicts.StepVerdict(verdicts.ABORTED, 'the server is deleted')
-        if server.host != run.recovery.host:
-            return verdicts.StepVerdict(verdicts.ABORTED, f'the server is on {server.host} now')
-        return None
 
     def _late(self) -> verdicts.StepVerdict | None:
         timeout = min(self._timeout, self._longest)

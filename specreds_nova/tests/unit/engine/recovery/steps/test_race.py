@@ -3,6 +3,7 @@
 
 from unittest import mock
 
+from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import verdict
@@ -36,6 +37,30 @@ class RacingTest(base.RecoveryTest):
         self.backups.status.side_effect = [_NOT_YET, _NOT_YET, _READY]
         self.assertEqual(verdict.READY, self.race().kind)
         self.assertGreaterEqual(self.clock.now() - self.began, 2 * _INTERVAL)
+
+    def test_request_of_a_user_ends_the_race(self) -> None:
+        self.backups.status.return_value = _NOT_YET
+        for task in ('suspending', 'shelving', 'migrating'):
+            began = self.clock.now()
+            self.compute.server.side_effect = lambda name, task=task: base.make_server(
+                name, task=task)
+            result = self.race()
+            self.assertEqual(verdict.ABORTED, result.kind)
+            self.assertIn(task, result.why)
+            self.assertLess(self.clock.now() - began, 20.0)
+
+    def test_reboot_does_not_end_the_race(self) -> None:
+        self.compute.server.side_effect = lambda name: base.make_server(
+            name, task='reboot_started_hard')
+        self.backups.status.side_effect = [*[_NOT_YET] * 9, _READY]
+        self.assertEqual(verdict.READY, self.race().kind)
+        self.assertGreater(self.compute.server.call_count, 1)
+
+    def test_silent_nova_does_not_end_the_race(self) -> None:
+        self.compute.server.side_effect = [base.make_server('a'),
+                                           *[exception.Unreachable('no')] * 9]
+        self.backups.status.side_effect = [*[_NOT_YET] * 9, _READY]
+        self.assertEqual(verdict.READY, self.race().kind)
 
     def test_marker_of_the_host_is_learned(self) -> None:
         for shown, known in (('web server is up', 'web server is up'),
