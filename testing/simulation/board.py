@@ -14,14 +14,15 @@ class Board:
     """The board, as one process of an engine uses it."""
 
     def __init__(self, hub: hubs.Hub, etcd: wires.Etcd, wire: wires.Wire, engine: str,
-                 lease: float) -> None:
+                 process: str, lease: float) -> None:
         self._hub = hub
         self._etcd = etcd
         self._wire = wire
         self._engine = engine
+        self._process = process
         self._seconds = lease
         # By job: its claim when the jobs were listed.
-        self._seen: dict[int, tuple[str, int]] = {}
+        self._seen: dict[int, wires.Claim] = {}
 
     def post(self, recovery: model.Recovery, *, ours: bool = False) -> jobs.Posted:
         """Post the job of a recovery."""
@@ -32,20 +33,21 @@ class Board:
                                  recovery.expected, etcd.count, etcd.count)
             etcd.jobs[etcd.count] = posted
             if ours:
-                lease = self._lease()
-                etcd.claims[posted.job] = self._engine, lease
+                self._hold(posted.job)
             return posted
         return self._wire.call('board', 'post', act, 0.001, 0.01)
 
     def unclaimed(self, dead: Collection[str] = ()) -> list[jobs.Posted]:
-        """Return the jobs that no engine has claimed, in the order in which they were posted."""
+        """Return the jobs that no engine has claimed, in the order in which they were posted.
+
+        :param dead: names of engines whose claims do not count
+        """
         def act() -> list[jobs.Posted]:
             etcd, now = self._etcd, self._hub.now()
             self._seen = {key: claim for key, claim in etcd.claims.items()
-                          if (claim[0] in dead or claim[0] == self._engine)
-                          and etcd.claimed(key, now)}
-            return [dataclasses.replace(posted, owner=_name(self._seen.get(key)))
-                    for key, posted in etcd.jobs.items()
+                          if claim.engine in dead and etcd.claimed(key, now)}
+            return [dataclasses.replace(posted, owner=self._seen[key].engine)
+                    if key in self._seen else posted for key, posted in etcd.jobs.items()
                     if key in self._seen or not etcd.claimed(key, now)]
         return self._wire.call('board', 'unclaimed', act, 0.001, 0.01)
 
@@ -63,7 +65,7 @@ class Board:
                     etcd.claimed(posted.job, self._hub.now())
                     and (seen is None or etcd.claims[posted.job] != seen)):
                 return False
-            etcd.claims[posted.job] = self._engine, self._lease()
+            self._hold(posted.job)
             return True
         return self._wire.call('board', 'claim', act, 0.001, 0.01)
 
@@ -85,31 +87,32 @@ class Board:
 
     def close(self) -> None:
         """Release all claims."""
-        self._etcd.leases.pop(self._engine, None)
+        self._etcd.leases.pop(self._process, None)
 
     def _release(self, posted: jobs.Posted, *, done: bool) -> None:
         def act() -> None:
             etcd, claim = self._etcd, self._etcd.claims.get(posted.job)
-            if claim is not None and claim[0] == self._engine:
+            if claim is not None and claim.engine == self._engine:
                 del etcd.claims[posted.job]
                 if done:
                     etcd.jobs.pop(posted.job, None)
         self._wire.call('board', 'release', act, 0.001, 0.01)
 
+    def _hold(self, job: int) -> None:
+        """Claim a job for as long as this process lives."""
+        lease = self._lease()
+        self._etcd.count += 1
+        self._etcd.claims[job] = wires.Claim(self._engine, self._process, lease, self._etcd.count)
+
     def _lease(self) -> int:
-        number, until = self._etcd.leases.get(self._engine, (-1, 0.0))
+        number, until = self._etcd.leases.get(self._process, (-1, 0.0))
         return number if self._hub.now() < until else self._renew()
 
     def _renew(self) -> int:
         etcd, now = self._etcd, self._hub.now()
-        number, until = etcd.leases.get(self._engine, (-1, 0.0))
+        number, until = etcd.leases.get(self._process, (-1, 0.0))
         if now >= until:
             etcd.count += 1
             number = etcd.count
-        etcd.leases[self._engine] = number, now + self._seconds
+        etcd.leases[self._process] = number, now + self._seconds
         return number
-
-
-def _name(claim: tuple[str, int] | None) -> str | None:
-    """Return the name of the engine whose process has a claim."""
-    return None if claim is None else claim[0].partition('#')[0]

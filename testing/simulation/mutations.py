@@ -126,7 +126,7 @@ MUTATIONS = _by_name((
     Mutation('same-disks', 'a second backup is started while the first one may run',
              start, '_on', _same_disks, 85, ('lost', 'power', 'control', 'control', 'pause')),
     Mutation('standing', 'a decision of an engine that died is not looked for',
-             runs.Run, 'standing', _nothing(), 345,
+             runs.Run, 'standing', _nothing(), 840,
              ('power', 'engine_killed', 'engine_killed', 'slow', 'isolated', 'late_write')),
     Mutation('insisting', 'a decision with an unknown outcome may be followed by none',
              runs.Run, 'insisting', _nothing(False), -1,

@@ -218,7 +218,7 @@ class Process:
         self.wire = wires.Wire(self.hub, self.world, name, cloud.services)
         self.store = clients.Store(self.wire, cloud.store)
         self._cloud_store, self._history = cloud.store, cloud.store.history
-        self.board = boards.Board(self.hub, cloud.etcd, self.wire, self.owner,
+        self.board = boards.Board(self.hub, cloud.etcd, self.wire, name, self.owner,
                                   cloud.options.job_lease)
         options = types.SimpleNamespace(**{**vars(cloud.options), 'name': name})
         self._conf: Any = types.SimpleNamespace(engine=options, process=self)

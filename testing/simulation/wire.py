@@ -167,14 +167,27 @@ class Compute(clients.Compute):
         del server
 
 
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """A claim of a job: it holds for as long as the lease of its process.
+
+    :ivar engine: name of the engine, which all of its processes share
+    :ivar revision: number of the change that made it
+    """
+
+    engine: str
+    process: str
+    lease: int
+    revision: int
+
+
 class Etcd:
     """The jobs of all engines, and the leases of their claims."""
 
     def __init__(self) -> None:
         self.jobs: dict[int, Any] = {}
-        # By job: engine and number of the lease of its claim.
-        self.claims: dict[int, tuple[str, int]] = {}
-        # By engine: number of its lease, and its end.
+        self.claims: dict[int, Claim] = {}
+        # By process: number of its lease, and its end.
         self.leases: dict[str, tuple[int, float]] = {}
         self.count = 0
 
@@ -183,5 +196,5 @@ class Etcd:
         claim = self.claims.get(key)
         if claim is None:
             return False
-        number, until = self.leases.get(claim[0], (-1, 0.0))
-        return number == claim[1] and now < until
+        number, until = self.leases.get(claim.process, (-1, 0.0))
+        return number == claim.lease and now < until

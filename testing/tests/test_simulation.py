@@ -107,6 +107,28 @@ class CrashTest(testtools.TestCase):
         self.assertEqual({'s1': ['restarted']}, result.outcomes)
 
 
+class TakeOverTest(testtools.TestCase):
+    """The claims of an engine that falls silent."""
+
+    def test_silent_engine_loses_its_recovery_before_its_lease_is_over(self) -> None:
+        environment.prepare()
+        from testing.simulation import play
+        from testing.simulation import schedule as schedules
+        taken = []
+        for name in ('e1', 'e2'):
+            # One of the two works on the recovery, and goes on when the other one has it.
+            faults = (schedules.Fault(20.0, 'power', 'h1', 55.0),
+                      schedules.Fault(28.0, 'engine_frozen', name, 30.0))
+            schedule = schedules.Schedule(1, ('h1', 'h2', 'h3'), ('e1', 'e2'), 1,
+                                          {'s1': ('h1', 0.0, 15.0)}, {}, {'job_lease': 25}, faults)
+            result = play.play(schedule, show=True)
+            self.assertEqual(([], {'s1': ['recovered']}), (result.wrong, result.outcomes))
+            taken += [at - hubs.START for at, text in result.timeline
+                      if 'this engine works on it, epoch 2' in text]
+        [at] = taken
+        self.assertTrue(28.0 < at < 35.0, at)
+
+
 class UuidTest(testtools.TestCase):
     """Simulated ids are those of the standard library."""
 
