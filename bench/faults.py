@@ -5,6 +5,10 @@ A small server's guest and nova-compute are killed, so that it has to be recover
 step has begun, the engine that runs it is killed with -9; once for each step.
 Then, in the middle of the race, the broker, the database and the job board are killed and started
 again. The server goes from host to host: each is where the next recovery's primary dies.
+
+At last the host itself does what looks like life: it reboots in the middle of the race, or its
+nova-compute, which has hung, says goodbye then; or it is cut off from all but the tenants' network
+and lives.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -24,6 +28,7 @@ from cloud import commands
 from cloud import drill as drills
 from cloud.demo import recoveries
 from cloud.demo import stage as stages
+from cloud.hosts import host as cloud_hosts
 from cloud.hosts import services as host_services
 from cloud.openstack import accounts
 from cloud.openstack import database
@@ -67,17 +72,15 @@ class _Injector:
         self._known: set[str] = set()
         self.server = server
 
-    def round(self, harm: '_Harm') -> tuple[float, list[str]]:
+    def round(self, harm: '_Harm', accident: '_Accident') -> tuple[float, list[str]]:
         """Make the engines recover the server, and inject a fault meanwhile.
 
+        :param accident: what happens to the server and its host before
         :returns: seconds until it answered again, and what is not as it should be
         """
         lived = self._beats()
         host = self._cloud.host(self.server.host)
-        pid = self._drill.pid(self.server, host.name)
-        assert pid is not None
-        host.kill_program(host_services.COMPUTE)
-        os.kill(pid, signal.SIGKILL)
+        accident(self, host)
         event = time.monotonic()
         with futures.ThreadPoolExecutor() as pool:
             harmed = pool.submit(harm, self)
@@ -85,6 +88,7 @@ class _Injector:
             took = time.monotonic() - event
             harmed.result()
         wrong = self._ended()
+        host.heal()
         host.boot()
         self._cloud.wait_ready()
         self.stage.trusted()
@@ -94,6 +98,44 @@ class _Injector:
         if beats < lived:
             wrong.append(f'the guest had written {lived} times, and reads {beats}')
         return took, wrong
+
+    # Accidents
+
+    def die(self, host: cloud_hosts.Host) -> None:
+        """Kill nova-compute and the guest."""
+        host.kill_program(host_services.COMPUTE)
+        self._kill_guest(host)
+
+    def hang(self, host: cloud_hosts.Host) -> None:
+        """Stop nova-compute where it stands, and kill the guest."""
+        host.kill_program(host_services.COMPUTE, signal.SIGSTOP)
+        self._kill_guest(host)
+
+    @staticmethod
+    def cut_off(host: cloud_hosts.Host) -> None:
+        """Cut the host off from all but the tenants' network; the guest lives."""
+        host.cut(control=True, storage=True)
+
+    def _kill_guest(self, host: cloud_hosts.Host) -> None:
+        pid = self._drill.pid(self.server, host.name)
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+
+    # Faults
+
+    def reboot(self) -> None:
+        """Switch the host off in the middle of the race, and on again."""
+        host = self._cloud.host(self.server.host)
+        self.wait_step(_RACE)
+        host.kill()
+        host.boot()
+
+    def say_goodbye(self) -> None:
+        """Let the nova-compute that hangs end in good order, in the middle of the race."""
+        host = self._cloud.host(self.server.host)
+        self.wait_step(_RACE)
+        host.kill_program(host_services.COMPUTE, signal.SIGTERM)
+        host.kill_program(host_services.COMPUTE, signal.SIGCONT)
 
     def kill_engine(self, step: str) -> None:
         """Kill the engine that runs a step, as soon as the step has begun."""
@@ -157,32 +199,46 @@ class _Injector:
 
 
 _Harm = Callable[[_Injector], None]
+_Accident = Callable[[_Injector, cloud_hosts.Host], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Case:
+    """A fault that is injected into a recovery, and the accident that leads to the recovery."""
+
+    what: str
+    harm: _Harm
+    accident: _Accident = _Injector.die
+
+
+def _nothing(injector: _Injector) -> None:
+    """Inject no fault."""
+    del injector
 
 
 def run(stage: stages.Stage) -> Faults:
     """Inject all faults, one after the other."""
     tally = Faults()
-    todo: list[tuple[str, _Harm]] = [('nothing fails', lambda injector: None)]
+    todo = [_Case('nothing fails', _nothing)]
     while todo:
         # A server with a failed recovery cannot be recovered again.
         with _server(stage) as injector:
             while todo:
-                what, harm = todo.pop(0)
-                if not _one(injector, tally, what, harm):
+                if not _one(injector, tally, todo.pop(0)):
                     break
                 if tally.count == 1:
-                    todo += _harms(_steps(stage, injector.server))
+                    todo += _cases(_steps(stage, injector.server))
     return tally
 
 
-def _one(injector: _Injector, faults: Faults, what: str, harm: _Harm) -> bool:
+def _one(injector: _Injector, faults: Faults, case: _Case) -> bool:
     """Inject one fault, record its outcome, and return whether the recovery has ended."""
     screen = injector.stage.screen
     took, ended = 0.0, True
     wrong: list[str] = []
-    with screen.busy(what):
+    with screen.busy(case.what):
         try:
-            took, wrong = injector.round(harm)
+            took, wrong = injector.round(case.harm, case.accident)
         except commands.CloudError as exc:
             wrong, ended = [str(exc)], False
     screen.say(f'served again after {took:.1f} s' if ended else 'it has come to no end')
@@ -191,17 +247,25 @@ def _one(injector: _Injector, faults: Faults, what: str, harm: _Harm) -> bool:
     faults.count += 1
     faults.right += not wrong
     faults.longest_s = max(faults.longest_s, took)
-    faults.wrong += [f'{what}: {words}' for words in wrong]
+    faults.wrong += [f'{case.what}: {words}' for words in wrong]
     return ended
 
 
-def _harms(steps: Iterable[str]) -> list[tuple[str, _Harm]]:
-    """Return all faults: the name and the function that injects it."""
+def _cases(steps: Iterable[str]) -> list[_Case]:
+    """Return all faults.
+
+    :param steps: the steps of a recovery
+    """
     return [
-        *((f'an engine is killed when {step} has begun',
-           functools.partial(_Injector.kill_engine, step=step)) for step in steps),
-        *((f'{service} is killed in the middle of the race, and started again',
-           functools.partial(_Injector.restart, service=service)) for service in _SERVICES)]
+        *(_Case(f'an engine is killed when {step} has begun',
+                functools.partial(_Injector.kill_engine, step=step)) for step in steps),
+        *(_Case(f'{service} is killed in the middle of the race, and started again',
+                functools.partial(_Injector.restart, service=service)) for service in _SERVICES),
+        _Case('the host reboots in the middle of the race', _Injector.reboot),
+        _Case('the host says goodbye in the middle of the race', _Injector.say_goodbye,
+              _Injector.hang),
+        _Case("the host is cut off from all but the tenants' network", _nothing,
+              lambda injector, host: injector.cut_off(host))]
 
 
 def broker_outage(stage: stages.Stage) -> int:
