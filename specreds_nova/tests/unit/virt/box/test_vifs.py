@@ -88,7 +88,7 @@ class TestVIFDriver(testtools.TestCase):
         ids = {'unbound': None, 'ovs': _VIF['id']}
         read.side_effect = [
             [{'id': 'another', 'type': 'ovs'},
-             {**_VIF, 'type': found, 'ovs_interfaceid': ids[found]}] for found in types]
+             {**_VIF, 'type': kind, 'ovs_interfaceid': ids[kind]}] for kind in types]
         return read
 
     def _nova(self) -> tuple[mock.Mock, vifs.VIFDriver]:
