@@ -138,7 +138,7 @@ MUTATIONS = _by_name((
     Mutation('unclean-host', 'a host is trusted again before it is clean',
              janitor.Janitor, '_clean', _nothing(True), 105),
     Mutation('stuck-evacuation', 'an evacuation to a host that has died is waited for',
-             evacuation._Evacuation, '_stuck', _nothing(False), 43,
+             evacuation._Evacuation, '_stuck', _nothing(False), 163,
              ('power', 'power', 'power', 'crash_compute')),
     Mutation('restart-goes-on', 'a restart goes on although its host is suspected, or an operator '
              'wants it to end', restart._Restart, '_over', _nothing(), 28,

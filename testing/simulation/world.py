@@ -148,12 +148,21 @@ class World(clouds.Cloud):
                     end.over = True
             if host.storage:
                 self.clean(host)
+            self._reset_evacuations(host)
             for server in self.servers.values():
                 if server.host == name:
                     self._resume_reboot(server)
                     self.hub.call(nova.SYNC, functools.partial(self._sync, server, name))
             self.update(host)
         self.hub.call(_STARTS, begin)
+
+    def _reset_evacuations(self, host: parts.Host) -> None:
+        """Have a nova-compute that starts reset the adoptions that its end has interrupted."""
+        begun = {backup.server for backup in host.backups.values()
+                 if backup.phase in ('promoted', 'failed')}
+        for server in self.servers.values():
+            if server.target == host.name and server.claimed and server.name in begun:
+                server.task, server.target, server.claimed = None, None, False
 
     def _resume_reboot(self, server: parts.Server) -> None:
         """Have a nova-compute that starts repeat the reboot that its end has interrupted."""
