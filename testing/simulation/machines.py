@@ -47,9 +47,13 @@ class Machines:
         host = self.hosts[name]
         host.alive = host.beats = host.reached = False
         host.silent = self.hub.now()
+        self.end_guests(host)
+
+    def end_guests(self, host: parts.Host) -> None:
+        """End all guests of a host that loses power."""
         for server in self.servers.values():
             for copy in server.copies:
-                if copy.host == name:
+                if copy.host == host.name:
                     copy.runs = False
         for backup in host.backups.values():
             backup.runs = False

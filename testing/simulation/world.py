@@ -95,12 +95,7 @@ class World(clouds.Cloud):
                     self.ends[server.name] = End(name, self.hub.now(), server.lives, host.kernel,
                                                  server.name in spared)
         host.alive = host.compute = False
-        for server in self.servers.values():
-            for copy in server.copies:
-                if copy.host == name:
-                    copy.runs = False
-        for backup in host.backups.values():
-            backup.runs = False
+        self.end_guests(host)
         self.update(host)
 
     def power_on(self, name: str) -> None:
