@@ -6,7 +6,7 @@
     monitor = Monitor(clock, watcher, conf.monitor_settings(CONF.engine))
     monitor.expect(names of the hosts that the store knows)
     # listener's thread:  monitor.heard(beat), monitor.echo(sent)
-    # service's thread:   monitor.pause(0.05), monitor.tick(); the watcher is told within it
+    # service's thread:   monitor.pause(0.05), monitor.tick(), which calls the watcher
     # and for a suspected host, as long as it is, before anything is done:
     gates.reasons(monitor.facts(host, service))
 """

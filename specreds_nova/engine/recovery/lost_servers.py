@@ -50,8 +50,8 @@ class LostServers:
     def crashed(self, host: str, server: str, why: Why) -> str | None:
         """Act on the crash of a server, or name the servers that are lost.
 
-        Nova is asked at once, even if their crashes have to wait: it soon takes them for stopped,
-        like servers that users have shut down from within.
+        This reads the servers from Nova at once, even if their crashes have to wait: Nova soon
+        shows them as stopped, like servers that users have shut down from within.
 
         :returns: why the crash has to wait; None if the engine has acted on it, or need not
         :raises exception.Unreachable: Nova or the database does not answer: call again
