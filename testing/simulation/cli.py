@@ -182,8 +182,9 @@ def _parser() -> argparse.ArgumentParser:
                         help='with --seeds: write the counts and rates to FILE')
     parser.add_argument('--seed', type=int, metavar='SEED', help='play this seed alone')
     parser.add_argument('--mix', metavar='KIND,…',
-                        help='kinds of faults, each as likely as it is often among them (default: '
-                             "a few of all kinds, or the mutation's)")
+                        help='kinds of faults, each as likely as it is often among them, with a '
+                             'colon and a target or without (lost:cinder; default: a few of all '
+                             "kinds, or the mutation's)")
     parser.add_argument('--show', action='store_true',
                         help='with --seed: print what engines log')
     parser.add_argument('--shrink', action='store_true',

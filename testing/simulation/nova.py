@@ -97,7 +97,7 @@ class Nova(cinder.Cinder):
             return
         if adopted is not None:
             adopted.phase = 'adopted'
-        stopped = server.status == 'SHUTOFF' and not server.stopped_by_owner
+        stopped = server.status == 'SHUTOFF'
         server.host, server.task, server.status = target, None, 'ACTIVE'
         server.target = None
         if stopped and server.primary is not None:

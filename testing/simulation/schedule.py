@@ -73,7 +73,8 @@ class Schedule:
 def generate(seed: int, mix: Sequence[str] = ()) -> Schedule:
     """Return the schedule of a seed.
 
-    :param mix: the only kinds of faults, each as likely as it is often in it; none for all kinds
+    :param mix: the only kinds of faults, each as likely as it is often in it, with a colon and a
+        target if that is not left to the seed; none for all kinds
     """
     source = random.Random(f'schedule {seed}')
     hosts = tuple(f'h{number + 1}' for number in range(source.choice((3, 4, 4, 5))))
@@ -108,6 +109,7 @@ def generate(seed: int, mix: Sequence[str] = ()) -> Schedule:
 
 def _fault(source: random.Random, kind: str, hosts: Sequence[str], engines: Sequence[str],
            nodes: int, servers: Sequence[str]) -> Fault:
+    kind, _, wanted = kind.partition(':')
     at = round(source.uniform(BEGIN, END - 25.0), 1)
     lasts = round(source.choice(_LENGTHS) * source.uniform(0.7, 1.3), 1)
     detail = ''
@@ -132,4 +134,4 @@ def _fault(source: random.Random, kind: str, hosts: Sequence[str], engines: Sequ
         target = source.choice(servers)
     else:
         target = source.choice(hosts[:2])
-    return Fault(at, kind, target, min(lasts, END - at), detail)
+    return Fault(at, kind, wanted or target, min(lasts, END - at), detail)
