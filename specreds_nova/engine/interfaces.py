@@ -127,6 +127,12 @@ class Backups(Protocol):
         :returns: ``clean`` and, if that is false, ``left``: the UUIDs of the remaining servers
         """
 
+    def boot(self, host: str) -> Mapping[str, Any]:
+        """Return for how long a host and its nova-compute run.
+
+        :returns: ``uptime`` and, but not from older hosts, ``service_uptime``, in seconds
+        """
+
 
 class Volumes(Protocol):
     """Cinder's superpositions.

@@ -96,6 +96,10 @@ class Board:
     def unclaimed(self, dead: Collection[str] = ()) -> list[Posted]:
         """Return the jobs that no engine has claimed, in the order in which they were posted.
 
+        Engines that find a recovery without a job at the same time each post one. While one of
+        its jobs is claimed, the others are not returned: engines that take them would take the
+        recovery from each other for ever.
+
         :param dead: names of engines whose claims do not count; jobs that these have claimed are
             returned, too
         """
@@ -192,7 +196,7 @@ class _Board(impl_etcd.EtcdJobBoard):
         return job
 
     def look(self, dead: Collection[str] = ()) -> tuple[list[_Job], set[str]]:
-        """Return the jobs that are not claimed, and the names of all jobs.
+        """Return the jobs of which none of that name is claimed, and the names of all jobs.
 
         :param dead: owners of claims that do not count
         """
@@ -209,10 +213,11 @@ class _Board(impl_etcd.EtcdJobBoard):
                     claims[job] = {'claimed': metadata['mod_revision'], 'owner': owner}
                 else:
                     locks.add(job)
+        claimed = {data[key]['name'] for key in locks & data.keys()}
         free = [_Job(self, posting['name'], self._client, key, uuid=posting['uuid'],
                      details=posting.get('details') or {}, sequence=posting['sequence'],
                      **claims.get(key, {}))
-                for key, posting in data.items() if key not in locks]
+                for key, posting in data.items() if posting['name'] not in claimed]
         return free, {posting['name'] for posting in data.values()}
 
     def try_claim(self, *wanted: _Job) -> bool:

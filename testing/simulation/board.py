@@ -38,17 +38,19 @@ class Board:
         return self._wire.call('board', 'post', act, 0.001, 0.01)
 
     def unclaimed(self, dead: Collection[str] = ()) -> list[jobs.Posted]:
-        """Return the jobs that no engine has claimed, in the order in which they were posted.
+        """Return the jobs of recoveries of which no engine has claimed a job, the oldest first.
 
         :param dead: names of engines whose claims do not count
         """
         def act() -> list[jobs.Posted]:
             etcd, now = self._etcd, self._hub.now()
-            self._seen = {key: claim for key, claim in etcd.claims.items()
-                          if claim.engine in dead and etcd.claimed(key, now)}
+            held = {key: claim for key, claim in etcd.claims.items() if etcd.claimed(key, now)}
+            self._seen = {key: claim for key, claim in held.items() if claim.engine in dead}
+            claimed = {etcd.jobs[key].recovery for key in held.keys() - self._seen.keys()
+                       if key in etcd.jobs}
             return [dataclasses.replace(posted, owner=self._seen[key].engine)
                     if key in self._seen else posted for key, posted in etcd.jobs.items()
-                    if key in self._seen or not etcd.claimed(key, now)]
+                    if posted.recovery not in claimed]
         return self._wire.call('board', 'unclaimed', act, 0.001, 0.01)
 
     def known(self) -> set[str]:

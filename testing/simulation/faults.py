@@ -128,11 +128,10 @@ class Faults:
 
         There are none if an engine suspects the host, and has to recover them.
         """
-        store = self._cloud.store
         if any(engine.suspects(host) for engine in self._engines.values()):
             return set()
         return {server.name for server in self._cloud.world.servers.values()
-                if server.host == host} - {recovery.server for recovery in store.active(host)}
+                if server.host == host}
 
     def _stop_service(self, fault: schedules.Fault) -> None:
         host = self._cloud.world.hosts[fault.target]

@@ -27,7 +27,7 @@ class Nova(cinder.Cinder):
 
     def _sync(self, server: parts.Server, host: str) -> None:
         """Have the nova-compute of a host mark its server as stopped if it does not run."""
-        if server.host != host:
+        if server.host != host or not self.hosts[host].reached:
             return
         runs = server.primary is not None and server.primary.runs
         if not runs and server.status == 'ACTIVE' and server.task is None:

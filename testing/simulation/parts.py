@@ -26,6 +26,7 @@ class Host:
     :ivar paused: the whole machine stands still
     :ivar kernel: number of its boots
     :ivar service: number of the starts of its nova-compute
+    :ivar started: time of the latest of them
     """
 
     name: str
@@ -49,6 +50,7 @@ class Host:
     paused: bool = False
     kernel: int = 1
     service: int = 1
+    started: float = 0.0
     backups: dict[str, 'Backup'] = dataclasses.field(default_factory=dict)
 
 

@@ -130,7 +130,7 @@ class World(clouds.Cloud):
         def begin() -> None:
             if not host.alive or host.service != number:
                 return
-            host.compute = True
+            host.compute, host.started = True, self.hub.now()
             for backup in host.backups.values():
                 if not backup.runs and backup.phase in _CLAIMING:
                     backup.phase, backup.claim = 'failed', False

@@ -81,7 +81,10 @@ class Backups:
         return self._ask(host, self._hosts.returned)
 
     def boot(self, host: str) -> Mapping[str, Any]:
-        """Return which boot of a host runs, for how long, and the addresses of the host."""
+        """Return which boot of a host runs, for how long, and the addresses of the host.
+
+        Also for how long its nova-compute runs, if the host is not an older one.
+        """
         return self._ask(host, self._hosts.boot)
 
     @staticmethod

@@ -102,7 +102,10 @@ class BackupsAPI:
         return Status(self._client.prepare(server=host, version='1.1').call(ctxt, 'returned'))
 
     def boot(self, ctxt: Any, host: str) -> Status:
-        """Return ``kernel``, ``uptime`` in seconds and ``addresses`` of a host."""
+        """Return ``kernel``, ``uptime``, ``service_uptime`` and ``addresses`` of a host.
+
+        Older hosts do not report ``service_uptime``.
+        """
         return Status(self._client.prepare(server=host, version='1.3').call(ctxt, 'boot'))
 
     def _starting(self, host: str, expected_marker: str | None) -> tuple[Any, dict[str, str]]:

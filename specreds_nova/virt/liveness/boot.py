@@ -2,6 +2,8 @@
 """Which boot of this host runs, and at which addresses other hosts see this one."""
 
 import ipaddress
+import os
+import pathlib
 import socket
 import time
 from typing import Any
@@ -11,16 +13,28 @@ import psutil  # type: ignore[import-untyped]
 from specreds_nova.virt.liveness import heartbeat
 
 _FAMILIES = (socket.AF_INET, socket.AF_INET6)
+_STAT = pathlib.Path('/proc/self/stat')
+# Index of the start of a process among the fields behind its name, which may have spaces; proc(5)
+# counts it as field 22, in ticks since the boot.
+_START = 19
 
 
 def report() -> dict[str, Any]:
-    """Return the id of this boot, the seconds since it, and the addresses of this host.
+    """Return the id of this boot, and the addresses of this host.
 
-    Addresses that several hosts have (loopback, link-local) are left out.
+    Besides the seconds since this boot (``uptime``) and since the start of this process, which is
+    nova-compute (``service_uptime``). Addresses that several hosts have (loopback, link-local) are
+    left out.
     """
-    return {'kernel': heartbeat.kernel(),
-            'uptime': time.clock_gettime(time.CLOCK_BOOTTIME),
-            'addresses': sorted(_addresses())}
+    uptime = time.clock_gettime(time.CLOCK_BOOTTIME)
+    return {'kernel': heartbeat.kernel(), 'uptime': uptime,
+            'service_uptime': uptime - _started(), 'addresses': sorted(_addresses())}
+
+
+def _started() -> float:
+    """Return the seconds from the boot of this host to the start of this process."""
+    fields = _STAT.read_text().rpartition(')')[2].split()
+    return float(fields[_START]) / os.sysconf('SC_CLK_TCK')
 
 
 def _addresses() -> set[str]:

@@ -54,6 +54,19 @@ class BoardTest(testtools.TestCase):
         self.assertEqual([], self.two.unclaimed())
         self.assertEqual({posted.recovery}, self.two.known())
 
+    def test_other_jobs_of_a_recovery_are_not_free_while_one_is_claimed(self) -> None:
+        recovery = _recovery()
+        for board in (self.one, self.two, self.one):
+            board.post(recovery)
+        first, *_ = self.one.unclaimed()
+        self.one.claim(first)
+        self.assertEqual([], self.two.unclaimed(['two']))
+        # Its own engine finds all of them, and so do the others when that engine is silent.
+        self.assertEqual(3, len(self.one.unclaimed(['one'])))
+        self.assertEqual(3, len(self.two.unclaimed(['one'])))
+        self.one.consume(first)
+        self.assertEqual(2, len(self.two.unclaimed()))
+
     def test_jobs_of_a_dead_engine_are_free(self) -> None:
         for _ in range(3):
             self.one.post(_recovery())

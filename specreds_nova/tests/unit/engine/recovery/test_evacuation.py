@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
+from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import evacuation
@@ -163,6 +164,7 @@ class HangingTest(base.RecoveryTest):
         self.suspects.heard_after.return_value = True
         self.suspects.running.return_value = False
         self.suspects.boot.side_effect = ['one', *['two'] * 30]
+        self.backups.boot.return_value = {'uptime': 9000.0, 'service_uptime': 8000.0}
 
     def _evacuate(self, let_out: evacuation.LetOut | None = None) -> None:
         evacuation.evacuate(runs.Run(self.context, self.recovery), 'h1', {}, let_out)
@@ -180,6 +182,24 @@ class HangingTest(base.RecoveryTest):
         self.suspects.boot.side_effect = None
         self.suspects.boot.return_value = 'two'
         self._evacuate()
+        self.compute.reset.assert_not_called()
+
+    def test_worker_that_ended_before_its_first_beat_is_known_by_the_age_of_the_next(self) -> None:
+        self.suspects.boot.side_effect = None
+        for answer, reset in (
+                ({'uptime': 9000.0, 'service_uptime': 4.0}, True),
+                ({'uptime': 4.0}, True), ({'uptime': 9000.0}, False),
+                ({'uptime': 9000.0, 'service_uptime': 60.0}, False)):
+            self.compute.reset.reset_mock()
+            self.backups.boot.return_value = answer
+            self._evacuate()
+            self.assertEqual(reset, self.compute.reset.called, answer)
+
+    def test_host_that_does_not_say_since_when_it_runs_is_waited_for(self) -> None:
+        self.suspects.boot.side_effect = None
+        for error in (exception.Unreachable('h3'), backup_errors.BackupNotFound(reason='old')):
+            self.backups.boot.side_effect = error
+            self._evacuate()
         self.compute.reset.assert_not_called()
 
     def test_request_that_no_worker_has_taken_stays_queued(self) -> None:

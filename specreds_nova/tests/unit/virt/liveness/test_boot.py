@@ -3,10 +3,15 @@
 
 import pathlib
 import socket
+import subprocess
+import sys
+import time
 import types
 from unittest import mock
 
+import psutil
 import testtools
+from testtools import matchers
 
 from specreds_nova.virt.liveness import boot
 
@@ -23,6 +28,20 @@ class BootTest(testtools.TestCase):
         self.assertEqual(pathlib.Path('/proc/sys/kernel/random/boot_id').read_text().strip(),
                          report['kernel'])
         self.assertGreaterEqual(report['uptime'], uptime)
+
+    def test_age_of_nova_compute_is_that_of_its_process(self) -> None:
+        with subprocess.Popen(
+                [sys.executable, '-c', 'import sys; from specreds_nova.virt.liveness import boot; '
+                 'sys.stdin.readline(); print(boot.report()["service_uptime"])'],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            began = psutil.Process(process.pid).create_time()
+            answer, _ = process.communicate('\n')
+            # The kernel counts in hundredths of a second, and this clock was read later.
+            self.assertThat(float(answer), matchers.MatchesAll(
+                matchers.GreaterThan(0.05), matchers.LessThan(time.time() - began + 0.05)))
+        own = boot.report()
+        self.assertLess(own['service_uptime'], own['uptime'])
+        self.assertGreater(own['service_uptime'], float(answer) - 0.05)
 
     def test_addresses_that_every_host_has_are_left_out(self) -> None:
         interfaces = {
