@@ -92,7 +92,7 @@ USED: Sequence[Method | Attribute] = (
     Method(_DRIVER, 'list_instances', called=True),
     Method(_DRIVER, 'list_instance_uuids', called=True),
     Method(_DRIVER, 'emit_event', ('event',), called=True),
-    Method(_DRIVER, 'attach_volume', named=('instance',)),
+    Method(_DRIVER, 'attach_volume', named=('instance', 'disk_bus', 'device_type', 'encryption')),
     Method(_DRIVER, 'rebuild', named=(
         'context', 'instance', 'bdms', 'evacuate', 'detach_block_devices',
         'attach_block_devices')),

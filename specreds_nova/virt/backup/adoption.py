@@ -13,6 +13,7 @@ from collections.abc import Callable
 import dataclasses
 from typing import Any
 
+from lxml import etree
 from nova import exception as nova_exception
 from nova import objects
 from nova.compute import instance_actions
@@ -177,13 +178,41 @@ class Adoption:
         devices = evacuation.attach(context, instance, evacuation.bdms)
         for volume in devices['block_device_mapping']:
             connection = volume['connection_info']
-            if connection['driver_volume_type'] != volume_driver.CHAINED:
+            if connection['driver_volume_type'] == volume_driver.CHAINED:
+                continue
+            if volume.volume_id not in record.volume_ids:
+                self._plug(context, instance, volume)
+            else:
                 LOG.error('Cinder connects volume %s by %s although it was promoted with '
                           'superposition %s: do not stop the server before an operator has '
                           'looked at it', volume.volume_id, connection['driver_volume_type'],
                           record.superposition_id, instance=instance)
         instance.task_state = task_states.REBUILD_SPAWNING
         instance.save(expected_task_state=[task_states.REBUILD_BLOCK_DEVICE_MAPPING])
+
+    def _plug(self, context: Any, instance: Any, volume: Any) -> None:
+        """Plug a volume into the domain that was attached since the backup was started.
+
+        The host that failed was back after the decision, and its nova-compute attached the volume
+        there. Without it the server goes on, and a hard reboot plugs it.
+        """
+        driver, connection = self._host.driver, volume['connection_info']
+        guest = self._host.launcher.find(instance.uuid)
+        plugged = etree.fromstring(guest.get_xml_desc()).findall('./devices/disk/serial')
+        if volume.volume_id in {serial.text for serial in plugged}:
+            return
+        try:
+            driver.attach_volume(
+                context, connection, instance, volume['mount_device'],
+                disk_bus=volume['disk_bus'], device_type=volume['device_type'],
+                encryption=driver._get_volume_encryption(context, connection))
+        except Exception as exc:
+            LOG.error('volume %s was attached while the server moved, and cannot be plugged into '
+                      'its running domain; reboot the server (hard) to have it plugged: %s',
+                      volume.volume_id, exc, instance=instance)
+        else:
+            LOG.info('volume %s, which was attached while the server moved, is plugged into its '
+                     'running domain', volume.volume_id, instance=instance)
 
     def _drop_orphans(self, evacuation: Evacuation) -> None:
         """Delete attachments that a cut-off evacuation has made.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nova's evacuation to a host with and without a backup."""
 
+import logging
 from typing import Any
 from unittest import mock
 
@@ -15,6 +16,8 @@ from specreds_nova.tests.unit.virt import base
 from specreds_nova.virt.backup import adoption
 from specreds_nova.virt.backup import journal as journals
 
+_LATE = '99999999-9999-4999-8999-999999999999'
+
 
 class AdoptionTest(base.TestCase):
     """The adoption in the driver's ``rebuild``."""
@@ -26,7 +29,7 @@ class AdoptionTest(base.TestCase):
         self.instance.task_state = task_states.REBUILDING
         self.instance.save.side_effect = lambda expected_task_state: self.order.append(
             (self.instance.task_state, expected_task_state))
-        self.kind = 'rbd_super'
+        self.kinds = {base.VOLUME: 'rbd_super'}
         self.api = self.driver._volume_api
         self.api.attachment_get_all.return_value = [{'id': 'a1'}, {'id': 'left over'}]
 
@@ -37,9 +40,14 @@ class AdoptionTest(base.TestCase):
 
     def attach(self, context: Any, instance: Any, bdms: Any) -> dict[str, Any]:
         self.order.append('attach')
-        volume = mock.MagicMock(volume_id=base.VOLUME)
-        volume.__getitem__.return_value = {'driver_volume_type': self.kind}
-        return {'block_device_mapping': [volume]}
+        devices = []
+        for letter, (volume_id, kind) in zip('ab', self.kinds.items(), strict=False):
+            device = mock.MagicMock(volume_id=volume_id)
+            device.__getitem__.side_effect = {
+                'connection_info': {'driver_volume_type': kind}, 'disk_bus': 'virtio',
+                'device_type': 'disk', 'mount_device': f'/dev/vd{letter}'}.get
+            devices.append(device)
+        return {'block_device_mapping': devices}
 
     def adopt(self) -> journals.Record | None:
         return self.adoption.adopt(adoption.Evacuation(
@@ -60,6 +68,43 @@ class AdoptionTest(base.TestCase):
         self.assertEqual(('promoted', True), (record.phase, record.adopting))
         self.api.attachment_delete.assert_not_called()
         self.launcher.remove.assert_not_called()
+
+    def _adopt_with_a_late_volume(self, *plugged: str) -> str:
+        """Adopt a backup whose server has got another volume meanwhile; return what is logged."""
+        self.record(journals.PROMOTED, opened=True, volume_ids=[base.VOLUME])
+        self.kinds |= {_LATE: 'rbd'}
+        guest = self.launcher.find.return_value = mock.Mock()
+        guest.get_xml_desc.return_value = '<domain><devices>' + ''.join(
+            f'<disk><serial>{volume_id}</serial></disk>' for volume_id in plugged
+        ) + '</devices></domain>'
+        logged = self.useFixture(fixtures.FakeLogger(level=logging.INFO))
+        self.assertIsNotNone(self.adopt())
+        return str(logged.output)
+
+    def test_volume_that_was_attached_since_the_start_is_plugged(self) -> None:
+        self._adopt_with_a_late_volume(base.VOLUME)
+        self.driver.attach_volume.assert_called_once_with(
+            mock.sentinel.context, {'driver_volume_type': 'rbd'}, self.instance, '/dev/vdb',
+            disk_bus='virtio', device_type='disk',
+            encryption=self.driver._get_volume_encryption.return_value)
+
+    def test_volume_that_a_former_adoption_has_plugged_is_left(self) -> None:
+        self._adopt_with_a_late_volume(base.VOLUME, _LATE)
+        self.driver.attach_volume.assert_not_called()
+
+    def test_volume_that_cannot_be_plugged_does_not_end_the_adoption(self) -> None:
+        self.driver.attach_volume.side_effect = nova_exception.DeviceNotFound(device='vdb')
+        logged = self._adopt_with_a_late_volume(base.VOLUME)
+        self.assertIn(f'volume {_LATE} was attached while the server moved, and cannot', logged)
+        self.assertEqual(task_states.REBUILD_SPAWNING, self.instance.task_state)
+
+    def test_volume_of_the_backup_that_is_not_chained_is_an_error(self) -> None:
+        self.record(journals.PROMOTED, opened=True, volume_ids=[base.VOLUME])
+        self.kinds[base.VOLUME] = 'rbd'
+        logged = self.useFixture(fixtures.FakeLogger(level=logging.ERROR))
+        self.adopt()
+        self.assertIn(f'Cinder connects volume {base.VOLUME} by rbd although', logged.output)
+        self.driver.attach_volume.assert_not_called()
 
     def test_server_without_a_running_backup_is_not_adopted(self) -> None:
         self.assertIsNone(self.adopt())
