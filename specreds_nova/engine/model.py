@@ -131,10 +131,12 @@ class Evacuation:
 
     :ivar host: its destination
     :ivar claimed: the destination's nova-compute has begun
+    :ivar updated: when it has noted something last, by Nova's clock in seconds since the epoch
     """
 
     host: str
     claimed: bool
+    updated: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,6 +22,8 @@ VERSION = '1.0'
 ANSWERS = 'specreds-answers.'
 # Seconds between two beats that nobody would call that any more.
 LONGEST = 3600
+# Seconds for which beats repeat an event: several beats may be lost.
+REPEATED = 10.0
 # Boots of hosts whose answers are kept half encoded.
 _ANSWERED = 20_000
 

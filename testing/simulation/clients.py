@@ -175,7 +175,7 @@ class Compute:
             server = self._server(server_id)
             if server.target is None:
                 return None
-            return model.Evacuation(server.target, server.claimed)
+            return model.Evacuation(server.target, server.claimed, server.noted)
         return self._line.call('nova', 'migrations', act)
 
     def reset(self, server_id: str) -> None:

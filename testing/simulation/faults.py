@@ -118,10 +118,11 @@ class Faults:
     # Hosts
 
     def _reboot(self, fault: schedules.Fault) -> None:
-        host = self._cloud.world.hosts[fault.target]
-        if host.reached:
+        # What engines know before the goodbye, which they hear at once.
+        in_order = self._in_order(fault.target)
+        if self._cloud.world.hosts[fault.target].reached:
             self._cloud.broker.say_goodbye(fault.target, message.SYSTEM)
-        self._cloud.world.power_off(fault.target, self._in_order(fault.target))
+        self._cloud.world.power_off(fault.target, in_order)
 
     def _in_order(self, host: str) -> set[str]:
         """Return the servers of a host that its operator shuts down in good order.

@@ -72,11 +72,11 @@ class Nova(cinder.Cinder):
             return
         server.target, server.claimed = target, False
         host = self.hosts[target]
-        if not self._waited(host) or server.evacuations != number:
+        if not self._waited(host) or not self._evacuating(server, number):
             return
-        begun, server.claimed = host.service, True
+        begun, server.claimed, server.noted = host.service, True, self.hub.now()
         self.hub.latency(*_REBUILD)
-        if not self._waited(host, begun) or server.evacuations != number:
+        if not self._waited(host, begun) or not self._evacuating(server, number):
             return
         adopted = self._promoted_backup(server, host)
         if adopted is None:
@@ -87,7 +87,7 @@ class Nova(cinder.Cinder):
                     return
                 self.hub.sleep(1.0)
             if (not self._waited(host, begun) or server.task is None
-                    or server.evacuations != number):
+                    or not self._evacuating(server, number)):
                 return
             self._connect(server, target)
             if server.status not in ('ACTIVE', 'SHUTOFF') and not server.stopped_by_owner:
@@ -103,6 +103,10 @@ class Nova(cinder.Cinder):
         if stopped and server.primary is not None:
             # Nova stops a server again that it evacuates while it is stopped.
             server.status, server.primary.runs = 'SHUTOFF', False
+
+    def _evacuating(self, server: parts.Server, number: int) -> bool:
+        """Return whether an evacuation is the latest one of a server that is not deleted."""
+        return server.name in self.servers and server.evacuations == number
 
     def _promoted_backup(self, server: parts.Server, host: parts.Host) -> parts.Backup | None:
         """Return the backup that an evacuation adopts, whose box it opens if that is shut."""

@@ -107,9 +107,11 @@ class Server:
     late: int = 0
     status: str = 'ACTIVE'
     task: str | None = None
-    # Destination of its evacuation, and whether the nova-compute there is at work on it.
+    # Destination of its evacuation, whether the nova-compute there is at work on it, and when that
+    # has noted it.
     target: str | None = None
     claimed: bool = False
+    noted: float = 0.0
     metadata: dict[str, str] = dataclasses.field(default_factory=dict)
     primary: Copy | None = None
     copies: list[Copy] = dataclasses.field(default_factory=list)

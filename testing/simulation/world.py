@@ -6,6 +6,7 @@ import dataclasses
 import functools
 
 from specreds_cinder.superposition import states
+from specreds_nova.heartbeat import message
 from testing.simulation import cloud as clouds
 from testing.simulation import hub as hubs
 from testing.simulation import nova
@@ -15,8 +16,6 @@ from testing.simulation import parts
 # after which it does so if no superposition says that.
 _SENTINEL = 1.0
 _FENCED = 6.0
-# Seconds for which a host reports a crash.
-_REPORTED = 10.0
 # Seconds that a nova-compute takes to start.
 _STARTS = 1.5
 # Seconds for which a host that is shut down in good order may be away, and seconds after which
@@ -364,9 +363,10 @@ class World(clouds.Cloud):
         for host, server, at in self.crashes:
             if host == name:
                 before, times = crashes.get(server, (0.0, 0))
-                crashes[server] = at, times + 1 if times and at - before < _REPORTED else 1
-        return tuple(server for server, (at, times) in crashes.items() if now - at < _REPORTED
-                     for _ in range(times))
+                again = times and at - before < message.REPEATED
+                crashes[server] = at, times + 1 if again else 1
+        return tuple(server for server, (at, times) in crashes.items()
+                     if now - at < message.REPEATED for _ in range(times))
 
     def running(self, name: str) -> frozenset[str]:
         """Return the servers whose domain runs on a host."""

@@ -179,7 +179,8 @@ class Compute:
         newest = max(under_way, key=lambda migration: str(migration['created_at']), default=None)
         if newest is None or newest['dest_compute'] is None:
             return None
-        return model.Evacuation(newest['dest_compute'], newest['status'] == _CLAIMED)
+        return model.Evacuation(newest['dest_compute'], newest['status'] == _CLAIMED,
+                                updated(newest))
 
     def reset(self, server_id: str) -> None:
         """Set the state of a server in Nova to active."""

@@ -14,6 +14,8 @@ from specreds_nova.heartbeat import message
 # Beats closer together than this share of the interval were delayed, and may be those of a host
 # that has died since.
 _HELD_UP = 0.25
+# Seconds for which the report of one crash can be heard, with those that a beat may be late.
+_HEARD = message.REPEATED + 2.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +61,7 @@ class Watched:
     __slots__ = ('accrual', 'beat', 'boot', 'booted', 'broker', 'calm', 'crashed', 'domains',
                  'doubted', 'flaps', 'gone', 'goodbye', 'goodbye_at', 'heard', 'interval',
                  'leaving', 'listing_kernel', 'lost', 'name', 'notable', 'noted', 'number',
-                 'places', 'rebooted', 'restarted', 'since', 'started', 'suspected',
+                 'places', 'rebooted', 'reported', 'restarted', 'since', 'started', 'suspected',
                  'suspected_boot', 'suspected_kernel', 'times', 'well', 'why', 'word',
                  'word_reason')
 
@@ -89,6 +91,8 @@ class Watched:
         self.crashed: frozenset[str] = frozenset()
         # By crashed server: how often its latest beat reports its crash.
         self.times: Mapping[str, int] = {}
+        # Likewise: when that was heard first, in seconds since the epoch.
+        self.reported: Mapping[str, float] = {}
         # Those of the crashed servers whose domains do not run, and those whose domains run again.
         self.gone: frozenset[str] = frozenset()
         self.restarted: frozenset[str] = frozenset()
@@ -122,7 +126,7 @@ class Watched:
             self._booted(beat)
             self.boot = beat.boot
             self.accrual.begin(at, beat.interval)
-            self.crashed, self.times = frozenset(), {}
+            self.crashed, self.times, self.reported = frozenset(), {}, {}
             self.calm = 0
             self.started = now
             # Evidence about the previous nova-compute does not concern this one.
@@ -174,11 +178,14 @@ class Watched:
         The domains that a power failure of the host has ended are among them, and
         ``model.ANY_SERVER``, as the list from before it may be old.
         """
-        times = collections.Counter(beat.ended)
+        times, now = collections.Counter(beat.ended), self.heard or 0.0
         new = [server for server in times
-               if times[server] > self.times.get(server, 0) or self._crashed_again(server)]
+               if times[server] > self.times.get(server, 0) or self._crashed_again(server)
+               or now - self.reported.get(server, now) > _HEARD]
         # A crash that is no longer reported is over: the next crash of the server is a new one.
         self.crashed, self.times = frozenset(times), times
+        self.reported = {server: now if server in new else self.reported[server]
+                         for server in times}
         listed = self.listed()
         if listed is not None:
             self.restarted = ((self.restarted | self.gone) & self.crashed).intersection(listed)

@@ -23,10 +23,12 @@ _PAUSE = 1.0
 # Seconds until a failed evacuation is requested again: at first, and at most.
 _ASK_AGAIN = 2.0
 _ASK_AT_LAST = 60.0
-# Seconds that Nova's claim may be old until its host is asked since when nova-compute runs, and by
-# which clocks differ at most: at the start, and by which share of the time since the claim.
+# Seconds after the first look at Nova's claim until its host is asked since when nova-compute runs.
 _ASK_HOST = 10.0
-_APART, _DRIFT = 1.0, 0.02
+# How wrong the start of nova-compute may be by the engine's clock: at once, and by which share of
+# the time since that look. And seconds by which the clocks of Nova and of the engine differ at most.
+_WRONG, _DRIFT = 1.0, 0.02
+_APART = 10.0
 # Number of failed evacuations after which Nova's checks of the host are skipped.
 _BEFORE_FORCE = 2
 
@@ -160,7 +162,8 @@ class _Evacuation:
         claim is one of the process that made the claim, or of a later one. If another process
         beats after that beat, the former one is gone: it saves and starts nothing, and a reset is
         safe, unless it has started the guest. It may also be gone before that beat: then the
-        process that beats has started after the engine saw the claim.
+        process that beats has started after the engine saw the claim, or after the last note of
+        the former one in Nova's record.
         """
         suspects, host = self._run.context.suspects, moving.host
         if not moving.claimed:
@@ -172,29 +175,33 @@ class _Evacuation:
         boot = suspects.boot(host)
         self._worker = self._worker or boot
         if suspects.running(host, server.id) is not False or (
-                boot == self._worker and not self._started_after(*self._claimed)):
+                boot == self._worker and not self._started_since(moving, self._claimed[1])):
             return False
         if self._let_out is not None and host == self._run.recovery.destination:
             # A host that still has its backup adopts it; another one can never open the box.
             self._let_out(host)
         return self._let_out is None or host != self._run.recovery.destination
 
-    def _started_after(self, host: str, at: float) -> bool:
-        """Return whether the nova-compute of a host has started after a time, as the host says.
+    def _started_since(self, moving: model.Evacuation, seen: float) -> bool:
+        """Return whether the nova-compute of a destination has started since its claim.
 
         The age of the process counts from before the question, so that it is not too low however
         long the answer takes, or the clock of the engine has stood still meanwhile.
+
+        :param seen: when the engine saw the claim first, in seconds since the epoch
         """
         run, asked = self._run, self._run.now
-        if asked - at < _ASK_HOST:
+        if asked - seen < _ASK_HOST:
             return False
         try:
-            answer = run.context.backups.boot(host)
+            answer = run.context.backups.boot(moving.host)
         except (backup_errors.BackupError, exception.Unreachable) as exc:
-            LOG.debug('recovery %s: host %s does not say since when it runs: %s', run.id, host, exc)
+            LOG.debug('recovery %s: host %s does not report its uptime: %s',
+                      run.id, moving.host, exc)
             return False
-        age = float(answer.get('service_uptime', answer['uptime']))
-        return asked - age > at + _APART + _DRIFT * (asked - at)
+        started = asked - float(answer.get('service_uptime', answer['uptime']))
+        return (started > seen + _WRONG + _DRIFT * (asked - seen)
+                or 0.0 < moving.updated < started - _APART)
 
     def _backup_serves(self, host: str) -> bool:
         """Return whether Nova waits on a host for the end of a backup that serves on another one.

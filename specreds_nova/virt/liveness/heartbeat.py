@@ -24,8 +24,6 @@ from specreds_nova.virt.liveness import probes
 
 LOG = logging.getLogger(__name__)
 
-# How long a beat repeats an event, in seconds: several beats may be lost.
-_REMEMBER = 10.0
 # Interval of lists of running domains and of reports of uptime and broker node, and how long a
 # changed list is repeated, in seconds.
 _LIST, _CHANGED = 5.0, 1.0
@@ -191,7 +189,7 @@ class _RecentEvents:
     def _forget(self) -> None:
         now = time.monotonic()
         self._events = {name: event for name, event in self._events.items()
-                        if now - event[0] < _REMEMBER}
+                        if now - event[0] < message.REPEATED}
 
 
 class _Domains:

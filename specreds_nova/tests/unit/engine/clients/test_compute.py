@@ -342,11 +342,14 @@ class ComputeTest(base.ServiceTest):
     def test_destination_of_a_running_evacuation(self) -> None:
         self.session.answer('GET', '/os-migrations', {'migrations': [
             {'status': 'accepted', 'created_at': '2026-01-01', 'dest_compute': 'h2'},
-            {'status': 'pre-migrating', 'created_at': '2026-01-02', 'dest_compute': 'h3'},
+            {'status': 'pre-migrating', 'created_at': '2026-01-02', 'dest_compute': 'h3',
+             'updated_at': '1970-01-01T01:00:00.000000'},
             {'status': 'failed', 'created_at': '2026-01-03', 'dest_compute': 'h4'}]})
-        self.assertEqual(model.Evacuation('h3', claimed=True), self.compute.evacuation('a'))
+        self.assertEqual(model.Evacuation('h3', claimed=True, updated=3600.0),
+                         self.compute.evacuation('a'))
         self.session.answer('GET', '/os-migrations', {'migrations': [
-            {'status': 'accepted', 'created_at': '2026-01-01', 'dest_compute': 'h2'}]})
+            {'status': 'accepted', 'created_at': '2026-01-01', 'dest_compute': 'h2',
+             'updated_at': None}]})
         self.assertEqual(model.Evacuation('h2', claimed=False), self.compute.evacuation('a'))
         self.session.answer('GET', '/os-migrations', {'migrations': []})
         self.assertIsNone(self.compute.evacuation('a'))

@@ -116,6 +116,17 @@ class EvidenceTest(base.CloudTestCase):
             self.run_for(1)
         self.assertEqual(['cn1', 'cn1'], self.witness.names('crashed'))
 
+    def test_second_crash_is_reported_though_nobody_heard_that_the_first_was_over(self) -> None:
+        node = self.nodes['cn1']
+        node.more = {'ended': ('s1',)}
+        self.run_for(9)
+        self.assertEqual(['cn1'], self.witness.names('crashed'))
+        node.alive = False
+        self.run_for(4)
+        node.alive = True
+        self.run_for(5)
+        self.assertEqual(['cn1', 'cn1'], self.witness.names('crashed'))
+
 
 class TogetherTest(base.CloudTestCase):
     """Several silent hosts, at once and one by one."""

@@ -195,6 +195,20 @@ class HangingTest(base.RecoveryTest):
             self._evacuate()
             self.assertEqual(reset, self.compute.reset.called, answer)
 
+    def test_worker_that_ended_before_the_engine_looked_is_known_by_its_last_note(self) -> None:
+        self.suspects.boot.side_effect = None
+        began = self.context.clock.now()
+        for updated, uptime, reset in (
+                (began - 40.0, 20.0, True), (began - 30.0, 50.0, False),
+                # The clocks may differ by that much.
+                (began - 25.0, 20.0, False), (0.0, 20.0, False)):
+            self.compute.reset.reset_mock()
+            self.compute.evacuation.return_value = model.Evacuation('h3', True, updated)
+            self.backups.boot.side_effect = lambda host, uptime=uptime: {
+                'uptime': uptime + self.context.clock.now() - began}
+            self._evacuate()
+            self.assertEqual(reset, self.compute.reset.called, (updated, uptime))
+
     def test_host_that_does_not_say_since_when_it_runs_is_waited_for(self) -> None:
         self.suspects.boot.side_effect = None
         for error in (exception.Unreachable('h3'), backup_errors.BackupNotFound(reason='old')):
