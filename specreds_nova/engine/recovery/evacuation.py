@@ -23,10 +23,10 @@ _PAUSE = 1.0
 # Seconds until a failed evacuation is requested again: at first, and at most.
 _ASK_AGAIN = 2.0
 _ASK_AT_LAST = 60.0
-# Seconds after the first look at Nova's claim until its host is asked since when nova-compute runs.
+# Seconds from the first look at Nova's claim until its host is asked how long nova-compute runs.
 _ASK_HOST = 10.0
 # How wrong the start of nova-compute may be by the engine's clock: at once, and by which share of
-# the time since that look. And seconds by which the clocks of Nova and of the engine differ at most.
+# the time since that look. And seconds by which the engine's clock and Nova's differ at most.
 _WRONG, _DRIFT = 1.0, 0.02
 _APART = 10.0
 # Number of failed evacuations after which Nova's checks of the host are skipped.

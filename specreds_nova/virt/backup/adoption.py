@@ -198,7 +198,9 @@ class Adoption:
         """
         driver, connection = self._host.driver, volume['connection_info']
         guest = self._host.launcher.find(instance.uuid)
-        plugged = etree.fromstring(guest.get_xml_desc()).findall('./devices/disk/serial')
+        # Without a domain the attempt below fails, and says so.
+        xml = '<domain/>' if guest is None else guest.get_xml_desc()
+        plugged = etree.fromstring(xml).findall('./devices/disk/serial')
         if volume.volume_id in {serial.text for serial in plugged}:
             return
         try:

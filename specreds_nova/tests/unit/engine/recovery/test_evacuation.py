@@ -193,7 +193,7 @@ class HangingTest(base.RecoveryTest):
             self.compute.reset.reset_mock()
             self.backups.boot.return_value = answer
             self._evacuate()
-            self.assertEqual(reset, self.compute.reset.called, answer)
+            self.assertEqual(reset, self.compute.reset.called, str(answer))
 
     def test_worker_that_ended_before_the_engine_looked_is_known_by_its_last_note(self) -> None:
         self.suspects.boot.side_effect = None
@@ -207,7 +207,7 @@ class HangingTest(base.RecoveryTest):
             self.backups.boot.side_effect = lambda host, uptime=uptime: {
                 'uptime': uptime + self.context.clock.now() - began}
             self._evacuate()
-            self.assertEqual(reset, self.compute.reset.called, (updated, uptime))
+            self.assertEqual(reset, self.compute.reset.called, f'{updated:g} {uptime:g}')
 
     def test_host_that_does_not_say_since_when_it_runs_is_waited_for(self) -> None:
         self.suspects.boot.side_effect = None

@@ -9,7 +9,7 @@ import time
 import types
 from unittest import mock
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 import testtools
 from testtools import matchers
 
