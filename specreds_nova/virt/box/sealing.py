@@ -1,40 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 """The boxes of this host: seal a server's ports, open them, and remove everything again."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent import futures
 import copy
-import dataclasses
 import pathlib
 import threading
 import time
 from typing import Any
 
 from nova import context as nova_context
-from nova import objects
 from nova.network import model as network_model
-from oslo_concurrency import processutils
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from specreds_nova.virt.box import admission
 from specreds_nova.virt.box import announce
 from specreds_nova.virt.box import background
 from specreds_nova.virt.box import base
 from specreds_nova.virt.box import dhcp
 from specreds_nova.virt.box import errors
-from specreds_nova.virt.box import metadata
 from specreds_nova.virt.box import ovs
 from specreds_nova.virt.box import plan as box_plan
 from specreds_nova.virt.box import plan_store
 from specreds_nova.virt.box import privileged
+from specreds_nova.virt.box import services
 from specreds_nova.virt.box import vifs
 
 LOG = logging.getLogger(__name__)
-
-_METADATA = 'metadata.json'
-
-# The server's ports by id, as the network service shows them.
-_Ports = dict[str, Mapping[str, Any]]
 
 
 class Box:
@@ -54,12 +47,12 @@ class Box:
         self._mechanism: base.Mechanism = ovs.Ovs(self._host)
         self._bindings = self._mechanism.bindings
         self._background = background.Background()
-        self._looks: dict[str, futures.Future[_Ports]] = {}
+        self._admission = admission.Admission(self._mechanism, self._host, self._background)
+        self._services = services.Services(self._mechanism, self._plans)
         # Backups whose boxes this process has opened: a request to shut one of them is based on
         # older knowledge.
         self._opened: set[str] = set()
         self._deciding = threading.Lock()
-        self._extending = threading.Lock()
 
     def warm_up_helpers(self) -> None:
         """Start the processes that change the switch and the guests' devices."""
@@ -72,16 +65,11 @@ class Box:
 
     def reasons(self, context: Any, instance: Any) -> list[str]:
         """Return why the network service does not let the server be sealed here."""
-        ports = self._bindings.ports(context, instance.uuid)
-        return self._bindings.refusals(
-            context, ports, [vif['id'] for vif in instance.get_network_info()])
+        return self._admission.reasons(context, instance)
 
     def refusals(self, instance: Any) -> list[str]:
         """Return why ports of the server cannot have boxes, by their bindings that Nova knows."""
-        reasons = ((vif['id'], self._mechanism.refusal(vif['type'], vif['vnic_type'],
-                                                       vif['details'] or {}))
-                   for vif in instance.get_network_info())
-        return [f'port {port}: {reason}' for port, reason in reasons if reason]
+        return self._admission.refusals(instance)
 
     def seal(self, context: Any, instance: Any, backup_id: str) -> network_model.NetworkInfo:
         """Make the box, shut. Idempotent.
@@ -94,17 +82,16 @@ class Box:
         :raises errors.BoxFailed: the box could not be made; :meth:`remove` its parts
         """
         vifs = [copy.deepcopy(vif) for vif in instance.get_network_info()]
-        self._refuse(instance, self.refusals(instance))
+        self._admission.check(instance)
         plans = [box_plan.from_vif(vif, instance.uuid, backup_id) for vif in vifs]
         for plan in plans:
             self._plans.save(plan)
             self._mechanism.seal(plan)
-        self._looks[backup_id] = looking = self._background.start(
-            backup_id, self._look, context, instance, plans)
+        looking = self._admission.begin(context, instance, backup_id, plans)
         self._background.start(backup_id, self._bind_ports, context, instance, plans, looking)
         for vif, plan in zip(vifs, plans, strict=True):
-            self._background.start(backup_id, self._serve, context, vif['network']['id'], plan,
-                                   instance)
+            self._background.start(backup_id, self._services.start, context,
+                                   vif['network']['id'], plan, instance)
             box_plan.plug_into_box(vif, plan)
         return network_model.NetworkInfo(vifs)
 
@@ -113,9 +100,7 @@ class Box:
 
         :raises errors.BoxRefused: the ports cannot be in a box on this host
         """
-        looking = self._looks.pop(backup_id, None)
-        if looking is not None:
-            looking.result(timeout=background.TIMEOUT)
+        self._admission.wait(backup_id)
 
     def attached(self, instance: Any, backup_id: str) -> None:
         """Check that the running guest is in its box, and wait for the box's services.
@@ -169,7 +154,7 @@ class Box:
             guest's device; the rest is gone
         """
         del instance
-        self._looks.pop(backup_id, None)
+        self._admission.forget(backup_id)
         self._background.end(backup_id)
         ports = self._ports(backup_id)
         unplugged = [self._unplug(port) for port in ports]
@@ -272,82 +257,11 @@ class Box:
                    for plan in self._plans.of(backup_id)
                    for subnet in plan.ipv4 for address in subnet.addresses)
 
-    def _refuse(self, instance: Any, reasons: Sequence[str | None]) -> None:
-        if refusals := [reason for reason in reasons if reason]:
-            raise errors.BoxRefused(instance=instance.uuid, host=self._host,
-                                    reason='; '.join(refusals))
-
-    def _look(self, context: Any, instance: Any, plans: Sequence[box_plan.Plan]) -> _Ports:
-        """Return the ports as the network service shows them.
-
-        :raises errors.BoxRefused: one of them cannot be in a box on this host
-        """
-        ports = self._bindings.ports(context, instance.uuid)
-        self._refuse(instance, self._bindings.refusals(
-            context, ports, [plan.port for plan in plans]))
-        return ports
-
     def _bind_ports(self, context: Any, instance: Any, plans: Sequence[box_plan.Plan],
-                    looking: futures.Future[_Ports]) -> None:
-        """Bind the ports to this host and prepare them in the network service."""
-        # The look was started before, so that a thread is at work on it.
-        ports = looking.result(timeout=background.TIMEOUT)
-        wanted = [ports[plan.port] for plan in plans]
-        bound = self._bindings.bind(context, wanted)
-        self._refuse(instance, [self._mismatch(plan, bound[plan.port]) for plan in plans])
-        # Nova sets a task before it moves a port: without one, it had not moved these ports when
-        # they were read.
-        self._refuse(instance, [_task(context, instance.uuid)])
-        self._bindings.prepare(context, wanted)
+                    looking: futures.Future[admission.Ports]) -> None:
+        ports = self._admission.bind(context, instance, plans, looking)
         for plan in plans:
-            self._add_neighbours(context, plan, ports[plan.port]['network_id'])
-
-    def _mismatch(self, plan: box_plan.Plan, binding: base.Binding) -> str | None:
-        """Return why a binding here does not fit a box made from the primary's binding."""
-        return (plan.mismatch(binding.details, cfg.CONF.neutron.ovs_bridge)
-                or self._mechanism.refusal(binding.vif_type, binding.vnic_type, binding.details))
-
-    def _add_neighbours(self, context: Any, plan: box_plan.Plan, network: str) -> None:
-        """Make the box answer ARP with the addresses that the guest will find outside."""
-        addresses = set(plan.answered) - {box_plan.METADATA_ADDRESS}
-        neighbours = self._bindings.neighbours(context, network, addresses)
-        if neighbours:
-            self._extend(plan, neighbours)
-
-    def _extend(self, plan: box_plan.Plan, neighbours: Mapping[str, str],
-                metadata_hops: Iterable[str] = ()) -> box_plan.Plan:
-        """Add addresses of the network to the plan of a box, and apply the plan."""
-        with self._extending:
-            plan = self._plans.get(plan.port) or plan
-            plan = dataclasses.replace(
-                plan, neighbours={**plan.neighbours, **neighbours},
-                metadata_hops=tuple(dict.fromkeys((*plan.metadata_hops, *metadata_hops))))
-            self._plans.save(plan)
-            self._mechanism.seal(plan)
-            return plan
-
-    def _serve(self, context: Any, network: str, plan: box_plan.Plan, instance: Any) -> None:
-        """Start DHCP and metadata."""
-        if not plan.ipv4:
-            return
-        if plan.ovn and (hops := self._bindings.metadata_hops(context, network)):
-            plan = self._extend(plan, hops, hops)
-        self._start_dhcp(plan)
-        path = self._plans.path(plan.port, _METADATA)
-        try:
-            metadata.write(instance, path)
-            privileged.start_responder(plan.port, str(path))
-        except Exception:
-            # Guests read metadata at their first boot, and this is a later one.
-            LOG.exception('the box of port %s has no metadata service', plan.port)
-
-    def _start_dhcp(self, plan: box_plan.Plan) -> None:
-        try:
-            privileged.start_services(plan.to_json())
-        except (OSError, processutils.ProcessExecutionError) as exc:
-            raise errors.BoxFailed(port=plan.port, reason=(
-                f'its DHCP server could not be started: {exc}')) from exc
-        self._mechanism.serve(plan)
+            self._services.add_neighbours(context, plan, ports[plan.port]['network_id'])
 
     def _restore(self, box: base.ExistingBox, plan: box_plan.Plan | None) -> None:
         if box.backup_id in self._opened:
@@ -361,16 +275,7 @@ class Box:
             return
         if not box.intact or box.state is base.State.OPEN:
             self._mechanism.seal(plan)
-        if plan.ipv4:
-            self._restore_services(plan)
-
-    def _restore_services(self, plan: box_plan.Plan) -> None:
-        path = self._plans.path(plan.port, _METADATA)
-        wanted = any(subnet.dhcp for subnet in plan.ipv4) + path.exists()
-        if len(privileged.namespace_runs(plan.port)) < wanted:
-            self._start_dhcp(plan)
-            if path.exists():
-                privileged.start_responder(plan.port, str(path))
+        self._services.restore(plan)
 
     def _unplug(self, port: str) -> Exception | None:
         """Unplug the device of a port whose guest is gone; return the failure, if it failed.
@@ -392,12 +297,6 @@ class Box:
     def _ports(self, backup_id: str) -> list[str]:
         ports = {box.port for box in self._mechanism.existing() if box.backup_id == backup_id}
         return sorted(ports | {plan.port for plan in self._plans.of(backup_id)})
-
-
-def _task(context: Any, instance_uuid: str) -> str | None:
-    """Return that Nova is at work on the server, if it is."""
-    task = objects.Instance.get_by_uuid(context, instance_uuid).task_state
-    return f'its task {task} is under way' if task else None
 
 
 def _elapsed(begun: float) -> int:
