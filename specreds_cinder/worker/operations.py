@@ -7,8 +7,6 @@ import contextlib
 import dataclasses
 import datetime
 import logging
-import queue
-import threading
 from typing import Any
 
 from oslo_context import context
@@ -18,6 +16,7 @@ from specreds_cinder.superposition import address
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import states
 from specreds_cinder.superposition import volume as volumes
+from specreds_cinder.worker import watches
 
 LOG = logging.getLogger(__name__)
 
@@ -52,11 +51,7 @@ class Operations:
         self._protocol = protocol
         self._home = home
         self._homes = (home, *others)
-        self._watching = watching
-        self._watches: dict[str, contextlib.ExitStack] = {}
-        self._dirty: dict[str, str] = {}
-        self._dirty_ids: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._lock = threading.Lock()
+        self._watches = watches.Watches(protocol, watching=watching)
 
     def call(self, method: str, arguments: Mapping[str, Any],
              requester: Mapping[str, Any]) -> Answer:
@@ -102,11 +97,11 @@ class Operations:
 
     def list(self) -> builtins.list[dict[str, Any]]:
         """Return every superposition of the pools, without the sizes of overlays."""
-        watched = set(self._watches)
+        watched = self._watches.watched()
         listed = self._records()
         # Another service of a cluster may have ended a superposition that is watched here.
         for ended in watched - {record.id for record in listed}:
-            self._unwatch(ended)
+            self._watches.end(ended)
         return [self._view(record) for record in listed]
 
     def find(self, image: str) -> dict[str, Any] | None:
@@ -173,7 +168,7 @@ class Operations:
             [self._ref(image) for image in images], reason, server_id,
             superposition=superposition, joint=joint, labels=labels,
             encrypted=[self._ref(image) for image in encrypted])
-        self._watch(record)
+        self._watches.begin(record)
         return self._view(record)
 
     def check(self, superposition: str) -> dict[str, Any]:
@@ -204,7 +199,7 @@ class Operations:
         """
         with contextlib.suppress(sp.NotSuperposed):
             record = self._get(superposition)
-            self._unwatch(superposition)
+            self._watches.end(superposition)
             if fenced and record.prepared:
                 self._protocol.give_up(record)
             else:
@@ -218,12 +213,12 @@ class Operations:
         if durable and not record.labels.get(_DURABLE):
             # After a crash, the decision is continued without the caller.
             record = self._protocol.label(record, **{_DURABLE: True})
-        self._unwatch(superposition)
+        self._watches.end(superposition)
         try:
             return dataclasses.asdict(decide(record, DurableBackup() if durable else None))
         finally:
             with contextlib.suppress(sp.SuperError):
-                self._watch(self._get(superposition))
+                self._watches.begin(self._get(superposition))
 
     # Afterwards
 
@@ -267,8 +262,8 @@ class Operations:
         record = self._get(superposition)
         self._protocol.renew(record)
         if record.state in states.DECIDED:
-            self._unwatch(superposition)
-        self._watch(record)
+            self._watches.end(superposition)
+        self._watches.begin(record)
 
     def tidy(self) -> None:
         """Remove index entries of superpositions whose record was never written."""
@@ -332,38 +327,10 @@ class Operations:
     # Watching
 
     def next_dirty(self, timeout: float) -> tuple[str, str] | None:
-        """Wait for a superposition to become dirty.
+        """Wait for a superposition to become dirty, as :meth:`Watches.next_dirty` does."""
+        return self._watches.next_dirty(timeout)
 
-        :param timeout: seconds
-        :returns: its id, and the object that was written or another reason
-        """
-        try:
-            superposition = self._dirty_ids.get(timeout=timeout)
-        except queue.Empty:
-            return None
-        return superposition, self._dirty.get(superposition, '')
-
-    def _watch(self, record: sp.Record) -> None:
-        if not self._watching or record.state != states.SUPERPOSED:
-            return
-
-        def note(report: sp.SweepReport) -> None:
-            self._dirty[record.id] = report.first or ''
-            self._dirty_ids.put(record.id)
-        with self._lock:
-            if record.id in self._watches or record.id in self._dirty:
-                return
-            stack = contextlib.ExitStack()
-            stack.enter_context(self._protocol.watch(record, note))
-            self._watches[record.id] = stack
-
-    def _unwatch(self, superposition: str) -> None:
-        with self._lock:
-            watch = self._watches.pop(superposition, None)
-        if watch is not None:
-            watch.close()
-        # After the watch has ended, since it may have noted the superposition until then.
-        self._dirty.pop(superposition, None)
+    # Records and names
 
     def _records(self) -> builtins.list[sp.Record]:
         """Return the records of all pools, oldest first."""
@@ -379,7 +346,7 @@ class Operations:
         try:
             return self._protocol.show(superposition, self._homes[-1])
         except sp.NotSuperposed:
-            self._unwatch(superposition)
+            self._watches.end(superposition)
             raise
 
     def _ref(self, image: str) -> sp.VolumeRef:
@@ -393,7 +360,7 @@ class Operations:
     def _view(self, record: sp.Record,
               sizes: builtins.list[int] | None = None) -> dict[str, Any]:
         watched = record.id in self._watches and record.state not in states.DECIDED
-        dirty = self._dirty.get(record.id) if watched else None
+        dirty = self._watches.dirty(record.id) if watched else None
         bytes_: Sequence[int | None] = sizes or [None] * len(record.volumes)
         return {
             'id': record.id, 'state': record.state, 'outcome': record.outcome,
