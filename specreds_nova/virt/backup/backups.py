@@ -6,7 +6,6 @@ far the backup had come, and Cinder what was decided in the meantime.
 """
 
 import builtins
-from collections.abc import Callable
 import contextlib
 from typing import Any
 
@@ -17,13 +16,13 @@ from specreds_cinder.superposition import states
 from specreds_nova import exception
 from specreds_nova.virt.backup import host as backup_host
 from specreds_nova.virt.backup import journal as journals
+from specreds_nova.virt.backup import preconditions
 from specreds_nova.virt.backup import readiness
 from specreds_nova.virt.backup import start as starts
+from specreds_nova.virt.backup import status as statuses
 from specreds_nova.virt.disks import durable
 
 LOG = logging.getLogger(__name__)
-
-Status = dict[str, Any]
 
 _RUNS = frozenset({'running', 'paused'})
 
@@ -31,8 +30,7 @@ _RUNS = frozenset({'running', 'paused'})
 class Backups:
     """The backups of this host.
 
-    :ivar primary_runs: returns whether a server runs on a host by the sentinel of that host; None
-        if that is unknown
+    :ivar statuses: the statuses that the operations return
     """
 
     def __init__(self, host: backup_host.Host, watches: readiness.Watches) -> None:
@@ -43,7 +41,7 @@ class Backups:
         watches.then = self._harden_early
         self._starter = starts.Starter(host)
         self._starts_in_progress = starts.StartsInProgress()
-        self.primary_runs: Callable[[str, str], bool | None] = lambda host, server: None
+        self.statuses = statuses.Statuses(host, watches)
 
     # For callers of RPC
 
@@ -55,7 +53,7 @@ class Backups:
         return {'eligible': not reasons, 'reasons': reasons}
 
     def start(self, backup_id: str, instance_uuid: str, superposition_id: str,
-              expected_marker: str | None = None) -> Status:
+              expected_marker: str | None = None) -> statuses.Status:
         """Start a backup. When this returns, its guest runs in a box.
 
         :param expected_marker: what the server's console showed at the end of earlier boots
@@ -66,9 +64,9 @@ class Backups:
         with backup_host.locked(instance_uuid):
             record = self._journal.get(backup_id)
             if record is not None:
-                self._check_same(record, instance_uuid, superposition_id)
+                preconditions.check_same(record, instance_uuid, superposition_id)
                 if record.phase != journals.STARTING:
-                    return self._describe(record)
+                    return self.statuses.of(record)
                 # nova-compute ended during the start.
                 self._undo(record)
             other = self._journal.of_instance(instance_uuid)
@@ -88,29 +86,29 @@ class Backups:
                     f'start') from exc
             except exception.ServerNotEligible:
                 if self._journal.get(backup_id) is not None:
-                    self._fail(record, 'the server is not eligible')
+                    self.fail(record, 'the server is not eligible')
                 raise
             except Exception as exc:
                 LOG.exception('backup %s of server %s could not be started', backup_id,
                               instance_uuid)
                 why = _words(exc)
                 if self._journal.get(backup_id) is not None:
-                    self._fail(record, why)
+                    self.fail(record, why)
                 raise exception.StartFailed(
                     f'the backup of server {instance_uuid} could not be started: {why}') from exc
             self._advance(record, journals.RUNNING)
             self._watches.begin(record)
-            return self._describe(record)
+            return self.statuses.of(record)
 
-    def status(self, backup_id: str) -> Status:
+    def status(self, backup_id: str) -> statuses.Status:
         """Return the status of a backup."""
-        return self._describe(self._get(backup_id))
+        return self.statuses.of(self._get(backup_id))
 
-    def list(self) -> builtins.list[Status]:
+    def list(self) -> builtins.list[statuses.Status]:
         """Return the status of each backup in this host's journal."""
-        return [self._describe(record) for record in self._journal.records()]
+        return [self.statuses.of(record) for record in self._journal.records()]
 
-    def harden(self, backup_id: str) -> Status:
+    def harden(self, backup_id: str) -> statuses.Status:
         """Make durable what a backup has written, and all that it writes from here on.
 
         :raises BackupConflict: the backup does not run
@@ -118,12 +116,12 @@ class Backups:
         record = self._get(backup_id)
         with backup_host.locked(record.instance_uuid):
             if record.phase in journals.OURS or record.phase == journals.PROMOTED:
-                return self._describe(record)
-            self._need(record, journals.RUNNING, journals.HARDENED)
+                return self.statuses.of(record)
+            preconditions.check_phase(record, journals.RUNNING, journals.HARDENED)
             self._harden(record)
-            return self._describe(record)
+            return self.statuses.of(record)
 
-    def promote(self, backup_id: str, keep_claim: bool = False) -> Status:
+    def promote(self, backup_id: str, keep_claim: bool = False) -> statuses.Status:
         """Open the box of a backup whose volumes Cinder has promoted.
 
         :param keep_claim: the caller calls :meth:`release` right before the evacuation, so that
@@ -135,20 +133,20 @@ class Backups:
         record = self._get(backup_id)
         with backup_host.locked(record.instance_uuid):
             if record.phase in journals.OURS:
-                return self._describe(record)
+                return self.statuses.of(record)
             if record.phase == journals.PROMOTED:
                 self.open_box(record)
-                return self._describe(record)
-            self._need(record, journals.RUNNING, journals.HARDENED)
+                return self.statuses.of(record)
+            preconditions.check_phase(record, journals.RUNNING, journals.HARDENED)
             state = self._host.cinder.state(record.superposition_id)
             if state not in states.DECIDED:
                 raise exception.BackupConflict(
                     f'superposition {record.superposition_id} is {state or "gone"}, not '
                     f'promoted: ' + ('collapse it first' if state else 'abort the backup'))
             self.open_box(record, keep_claim=keep_claim)
-            return self._describe(record)
+            return self.statuses.of(record)
 
-    def release(self, backup_id: str) -> Status:
+    def release(self, backup_id: str) -> statuses.Status:
         """Release the claim of a promoted backup, as Nova's evacuation claims for the server.
 
         :raises BackupConflict: the backup is not promoted
@@ -156,11 +154,11 @@ class Backups:
         """
         record = self._get(backup_id)
         if record.phase not in journals.OURS:
-            self._need(record, journals.PROMOTED)
+            preconditions.check_phase(record, journals.PROMOTED)
         self._host.claims.release(backup_host.admin_context(), backup_id)
-        return self._describe(record)
+        return self.statuses.of(record)
 
-    def abort(self, backup_id: str) -> Status:
+    def abort(self, backup_id: str) -> statuses.Status:
         """Remove a backup and everything that was made for it; an unknown id counts as removed.
 
         A start in progress is cancelled before its next step.
@@ -173,23 +171,23 @@ class Backups:
         if record is not None:
             instance_uuid = record.instance_uuid
         if instance_uuid is None:
-            return _nothing(backup_id, self._host.name)
+            return self.statuses.unknown(backup_id)
         with backup_host.locked(instance_uuid):
             # A start that has just ended may have left a record.
             record = self._journal.get(backup_id)
             if record is None:
-                return _nothing(backup_id, self._host.name)
+                return self.statuses.unknown(backup_id)
             if record.phase in journals.ENDED:
-                return self._describe(record)
-            self._need(record, journals.STARTING, journals.RUNNING, journals.HARDENED,
-                       journals.ABORTING)
+                return self.statuses.of(record)
+            preconditions.check_phase(record, journals.STARTING, journals.RUNNING,
+                                      journals.HARDENED, journals.ABORTING)
             state = self._host.cinder.state(record.superposition_id)
             if state in states.DECIDED:
                 raise exception.BackupConflict(
                     f'superposition {record.superposition_id} is {state}: the backup is the '
                     f'real version; promote it')
             self.drop(record)
-            return self._describe(record)
+            return self.statuses.of(record)
 
     def cleanup(self, backup_id: str) -> None:
         """Forget a backup that has ended. Do nothing if its id is unknown.
@@ -199,7 +197,7 @@ class Backups:
         record = self._journal.get(backup_id)
         if record is None:
             return
-        self._need(record, *journals.FINISHED)
+        preconditions.check_phase(record, *journals.FINISHED)
         self._journal.forget(backup_id)
 
     # For adoption and reconciliation, whose callers hold the server's lock
@@ -214,7 +212,7 @@ class Backups:
             why = (f'the backup of server {record.instance_uuid} does not run, but the data that '
                    f'it had made durable is promoted: evacuate the server, which starts it from '
                    f'that data')
-            self._fail(record, why)
+            self.fail(record, why)
             raise exception.BackupLost(why)
         if record.phase == journals.RUNNING:
             # Whatever promoted the volumes should have hardened the backup first.
@@ -245,7 +243,14 @@ class Backups:
 
     def fail(self, record: journals.Record, why: str) -> None:
         """Remove what is left of a lost backup, and note the reason."""
-        self._fail(record, why)
+        record.error = why
+        self._advance(record, journals.ABORTING)
+        try:
+            self._undo(record)
+        except exception.UndoIncomplete:
+            return
+        record.error = why
+        self._advance(record, journals.FAILED)
 
     def runs(self, record: journals.Record) -> bool:
         """Return whether the domain of a backup exists and has its memory."""
@@ -308,23 +313,11 @@ class Backups:
             self._journal.save(record)
             raise
 
-    def _fail(self, record: journals.Record, why: str) -> None:
-        record.error = why
-        self._advance(record, journals.ABORTING)
-        try:
-            self._undo(record)
-        except exception.UndoIncomplete:
-            return
-        record.error = why
-        self._advance(record, journals.FAILED)
-
     def _advance(self, record: journals.Record, phase: str) -> None:
         LOG.info('backup %s of server %s: %s -> %s', record.backup_id, record.instance_uuid,
                  record.phase, phase)
         record.phase = phase
         self._journal.save(record)
-
-    # Answers and preconditions
 
     def _get(self, backup_id: str) -> journals.Record:
         record = self._journal.get(backup_id)
@@ -332,69 +325,6 @@ class Backups:
             raise exception.BackupNotFound(
                 f'host {self._host.name} has no backup {backup_id}')
         return record
-
-    def _need(self, record: journals.Record, *phases: str) -> None:
-        if record.phase in phases:
-            return
-        raise exception.BackupConflict(
-            f'backup {record.backup_id} is {record.phase}: {_ADVICE[record.phase]}')
-
-    def _check_same(self, record: journals.Record, instance_uuid: str,
-                    superposition_id: str) -> None:
-        if (record.instance_uuid, record.superposition_id) != (instance_uuid, superposition_id):
-            raise exception.BackupConflict(
-                f'backup {record.backup_id} is of server {record.instance_uuid} in '
-                f'superposition {record.superposition_id}: use another id')
-        if record.phase in journals.ENDED:
-            raise exception.BackupConflict(
-                f'backup {record.backup_id} is {record.phase}: use another id')
-
-    def _describe(self, record: journals.Record) -> Status:
-        domain = None
-        if record.phase not in journals.ENDED:
-            try:
-                domain = self._host.launcher.look(record.backup_id, record.instance_uuid)
-            except nova_exception.NovaException as exc:
-                LOG.warning('cannot inspect the domain of backup %s: %s', record.backup_id, exc)
-        ready, detail = self._watches.look(record)
-        return {
-            'backup_id': record.backup_id,
-            'instance_uuid': record.instance_uuid,
-            'superposition_id': record.superposition_id,
-            'host': record.host,
-            'phase': record.phase,
-            'ready': ready,
-            'ready_detail': detail,
-            'ready_timeout': record.ready_timeout,
-            'learned_marker': record.learned_marker,
-            'error': record.error,
-            'timings_ms': dict(record.timings_ms),
-            'merge': record.merge,
-            'domain': domain and {'pid': domain.pid, 'state': domain.state},
-            'primary_runs': (self.primary_runs(record.primary, record.instance_uuid)
-                             if record.phase in (journals.RUNNING, journals.HARDENED) else None),
-        }
-
-
-_ADVICE = {
-    journals.STARTING: 'try again when it runs',
-    journals.RUNNING: 'it has not ended',
-    journals.HARDENED: 'it has not ended',
-    journals.PROMOTED: 'it is the real version; evacuate the server to this host',
-    journals.ADOPTED: 'it is the server',
-    journals.MERGING: 'it is the server',
-    journals.MERGED: 'it is the server',
-    journals.ABORTING: 'it is being removed',
-    journals.ABORTED: 'it has ended; start another one',
-    journals.FAILED: 'it has ended; start another one',
-}
-
-
-def _nothing(backup_id: str, host: str) -> Status:
-    """Return the status of a backup of which this host has nothing."""
-    return {'backup_id': backup_id, 'instance_uuid': None, 'superposition_id': None,
-            'host': host, 'phase': journals.ABORTED, 'ready': False, 'ready_detail': '',
-            'error': None, 'timings_ms': {}, 'merge': None, 'domain': None}
 
 
 def _words(exc: Exception) -> str:

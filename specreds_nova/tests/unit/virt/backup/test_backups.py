@@ -357,7 +357,7 @@ class DecideTest(base.TestCase):
     def test_status_has_the_second_opinion_on_the_primary_while_it_may_be_spared(self) -> None:
         self.record(journals.RUNNING, primary='node9')
         self.assertIsNone(self.backups.status(base.BACKUP_ID)['primary_runs'])
-        runs = self.backups.primary_runs = mock.Mock(return_value=True)
+        runs = self.backups.statuses.primary_runs = mock.Mock(return_value=True)
         self.assertIs(True, self.backups.status(base.BACKUP_ID)['primary_runs'])
         runs.assert_called_once_with('node9', base.SERVER)
         self.record(journals.PROMOTED, primary='node9')
