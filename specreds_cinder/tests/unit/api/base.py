@@ -42,6 +42,7 @@ OTHER_HOST = 'node2@fast'
 GIB = 1 << 30
 
 BASE = '/os-superpositions'
+MEMBER = f'{BASE}/{ID}'
 HEADER = 'OpenStack-API-Version'
 
 

@@ -14,7 +14,6 @@ from specreds_cinder.tests import api_samples
 from specreds_cinder.tests.unit.api import base
 
 _REFERENCE = api_samples.DIRECTORY.parent / 'source' / 'api' / 'index.rst'
-_MEMBER = f'{base.BASE}/{base.ID}'
 _DURATIONS = {'sweep1': 0.031, 'durable': 0.004, 'fence': 0.118, 'window': 0.153, 'sweep2': 0.029,
               'commit': 0.003, 'total': 0.188}
 _CONNECTION = {
@@ -47,7 +46,7 @@ _CONNECTION = {
 _CALLS: dict[str, tuple[str, str, int, dict[str, Any]]] = {
     'superposition-create': ('POST', base.BASE, 201, {
         'create': base.view(dirty=False, durations={'storage': 0.037, 'total': 0.041})}),
-    'superposition-show': ('GET', _MEMBER, 200, {'get': base.view(dirty=False)}),
+    'superposition-show': ('GET', base.MEMBER, 200, {'get': base.view(dirty=False)}),
     'superpositions-list': ('GET', f'{base.BASE}?limit=1', 200, {'list': [
         base.view(), base.view(base.OTHER_ID, created_at='2026-01-02T03:04:09Z')]}),
     'superpositions-detail': ('GET', f'{base.BASE}/detail', 200, {
@@ -58,21 +57,21 @@ _CALLS: dict[str, tuple[str, str, int, dict[str, Any]]] = {
             {'volume_id': base.VOLUME, 'eligible': True, 'reasons': []},
             {'volume_id': base.SECOND, 'eligible': False, 'reasons': [
                 'it can be attached several times: there must be one primary']}]}),
-    'superposition-check': ('POST', f'{_MEMBER}/check', 200, {'check': {
+    'superposition-check': ('POST', f'{base.MEMBER}/check', 200, {'check': {
         'dirty': True, 'first': 'rbd_data.5e8c6b8b4567.0000000000000012', 'objects': 256,
         'seconds': 0.029}}),
-    'superposition-promote': ('POST', f'{_MEMBER}/collapse', 200, {'collapse': {
+    'superposition-promote': ('POST', f'{base.MEMBER}/collapse', 200, {'collapse': {
         'outcome': 'promoted', 'durations': _DURATIONS}}),
-    'superposition-pending': ('POST', f'{_MEMBER}/collapse', 202, {
+    'superposition-pending': ('POST', f'{base.MEMBER}/collapse', 202, {
         'get': base.view(state='collapsing'),
         'collapse': exception.SuperpositionPending('goes on')}),
-    'superposition-abort': ('POST', f'{_MEMBER}/collapse', 200, {}),
-    'superposition-conflict': ('POST', f'{_MEMBER}/collapse', 409, {
+    'superposition-abort': ('POST', f'{base.MEMBER}/collapse', 200, {}),
+    'superposition-conflict': ('POST', f'{base.MEMBER}/collapse', 409, {
         'abort': exception.SuperpositionConflict(
             f'superposition {base.ID} is merging: the version of the backup is the real one: it '
             f'can only be merged', state='merging')}),
-    'superposition-merge': ('POST', f'{_MEMBER}/merge', 202, {}),
-    'superposition-connection': ('POST', f'{_MEMBER}/connection', 200, {
+    'superposition-merge': ('POST', f'{base.MEMBER}/merge', 202, {}),
+    'superposition-connection': ('POST', f'{base.MEMBER}/connection', 200, {
         'connection': [_CONNECTION]}),
     'superposition-fence': ('POST', f'{base.BASE}/fence', 200, {'fence_host': [
         {'volume_id': base.VOLUME, 'clients': 2}, {'volume_id': base.SECOND, 'clients': 1}]}),

@@ -9,7 +9,6 @@ from specreds_cinder import exception
 from specreds_cinder.tests.unit.api import base
 
 _ROOT, _EPH = f'{base.SERVER}_disk', f'{base.SERVER}_disk.eph0'
-_MEMBER = f'{base.BASE}/{base.ID}'
 
 
 class ServerDisksTestCase(base.APITestCase):
@@ -124,10 +123,10 @@ class ReadTest(ServerDisksTestCase):
 
     def test_superposition_without_volumes_is_found_at_the_back_end_of_disks(self) -> None:
         self.rpc.get.return_value = self.part()
-        seen = self.done(200, 'GET', _MEMBER)['superposition']
+        seen = self.done(200, 'GET', base.MEMBER)['superposition']
         self.assertEqual(([_ROOT], [], [base.OTHER_HOST]),
                          (seen['disks'], seen['volume_ids'], seen['hosts']))
-        self.refused(404, 'GET', _MEMBER, ctxt=base.caller('member'))
+        self.refused(404, 'GET', base.MEMBER, ctxt=base.caller('member'))
 
     def test_back_end_of_disks_is_asked_for_its_part_of_a_set(self) -> None:
         members = [base.HOST, base.OTHER_HOST]
@@ -136,21 +135,21 @@ class ReadTest(ServerDisksTestCase):
         self.service()
         self.volume(superposition=base.ID)
         self.rpc.get.side_effect = lambda _ctxt, host, _id, brief: parts[host]
-        seen = self.done(200, 'GET', _MEMBER)['superposition']
+        seen = self.done(200, 'GET', base.MEMBER)['superposition']
         self.assertEqual(([base.VOLUME], [_ROOT]), (seen['volume_ids'], seen['disks']))
 
     def test_back_end_of_disks_is_not_asked_for_other_sets(self) -> None:
         self.superposed()
-        self.done(200, 'GET', _MEMBER)
+        self.done(200, 'GET', base.MEMBER)
         self.assertEqual([base.HOST], [call.args[1] for call in self.rpc.get.call_args_list])
 
     def test_unknown_superposition_returns_404(self) -> None:
         self.rpc.get.side_effect = exception.SuperpositionNotFound('there is none')
-        self.refused(404, 'GET', _MEMBER)
+        self.refused(404, 'GET', base.MEMBER)
 
     def test_silent_back_end_leaves_the_state_unknown(self) -> None:
         self.rpc.get.side_effect = exception.SuperpositionUnavailable('no answer')
-        self.assertEqual('unknown', self.done(200, 'GET', _MEMBER)['superposition']['state'])
+        self.assertEqual('unknown', self.done(200, 'GET', base.MEMBER)['superposition']['state'])
 
     def test_list_has_superpositions_without_volumes(self) -> None:
         self.rpc.list.return_value = [self.part()]
@@ -171,7 +170,7 @@ class ReadTest(ServerDisksTestCase):
     def test_connections_of_disks_are_returned_alone(self) -> None:
         self.rpc.get.return_value = self.part(state='promoted')
         self.rpc.connection.return_value = [{'disk': _ROOT, 'data': {}}]
-        answer = self.done(200, 'POST', f'{_MEMBER}/connection',
+        answer = self.done(200, 'POST', f'{base.MEMBER}/connection',
                            {'connector': {'host': 'h'}, 'disks_only': True})
         self.assertEqual([{'disk': _ROOT, 'data': {}}], answer['connections'])
         self.assertTrue(self.rpc.connection.call_args.kwargs['disks'])
