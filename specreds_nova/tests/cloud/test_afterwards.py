@@ -2,6 +2,7 @@
 """Nova's operations on servers that were adopted, before their merge."""
 
 from typing import Any
+import xml.etree.ElementTree as ElementTree
 
 from specreds_nova.tests.cloud import base
 from specreds_nova.tests.cloud import life
@@ -53,9 +54,7 @@ class TestBeforeTheMerge(life.LifeTestCase):
         self.wait_status(server.id, 'ACTIVE')
 
         volume = self._volume()
-        self.drill.compute.post(f'/servers/{server.id}/os-volume_attachments', json={
-            'volumeAttachment': {'volumeId': volume}})
-        self.wait('the volume to be attached', lambda: self._status(volume) == 'in-use')
+        self._attach(server.id, volume)
         self.drill.compute.delete(f'/servers/{server.id}/os-volume_attachments/{volume}')
         self.wait('the volume to be detached', lambda: self._detached(volume))
 
@@ -88,7 +87,28 @@ class TestBeforeTheMerge(life.LifeTestCase):
         self.wait_merged(recovery)
         self.assert_plain_and_durable(recovery)
 
+    def test_volume_attached_before_the_adoption_is_plugged(self) -> None:
+        # The host is alive, and its nova-compute attaches what a user wants.
+        recovery = self.promoted()
+        server, volume = recovery.server, self._volume()
+        self._attach(server.id, volume)
+        name = self.guest_name(server)
+        self.drill.adopt(recovery)
+        with self.domain(recovery) as domain:
+            disks = [disk.findtext('serial') for disk in
+                     ElementTree.fromstring(domain.XMLDesc(0)).findall('./devices/disk')]
+        self.assertEqual([*server.volumes, volume], disks)
+        self.assertEqual(name, self.guest_name(server))
+        self.wait_merged(recovery)
+        self.drill.compute.delete(f'/servers/{server.id}/os-volume_attachments/{volume}')
+        self.wait('the volume to be detached', lambda: self._detached(volume))
+
     # Volumes
+
+    def _attach(self, server_id: str, volume_id: str) -> None:
+        self.drill.compute.post(f'/servers/{server_id}/os-volume_attachments', json={
+            'volumeAttachment': {'volumeId': volume_id}})
+        self.wait('the volume to be attached', lambda: self._status(volume_id) == 'in-use')
 
     def _volume(self) -> str:
         made = self.drill.volume.post('/volumes', json={'volume': {'size': 1}}).json()['volume']
