@@ -16,8 +16,12 @@ PACKAGES = (
     'netbase', 'python3-dev', 'sudo', 'systemd', 'systemd-sysv', 'uuid-runtime', 'wget')
 _STAND_INS = pathlib.Path(__file__).with_name('files')
 # Programs of which the container has stand-ins: devstack-plugin-ceph runs Ceph from a container
-# image, and that cannot be done in this container.
-_LINKS = {'usr/local/bin/curl': 'curl', 'usr/sbin/podman': 'podman'}
+# image, and that cannot be done in this container. With OVN, stack.sh puts /bin first in PATH, so
+# that a stand-in in /usr/local/bin would not be found.
+_LINKS = {'usr/bin/curl': 'curl', 'usr/sbin/podman': 'podman'}
+# The program that a stand-in calls keeps this name when its package is installed again.
+_DIVERSION = ['dpkg-divert', '--local', '--rename', '--divert', '/usr/bin/curl.distrib', '--add',
+              '/usr/bin/curl']
 _FILES = {
     # libvirt makes no cgroups, device nodes or profiles in a container.
     'etc/libvirt/qemu.conf':
@@ -45,14 +49,17 @@ def fill(files: layout.Layout, nodes: Sequence[str], progress: commands.Progress
     :raises CloudError: packages cannot be had
     """
     root = files.root.path
+    steps = [_DIVERSION]
     # They are copied last.
     if not files.inside(layout.STAND_INS).exists():
         progress('installing systemd and other packages in the root')
-        log = files.logs / 'packages.log'
-        for argv in (['apt-get', '-q', 'update'],
-                     ['apt-get', '-q', '-y', 'install', '--no-install-recommends', *PACKAGES]):
-            if jail.run(root, argv, log):
-                raise commands.CloudError(f'{" ".join(argv[:4])} failed: see {log}')
+        steps = [['apt-get', '-q', 'update'],
+                 ['apt-get', '-q', '-y', 'install', '--no-install-recommends', *PACKAGES],
+                 _DIVERSION]
+    log = files.logs / 'packages.log'
+    for argv in steps:
+        if jail.run(root, argv, log):
+            raise commands.CloudError(f'{" ".join(argv[:4])} failed: see {log}')
     for name, text in _FILES.items():
         write(root / name, text)
     write(root / 'etc/hostname', f'{files.name}\n')

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a node contains: local.conf, and files."""
 
+from collections.abc import Sequence
 import os
+import pathlib
 
 import fixtures
 
@@ -75,19 +77,32 @@ class LocalConfTest(base.DevstackTestCase):
         self.assertTrue(os.access(roots.PROJECT / 'devstack/tools/host', os.X_OK))
 
 
+def _install(root: pathlib.Path, argv: Sequence[str], _: pathlib.Path) -> int:
+    """Do what apt-get and dpkg-divert do to curl."""
+    curl, diverted = root / 'usr/bin/curl', root / 'usr/bin/curl.distrib'
+    if 'install' in argv:
+        curl.write_text('of the package')
+    elif argv[0] == 'dpkg-divert' and not diverted.exists():
+        curl.rename(diverted)
+    return 0
+
+
 class ContentsTest(base.DevstackTestCase):
 
     def test_files_and_stand_ins(self) -> None:
-        self.useFixture(fixtures.MonkeyPatch('cloud.matrix.jail.run', lambda *_: 0))
+        self.useFixture(fixtures.MonkeyPatch('cloud.matrix.jail.run', _install))
         root = self.files.root.path
-        (root / 'usr/local/bin').mkdir(parents=True)
+        (root / 'usr/bin').mkdir(parents=True)
         (root / 'usr/sbin').mkdir()
         for _ in range(2):
             contents.fill(self.files, base.NODES, commands.silent)
         self.assertEqual('devstack\n', (root / 'etc/hostname').read_text())
         self.assertTrue((root / 'etc/hosts').read_text().endswith(
             '198.18.7.2 devstack\n198.18.7.3 devstack2\n'))
-        self.assertEqual('/opt/stand-ins/curl', os.readlink(root / 'usr/local/bin/curl'))
+        # The first directory of PATH is /bin once stack.sh has installed OVN.
+        self.assertEqual('/opt/stand-ins/curl', os.readlink(root / 'usr/bin/curl'))
+        self.assertEqual('of the package', (root / 'usr/bin/curl.distrib').read_text())
+        self.assertIn('exec /usr/bin/curl.distrib ', (root / 'opt/stand-ins/curl').read_text())
         self.assertTrue(os.access(root / 'opt/stand-ins/cephadm', os.X_OK))
 
     def test_failed_installation_names_the_log(self) -> None:
