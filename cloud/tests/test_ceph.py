@@ -94,3 +94,21 @@ class ConfTest(testtools.TestCase):
 
     def test_caps_name_every_pool(self) -> None:
         self.assertEqual('profile rbd pool=a, profile rbd pool=b', caps.cinder({'b', 'a'})['osd'])
+
+
+class AddressTest(testtools.TestCase):
+
+    def test_daemons_and_clients_have_the_address(self) -> None:
+        data = self.useFixture(fixtures.TempDir()).path
+        cluster = ceph.Ceph(data, address='198.18.5.129')
+        daemon = ceph_conf.daemon(cluster.files, cluster.settings)
+        self.assertIn('public addr = 198.18.5.129\n', daemon)
+        self.assertIn('[v2:198.18.5.129:', ceph_conf.client(cluster.files, cluster.settings, 'c'))
+
+    def test_default_is_the_loopback_address(self) -> None:
+        cluster = ceph.Ceph(self.useFixture(fixtures.TempDir()).path)
+        self.assertEqual('127.0.0.1', cluster.settings.address)
+
+    def test_address_and_ipv6_exclude_each_other(self) -> None:
+        self.assertRaisesRegex(commands.CloudError, 'choose one', ceph.Ceph, 'x',
+                               address='198.18.5.129', ipv6=True)
