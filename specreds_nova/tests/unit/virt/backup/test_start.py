@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The server as it is read before the start of its backup."""
+"""The start of a backup: the server as it is read before, the steps, and their undoing."""
 
+from concurrent import futures
+import threading
+import types
 from typing import Any
 from unittest import mock
 
@@ -8,9 +11,11 @@ from nova import objects
 from nova.network import model
 import testtools
 
+from specreds_nova import exception
+from specreds_nova.tests.unit.virt import base
+from specreds_nova.virt.backup import journal as journals
 from specreds_nova.virt.backup import start as starts
-
-SERVER = '11111111-1111-4111-8111-111111111111'
+from specreds_nova.virt.box import errors as box_errors
 
 
 class LoadTest(testtools.TestCase):
@@ -20,7 +25,7 @@ class LoadTest(testtools.TestCase):
         """Create a server whose port Nova has seen in that moment."""
         super().setUp()
         objects.register_all()
-        self.instance = mock.Mock(uuid=SERVER)
+        self.instance = mock.Mock(uuid=base.SERVER)
         self.types = ['unbound']
         self.instance.get_network_info.side_effect = lambda: [
             model.VIF(id='p1', type=self.types[0])]
@@ -44,7 +49,7 @@ class LoadTest(testtools.TestCase):
     def load(self) -> Any:
         """Load the server."""
         with mock.patch.object(objects.BlockDeviceMappingList, 'get_by_instance_uuid'):
-            return starts.load('context', SERVER)[0]
+            return starts.load('context', base.SERVER)[0]
 
     def test_bound_port_is_read_once(self) -> None:
         self.types = ['ovs']
@@ -63,3 +68,189 @@ class LoadTest(testtools.TestCase):
     def test_wait_for_the_binding_of_a_port_is_limited(self) -> None:
         self.assertIs(self.instance, self.load())
         self.assertLess(1, self.api.get_instance_nw_info.call_count)
+
+
+class StartTest(base.TestCase):
+    """The start of a backup, and its undoing after a failure."""
+
+    def start(self, recovery: str = base.BACKUP_ID,
+              superposition: str = base.SUPERPOSITION) -> dict[str, Any]:
+        return self.backups.start(recovery, base.SERVER, superposition)
+
+    def test_backup_runs_in_a_sealed_box(self) -> None:
+        status = self.start()
+        self.assertEqual(('running', {'pid': 4711, 'state': 'running'}, None),
+                         (status['phase'], status['domain'], status['error']))
+        self.assertEqual('running', self.phase())
+        self.assertEqual({base.BACKUP_ID}, self.watches.watched)
+        for what in ('connection', 'seal', 'claim', 'domain', 'rpc_to_running'):
+            self.assertIn(what, status['timings_ms'])
+        self.launcher.launch.assert_called_once()
+        self.box.attached.assert_called_once_with(self.instance, base.BACKUP_ID)
+        record = self.on_disk()
+        assert record is not None
+        self.assertEqual((base.PRIMARY, [base.VOLUME], 'instance-00000001'),
+                         (record.primary, record.volume_ids, record.instance_name))
+
+    def test_marker_of_earlier_boots_is_recorded(self) -> None:
+        # A nova-compute that restarts watches the backup again.
+        status = self.backups.start(base.BACKUP_ID, base.SERVER, base.SUPERPOSITION,
+                                    'web server is up')
+        self.assertIsNone(status['learned_marker'])
+        record = self.on_disk()
+        assert record is not None
+        self.assertEqual('web server is up', record.expected_marker)
+
+    def test_start_may_be_repeated(self) -> None:
+        self.start()
+        self.assertEqual('running', self.start()['phase'])
+        self.launcher.launch.assert_called_once()
+
+    def test_ineligible_server_is_refused_without_effects(self) -> None:
+        self.eligibility.reasons.return_value = ['it has a virtual TPM']
+        error = self.assertRaises(exception.ServerNotEligible, self.start)
+        self.assertIn('it has a virtual TPM', str(error))
+        self.assertIsNone(self.phase())
+        self.box.seal.assert_not_called()
+        self.claims.claim.assert_not_called()
+        self.launcher.launch.assert_not_called()
+
+    def test_ports_that_are_not_admitted_start_no_guest(self) -> None:
+        self.box.admitted.side_effect = box_errors.BoxRefused(
+            instance=base.SERVER, host=base.HOST, reason='it is the parent of a trunk')
+        error = self.assertRaises(exception.ServerNotEligible, self.start)
+        self.assertIn('trunk', str(error))
+        self.launcher.launch.assert_not_called()
+        self.box.remove.assert_called_once()
+        self.claims.release.assert_called_once()
+
+    def test_failed_start_is_undone(self) -> None:
+        self.launcher.launch.side_effect = RuntimeError('no QEMU')
+        error = self.assertRaises(exception.StartFailed, self.start)
+        self.assertIn('no QEMU', str(error))
+        self.assertEqual('failed', self.phase())
+        self.launcher.remove.assert_called_once_with(base.BACKUP_ID, base.SERVER)
+        self.box.remove.assert_called_once()
+        self.claims.release.assert_called_once()
+        self.launcher.remove_files.assert_called_once_with(base.SERVER)
+        self.launcher.remove_secrets.assert_called_once_with([base.VOLUME])
+
+    def test_start_on_a_full_host_is_refused_and_undone(self) -> None:
+        self.claims.claim.side_effect = exception.ServerNotEligible('not enough left')
+        self.assertRaises(exception.ServerNotEligible, self.start)
+        self.assertEqual('failed', self.phase())
+        self.box.remove.assert_called_once()
+        self.launcher.launch.assert_not_called()
+
+    def test_incomplete_undo_is_kept_for_a_later_attempt(self) -> None:
+        self.launcher.launch.side_effect = RuntimeError('no QEMU')
+        self.box.remove.side_effect = exception.BackupError('Neutron does not answer')
+        self.assertRaises(exception.StartFailed, self.start)
+        record = self.on_disk()
+        assert record is not None
+        self.assertEqual('aborting', record.phase)
+        self.assertIn('Neutron does not answer', record.error or '')
+        # All other parts are undone.
+        self.claims.release.assert_called_once()
+
+    def test_abort_during_the_start_undoes_it(self) -> None:
+        aborts = self.abort_when(self.claims.claim)
+        error = self.assertRaises(exception.StartFailed, self.start)
+        self.assertIn('was aborted', str(error))
+        self.assertEqual(['aborted'], [abort.result()['phase'] for abort in aborts])
+        self.launcher.launch.assert_not_called()
+        self.box.remove.assert_called_once()
+        self.claims.release.assert_called_once()
+        # Another backup of the server can start.
+        self.claims.claim.side_effect = None
+        self.assertEqual('running', self.start('another')['phase'])
+
+    def test_abort_before_the_start_refuses_it(self) -> None:
+        self.eligibility.reasons.return_value = []
+        aborts = self.abort_when(self.eligibility.reasons)
+        self.assertRaises(exception.StartFailed, self.start)
+        self.assertEqual(['aborted'], [abort.result()['phase'] for abort in aborts])
+        self.box.seal.assert_not_called()
+        self.box.remove.assert_not_called()
+        # A later start of the same recovery is refused.
+        self.assertRaises(exception.BackupConflict, self.start)
+
+    def test_abort_at_the_end_of_the_start_undoes_it(self) -> None:
+        aborts = self.abort_when(self.launcher.launch)
+        self.start()
+        self.assertEqual(['aborted'], [abort.result()['phase'] for abort in aborts])
+        self.launcher.remove.assert_called_once()
+
+    def abort_when(self, step: mock.Mock) -> list[futures.Future[dict[str, Any]]]:
+        """Abort the recovery during a step of its start."""
+        aborts: list[futures.Future[dict[str, Any]]] = []
+        pool = futures.ThreadPoolExecutor(1)
+        self.addCleanup(pool.shutdown)
+        heard = threading.Event()
+        cancel = starts.StartsInProgress.cancel
+
+        def hear(under_way: starts.StartsInProgress, backup_id: str) -> str | None:
+            reason = cancel(under_way, backup_id)
+            heard.set()
+            return reason
+
+        patch = mock.patch.object(starts.StartsInProgress, 'cancel', hear)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+        def abort(*_arguments: Any, **_named: Any) -> Any:
+            aborts.append(pool.submit(self.backups.abort, base.BACKUP_ID))
+            self.assertTrue(heard.wait(10.0))
+            return mock.DEFAULT
+        step.side_effect = abort
+        return aborts
+
+    def test_start_with_other_volumes_is_refused(self) -> None:
+        self.cinder.connections.return_value = {'another': {}}
+        error = self.assertRaises(exception.StartFailed, self.start)
+        self.assertIn('superpose all of them together', str(error))
+        self.launcher.launch.assert_not_called()
+
+    def test_start_without_one_of_the_servers_disks_is_refused(self) -> None:
+        disks = {f'{base.SERVER}_disk', f'{base.SERVER}_disk.eph1'}
+        self.replace('specreds_nova.virt.backup.domain.disk_ids', lambda instance, bdms: disks)
+        self.bdms.append(types.SimpleNamespace(volume_id=None))
+        self.cinder.connections.return_value = {base.VOLUME: {}, f'{base.SERVER}_disk': {}}
+        error = self.assertRaises(exception.ServerNotEligible, self.start)
+        self.assertIn('disk.eph1', str(error))
+        self.launcher.launch.assert_not_called()
+
+    def test_start_has_volumes_and_disks(self) -> None:
+        disk = f'{base.SERVER}_disk'
+        self.replace('specreds_nova.virt.backup.domain.disk_ids', lambda instance, bdms: {disk})
+        self.bdms.append(types.SimpleNamespace(volume_id=None))
+        self.cinder.connections.return_value = {base.VOLUME: {}, disk: {}}
+        self.assertEqual('running', self.start()['phase'])
+        self.assertEqual({base.VOLUME: {}, disk: {}}, self.launcher.launch.call_args.args[3])
+        record = self.on_disk()
+        assert record is not None
+        self.assertEqual([base.VOLUME], record.volume_ids)
+
+    def test_interrupted_start_is_repeated(self) -> None:
+        self.record(journals.STARTING)
+        self.assertEqual('running', self.start()['phase'])
+        self.launcher.remove.assert_called_once()
+        self.launcher.launch.assert_called_once()
+
+    def test_id_of_an_ended_recovery_is_refused(self) -> None:
+        self.record(journals.ABORTED)
+        error = self.assertRaises(exception.BackupConflict, self.start)
+        self.assertIn('use another id', str(error))
+
+    def test_id_with_another_superposition_is_refused(self) -> None:
+        self.start()
+        self.assertRaises(exception.BackupConflict, self.start, base.BACKUP_ID, 'another')
+
+    def test_second_recovery_of_a_server_is_refused(self) -> None:
+        self.start()
+        error = self.assertRaises(exception.BackupConflict, self.start, 'another')
+        self.assertIn(base.BACKUP_ID, str(error))
+
+    def test_ended_recovery_does_not_prevent_another(self) -> None:
+        self.record(journals.FAILED)
+        self.assertEqual('running', self.start('another')['phase'])
