@@ -3,6 +3,7 @@
 
 from collections.abc import Callable
 import contextlib
+import errno
 import functools
 import logging
 import threading
@@ -20,7 +21,18 @@ from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import base
 
 SIZE = 32 * base.MIB
+# The answer to a write of a client that is fenced.
+DEAD = -errno.ESHUTDOWN
 _LISTED_SECONDS = 10
+
+
+class Cut(Exception):
+    """The end of a controller that cannot clean up."""
+
+
+def cut() -> None:
+    """End the controller here."""
+    raise Cut
 
 
 class ProtocolTestCase(base.FunctionalTestCase):

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fence covers all clients of the primary and no other ones, for long enough."""
 
-import errno
 import pathlib
 import signal
 import tempfile
-import threading
 from unittest import mock
 
 import rados
@@ -24,16 +22,6 @@ from specreds_cinder.tests.functional import base
 from specreds_cinder.tests.functional import protocol_base
 
 OBJECT = 4 * base.MIB
-DEAD = -errno.ESHUTDOWN
-
-
-class Cut(Exception):
-    """The end of a controller that cannot clean up."""
-
-
-def cut() -> None:
-    """End the controller here."""
-    raise Cut
 
 
 class FenceTest(protocol_base.ProtocolTestCase):
@@ -50,8 +38,8 @@ class FenceTest(protocol_base.ProtocolTestCase):
 
     def collapse_cut_off(self, name: str, phase: str) -> sp.Record:
         """Collapse by a controller that ends at an event, and return the record."""
-        with sp.trace.observe(self.at(name, phase, cut)):
-            self.assertRaises(Cut, self.protocol.collapse, self.record)
+        with sp.trace.observe(self.at(name, phase, protocol_base.cut)):
+            self.assertRaises(protocol_base.Cut, self.protocol.collapse, self.record)
         record = self.protocol.reload(self.record)
         self.assertEqual(states.COLLAPSING, record.state)
         self.assertEqual(self.primary.clients, set(record.fenced))
@@ -72,8 +60,8 @@ class FenceTest(protocol_base.ProtocolTestCase):
         before = self.fenced()
         self.promote()
         self.assertEqual(self.primary.clients, self.fenced() - before)
-        self.assertEqual(DEAD, self.primary.write(0))
-        self.assertEqual(DEAD, self.primary.ask('discard', length=OBJECT))
+        self.assertEqual(protocol_base.DEAD, self.primary.write(0))
+        self.assertEqual(protocol_base.DEAD, self.primary.ask('discard', length=OBJECT))
         self.assertEqual(0, neighbour.write(0))
 
     def test_fence_covers_all_volumes(self) -> None:
@@ -83,11 +71,12 @@ class FenceTest(protocol_base.ProtocolTestCase):
         self.assertEqual(3, len(primary.clients))
         self.assertEqual('promoted', self.protocol.collapse(record).outcome)
         self.assertTrue(primary.clients <= self.fenced())
-        self.assertEqual([DEAD] * 3, [primary.write(0, disk=disk) for disk in range(3)])
+        self.assertEqual([protocol_base.DEAD] * 3,
+                         [primary.write(0, disk=disk) for disk in range(3)])
 
     def test_fenced_primary_cannot_write_after_the_fence_is_lifted(self) -> None:
         self.promote()
-        self.assertEqual(DEAD, self.primary.write(0))
+        self.assertEqual(protocol_base.DEAD, self.primary.write(0))
         self.protocol.merge(self.record)
         self.protocol.fence.open(self.primary.clients)
         self.assertEqual(set(), self.primary.clients & self.fenced())
@@ -100,7 +89,7 @@ class FenceTest(protocol_base.ProtocolTestCase):
         self.primary.signal(signal.SIGSTOP)
         self.promote()
         self.primary.signal(signal.SIGCONT)
-        self.assertEqual(DEAD, self.primary.write(0))
+        self.assertEqual(protocol_base.DEAD, self.primary.write(0))
 
     def test_dead_primary_is_fenced(self) -> None:
         self.primary.kill()
@@ -164,7 +153,7 @@ class FenceTest(protocol_base.ProtocolTestCase):
         self.assertFalse(report.sweep1.dirty)
         assert report.sweep2 is not None
         self.assertTrue(report.sweep2.dirty)
-        self.assertEqual(DEAD, self.primary.write(0))
+        self.assertEqual(protocol_base.DEAD, self.primary.write(0))
         self.assertTrue(self.primary.clients <= self.fenced())
         self.assertEqual(b'\x4c' * 4096, self.contents(self.volume)[:4096])
         self.assert_nothing_left(self.record)
@@ -215,7 +204,7 @@ class FenceTest(protocol_base.ProtocolTestCase):
         record = self.collapse_cut_off('fence.add', 'after')
         self.assertTrue(self.primary.clients <= self.fenced())
         self.assertEqual('promoted', self.protocol.resume(record))
-        self.assertEqual(DEAD, self.primary.write(0))
+        self.assertEqual(protocol_base.DEAD, self.primary.write(0))
 
     def test_collapse_interrupted_after_a_late_write_resumes_as_late_dirty(self) -> None:
         with sp.trace.observe(self.at('fence', 'before', lambda: self.primary.write(0, 0x4c))):
@@ -253,8 +242,8 @@ class FenceTest(protocol_base.ProtocolTestCase):
         rival = sp.Protocol(self.cluster, self.settings)
 
         def abort_cut_off() -> None:
-            with sp.trace.observe(self.at('overlay.remove', 'before', cut)):
-                self.assertRaises(Cut, rival.abort, self.record)
+            with sp.trace.observe(self.at('overlay.remove', 'before', protocol_base.cut)):
+                self.assertRaises(protocol_base.Cut, rival.abort, self.record)
         with sp.trace.observe(self.at('fence.add', 'before', abort_cut_off)):
             self.assertRaises(sp.RecordChanged, self.protocol.collapse, self.record)
         self.assertEqual(set(), self.primary.clients & self.fenced())
@@ -293,93 +282,6 @@ class FenceTest(protocol_base.ProtocolTestCase):
         self.assertTrue(self.primary.clients <= self.fenced())
 
 
-class ExpiryTest(protocol_base.ProtocolTestCase):
-    """A blocklist entry expires by itself, but not while it is needed."""
-
-    def make_promoted(self, expiry_s: int) -> tuple[sp.Protocol, sp.Record, set[str]]:
-        """Promote with a fence of some seconds."""
-        volume = self.make_volume()
-        primary = self.make_primary(volume)
-        record = self.superpose(volume)
-        protocol = sp.Protocol(self.cluster, sp.Settings(fence_expiry_s=expiry_s,
-                                                         merge_bytes_per_second=0))
-        self.assertEqual('promoted', protocol.collapse(record).outcome)
-        return protocol, protocol.reload(record), set(primary.clients)
-
-    def remaining(self, clients: set[str]) -> float:
-        """Return the seconds until the first entry of the clients expires."""
-        left = self.protocol.fence.remaining()
-        return min(left[client] for client in clients)
-
-    def longer(self, expiry_s: int) -> sp.Protocol:
-        """Return another controller with longer fences."""
-        return sp.Protocol(self.cluster, sp.Settings(fence_expiry_s=expiry_s,
-                                                     merge_bytes_per_second=0))
-
-    def test_fence_with_less_than_half_its_time_is_renewed(self) -> None:
-        protocol, record, clients = self.make_promoted(1000)
-        self.assertTrue(900 < self.remaining(clients) <= 1000)
-        left = protocol.fence_left(record)
-        assert left is not None
-        self.assertTrue(900 < left <= 1000)
-        self.assertEqual([], protocol.renew(record))
-        self.assertEqual([], self.longer(1500).renew(record))
-        self.assertEqual(clients, set(self.longer(4000).renew(record)))
-        self.assertGreater(self.remaining(clients), 3900)
-
-    def test_missing_fence_is_renewed(self) -> None:
-        protocol, record, clients = self.make_promoted(1000)
-        protocol.fence.open(clients)
-        self.assertEqual(clients, set(protocol.renew(record)))
-        self.assertTrue(clients <= self.fenced())
-
-    def test_merge_renews_the_fence(self) -> None:
-        _protocol, record, clients = self.make_promoted(1000)
-        self.longer(4000).merge(record)
-        self.assertGreater(self.remaining(clients), 3900)
-
-    def test_entry_of_another_client_is_prolonged(self) -> None:
-        volume = self.make_volume()
-        primary = self.make_primary(volume)
-        record = self.superpose(volume)
-        # librbd does this when it breaks a lock.
-        for client in primary.clients:
-            self.ceph.admin(['osd', 'blocklist', 'add', client, '100'])
-        self.assertEqual('promoted', self.protocol.collapse(record).outcome)
-        self.assertGreater(self.remaining(set(primary.clients)), 3600)
-
-    def test_fence_is_renewed_during_the_merge(self) -> None:
-        protocol, record, clients = self.make_promoted(4)
-        renewed = threading.Semaphore(0)
-
-        def observer(event: sp.trace.Event) -> None:
-            if (event.name, event.phase) == ('fence.add', 'after'):
-                renewed.release()
-            if (event.name, event.phase) == ('merge.commit', 'before'):
-                # Twice in full: by then the first entry would have expired.
-                for _ in range(3):
-                    self.assertTrue(renewed.acquire(timeout=60))
-                self.assertGreater(self.remaining(clients), 0)
-        with sp.trace.observe(observer):
-            protocol.merge(record)
-        self.assertTrue(clients <= self.fenced())
-
-    def test_fence_is_not_renewed_for_a_living_primary(self) -> None:
-        volume = self.make_volume()
-        primary = self.make_primary(volume)
-        record = self.superpose(volume)
-        self.assertEqual([], self.protocol.renew(record))
-        with sp.trace.observe(self.at('fence.add', 'before', cut)):
-            self.assertRaises(Cut, self.protocol.collapse, record)
-        self.assertEqual([], self.protocol.renew(record))
-        self.assertEqual(0, primary.write(0))
-        with sp.trace.observe(self.at('overlay.remove', 'before', cut)):
-            self.assertRaises(Cut, self.protocol.resume, record)
-        self.assertEqual(states.DIRTY, self.protocol.reload(record).outcome)
-        self.assertEqual([], self.protocol.renew(record))
-        self.assertEqual(0, primary.write(0))
-
-
 class Ipv6Test(protocol_base.ProtocolTestCase):
     """The fence on a cluster with IPv6."""
 
@@ -409,7 +311,7 @@ class Ipv6Test(protocol_base.ProtocolTestCase):
         self.assertEqual('promoted', self.protocol.collapse(record).outcome)
         self.assertEqual(primary.clients, self.fenced())
         self.assertGreater(min(self.protocol.fence.remaining().values()), 3600)
-        self.assertEqual((DEAD, 0), (primary.write(0), neighbour.write(0)))
+        self.assertEqual((protocol_base.DEAD, 0), (primary.write(0), neighbour.write(0)))
         actors.child_io(self.cluster, record.volumes[0], 'write -P 7 0 4k')
         self.protocol.merge(record)
         self.assertEqual(b'\7' * 4096, self.contents(volume)[:4096])

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A host's clients are shut out of volumes that have no superposition."""
 
-import errno
 import signal
 from unittest import mock
 import uuid
@@ -12,7 +11,6 @@ from specreds_cinder import superposition as sp
 from specreds_cinder.superposition import librados
 from specreds_cinder.tests.functional import protocol_base
 
-DEAD = -errno.ESHUTDOWN
 # A multi-attach volume has only these features.
 SHARED = {'features': rbd.RBD_FEATURE_LAYERING}
 
@@ -34,7 +32,7 @@ class HostFenceTest(protocol_base.ProtocolTestCase):
         before = self.fenced()
         self.assertEqual(primary.clients, self.shut_out(sp.Target(volume)))
         self.assertEqual(primary.clients, self.fenced() - before)
-        self.assertEqual(DEAD, primary.write(0))
+        self.assertEqual(protocol_base.DEAD, primary.write(0))
         self.assertEqual(0, neighbour.write(0))
 
     def test_hung_client_of_a_shared_volume_is_fenced_when_it_was_noted(self) -> None:
@@ -52,7 +50,7 @@ class HostFenceTest(protocol_base.ProtocolTestCase):
             fenced = self.shut_out(sp.Target(volume, hosts, 1))
         self.assertEqual(primary.clients, fenced)
         primary.signal(signal.SIGCONT)
-        self.assertEqual(DEAD, primary.write(0))
+        self.assertEqual(protocol_base.DEAD, primary.write(0))
 
     def test_client_that_was_noted_is_known_when_its_watch_has_expired(self) -> None:
         volume = self.make_volume()

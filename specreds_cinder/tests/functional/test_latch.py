@@ -2,7 +2,6 @@
 """A closed latch keeps every client of librbd from writing to a volume, and none outlives it."""
 
 import contextlib
-import errno
 import struct
 import threading
 
@@ -15,10 +14,8 @@ from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import states
 from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import protocol_base
-from specreds_cinder.tests.functional import test_fence
 
 BLOCK = 4096
-DEAD = -errno.ESHUTDOWN
 _ANSWER_SECONDS = 60
 # NOTIFY_OP_REQUEST_LOCK of librbd's watch_notify/Types.h, behind the envelope of the message.
 _REQUEST_LOCK = struct.pack('<I', 2)
@@ -110,7 +107,7 @@ class PromotedTest(LatchTestCase):
         self.assertEqual(before, self.contents(self.volume))
         # The merge fences it before the latch opens: it would have the lock first otherwise.
         self.protocol.merge(record)
-        self.assertEqual(DEAD, stranger.end())
+        self.assertEqual(protocol_base.DEAD, stranger.end())
         self.assertIn(stranger.address, self.fenced())
         self.assertEqual(before[:BLOCK] + b'\x42' * BLOCK, self.contents(self.volume)[:2 * BLOCK])
         self.assert_nothing_left(record)
@@ -125,7 +122,7 @@ class PromotedTest(LatchTestCase):
         stranger.wait_refused()
         self.assertEqual(before, self.contents(self.volume))
         self.protocol.merge(record)
-        self.assertEqual(DEAD, stranger.end())
+        self.assertEqual(protocol_base.DEAD, stranger.end())
 
     def test_online_merge_lets_only_the_server_write(self) -> None:
         record = self.superpose(self.volume)
@@ -135,7 +132,7 @@ class PromotedTest(LatchTestCase):
         stranger = Stranger(self, record.volumes[0])
         stranger.wait_refused()
         self.protocol.merge(record, backup=backup.hook)
-        self.assertEqual(DEAD, stranger.end())
+        self.assertEqual(protocol_base.DEAD, stranger.end())
         self.assertIsNone(self.latched(record))
         backup.disks[0].pwrite(b'\x43' * BLOCK, 0)
         backup.disks[0].flush()
@@ -171,8 +168,8 @@ class OpenedTest(LatchTestCase):
         primary = self.make_primary(self.volume)
         record = self.superpose(self.volume)
         locked = self.attributes(record)['lock.rbd_lock']
-        with sp.trace.observe(self.at('latch', 'after', test_fence.cut)):
-            self.assertRaises(test_fence.Cut, self.protocol.collapse, record)
+        with sp.trace.observe(self.at('latch', 'after', protocol_base.cut)):
+            self.assertRaises(protocol_base.Cut, self.protocol.collapse, record)
         self.assertEqual(record.id, self.latched(record))
         self.protocol.abort(record)
         self.assertEqual({'lock.rbd_lock': locked}, self.attributes(record))
@@ -210,15 +207,15 @@ class OpenedTest(LatchTestCase):
     def test_merge_of_an_interrupted_merge_opens_the_latch(self) -> None:
         record = self.superpose(self.volume)
         self.assertEqual('promoted', self.protocol.collapse(record).outcome)
-        with sp.trace.observe(self.at('latch.open', 'before', test_fence.cut)):
-            self.assertRaises(test_fence.Cut, self.protocol.begin_merge, record)
+        with sp.trace.observe(self.at('latch.open', 'before', protocol_base.cut)):
+            self.assertRaises(protocol_base.Cut, self.protocol.begin_merge, record)
         self.assertEqual(record.id, self.latched(record))
         self.protocol.merge(record)
         self.assertNotIn('specreds.latch', self.attributes(record))
 
     def test_latch_is_armed_again_after_an_interrupted_creation(self) -> None:
-        with sp.trace.observe(self.at('overlay.create', 'before', test_fence.cut)):
-            self.assertRaises(test_fence.Cut, self.superpose, self.volume)
+        with sp.trace.observe(self.at('overlay.create', 'before', protocol_base.cut)):
+            self.assertRaises(protocol_base.Cut, self.superpose, self.volume)
         record = self.superpose(self.volume)
         self.assertEqual('promoted', self.protocol.collapse(record).outcome)
         self.assertEqual(record.id, self.latched(record))

@@ -18,7 +18,6 @@ from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import volume as volumes
 from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import protocol_base
-from specreds_cinder.tests.functional import test_fence
 from specreds_cinder.worker import operations
 
 BLOCK = 4096
@@ -91,7 +90,7 @@ class HungTest(LedgerTestCase):
         self.assertEqual('promoted', self.protocol.collapse(second).outcome)
         before = self.contents(self.volume)
         primary.signal(signal.SIGCONT)
-        self.assertEqual(test_fence.DEAD, primary.write(0, 0x66))
+        self.assertEqual(protocol_base.DEAD, primary.write(0, 0x66))
         self.assertEqual(before, self.contents(self.volume))
         self.protocol.merge(second)
         self.assertEqual({}, self.entries(second))

@@ -18,10 +18,6 @@ SIZE = protocol_base.SIZE
 OBJECT = contents.OBJECT
 
 
-class Cut(Exception):
-    """The end of a controller."""
-
-
 class OnlineTestCase(contents.ContentsTestCase):
     """Two volumes of a primary, and a backup that runs on their child versions."""
 
@@ -203,11 +199,11 @@ class CutOffTest(OnlineTestCase):
             key = (event.name, event.target, event.phase)
             if event.kind == 'change' and key not in deaths:
                 deaths.add(key)
-                raise Cut
+                raise protocol_base.Cut
 
         with sp.trace.observe(die):
             for _ in range(100):
-                with contextlib.suppress(Cut):
+                with contextlib.suppress(protocol_base.Cut):
                     if self.resume() == state:
                         work()
                     break
