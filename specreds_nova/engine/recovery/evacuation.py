@@ -190,8 +190,8 @@ class _Evacuation:
 
         :param seen: when the engine saw the claim first, in seconds since the epoch
         """
-        run, asked = self._run, self._run.now
-        if asked - seen < _ASK_HOST:
+        run, now = self._run, self._run.now
+        if now - seen < _ASK_HOST:
             return False
         try:
             answer = run.context.backups.boot(moving.host)
@@ -199,8 +199,8 @@ class _Evacuation:
             LOG.debug('recovery %s: host %s does not report its uptime: %s',
                       run.id, moving.host, exc)
             return False
-        started = asked - float(answer.get('service_uptime', answer['uptime']))
-        return (started > seen + _WRONG + _DRIFT * (asked - seen)
+        started = now - float(answer.get('service_uptime', answer['uptime']))
+        return (started > seen + _WRONG + _DRIFT * (now - seen)
                 or 0.0 < moving.updated < started - _APART)
 
     def _backup_serves(self, host: str) -> bool:
