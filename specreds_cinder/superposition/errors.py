@@ -4,6 +4,11 @@
 from collections.abc import Iterable
 
 
+def named(clients: Iterable[str]) -> str:
+    """Return the addresses of clients as messages name them, always in the same order."""
+    return ', '.join(sorted(clients))
+
+
 class SuperError(Exception):
     """Base of the errors that this package raises."""
 
@@ -80,7 +85,16 @@ class RecordChanged(Conflict):
 
 
 class OverlayBusy(SuperError):
-    """A client has an overlay open, so the overlay can neither be merged offline nor removed."""
+    """A client has an overlay open, so the overlay can neither be merged offline nor removed.
+
+    :param what: what the clients do, to which object
+    :param clients: addresses of the clients that are in the way
+    :param advice: what to do about them
+    """
+
+    def __init__(self, what: str, clients: Iterable[str], advice: str) -> None:
+        self.clients = frozenset(clients)
+        super().__init__(f'{what} at {named(self.clients)}: {advice}')
 
 
 class BackupError(SuperError):

@@ -110,8 +110,8 @@ def _check(cluster: ceph.Cluster, record: records.Record,
         users |= clients
         if running := alive(clients):
             raise errors.OverlayBusy(
-                f'overlay {volume.overlay_ref} is open at {", ".join(sorted(running))}: merge it '
-                f'there (online), or stop the backup first')
+                f'overlay {volume.overlay_ref} is open', running,
+                'merge it there (online), or stop the backup first')
     return users
 
 

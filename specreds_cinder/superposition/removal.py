@@ -112,8 +112,7 @@ def _shut_out(ref: records.VolumeRef, users: frozenset[str], fencing: fence.Fenc
     if evict and users:
         fencing.close(users)
     elif users := fencing.outside(users):
-        raise errors.OverlayBusy(
-            f'overlay {ref} is open at {", ".join(sorted(users))}: stop the backup first')
+        raise errors.OverlayBusy(f'overlay {ref} is open', users, 'stop the backup first')
 
 
 def _empty(cluster: ceph.Cluster, volume: records.Volume, objects: overlay.Objects,

@@ -41,9 +41,10 @@ class Clients(base.Base):
         observed = self.observe(record, attended=attended)
         if observed.unclear:
             raise errors.OverlayBusy(
-                f'more clients have the volumes of superposition {record.id} open than its '
-                f'overlays ({", ".join(sorted(observed.unclear))}), and their addresses do not '
-                f'tell which of them are those of the backup: stop the other ones, and try again')
+                f'the overlays of superposition {record.id} are open at '
+                f'{errors.named(observed.backup)}, and it is not clear which clients of its '
+                f'volumes are those of the same backup: more of them are open', observed.unclear,
+                'stop the others, and try again')
         return observed
 
     def _look(self, volume: records.Volume) -> roles.Seen:

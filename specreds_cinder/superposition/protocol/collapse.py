@@ -274,7 +274,7 @@ class Collapse(end.Ending):
         # An OSD may list a dead client as a watcher for ever, until an operator fences the client.
         if not attended and (running := self.fence.outside(observed.backup)):
             raise errors.OverlayBusy(
-                f'a backup has the overlays of superposition {record.id} open at '
-                f'{", ".join(sorted(running))}: collapse it through its hypervisor, so '
-                f'that its disks become durable first, or stop it')
+                f'a backup has the overlays of superposition {record.id} open', running,
+                'collapse it through its hypervisor, so that its disks become durable first, or '
+                'stop it')
         return observed.fenced

@@ -38,7 +38,7 @@ class Creation(end.Ending):
               server_id: str | None = None, *, superposition: str | None = None,
               joint: bool = False, labels: Mapping[str, Any] | None = None,
               encrypted: Collection[records.VolumeRef] = ()) -> records.Record:
-        """Put a set of volumes into superposition: all of them, or nimage.
+        """Put a set of volumes into superposition: all of them, or none.
 
         The backup must not open them before this returns.
 

@@ -87,8 +87,8 @@ class Merge(end.Ending):
         late = self.fence.outside(self._entries(record).keys() - fenced)
         if late:
             raise errors.OverlayBusy(
-                f'{", ".join(sorted(late))} opened volumes or overlays of superposition '
-                f'{record.id} while the other clients were fenced: merge it again')
+                f'while clients of superposition {record.id} were fenced, its volumes or overlays '
+                f'were opened', late, 'merge it again')
         self._unlatch(record)
         return record
 

@@ -10,6 +10,7 @@ import fixtures
 from specreds_cinder import superposition as sp
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import states
+from specreds_cinder.superposition import volume as volumes
 from specreds_cinder.tests.functional import protocol_base
 from specreds_cinder.tests.functional import test_contents as contents
 
@@ -121,7 +122,12 @@ class OnlineTest(OnlineTestCase):
 
     def test_collapse_is_refused_without_the_hook_of_the_backup(self) -> None:
         self.change(*contents.CHANGES)
-        self.assertRaises(sp.OverlayBusy, self.protocol.collapse, self.record)
+        error = self.assertRaises(sp.OverlayBusy, self.protocol.collapse, self.record)
+        holders = [volumes.clients(self.cluster, volume.overlay_ref)
+                   for volume in self.record.volumes]
+        self.assertLessEqual(frozenset().union(*holders), error.clients)
+        for client in error.clients:
+            self.assertIn(client, str(error))
         self.assertEqual(self.record, self.protocol.reload(self.record))
 
     def test_merge_is_refused_without_the_hook_of_the_backup(self) -> None:
