@@ -3,6 +3,7 @@
 
 import errno
 from typing import Any
+from unittest import mock
 
 import cffi
 import ddt
@@ -129,6 +130,25 @@ class AnsweredTest(testtools.TestCase):
         self.assertEqual([5, None, 0, 7], io.stat_answered(names, 0.0))
         self.assertEqual([5, None, 0, 7], io.write_answered(names, b'x', 0.0))
         self.assertEqual((2, {}), (len(lib.cancelled), lib.pending))
+
+    def test_many_operations_are_polled_seldom_while_answers_arrive(self) -> None:
+        count = 200
+        names = [b'o%d' % number for number in range(1, count + 1)]
+        lib = FakeLibrados({name: (0, number) for number, name in enumerate(names, 1)})
+        # Each poll finds that one operation has ended.
+        with mock.patch.object(lib, 'rados_aio_is_complete', side_effect=lambda done:
+                               lib._number(done) == min(lib.pending)) as polled, \
+                mock.patch('specreds_cinder.superposition.librados.time.sleep') as pause:
+            self.assertEqual(list(range(1, count + 1)), librados.IoCtx(
+                lib, None, 'pool 2').write_answered(names, b'x', 9.0))
+        self.assertEqual(count - 1, pause.call_count)
+        self.assertLess(polled.call_count, 3 * count)
+
+    def test_silent_object_does_not_hide_the_answers_behind_it(self) -> None:
+        lib = FakeLibrados({b'o%d' % number: (0, number) for number in range(1, 4)})
+        io = librados.IoCtx(lib, None, 'pool 2')
+        self.assertEqual([None, 1, 2, 3],
+                         io.write_answered([b'silent', b'o1', b'o2', b'o3'], b'x', 0.0))
 
     def test_error_gives_up_what_is_in_flight(self) -> None:
         lib = FakeLibrados({b'o1': (-errno.EIO, 0)})
