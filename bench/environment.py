@@ -112,9 +112,12 @@ def environment(own: ceph.Ceph, progress: progress.Progress, quick: bool, rounds
                           pathlib.Path(scratch), figures)
 
 
-def connected(own: ceph.Ceph) -> sp.Cluster:
-    """Return a new connection to the cluster."""
-    return sp.Cluster(conffile=str(own.conf), user='cinder', timeout=_TIMEOUT)
+def connected(own: ceph.Ceph, kind: type[sp.Cluster] = sp.Cluster) -> sp.Cluster:
+    """Return a new connection to the cluster.
+
+    :param kind: its class
+    """
+    return kind(conffile=str(own.conf), user='cinder', timeout=_TIMEOUT)
 
 
 def facts() -> dict[str, str | float]:

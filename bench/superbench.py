@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 import contextlib
+import dataclasses
 import random
 import time
 
@@ -12,6 +13,8 @@ from bench import plots
 from bench import primary
 from bench import stats
 from specreds_cinder import superposition as sp
+from specreds_cinder.superposition import cluster as ceph
+from specreds_cinder.superposition import cut as cuts
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import states
 
@@ -36,7 +39,7 @@ def run(env: environment.Environment) -> dict[str, float]:
     env.progress.step(f'by existing objects, {rounds} rounds')
     by_objects = _by_objects(env, rounds)
     env.progress.step(f'by placement groups, {rounds} rounds')
-    by_groups = _by_groups(env, rounds)
+    by_groups, cut = _by_groups(env, rounds)
     env.progress.step(f'{_VOLUMES} volumes at once, {env.rounds} rounds')
     many = _many(env)
     if env.figures is not None:
@@ -46,6 +49,7 @@ def run(env: environment.Environment) -> dict[str, float]:
     figures |= stats.summary([seconds * 1e3 for seconds in by_groups[32]]).entries(
         'super.latency_ms')
     figures |= stats.summary(many).entries('super.sixty_volumes_s')
+    figures |= cut
     figures |= _record(env.rounds).entries('super.record_4096_pgs_ms')
     figures |= _medians(by_size, lambda size: f'super.by_size.{size // _GIB}gib_ms')
     figures |= _medians(by_objects, lambda objects: f'super.by_objects.{objects}_ms')
@@ -103,8 +107,48 @@ def _by_objects(env: environment.Environment, rounds: int) -> Times:
         return _rounds({objects: (env.protocol, ref) for objects, ref in refs.items()}, rounds)
 
 
-def _by_groups(env: environment.Environment, rounds: int) -> Times:
-    """Superpose a volume of 100 GiB in each of several pools."""
+class _Divided(sp.Cluster):
+    """A connection to which every pool has many placement groups, whatever it has.
+
+    A cut writes one marker for each of them, all at once. In a pool of fewer groups, several of
+    the markers are in one group: client and OSDs have as many writes to do as in a large pool.
+    """
+
+    def pools(self) -> dict[int, ceph.Pool]:
+        """Return the pools by id, each with many placement groups."""
+        return {pool_id: dataclasses.replace(pool, pg_num=_MANY_GROUPS)
+                for pool_id, pool in super().pools().items()}
+
+
+def _cut(cluster: sp.Cluster, pool: str, rounds: int) -> dict[str, float]:
+    """Return how long a cut takes, and the processor time of the process that takes it.
+
+    As in ``super``, a cut is repeated until every placement group has answered.
+
+    :raises RuntimeError: a placement group does not answer
+    """
+    with cluster.ioctx(pool) as io:
+        pool_id = io.get_pool_id()
+    seconds, busy = [], []
+    # The first one finds the names of the markers, which the process keeps.
+    for number in range(rounds + 1):
+        began, used = time.monotonic(), time.process_time()
+        while not cuts.answered_by_all(taken := cuts.take(cluster, pool_id, '')):
+            if time.monotonic() - began > cluster.timeout:
+                raise RuntimeError(f'a placement group of pool {pool} does not answer')
+        if number:
+            seconds.append(time.monotonic() - began)
+            busy.append(time.process_time() - used)
+    key = f'super.cut_{taken.pg_num}_pgs'
+    return (stats.summary(seconds).entries(f'{key}_s')
+            | stats.summary(busy).entries(f'{key}_client_s'))
+
+
+def _by_groups(env: environment.Environment, rounds: int) -> tuple[Times, dict[str, float]]:
+    """Superpose a volume of 100 GiB in each of several pools, and cut the largest pool.
+
+    :returns: the times of super by placement groups, and the figures of cuts
+    """
     pools = {groups: f'pgs-{groups}' for groups in _GROUPS}
     for groups, pool in pools.items():
         env.ceph.create_pool(pool, pg_num=groups)
@@ -117,7 +161,11 @@ def _by_groups(env: environment.Environment, rounds: int) -> Times:
                     for groups, pool in pools.items()}
             for ref in refs.values():
                 stack.enter_context(primary.attached(cluster, [ref]))
-            return _rounds({groups: (protocol, ref) for groups, ref in refs.items()}, rounds)
+            times = _rounds({groups: (protocol, ref) for groups, ref in refs.items()}, rounds)
+            largest = pools[_GROUPS[-1]]
+            figures = _cut(cluster, largest, rounds)
+            with environment.connected(env.ceph, _Divided) as divided:
+                return times, figures | _cut(divided, largest, rounds)
     finally:
         for pool in pools.values():
             env.ceph.delete_pool(pool)
