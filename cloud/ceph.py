@@ -177,6 +177,13 @@ class Ceph:
         """Run :meth:`admin` for a command that prints JSON, and return the parsed answer."""
         return json.loads(self.admin([*args, '--format', 'json'], timeout))
 
+    def blocklist(self) -> set[str]:
+        """Return the addresses of the clients that are on the blocklist."""
+        # The command writes its status as well, before or behind the JSON.
+        listed = self.admin(['osd', 'blocklist', 'ls', '--format', 'json'])
+        entries, _end = json.JSONDecoder().raw_decode(listed, listed.index('['))
+        return {entry['addr'] for entry in entries}
+
     def pools(self) -> list[str]:
         """The names of all pools."""
         names: list[str] = self.admin_json(['osd', 'pool', 'ls'])

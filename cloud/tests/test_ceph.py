@@ -112,3 +112,18 @@ class AddressTest(testtools.TestCase):
     def test_address_and_ipv6_exclude_each_other(self) -> None:
         self.assertRaisesRegex(commands.CloudError, 'choose one', ceph.Ceph, 'x',
                                address='198.18.5.129', ipv6=True)
+
+
+class BlocklistTest(testtools.TestCase):
+
+    def test_status_around_the_entries_is_passed_over(self) -> None:
+        cluster = ceph.Ceph(self.useFixture(fixtures.TempDir()).path)
+        entries = '[{"addr":"192.0.2.1:0/7","until":"x"},{"addr":"192.0.2.2:0/8","until":"x"}]'
+        for answer in (f'listed 2 entries\n{entries}\n', f'\n{entries}listed 2 entries\n'):
+            with mock.patch('cloud.commands.run', return_value=answer):
+                self.assertEqual({'192.0.2.1:0/7', '192.0.2.2:0/8'}, cluster.blocklist())
+
+    def test_empty_blocklist_has_no_addresses(self) -> None:
+        cluster = ceph.Ceph(self.useFixture(fixtures.TempDir()).path)
+        with mock.patch('cloud.commands.run', return_value='listed 0 entries\n[]\n'):
+            self.assertEqual(set(), cluster.blocklist())

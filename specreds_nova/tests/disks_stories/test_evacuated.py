@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers whose root disk Nova keeps in RBD are shut out of it, and evacuated with it."""
 
-import json
-
 from cloud.demo import recoveries
 from cloud.openstack import layout
 from specreds_nova.tests.cloud import base as cloud_base
@@ -13,12 +11,6 @@ class TestEvacuated(base.DisksTestCase):
 
     DISKS = layout.RBD
 
-    def blocklist(self) -> set[str]:
-        """Return the addresses on Ceph's blocklist."""
-        listed = self.cloud.ceph.admin(['osd', 'blocklist', 'ls', '--format', 'json'])
-        entries, _end = json.JSONDecoder().raw_decode(listed, listed.index('['))
-        return {entry['addr'] for entry in entries}
-
     def test_server_that_boots_from_an_image_is_evacuated_with_its_disk(self) -> None:
         server = self.boot_from_image()
         checked = self.openstack('server', 'check', server.id, code=3)
@@ -28,7 +20,7 @@ class TestEvacuated(base.DisksTestCase):
         self.wait('the guest to write', lambda: self.count(server) > 2)
         written = self.count(server)
 
-        before = self.blocklist()
+        before = self.cloud.ceph.blocklist()
         primary = self.host(cloud_base.PRIMARY)
         addresses = primary.run(['hostname', '-I']).split()
         primary.hang()
@@ -37,7 +29,7 @@ class TestEvacuated(base.DisksTestCase):
         self.assertNotEqual(server.host, here.host)
         self.assertNotEqual(name, self.guest_name(here))
         self.assertTrue(self.count(here) >= written)
-        fenced = {client.rpartition(':')[0] for client in self.blocklist() - before}
+        fenced = {client.rpartition(':')[0] for client in self.cloud.ceph.blocklist() - before}
         self.assertTrue(fenced)
         self.assertTrue(fenced <= set(addresses), f'{fenced} are not all of {addresses}')
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers whose volumes cannot be superposed are shut out of them, and evacuated."""
 
-import json
 from typing import Any
 
 from cloud import drill as drills
@@ -55,13 +54,6 @@ class TestShutOut(base.EngineTestCase):
         self.wait(f'{server.name} not to have the volume', lambda: server.id not in [
             attachment['server_id'] for attachment in self.volume(volume_id)['attachments']])
 
-    def blocklist(self) -> set[str]:
-        """Return the addresses on Ceph's blocklist."""
-        # The command writes its status as well, before or behind the JSON.
-        listed = self.cloud.ceph.admin(['osd', 'blocklist', 'ls', '--format', 'json'])
-        entries, _end = json.JSONDecoder().raw_decode(listed, listed.index('['))
-        return {entry['addr'] for entry in entries}
-
     def test_server_with_a_shared_volume_is_evacuated_and_the_other_one_keeps_it(self) -> None:
         volume_id = self.shared_volume()
         server = self.boot(metadata={'specreds:ready': 'tcp:80'})
@@ -72,7 +64,7 @@ class TestShutOut(base.EngineTestCase):
         checked = self.openstack('server', 'check', server.id, code=3)
         self.assertIn('several times', str(checked))
 
-        before = self.blocklist()
+        before = self.cloud.ceph.blocklist()
         primary = self.host(cloud_base.PRIMARY)
         addresses = primary.run(['hostname', '-I']).split()
         primary.hang()
@@ -80,7 +72,7 @@ class TestShutOut(base.EngineTestCase):
         here = self.drill.active(server.id)
         self.assertNotEqual(server.host, here.host)
         self.assertNotEqual(name, self.guest_name(here))
-        fenced = {client.rpartition(':')[0] for client in self.blocklist() - before}
+        fenced = {client.rpartition(':')[0] for client in self.cloud.ceph.blocklist() - before}
         # Both volumes: that of the boot and the shared one.
         self.assertTrue(fenced)
         self.assertTrue(fenced <= set(addresses), f'{fenced} are not all of {addresses}')
