@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A client of the REST API of superpositions."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 import uuid
 
@@ -9,6 +9,8 @@ from keystoneauth1 import exceptions as auth_exceptions
 from openstack import connection
 from openstack import exceptions
 import requests
+
+from specreds_cinder.osc import pages
 
 _BASE = '/os-superpositions'
 _HEADERS = {'OpenStack-API-Version': 'superposition 1.0'}
@@ -72,21 +74,12 @@ class Superpositions:
         :param marker: return those after the one with this id
         """
         path = f'{_BASE}/detail' if detail else _BASE
-        left = limit
-        while left is None or left > 0:
-            query = dict(filters)
-            if left is not None:
-                query['limit'] = left
-            if marker is not None:
-                query['marker'] = marker
+
+        def ask(query: Mapping[str, Any]) -> tuple[Sequence[Superposition], bool]:
             answer = self._call('GET', path, params=query).json()
-            page = answer['superpositions']
             self.unreachable.update(answer.get('unreachable_hosts', ()))
-            yield from page[:left]
-            if not page or not answer.get('superpositions_links'):
-                return
-            marker = page[-1]['id']
-            left = None if left is None else left - len(page)
+            return answer['superpositions'], bool(answer.get('superpositions_links'))
+        return pages.items(ask, filters, limit, marker)
 
     def eligibility(self, volume_ids: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Report for each volume whether it can be superposed, and why not."""

@@ -10,6 +10,8 @@ from keystoneauth1 import adapter
 from keystoneauth1 import exceptions as auth_exceptions
 from osc_lib import exceptions
 
+from specreds_cinder.osc import pages
+
 SERVICE_TYPE = 'speculative-recovery'
 
 _HEADERS = {'OpenStack-API-Version': 'speculative 1.0'}
@@ -64,20 +66,10 @@ class Client:
 
     def _pages(self, name: str, key: str, filters: Mapping[str, Any], limit: int | None,
                marker: str | None) -> Iterator[Thing]:
-        left = limit
-        while left is None or left > 0:
-            query = dict(filters)
-            if left is not None:
-                query['limit'] = left
-            if marker is not None:
-                query['marker'] = marker
+        def ask(query: Mapping[str, Any]) -> tuple[list[Thing], bool]:
             answer = self._call('GET', f'/{name}', params=query)
-            page = answer[name]
-            yield from page[:left]
-            if not page or not answer.get(f'{name}_links'):
-                return
-            marker = page[-1][key]
-            left = None if left is None else left - len(page)
+            return answer[name], bool(answer.get(f'{name}_links'))
+        return pages.items(ask, filters, limit, marker, key=key)
 
     def _call(self, method: str, path: str, **request: Any) -> Any:
         with _words():
