@@ -36,6 +36,16 @@ class SuperCommand(command.Command):
             raise exceptions.CommandError(words(exc)) from exc
 
 
+class SuperpositionCommand(SuperCommand):
+    """A command on one superposition, which its first argument names."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the superposition."""
+        parser = super().get_parser(prog_name)
+        add_superposition(parser)
+        return parser
+
+
 def words(error: sdk_exceptions.SDKException) -> str:
     """Return the API's message; that of an internal error also names the request."""
     if not isinstance(error, sdk_exceptions.HttpException):

@@ -49,7 +49,7 @@ class Create(base.SuperCommand, command.ShowOne):
             parsed_args.reason, parsed_args.disks))
 
 
-class Collapse(base.SuperCommand, command.ShowOne):
+class Collapse(base.SuperpositionCommand, command.ShowOne):
     """Decide which version of the volumes is the real one.
 
     --promote chooses the second version, unless the primary has written. If it has, the outcome is
@@ -61,7 +61,6 @@ class Collapse(base.SuperCommand, command.ShowOne):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the decision."""
         parser = super().get_parser(prog_name)
-        base.add_superposition(parser)
         decision = parser.add_mutually_exclusive_group(required=True)
         decision.add_argument('--promote', dest='decision', action='store_const', const='promote',
                               help='choose the version of the backup')
@@ -112,7 +111,7 @@ def _wait(superpositions: client.Superpositions, superposition_id: str, outcome:
     return outcome
 
 
-class Merge(base.SuperCommand):
+class Merge(base.SuperpositionCommand):
     """Merge a promoted version into its volumes at once, without the usual delay.
 
     No client may have the version open: under a running server its hypervisor merges it. Nothing
@@ -120,9 +119,8 @@ class Merge(base.SuperCommand):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the superposition."""
+        """Add the wait."""
         parser = super().get_parser(prog_name)
-        base.add_superposition(parser)
         parser.add_argument('--wait', action='store_true', help='wait until it is merged')
         return parser
 

@@ -54,14 +54,8 @@ class List(base.SuperCommand, command.Lister):
         return shown.many(page, long=parsed_args.long)
 
 
-class Show(base.SuperCommand, command.ShowOne):
+class Show(base.SuperpositionCommand, command.ShowOne):
     """Show a superposition: its state and volumes, its creator, and its reason."""
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the superposition."""
-        parser = super().get_parser(prog_name)
-        base.add_superposition(parser)
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace
                     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
@@ -69,17 +63,11 @@ class Show(base.SuperCommand, command.ShowOne):
         return shown.one(self.client.find(parsed_args.superposition))
 
 
-class Check(base.SuperCommand, command.ShowOne):
+class Check(base.SuperpositionCommand, command.ShowOne):
     """Report whether the primary has written since the superposition began.
 
     Nothing is changed. The exit status is 3 if the primary has written.
     """
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the superposition."""
-        parser = super().get_parser(prog_name)
-        base.add_superposition(parser)
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace
                     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
