@@ -205,15 +205,23 @@ class SuperRBDDriver(rbd.RBDDriver):
                 f'first',
                 state=superposition['state'])
 
+    def _let_busy_be(self, volume: objects.Volume, what: str,
+                     busy: type[cinder_exception.CinderException]) -> None:
+        """Refuse with an error after which Cinder leaves the status as it was.
+
+        :raises busy: the volume is in a superposition
+        """
+        try:
+            self._let_be(volume, what)
+        except exception.VolumeSuperposed as exc:
+            raise busy(message=exc.msg) from exc
+
     def delete_volume(self, volume: objects.Volume) -> None:
         """Delete a volume, unless it is superposed.
 
         :raises VolumeIsBusy: the volume is superposed; its status stays as it was
         """
-        try:
-            self._let_be(volume, 'deleted')
-        except exception.VolumeSuperposed as exc:
-            raise cinder_exception.VolumeIsBusy(message=exc.msg) from exc
+        self._let_busy_be(volume, 'deleted', cinder_exception.VolumeIsBusy)
         image_id = self.worker.call(None, 'image_id', image=volume.name)
         super().delete_volume(volume)
         if image_id is None:
@@ -234,10 +242,7 @@ class SuperRBDDriver(rbd.RBDDriver):
 
         :raises SnapshotIsBusy: the volume is superposed; the snapshot's status stays as it was
         """
-        try:
-            self._let_be(snapshot.volume, 'changed')
-        except exception.VolumeSuperposed as exc:
-            raise cinder_exception.SnapshotIsBusy(message=exc.msg) from exc
+        self._let_busy_be(snapshot.volume, 'changed', cinder_exception.SnapshotIsBusy)
         super().delete_snapshot(snapshot)
 
     def revert_to_snapshot(self, context: Any, volume: objects.Volume,
@@ -306,10 +311,7 @@ class SuperRBDDriver(rbd.RBDDriver):
 
         :raises VolumeIsBusy: the volume is superposed; its status stays as it was
         """
-        try:
-            self._let_be(volume, 'unmanaged')
-        except exception.VolumeSuperposed as exc:
-            raise cinder_exception.VolumeIsBusy(message=exc.msg) from exc
+        self._let_busy_be(volume, 'unmanaged', cinder_exception.VolumeIsBusy)
         super().unmanage(volume)
 
     def copy_volume_to_image(self, context: Any, volume: objects.Volume, image_service: Any,
