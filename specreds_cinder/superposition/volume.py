@@ -63,6 +63,11 @@ class Facts:
     luks: luks.Header | None
     kernel: frozenset[str] = frozenset()
 
+    @property
+    def on_several_hosts(self) -> bool:
+        """Whether it is not clear which host has the primary."""
+        return len({address.host(client) for client in self.clients}) > 1
+
     def reasons(self, pools: Mapping[int, ceph.Pool], *, encrypted: bool = False) -> list[str]:
         """Return the reasons why the image cannot be superposed; none if it can.
 
@@ -83,7 +88,7 @@ class Facts:
             against.append(f'the kernel of a host has it mapped ({", ".join(sorted(self.kernel))}'
                            f'): one client serves all images that are mapped there, so a fence '
                            f'would cut all of them off')
-        if len({address.host(client) for client in self.clients}) > 1:
+        if self.on_several_hosts:
             group = self._header_group(pools[self.pool_id])
             against.append('clients on several hosts have it open '
                            f'({", ".join(sorted(self.clients))}): there must be one primary. If '

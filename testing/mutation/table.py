@@ -79,6 +79,14 @@ MUTATIONS = (
              'while not self._cutter(pool_id, namespace).take():',
              f'{_UNIT}.test_creation.CutsTest.'
              'test_barrier_of_a_fence_fails_if_a_group_stays_silent'),
+    Mutation('watcher-taken-for-fenced', f'{_SUPERPOSITION}/protocol/create.py',
+             'for client in watchers - self.fence.outside(watchers)', 'for client in watchers',
+             f'{_UNIT}.test_creation.EndedTest.'
+             'test_listed_client_without_a_blocklist_entry_counts'),
+    Mutation('fenced-watcher-not-in-the-ledger', f'{_SUPERPOSITION}/protocol/create.py',
+             'self.ledger.enter(volume, [client], entry, replace=True)', 'pass',
+             f'{_UNIT}.test_creation.EndedTest.'
+             'test_fenced_watcher_is_a_client_of_the_earlier_superposition'),
     Mutation('sweep-ignores-merged-groups', f'{_SUPERPOSITION}/sweep.py',
              ' or pool.merges != cut.merges', '',
              f'{_UNIT}.test_sweep.SweeperTest.test_groups_merged_during_the_sweep_are_dirty'),

@@ -60,7 +60,7 @@ class Creation(end.Ending):
             raise errors.InvalidInput('name at least one volume, and each only once')
         began = time.monotonic()
         superposition = superposition or records.new_id()
-        eligible = self._eligible(refs, superposition, frozenset(encrypted))
+        eligible, ended = self._eligible(refs, superposition, frozenset(encrypted))
         now = records.now()
         record = self.store.create(records.Record(
             id=superposition, state=states.CREATING, volumes=eligible, created_at=now,
@@ -69,6 +69,8 @@ class Creation(end.Ending):
         try:
             self._each(lambda volume: self.store.claim(volume, superposition, record.home),
                        record.volumes)
+            self._each(lambda pair: self._note_ended(*pair),
+                       list(zip(record.volumes, ended, strict=True)))
             record = self._take(record)
         except BaseException:
             self._undo(record)
@@ -78,14 +80,48 @@ class Creation(end.Ending):
         return record
 
     def _eligible(self, refs: Sequence[records.VolumeRef], superposition: str,
-                  encrypted: Collection[records.VolumeRef]) -> tuple[records.Volume, ...]:
+                  encrypted: Collection[records.VolumeRef]
+                  ) -> tuple[tuple[records.Volume, ...], tuple[ledgers.Entries, ...]]:
+        """Return volumes as records describe them, and the watchers of each that have ended.
+
+        :raises NotEligible: a volume cannot be superposed
+        """
         pools = self.cluster.pools()
-        facts = self._each(lambda ref: volumes.inspect(self.cluster, ref), refs)
+        inspected = self._each(lambda ref: volumes.inspect(self.cluster, ref), refs)
+        ended = tuple(self._ended(image) for image in inspected)
+        facts = [dataclasses.replace(image, clients=image.clients - dead.keys())
+                 for image, dead in zip(inspected, ended, strict=True)]
         for image in facts:
             if reasons := image.reasons(pools, encrypted=image.ref in encrypted):
                 raise errors.NotEligible(str(image.ref), reasons)
         return tuple(recorded(image, pools, overlay.name(image.ref.image, superposition),
-                              encrypted=image.ref in encrypted) for image in facts)
+                              encrypted=image.ref in encrypted) for image in facts), ended
+
+    def _ended(self, image: volumes.Facts) -> ledgers.Entries:
+        """Return the watchers of an image that are fenced for good, if it has several hosts.
+
+        An OSD may list a dead client as a watcher for ever. One that an earlier decision has
+        fenced writes nothing, so that it is not the primary. A client that owns the lock, or that
+        another program has blocklisted, counts as any other.
+
+        :returns: their entries in the ledger
+        """
+        if not image.on_several_hosts:
+            return {}
+        listed = self.fenced_clients.read(image.ref.home).entries
+        watchers = (image.clients - image.owners) & listed.keys()
+        return {client: ledgers.Entry(ledgers.PRIMARY, listed[client].superposition)
+                for client in watchers - self.fence.outside(watchers)}
+
+    def _note_ended(self, volume: records.Volume, ended: ledgers.Entries) -> None:
+        """Enter watchers that have ended into the ledger, as clients of an earlier superposition.
+
+        They are therefore never the backup's, and their fence is never lifted.
+        """
+        for client, entry in ended.items():
+            self.ledger.enter(volume, [client], entry, replace=True)
+            LOG.info('client %s of %s is listed as a watcher, but was fenced by superposition %s: '
+                     'it does not count as the primary', client, volume.ref, entry.superposition)
 
     def _take(self, record: records.Record) -> records.Record:
         """Create the overlays and take the cuts in parallel, then swap the record."""

@@ -1,15 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""super and a host's fence wait for the placement groups that they need, and for no others."""
+"""super and a host's fence: placement groups that they wait for, and clients that count."""
 
+import dataclasses
+from typing import Any
 from unittest import mock
 
 import testtools
 
 from specreds_cinder.superposition import cut as cuts
 from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import fenced as fences
+from specreds_cinder.superposition import ledger as ledgers
 from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import roles
+from specreds_cinder.superposition import volume as volumes
+from specreds_cinder.superposition.protocol import create
 from specreds_cinder.superposition.protocol import host_fence
 from specreds_cinder.tests.unit import fakes
+from specreds_cinder.tests.unit import test_volume
+
+_PRIMARY, _ENDED, _BACKUP = '10.0.0.1:0/1', '10.0.0.2:0/2', '10.0.0.2:0/3'
 
 
 class CutsTest(testtools.TestCase):
@@ -41,3 +51,90 @@ class CutsTest(testtools.TestCase):
         self.cluster.timeout = -1
         error = self.assertRaises(errors.ClusterTimeout, self.creation._barrier, [fakes.volume()])
         self.assertIn('pool 2', str(error))
+
+
+class EndedTest(testtools.TestCase):
+    """A watcher that an earlier superposition has fenced does not make the primary ambiguous."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.step: Any = create.Creation(mock.Mock(**{'pools.return_value': test_volume.POOLS}))
+        self.step.store = mock.Mock(**{'create.side_effect': lambda record: record})
+        self.step.ledger = mock.Mock()
+        self.listed = {_ENDED: 'first'}
+        self.blocklist = {_ENDED}
+        self.step.fenced_clients = mock.Mock(**{'read.side_effect': self.read})
+        self.step.fence = mock.Mock(
+            **{'outside.side_effect': lambda clients: clients - self.blocklist})
+        self.image = dataclasses.replace(
+            test_volume.GOOD, clients=frozenset({_PRIMARY, _ENDED}), owners=frozenset({_PRIMARY}))
+        self.patch(volumes, 'inspect', lambda _cluster, _ref: self.image)
+        self.patch(self.step, '_take', lambda record: record)
+
+    def read(self, home: records.Home) -> fences.Listing:
+        """Return the clients that superpositions of a home have fenced for good."""
+        self.assertEqual(self.image.ref.home, home)
+        return fences.Listing({client: fences.Entry(superposition, None, records.now())
+                               for client, superposition in self.listed.items()}, 1)
+
+    def superposed(self) -> records.Record:
+        """Put the image into superposition."""
+        record: records.Record = self.step.super([self.image.ref])
+        return record
+
+    def assert_refused(self) -> None:
+        """Assert that the image is refused because of both clients, and changed by nothing."""
+        error = self.assertRaises(errors.NotEligible, self.superposed)
+        self.assertIn(f'({_PRIMARY}, {_ENDED})', str(error))
+        self.step.ledger.enter.assert_not_called()
+        self.step.store.create.assert_not_called()
+
+    def test_fenced_watcher_is_not_the_primary(self) -> None:
+        self.assertEqual({_PRIMARY}, self.superposed().clients)
+
+    def test_fenced_watcher_is_a_client_of_the_earlier_superposition(self) -> None:
+        def take(record: records.Record) -> records.Record:
+            # The overlay, and with it the backup, comes after the entry.
+            self.step.ledger.enter.assert_called_once()
+            return record
+        self.patch(self.step, '_take', take)
+        self.superposed()
+        [entered] = self.step.ledger.enter.mock_calls
+        self.assertEqual(([_ENDED], ledgers.Entry(ledgers.PRIMARY, 'first')), entered.args[1:])
+        self.assertEqual({'replace': True}, entered.kwargs)
+
+    def test_fenced_watcher_is_neither_the_backup_nor_ever_unfenced(self) -> None:
+        record = self.superposed()
+        [entered] = self.step.ledger.enter.mock_calls
+        entries = {_PRIMARY: ledgers.Entry(ledgers.PRIMARY, record.id),
+                   **dict.fromkeys(*entered.args[1:])}
+        clients = roles.classify(record, [roles.Seen(
+            frozenset({_PRIMARY, _ENDED, _BACKUP}), frozenset({'10.0.0.2:0/4'}), entries)],
+            attended=True)
+        self.assertEqual({_BACKUP, '10.0.0.2:0/4'}, clients.backup)
+        self.assertEqual({_PRIMARY, _ENDED}, clients.fenced)
+        fenced = dataclasses.replace(record, fenced=tuple(sorted(clients.fenced)))
+        self.assertEqual({_PRIMARY}, roles.living(fenced, entries))
+
+    def test_listed_client_without_a_blocklist_entry_counts(self) -> None:
+        self.blocklist.clear()
+        self.assert_refused()
+
+    def test_client_that_another_program_has_blocklisted_counts(self) -> None:
+        self.listed.clear()
+        self.assert_refused()
+
+    def test_fenced_client_that_owns_the_lock_counts(self) -> None:
+        self.image = dataclasses.replace(self.image, owners=frozenset({_ENDED}))
+        self.assert_refused()
+
+    def test_hosts_of_the_other_clients_still_have_to_be_one(self) -> None:
+        other = '10.0.0.3:0/1'
+        self.image = dataclasses.replace(self.image, clients=self.image.clients | {other})
+        error = self.assertRaises(errors.NotEligible, self.superposed)
+        self.assertIn(f'({_PRIMARY}, {other})', str(error))
+
+    def test_clients_of_one_host_need_no_list(self) -> None:
+        self.image = dataclasses.replace(self.image, clients=frozenset({_PRIMARY}))
+        self.assertEqual({_PRIMARY}, self.superposed().clients)
+        self.step.fenced_clients.read.assert_not_called()
