@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from specreds_cinder.superposition import address
     from specreds_cinder.superposition import cluster
+    from specreds_cinder.superposition import cut
     from specreds_cinder.superposition import errors
     from specreds_cinder.superposition import fence
     from specreds_cinder.superposition import merge_rate
@@ -53,8 +54,8 @@ __all__ = (
     'ClusterTimeout', 'CollapseReport', 'Conflict', 'Durability', 'Home', 'InvalidInput',
     'MergeFailed', 'NotEligible', 'NotSuperposed', 'OverlayBusy', 'Protocol', 'QmpBackup',
     'Record', 'RecordChanged', 'Settings', 'SuperError', 'SweepReport', 'Target', 'VolumeGone',
-    'VolumeRef', 'address', 'cluster', 'errors', 'fence', 'merge_rate', 'nodes', 'record',
-    'settings', 'states', 'store', 'trace', 'volume',
+    'VolumeRef', 'address', 'cluster', 'cut', 'errors', 'fence', 'merge_rate', 'nodes',
+    'record', 'settings', 'states', 'store', 'trace', 'volume',
 )
 
 # The module of each class that is not in a module of errors.
