@@ -6,7 +6,6 @@ from collections.abc import Callable
 import os
 import pathlib
 import signal
-import sys
 
 from keystoneauth1 import exceptions as keystone_exceptions
 
@@ -57,17 +56,14 @@ def main() -> int:
     args = _parser().parse_args()
     # SIGTERM has to run the clean-up, too, which ends Ceph and the cloud.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
+
+    def work() -> int:
         if args.name == falsepositives.NAME:
             return falsepositives.run(args)
         if args.name == paper.NAME:
             return paper.run(args, _FAILURES)
         return _run(args)
-    except _FAILURES as exc:
-        print(f'error: {exc}', file=sys.stderr)
-    except KeyboardInterrupt:
-        print('error: interrupted', file=sys.stderr)
-    return 1
+    return commands.status(work, _FAILURES)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -2,10 +2,10 @@
 """The command line of `./run ceph`, `./run cloud` and `./run tempest`."""
 
 import argparse
+import functools
 import os
 import signal
 import sys
-import time
 
 from cloud import ceph
 from cloud import cloud_cli
@@ -71,24 +71,10 @@ def _run_ceph(args: argparse.Namespace, progress: commands.Progress) -> int:
 def main() -> int:
     """:return: the exit status: 1 for an error, 3 if `status` finds it down"""
     args = _parser().parse_args()
-    start = time.monotonic()
-
-    def progress(line: str) -> None:
-        # One write a line: several threads tell of their progress.
-        sys.stdout.write(f'[{time.monotonic() - start:5.1f} s] {line}\n')
-        sys.stdout.flush()
-
     # Whatever runs on behalf of this program is seen to its end.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        run = {'ceph': _run_ceph, 'cloud': cloud_cli.run, 'tempest': tempest.run}[args.area]
-        return run(args, progress)
-    except commands.CloudError as exc:
-        print(f'error: {exc}', file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print('error: interrupted; the same command again goes on from here', file=sys.stderr)
-        return 1
+    run = {'ceph': _run_ceph, 'cloud': cloud_cli.run, 'tempest': tempest.run}[args.area]
+    return commands.main(functools.partial(run, args), 'the same command again continues')
 
 
 if __name__ == '__main__':

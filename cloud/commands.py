@@ -35,12 +35,24 @@ def main(work: Callable[[Progress], int], interrupted: str) -> int:
         sys.stdout.write(f'[{time.monotonic() - start:6.1f} s] {line}\n')
         sys.stdout.flush()
 
+    return status(lambda: work(progress), interrupted=f'interrupted; {interrupted}')
+
+
+def status(work: Callable[[], int], failures: tuple[type[Exception], ...] = (CloudError,), *,
+           interrupted: str = 'interrupted') -> int:
+    """Run the work of a command, and print its error.
+
+    :param work: returns the exit status
+    :param failures: the errors whose message says all that a user needs
+    :param interrupted: the error for a user who has interrupted it
+    :return: the exit status: that of the work, 1 for an error
+    """
     try:
-        return work(progress)
-    except CloudError as exc:
+        return work()
+    except failures as exc:
         print(f'error: {exc}', file=sys.stderr)
     except KeyboardInterrupt:
-        print(f'error: interrupted; {interrupted}', file=sys.stderr)
+        print(f'error: {interrupted}', file=sys.stderr)
     return 1
 
 

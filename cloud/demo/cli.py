@@ -7,7 +7,6 @@ import json
 import os
 import pathlib
 import signal
-import sys
 import tempfile
 
 from keystoneauth1 import exceptions as keystone_exceptions
@@ -40,13 +39,7 @@ def main() -> int:
     screen = screens.Screen()
     # SIGTERM has to run the clean-up, too, which ends the cloud's processes.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        return _run(args, screen)
-    except _FAILURES as exc:
-        print(f'error: {exc}', file=sys.stderr)
-    except KeyboardInterrupt:
-        print('error: interrupted', file=sys.stderr)
-    return 1
+    return commands.status(lambda: _run(args, screen), _FAILURES)
 
 
 def _parser() -> argparse.ArgumentParser:
