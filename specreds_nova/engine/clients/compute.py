@@ -35,7 +35,7 @@ _ACTIONS = 20
 _PLACEMENT_VERSION = '1.36'
 _CONFLICT = 409
 # Threads that read the server groups; those that wait for the same reading occupy one each.
-_READERS = 4
+_READERS = 2
 # Extra spec of flavors whose servers have a virtual TPM, which Nova's API does not evacuate.
 _VTPM = 'hw:tpm_version'
 # Intervals of forecasts for which a forecast is valid.

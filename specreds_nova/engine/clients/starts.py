@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from specreds_nova import exception as backup_errors
+from specreds_nova.engine import exception
 from specreds_nova.engine import fibers as all_fibers
 from specreds_nova.engine import interfaces
 from specreds_nova.engine.clients import clock as clocks
@@ -67,10 +68,16 @@ class Backups(all_fibers.Client):
             self._free += 1
 
     def _await(self, host: str, backup_id: str) -> None:
-        """Wait until a host has started a backup, or does not know of it."""
+        """Wait until a host has started a backup, or does not know of it.
+
+        :raises exception.Interrupted: the engine is being stopped
+        """
         until = self._clock.now() + _UNKNOWN
         self._clock.sleep(self._pause(_FIRST))
-        while not self._clock.stopping():
+        while True:
+            if self._clock.stopping():
+                # The engine that takes over asks the host, which goes on.
+                raise exception.Interrupted
             try:
                 status = self._fibers.call(self._backups.status, host, backup_id)
                 if status['phase'] != _STARTING:

@@ -9,6 +9,7 @@ from unittest import mock
 import testtools
 
 from specreds_nova import exception as backup_errors
+from specreds_nova.engine import exception
 from specreds_nova.engine import fibers as all_fibers
 from specreds_nova.engine.clients import starts
 
@@ -39,7 +40,7 @@ class StartsTest(testtools.TestCase):
         def start() -> None:
             try:
                 self.results.put(backups.start('h2', *_WHAT))
-            except backup_errors.BackupError as exc:
+            except (backup_errors.BackupError, exception.Interrupted) as exc:
                 self.results.put(exc)
         self.fibers.spawn(start)
         return self.results.get(timeout=_TIMEOUT)
@@ -75,6 +76,13 @@ class StartsTest(testtools.TestCase):
         self.hosts.status.side_effect = backup_errors.BackupNotFound(backup_id='backup')
         self.hosts.start.side_effect = backup_errors.ServerNotEligible(reason='no room')
         self.assertIsInstance(self._started(0), backup_errors.ServerNotEligible)
+
+    def test_engine_that_stops_leaves_a_start_to_the_next_one(self) -> None:
+        self.hosts.status.return_value = {'phase': 'starting'}
+        self.clock.stopping = lambda: self.times[0] > 3.0
+        self.assertIsInstance(self._started(0), exception.Interrupted)
+        # The host goes on, and is not waited for by a call.
+        self.hosts.start.assert_not_called()
 
     def test_start_occupies_no_thread_of_other_calls(self) -> None:
         answer = threading.Event()
