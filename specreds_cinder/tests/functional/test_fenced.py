@@ -2,11 +2,14 @@
 """The clients that stay fenced are listed, and released once they have ended."""
 
 import datetime
+from unittest import mock
 import uuid
 
 from specreds_cinder import superposition as sp
 from specreds_cinder.superposition import address
 from specreds_cinder.superposition import fenced as fences
+from specreds_cinder.superposition import record as records
+from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import test_cli
 
 
@@ -40,6 +43,26 @@ class FencedTest(test_cli.CommandTestCase):
         self.assertEqual([{'client': client}], released)
         self.assertNotIn(client, self.fenced() | self.listed())
         self.assertIn(client, self.run_super('release', '--client', client, status=1))
+
+    def test_fenced_watcher_of_another_host_is_not_the_primary(self) -> None:
+        # An OSD keeps the watch of a fenced client only if the client died while the watch was
+        # being stored: a client that runs stands for it until the collapse.
+        listed = actors.Primary(self.cluster, self.volume)
+        self.addCleanup(listed.end)
+        client, = listed.clients
+        self.protocol.fenced_clients.enter(
+            self.home, [client], fences.Entry('first', None, records.now()))
+        with mock.patch.object(address, 'host', lambda client: client):
+            error = self.assertRaises(sp.NotEligible, self.protocol.super, [self.volume])
+            self.assertIn(client, str(error))
+            with mock.patch.object(self.protocol.fence, 'outside',
+                                   lambda clients: frozenset(clients - {client})):
+                record = self.superpose(self.volume)
+        self.assertEqual(self.primary.clients, record.clients)
+        self.assertEqual('first', self.protocol.ledger.read(
+            record.volumes[0])[client].superposition)
+        self.assertEqual('promoted', self.protocol.collapse(record).outcome)
+        self.assertLessEqual(self.primary.clients | {client}, self.fenced())
 
     def test_boot_of_a_host_releases_what_was_fenced_before(self) -> None:
         self.promote_and_merge()
