@@ -91,9 +91,26 @@ class _Evacuation:
                 self._start(server)
             elif self._stuck(server) if server.task is not None else self._due():
                 if self._source != run.recovery.host and self._returned():
-                    return verdicts.StepVerdict(verdicts.FAILED, f'{self._source} is back')
+                    return self._leave(server)
                 self._ask(server)
             run.pause(crowd.interval(_PAUSE, run.context.destinations.count()))
+
+    def _leave(self, server: model.Server) -> verdicts.StepVerdict:
+        """Leave a server where it is, because that host is back.
+
+        An evacuation that hangs is reset. Whoever saw the end of the guest there has left it to
+        that evacuation, so the guest is started here.
+        """
+        compute = self._run.context.compute
+        if server.task is not None:
+            try:
+                self._run.insist(compute.reset, server.id)
+                if self._run.context.suspects.running(self._source, server.id) is False:
+                    self._run.insist(compute.reboot, server.id)
+            except exception.Refused as exc:
+                LOG.warning('recovery %s: %s', self._run.id, exc)
+                self._detail['refused'] = str(exc)
+        return verdicts.StepVerdict(verdicts.FAILED, f'{self._source} is back')
 
     def _stopped(self, server: model.Server) -> bool:
         """Return whether Nova has stopped an evacuated server that no user has stopped.

@@ -290,3 +290,38 @@ class SecondFailureTest(base.RecoveryTest):
         self.assertEqual('h2 is back', verdict.why)
         self.compute.force_down.assert_called_with('h2', False)
         self.compute.evacuate.assert_not_called()
+
+    def test_evacuation_that_hangs_when_the_host_is_back_is_reset_and_the_server_started(
+            self) -> None:
+        self.suspect('h2', model.TRUSTED)
+        self.compute.server.side_effect = lambda name: base.make_server(
+            name, host='h2', task='rebuilding')
+        self.compute.evacuation.return_value = model.Evacuation('h3', claimed=True)
+        self.suspects.suspected.return_value = False
+        self.suspects.heard_after.return_value = True
+        for runs_there, started in ((False, True), (True, False), (None, False)):
+            self.compute.reboot.reset_mock()
+            self.suspects.boot.side_effect = ['one', *['two'] * 30]
+            self.suspects.running.side_effect = lambda host, server, there=runs_there: (
+                there if host == 'h2' else False)
+            verdict = self._evacuate()
+            assert verdict is not None
+            self.assertEqual('h2 is back', verdict.why)
+            self.compute.reset.assert_called_with('a')
+            self.assertEqual(started, self.compute.reboot.called, str(runs_there))
+        self.compute.evacuate.assert_not_called()
+
+    def test_evacuation_that_nova_does_not_reset_is_left(self) -> None:
+        self.suspect('h2', model.TRUSTED)
+        self.compute.server.side_effect = lambda name: base.make_server(
+            name, host='h2', task='rebuilding')
+        self.compute.evacuation.return_value = model.Evacuation('h3', claimed=True)
+        self.suspects.suspected.return_value = False
+        self.suspects.running.return_value = False
+        self.suspects.heard_after.return_value = True
+        self.suspects.boot.side_effect = ['one', *['two'] * 30]
+        self.compute.reset.side_effect = exception.Refused('no')
+        verdict = self._evacuate()
+        assert verdict is not None
+        self.assertEqual('h2 is back', verdict.why)
+        self.compute.reboot.assert_not_called()
