@@ -256,7 +256,8 @@ class Process:
     def check_decision(self, superposition: str) -> None:
         """Record a decision that is begun against what the engine knows or can read.
 
-        That is a primary that runs, or one whose owner has stopped it.
+        That is a primary that runs, or one whose owner has stopped it. A host that is cut off is
+        well only by the old word of an engine that stood still, which may come at any moment.
         """
         record = self.world.superpositions.get(superposition)
         engine = self.engine
@@ -266,7 +267,7 @@ class Process:
         suspects = engine._conductor._context.suspects
         host = self.world.hosts[recovery.host]
         unknown = any(step.detail.get('outcome') == 'gone' for step in recovery.steps)
-        if (not unknown and suspects.is_well(recovery.host)
+        if (not unknown and host.reached and suspects.is_well(recovery.host)
                 and suspects.running(recovery.host, recovery.server)
                 and self.hub.now() - max(host.since, self.world.mended.get(
                     recovery.host, 0.0)) > _GRACE):
