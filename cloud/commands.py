@@ -25,7 +25,7 @@ def main(work: Callable[[Progress], int], interrupted: str) -> int:
     """Run the work of a command, with its progress on standard output.
 
     :param work: takes the progress callback, and returns the exit status
-    :param interrupted: the error for a user who has interrupted it
+    :param interrupted: the error if a user interrupts the work
     :return: the exit status: that of the work, 1 for an error
     """
     start = time.monotonic()
@@ -44,7 +44,7 @@ def status(work: Callable[[], int], failures: tuple[type[Exception], ...] = (Clo
 
     :param work: returns the exit status
     :param failures: the errors whose message says all that a user needs
-    :param interrupted: the error for a user who has interrupted it
+    :param interrupted: the error if a user interrupts the work
     :return: the exit status: that of the work, 1 for an error
     """
     try:

@@ -23,7 +23,7 @@ _PAUSE = 1.0
 # Seconds until a failed evacuation is requested again: at first, and at most.
 _ASK_AGAIN = 2.0
 _ASK_AT_LAST = 60.0
-# Seconds from the first look at Nova's claim until its host is asked how long nova-compute runs.
+# Seconds for which the engine has seen Nova's claim before it asks the host for its uptime.
 _ASK_HOST = 10.0
 # How wrong the start of nova-compute may be by the engine's clock: at once, and by which share of
 # the time since that look. And seconds by which the engine's clock and Nova's differ at most.

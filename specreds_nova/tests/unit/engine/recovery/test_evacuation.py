@@ -260,6 +260,15 @@ class SecondFailureTest(base.RecoveryTest):
     def _evacuate(self) -> verdicts.StepVerdict | None:
         return evacuation.evacuate(runs.Run(self.context, self.recovery), 'h2', {})
 
+    def _hang(self) -> None:
+        """Let the evacuation hang in Nova, while the host that the server leaves is back."""
+        self.suspect('h2', model.TRUSTED)
+        self.compute.server.side_effect = lambda name: base.make_server(
+            name, host='h2', task='rebuilding')
+        self.compute.evacuation.return_value = model.Evacuation('h3', claimed=True)
+        self.suspects.suspected.return_value = False
+        self.suspects.heard_after.return_value = True
+
     def test_failed_host_is_cleaned_before_it_is_trusted(self) -> None:
         self.suspect('h2')
         self._evacuate()
@@ -293,12 +302,7 @@ class SecondFailureTest(base.RecoveryTest):
 
     def test_evacuation_that_hangs_when_the_host_is_back_is_reset_and_the_server_started(
             self) -> None:
-        self.suspect('h2', model.TRUSTED)
-        self.compute.server.side_effect = lambda name: base.make_server(
-            name, host='h2', task='rebuilding')
-        self.compute.evacuation.return_value = model.Evacuation('h3', claimed=True)
-        self.suspects.suspected.return_value = False
-        self.suspects.heard_after.return_value = True
+        self._hang()
         for runs_there, started in ((False, True), (True, False), (None, False)):
             self.compute.reboot.reset_mock()
             self.suspects.boot.side_effect = ['one', *['two'] * 30]
@@ -312,13 +316,8 @@ class SecondFailureTest(base.RecoveryTest):
         self.compute.evacuate.assert_not_called()
 
     def test_evacuation_that_nova_does_not_reset_is_left(self) -> None:
-        self.suspect('h2', model.TRUSTED)
-        self.compute.server.side_effect = lambda name: base.make_server(
-            name, host='h2', task='rebuilding')
-        self.compute.evacuation.return_value = model.Evacuation('h3', claimed=True)
-        self.suspects.suspected.return_value = False
+        self._hang()
         self.suspects.running.return_value = False
-        self.suspects.heard_after.return_value = True
         self.suspects.boot.side_effect = ['one', *['two'] * 30]
         self.compute.reset.side_effect = exception.Refused('no')
         verdict = self._evacuate()
