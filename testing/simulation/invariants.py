@@ -108,7 +108,7 @@ def _excused(cloud: processes.Cloud, server: parts.Server, owners: Collection[st
         return True
     if end.kernel is None and _flaps(cloud, server, end):
         return True
-    if cloud.store.crashed.get(server.name, 0.0) >= end.at - _APART:
+    if cloud.store.crashed.get((server.name, end.host), 0.0) >= end.at - _APART:
         return False
     if end.kernel is None:
         return all(cloud.broker.crashes.get((owner, server.name), 0.0) < end.at

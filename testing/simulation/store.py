@@ -28,8 +28,8 @@ class Store:
         self._markers: dict[str, str] = {}
         self._votes: dict[str, model.Vote] = {}
         self._crashes: dict[tuple[str, str], model.Crash] = {}
-        # By server: when the latest crash was heard that was recorded.
-        self.crashed: dict[str, float] = {}
+        # By server and host: when the latest crash was heard that was recorded.
+        self.crashed: dict[tuple[str, str], float] = {}
 
     def host(self, name: str) -> model.Host:
         """Return a host."""
@@ -91,10 +91,11 @@ class Store:
 
     def keep_crash(self, crash: model.Crash) -> None:
         """Record a crash that has to wait."""
-        known = self._crashes.get((crash.server, crash.host))
+        key = crash.server, crash.host
+        known = self._crashes.get(key)
         if known is None or known.heard < crash.heard:
-            self._crashes[crash.server, crash.host] = crash
-        self.crashed[crash.server] = max(crash.heard, self.crashed.get(crash.server, 0.0))
+            self._crashes[key] = crash
+        self.crashed[key] = max(crash.heard, self.crashed.get(key, 0.0))
 
     def drop_crash(self, crash: model.Crash) -> None:
         """Remove a crash, unless the server has crashed again on the host."""
