@@ -2,14 +2,17 @@
 """Run any number of races between a primary and its backup, and count their outcomes."""
 
 import argparse
+import collections
 from collections.abc import Iterator
 import contextlib
+import functools
 import pathlib
 import random
 import tempfile
 import time
 
 from cloud import ceph
+from testing.race import crew as crews
 from testing.race import outcomes
 from testing.race import scenario
 from testing.race import site as sites
@@ -32,6 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                        help=f'how many races (default: {_ROUNDS}, with --quick {_QUICK_ROUNDS})')
     group.add_argument('--seed', type=int, default=1, metavar='S',
                        help='what the races are drawn from (default: %(default)s)')
+    group.add_argument('--jobs', type=int, default=1, metavar='N',
+                       help='races that take place at the same time, each on volumes of its own '
+                            'and with a controller of its own (default: %(default)s)')
     group.add_argument('--hostile', action='store_true',
                        help='also race on namespaces, clones and erasure-coded data pools, while '
                             'OSDs hang, die and are marked down, the monitor hangs, placement '
@@ -43,31 +49,51 @@ def run(args: argparse.Namespace) -> dict[str, float]:
     """Race on the cluster of ``args.data``.
 
     :returns: counts by kind of primary and outcome, violations, and the window of the fence
-    :raises RaceLost: a round violated the protocol; its story is printed
+    :raises RaceLost: a round violated the protocol; its story is printed, and its journals are
+        beside the logs of the cluster
+    :raises RoundHangs: a round did not end
     """
     total = args.rounds or (_QUICK_ROUNDS if args.quick else _ROUNDS)
     own = ceph.Ceph(args.data)
     places = _hostile_places(own) if args.hostile else [sites.Place(ceph.VOLUMES)]
     results: list[outcomes.Result] = []
-    seeds = random.Random(args.seed)
-    with tempfile.TemporaryDirectory(prefix='soak') as scratch, \
-            sites.Site(own.conf, own.admin_conf, pathlib.Path(scratch), places) as site, \
-            _weather(own, args):
-        for number in range(total):
-            site.turn = number
-            kind, seed = outcomes.KINDS[number % len(outcomes.KINDS)], seeds.randrange(2**32)
-            began = time.monotonic()
-            result, story = scenario.play(site, kind, seed, hostile=args.hostile)
-            results.append(result)
-            print(f'  race {number + 1} of {total}: {result.kind}, {result.outcome}, '
-                  f'{time.monotonic() - began:.1f} s', flush=True)
-            if result.violations:
-                print('\n'.join(story), flush=True)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix='soak') as scratch:
+        connect = functools.partial(sites.Site, own.conf, own.admin_conf, pathlib.Path(scratch),
+                                    places, kept=own.files.log)
+        # The first one creates what all of them use.
+        connect().close()
+        with _weather(own, args):
+            for played in crews.Crew(connect, functools.partial(_play, hostile=args.hostile)).run(
+                    _tasks(total, args.seed), args.jobs):
+                results.append(played.result)
+                print(f'  race {played.task.number + 1}, {len(results)} of {total}: '
+                      f'{played.result.kind}, {played.result.outcome}, {played.seconds:.1f} s',
+                      flush=True)
+                if played.result.violations:
+                    print('\n'.join(played.story), flush=True)
+    seconds = time.monotonic() - began
     print(outcomes.table(results))
-    figures = _figures(results)
+    for attack, times in sorted(collections.Counter(
+            attack for result in results for attack in result.attacks).items()):
+        print(f'  {times} times: {attack}')
+    figures = _figures(results) | {'soak.rounds_per_minute': total / seconds * 60}
     if figures['soak.violations']:
         raise RaceLost(f'{figures["soak.violations"]:.0f} of {total} races were lost: see above')
     return figures
+
+
+def _tasks(total: int, seed: int) -> list[crews.Task]:
+    seeds = random.Random(seed)
+    return [crews.Task(number, outcomes.KINDS[number % len(outcomes.KINDS)],
+                       seeds.randrange(2**32)) for number in range(total)]
+
+
+def _play(site: sites.Site, task: crews.Task, story: list[str], *,
+          hostile: bool) -> outcomes.Result:
+    # Each kind of primary has each kind of volume.
+    site.turn = task.number + task.number // len(outcomes.KINDS)
+    return scenario.play(site, task.kind, task.seed, story, hostile=hostile)
 
 
 def _hostile_places(own: ceph.Ceph) -> list[sites.Place]:

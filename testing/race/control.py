@@ -10,6 +10,8 @@ import struct
 import time
 from typing import NamedTuple
 
+from cloud import deadline
+
 _LAYOUT = struct.Struct('<BBHIII')
 _TARGET = struct.Struct('<III')
 _TARGET_AT = 4
@@ -98,10 +100,11 @@ def wait(met: Callable[[], bool], what: str, timeout: float) -> None:
     """Wait until a condition is met.
 
     :param met: called repeatedly
+    :param timeout: seconds on a machine that has nothing else to do
     :raises WriterGone: it was not met in time
     """
-    deadline = time.monotonic() + timeout
+    limit = deadline.Deadline(timeout)
     while not met():
-        if time.monotonic() > deadline:
-            raise WriterGone(f'{what}: not within {timeout:g} s')
-        time.sleep(0.001)
+        if limit.passed:
+            raise WriterGone(f'{what}: not within {limit.elapsed:.0f} s')
+        time.sleep(0.002)

@@ -21,12 +21,14 @@ class Result:
     :param outcome: promoted, dirty, late-dirty, aborted or undecided
     :param window_s: seconds from the first sweep's end to the fence in force, if it came to that
     :param violations: contradictions to the promises of the protocol
+    :param attacks: what happened to the primary, the backup and the superposition
     """
 
     kind: str
     outcome: str
     window_s: float | None
     violations: list[str]
+    attacks: tuple[str, ...] = ()
 
 
 def count(results: Sequence[Result], kind: str, outcome: str) -> int:

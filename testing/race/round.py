@@ -19,6 +19,7 @@ import uuid
 import numpy
 import tenacity
 
+from cloud import deadline
 from specreds_cinder import superposition
 from specreds_cinder.superposition import trace
 from testing.race import backup
@@ -72,15 +73,22 @@ def _step(method: Callable[Concatenate['Round', _P], _T]) -> Callable[
     return stepping
 
 
+def _sockets(directory: str, names: list[str]) -> list[str]:
+    return [name for name in names if pathlib.Path(directory, name).is_socket()]
+
+
 class Round:
     """A set of volumes, their primary, and perhaps their backup.
 
     :param seed: of everything that the writers do
+    :param story: what happens is appended to this list
     :ivar story: what happened so far
-    :ivar broken: a step failed, and the round cannot continue
+    :ivar attacks: what happened to the primary, the backup and the superposition so far
+    :ivar broken: a step failed, and the round cannot continue; or the race is lost
     """
 
-    def __init__(self, site: sites.Site, shape: Shape, seed: int) -> None:
+    def __init__(self, site: sites.Site, shape: Shape, seed: int,
+                 story: list[str] | None = None) -> None:
         self._site = site
         self._shape = shape
         self._seed = seed
@@ -98,7 +106,9 @@ class Round:
         self._kind = 'idle'
         self._violations: list[str] = []
         self.broken = False
-        self.story: list[str] = [f'{shape}, seed {seed}']
+        self.attacks: list[str] = []
+        self.story: list[str] = [] if story is None else story
+        self.story.append(f'{shape}, seed {seed}')
         try:
             self._resources.callback(site.remove, self._refs)
             name = f'race-{uuid.uuid4().hex[:8]}'
@@ -119,17 +129,17 @@ class Round:
 
     def hang(self) -> None:
         """Stop the primary, so that it hangs."""
-        self._note('primary hangs')
+        self._attack('primary hangs')
         self.primary.stop()
 
     def wake(self) -> None:
         """Wake a primary that hangs."""
-        self._note('primary wakes up')
+        self._attack('primary wakes up')
         self.primary.wake()
 
     def die(self) -> None:
         """Kill the primary."""
-        self._note('primary dies')
+        self._attack('primary dies')
         self.primary.kill()
 
     def run(self, seconds: float) -> None:
@@ -169,6 +179,8 @@ class Round:
         """
         assert self._record is not None
         self._note(f'collapse; the primary: {disturbance.value}, {delay * 1e3:.0f} ms later')
+        if disturbance is not primaries.Disturbance.NONE:
+            self.attacks.append(f'primary {disturbance.value} during the collapse')
         sweeps: list[float] = []
 
         def observer(event: trace.Event) -> None:
@@ -195,7 +207,7 @@ class Round:
     def abort(self) -> None:
         """Decide for the primary."""
         assert self._record is not None
-        self._note('abort')
+        self._attack('abort')
         self._site.protocol.abort(self._record)
         self._outcome = outcomes.ABORTED
         if self._racer is not None:
@@ -208,7 +220,8 @@ class Round:
         """Start a backup with a mode."""
         if self._record is None or self._outcome != outcomes.UNDECIDED:
             return
-        self._note(f'backup starts, {mode.name.lower()}')
+        self._note(f'backup is {mode.name.lower()}')
+        self._attack('backup starts')
         self._racer = backup.Racer(
             self._site.cluster, self._record, self._directory,
             writer.Spec(seed=self._seed * 4 + _BACKUP, origin=_BACKUP), self._bytes)
@@ -225,7 +238,7 @@ class Round:
     def kill_backup(self) -> None:
         """Kill a promoted backup with its caches."""
         if self._outcome == outcomes.PROMOTED and self._racer is not None:
-            self._note('backup dies')
+            self._attack('backup dies')
             self._racer.kill()
             volumes = self._record.volumes if self._record is not None else ()
             self._site.evict([volume.overlay_ref for volume in volumes] + self._refs)
@@ -242,12 +255,12 @@ class Round:
             self._merge_offline(self._record, _FORGOTTEN_S)
         except superposition.OverlayBusy:
             # Each OSD that takes a placement group over lists the client for half a minute more.
-            self._note('backup wakes up, as Ceph has not forgotten it')
+            self._attack('backup hangs and wakes up, as Ceph has not forgotten it')
             self._racer.wake()
             return
         self._merged = True
         merged = self._read()
-        self._note('backup wakes up')
+        self._attack('backup hangs, is merged offline and wakes up')
         self._racer.wake()
         time.sleep(_AFTERLIFE_S)
         self._racer.kill()
@@ -260,10 +273,10 @@ class Round:
         if self._outcome != outcomes.PROMOTED or self._merged or self._record is None:
             return
         if online and self._racer is not None and self._racer.running:
-            self._note('merge, online')
+            self._attack('merge, online')
             self._site.protocol.merge(self._record, backup=self._racer.hook(), rate=0)
         else:
-            self._note('merge, offline')
+            self._attack('merge, offline')
             if self._racer is not None:
                 self._racer.stop()
             self._merge_offline(self._record)
@@ -275,9 +288,10 @@ class Round:
         A client that was killed is listed until its OSD has the osdmap with its eviction, and one
         that hangs until its watch expires.
         """
+        limit = deadline.Deadline(patience_s)
         for attempt in tenacity.Retrying(
                 retry=tenacity.retry_if_exception_type(superposition.OverlayBusy), reraise=True,
-                stop=tenacity.stop_after_delay(patience_s), wait=tenacity.wait_fixed(0.2)):
+                stop=lambda _state: limit.passed, wait=tenacity.wait_fixed(0.2)):
             with attempt:
                 self._site.protocol.merge(record, rate=0)
 
@@ -292,20 +306,27 @@ class Round:
         examine = {outcomes.PROMOTED: self._promoted, outcomes.LATE_DIRTY: self._late_dirty}.get(
             self._outcome, self._untouched)
         violations = self._violations + examine()
+        self.broken |= bool(violations)
         for line in violations:
             self._note(f'VIOLATION: {line}')
-        return outcomes.Result(self._kind, self._outcome, self._window_s, violations)
+        return outcomes.Result(self._kind, self._outcome, self._window_s, violations,
+                               tuple(self.attacks))
 
     def close(self) -> None:
-        """End all processes, and remove images and files."""
+        """End all processes, and remove images and files; the site may keep those of a loss."""
         # After an error: librbd waits for ever to remove a volume whose latch is closed.
         record = self._record
         if record is not None:
             for volume in record.volumes:
                 with contextlib.suppress(superposition.SuperError):
                     self._site.protocol.latch.open(volume, record.id)
-        self._resources.close()
-        shutil.rmtree(self._directory, ignore_errors=True)
+        try:
+            self._resources.close()
+        finally:
+            if self.broken and self._site.kept is not None:
+                shutil.copytree(self._directory, self._site.kept / self._directory.name,
+                                ignore=_sockets)
+            shutil.rmtree(self._directory, ignore_errors=True)
 
     def _afterlife(self) -> None:
         if self.primary.gone:
@@ -351,6 +372,10 @@ class Round:
     @property
     def _bytes(self) -> list[int]:
         return [size << 20 for size in self._shape.sizes]
+
+    def _attack(self, what: str) -> None:
+        self.attacks.append(what)
+        self._note(what)
 
     def _note(self, line: str) -> None:
         self.story.append(f'{time.monotonic():.6f} {line}')

@@ -26,16 +26,16 @@ def shape(chance: random.Random) -> rounds.Shape:
 _HUNG = 0.05
 
 
-def play(site: sites.Site, kind: str, seed: int, *,
-         hostile: bool = False) -> tuple[outcomes.Result, list[str]]:
-    """Play one round.
+def play(site: sites.Site, kind: str, seed: int, story: list[str], *,
+         hostile: bool = False) -> outcomes.Result:
+    """Play one round, and return its result.
 
     :param kind: of primary, one of :data:`outcomes.KINDS`
+    :param story: what happens is appended to this list
     :param hostile: some promoted backups hang until Ceph has forgotten them
-    :returns: its result, and its story to find out what happened
     """
     chance = random.Random(seed)
-    race = rounds.Round(site, shape(chance), seed)
+    race = rounds.Round(site, shape(chance), seed, story)
     try:
         _before(race, kind, chance)
         race.superpose()
@@ -54,10 +54,11 @@ def play(site: sites.Site, kind: str, seed: int, *,
                 race.hang_backup()
             else:
                 _after(race, chance)
-        return race.finish(), race.story
+        return race.finish()
     except (superposition.SuperError, control.WriterGone) as exc:
-        return outcomes.Result(kind, outcomes.UNDECIDED, None, [f'error: {exc}']), [
-            *race.story, f'ERROR: {exc!r}']
+        story.append(f'ERROR: {exc!r}')
+        return outcomes.Result(kind, outcomes.UNDECIDED, None, [f'error: {exc}'],
+                               tuple(race.attacks))
     finally:
         race.close()
 

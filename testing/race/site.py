@@ -50,14 +50,17 @@ class Site:
     :param directory: for the rounds' files; with a short path, because of its sockets
     :param places: what the volumes of a round are made of, by turns
     :param make: makes the protocol under test
+    :param kept: for the files of rounds that are lost; None to remove them
     :ivar turn: place of a round's first volume
     """
 
     def __init__(self, conf: pathlib.Path, admin_conf: pathlib.Path, directory: pathlib.Path,
                  places: Sequence[Place] = (Place(ceph.VOLUMES),),
-                 make: ProtocolFactory = superposition.Protocol) -> None:
+                 make: ProtocolFactory = superposition.Protocol,
+                 kept: pathlib.Path | None = None) -> None:
         self.conf = conf
         self.directory = directory
+        self.kept = kept
         self.cluster = superposition.Cluster(str(conf), 'cinder', _TIMEOUT)
         self.protocol = make(self.cluster)
         self._admin = rados.Rados(name='client.admin', conffile=str(admin_conf), conf={
