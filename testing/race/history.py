@@ -107,8 +107,11 @@ class Party:
         :returns: possible contents of the disks, and reads that cannot be explained
         """
         seen, wrong = self._play(start, self.ops, before)
-        # Reads see the cache, which does not survive.
-        return self._play(start, self.durable, before)[0] if self.volatile else seen, wrong
+        if not self.volatile:
+            return seen, wrong
+        # Reads see the cache, which does not survive: none of them makes a value certain.
+        changes = [op for op in self.durable if op.verb in _CHANGES]
+        return self._play(start, changes, before)[0], wrong
 
     def acknowledged_after(self, moment: float, start: Contents, what: str) -> list[str]:
         """Return changes that began after a moment and yet were durably acknowledged.

@@ -154,6 +154,12 @@ class UntouchedTest(CheckTestCase):
         self.assertEqual([], self.check(ops, 3, volatile=True))
         self.assert_wrong('holds zeroes', self.check(ops, 0, volatile=True))
 
+    def test_volatile_write_that_was_read_may_be_lost(self) -> None:
+        ops = [op(1, 0, 1, 0, 1), flush(2, 2, 3), op(3, 0, 1, 4, 5), read(4, 0, 6, 3)]
+        self.assertEqual([], self.check(ops, 1, volatile=True))
+        self.assertEqual([], self.check(ops, 3, volatile=True))
+        self.assert_wrong('holds zeroes', self.check(ops, 0, volatile=True))
+
     def test_volatile_write_is_safe_after_close(self) -> None:
         ops = [op(1, 0, 1, 1, 2), op(2, 0, 1, 3, 4)]
         self.assert_wrong('holds 0x1 instead of 0x2',
