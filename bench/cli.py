@@ -128,7 +128,8 @@ def _run(args: argparse.Namespace) -> int:
 
     on_ceph = [name for name in names if name in _ON_CEPH]
     if on_ceph:
-        with environment.cluster(args.data, args.port, tell, args.keep) as own, \
+        with environment.cluster(args.data, args.port, tell, args.keep,
+                                 soak.monitors(args)) as own, \
                 environment.environment(own, tell, args.quick, rounds, args.figures) as env:
             measures: dict[str, Callable[[], dict[str, float]]] = {
                 'disk': lambda: disk.run(env, recording),

@@ -22,6 +22,12 @@ _ROUNDS = 50
 _QUICK_ROUNDS = 10
 _ERASURE = 'race-erasure'
 _ERASURE_GROUPS = 8
+_HOSTILE_MONITORS = 3
+
+
+def monitors(args: argparse.Namespace) -> int:
+    """Return how many monitors the cluster of a benchmark has."""
+    return _HOSTILE_MONITORS if getattr(args, 'hostile', False) else 1
 
 
 class RaceLost(RuntimeError):
@@ -40,9 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                             'and with a controller of its own (default: %(default)s)')
     group.add_argument('--hostile', action='store_true',
                        help='also race on namespaces, clones and erasure-coded data pools, while '
-                            'OSDs hang, die and are marked down, the monitor hangs, placement '
-                            'groups are split and merged, and get other primary OSDs; some '
-                            'promoted backups hang until they were merged, and wake')
+                            'OSDs hang, die and are marked down, monitors hang, die and elect a '
+                            'leader, placement groups are split and merged, and get other primary '
+                            'OSDs; some promoted backups hang until they were merged, and wake')
 
 
 def run(args: argparse.Namespace) -> dict[str, float]:
@@ -62,8 +68,7 @@ def run(args: argparse.Namespace) -> dict[str, float]:
         connect = functools.partial(sites.Site, own.conf, own.admin_conf, pathlib.Path(scratch),
                                     places, kept=own.files.log)
         # The first one creates what all of them use.
-        connect().close()
-        with _weather(own, args):
+        with connect() as site, _weather(own, site, args):
             for played in crews.Crew(connect, functools.partial(_play, hostile=args.hostile)).run(
                     _tasks(total, args.seed), args.jobs):
                 results.append(played.result)
@@ -107,11 +112,11 @@ def _hostile_places(own: ceph.Ceph) -> list[sites.Place]:
 
 
 @contextlib.contextmanager
-def _weather(own: ceph.Ceph, args: argparse.Namespace) -> Iterator[None]:
+def _weather(own: ceph.Ceph, site: sites.Site, args: argparse.Namespace) -> Iterator[None]:
     if not args.hostile:
         yield
         return
-    with weather.Weather(own, ceph.VOLUMES, args.seed) as accidents:
+    with weather.Weather(own, site.command, ceph.VOLUMES, args.seed) as accidents:
         yield
     for accident, times in accidents.happened.items():
         print(f'  {times} times: {accident.value}')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real Ceph on one machine: monitor, manager and BlueStore OSDs, by default on the loopback."""
+"""A real Ceph on one machine: monitors, manager and BlueStore OSDs, by default on the loopback."""
 
 from collections.abc import Sequence
 import dataclasses
@@ -47,16 +47,19 @@ class Ceph:
     :param pg_num: placement groups of a pool unless said otherwise
     :param osd_bytes: size of an OSD's (sparse) file in bytes
     :param address: listen on this IPv4 address of the machine instead of 127.0.0.1
+    :param monitors: number of monitors, by default 1
     :raises CloudError: a value differs from that of the cluster in the directory
     """
 
     def __init__(self, data_dir: str | pathlib.Path, port: int | None = None,
                  osds: int | None = None, ipv6: bool | None = None, pg_num: int | None = None,
-                 osd_bytes: int | None = None, address: str | None = None) -> None:
+                 osd_bytes: int | None = None, address: str | None = None,
+                 monitors: int | None = None) -> None:
         self.files = layout.Layout(pathlib.Path(data_dir))
         options: dict[str, Any] = {name: value for name, value in (
             ('port', port), ('osds', osds), ('ipv6', ipv6), ('pg_num', pg_num),
-            ('osd_bytes', osd_bytes), ('host', address)) if value is not None}
+            ('osd_bytes', osd_bytes), ('host', address), ('monitors', monitors))
+            if value is not None}
         saved = self.files.load()
         self.settings = dataclasses.replace(saved or layout.Settings(), **options)
         self.settings.check()
@@ -90,13 +93,15 @@ class Ceph:
                 self._create(progress)
             self._supervisor.start({name: processes.Program(self._command(name))
                                     for name in self.settings.daemons})
-            progress('starting the monitor')
-            self._supervisor.start_daemon('mon.a', wait=False)
+            monitors = [f'mon.{name}' for name in self.settings.monitor_addresses]
+            progress(f'starting {", ".join(monitors)}')
+            for name in monitors:
+                self._supervisor.start_daemon(name, wait=False)
             new = VOLUMES not in self.pools()
             if new:
                 self._introduce()
             progress(f'starting the manager and {self.settings.osds} OSDs')
-            for name in self.settings.daemons[1:]:
+            for name in self.settings.daemons[len(monitors):]:
                 self._supervisor.start_daemon(name, wait=False)
             if new:
                 progress(f'creating pool {VOLUMES}')
@@ -122,7 +127,7 @@ class Ceph:
     def status(self) -> Status:
         """Return the state of the cluster; health is `DOWN` if its daemons do not run."""
         running = self._supervisor.processes()
-        if not any(process.name == 'mon.a' and process.pid for process in running):
+        if not any(process.name.startswith('mon.') and process.pid for process in running):
             return Status(running, 'DOWN', 0, 0, 0)
         answer = self.admin_json(['status'])
         pgs = answer['pgmap']

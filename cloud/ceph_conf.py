@@ -82,6 +82,9 @@ bluestore block size = {osd_bytes}
 # On two cores fewer threads in the OSDs answer more stats per second (measured: 15 %).
 osd op num shards = 2
 osd op num threads per shard = 1
+# An OSD takes a file for a rotating disk, and pauses 0.1 s after each object that it recovers.
+osd recovery sleep hdd = 0
+osd recovery sleep hybrid = 0
 """
 
 

@@ -45,11 +45,14 @@ def create(files: layout.Layout, settings: layout.Settings, progress: commands.P
         _create_key(files.keyring(entity), entity, allowed)
         commands.run(['ceph-authtool', str(initial), '--import-keyring',
                       str(files.keyring(entity))])
-    commands.run(['monmaptool', '--create', '--fsid', settings.fsid, '--addv', 'a',
-                  settings.monitor, str(files.root / 'monmap')])
-    progress(f'formatting the monitor and {settings.osds} OSDs')
+    monitors = settings.monitor_addresses
+    commands.run(['monmaptool', '--create', '--fsid', settings.fsid,
+                  *(word for item in monitors.items() for word in ('--addv', *item)),
+                  str(files.root / 'monmap')])
+    progress(f'formatting {len(monitors)} monitors and {settings.osds} OSDs')
     shared = ['--mkfs', '--conf', str(files.daemon_conf), '--monmap', str(files.root / 'monmap')]
-    programs = [['ceph-mon', '--id', 'a', '--keyring', str(initial), *shared]]
+    programs = [['ceph-mon', '--id', name, '--keyring', str(initial), *shared]
+                for name in monitors]
     programs += [['ceph-osd', '--id', str(number), '--no-mon-config',
                   '--osd-uuid', settings.osd_uuid(number), *shared]
                  for number in range(settings.osds)]

@@ -11,9 +11,10 @@ from cloud import directory
 
 GIB = 2**30
 DEFAULT_PORT = 17300
-# Ports from the base on that a cluster uses: 2 of the monitor, the rest for the other daemons.
+# Ports from the base on that a cluster uses: 2 of each monitor, the rest for the other daemons.
 PORTS = 100
 FIRST_DAEMON_PORT = 10
+MAX_MONITORS = 5
 # Each OSD listens on 8 ports and takes fresh ones after it was wrongly marked down.
 MAX_OSDS = 5
 # A unix socket's path has at most 107 bytes; this leaves room for the names of the sockets.
@@ -25,6 +26,7 @@ class Settings:
     """The settings that a cluster is created with, and keeps.
 
     :param host: address to listen on; empty for the loopback interface
+    :param monitors: number of monitors
     """
 
     port: int = DEFAULT_PORT
@@ -33,12 +35,15 @@ class Settings:
     host: str = ''
     pg_num: int = 32
     osd_bytes: int = 20 * GIB
+    monitors: int = 1
     fsid: str = dataclasses.field(default_factory=lambda: str(uuid.uuid4()))
 
     def check(self) -> None:
         """:raises CloudError: a value is out of its range"""
         if not 1 <= self.osds <= MAX_OSDS:
             raise commands.CloudError(f'{self.osds} OSDs: choose 1 to {MAX_OSDS}')
+        if not 1 <= self.monitors <= MAX_MONITORS:
+            raise commands.CloudError(f'{self.monitors} monitors: choose 1 to {MAX_MONITORS}')
         if not 1024 <= self.port <= 65536 - PORTS:
             raise commands.CloudError(f'port {self.port}: choose 1024 to {65536 - PORTS}')
         if self.host and self.ipv6:
@@ -50,14 +55,22 @@ class Settings:
         return self.host or ('[::1]' if self.ipv6 else '127.0.0.1')
 
     @property
+    def monitor_addresses(self) -> dict[str, str]:
+        """Return each monitor's address vector as Ceph writes it, by the id of the monitor."""
+        return {chr(ord('a') + number): f'[v2:{self.address}:{port},v1:{self.address}:{port + 1}]'
+                for number, port in enumerate(range(
+                    self.port, self.port + 2 * self.monitors, 2))}
+
+    @property
     def monitor(self) -> str:
-        """The monitor's address vector as Ceph writes it."""
-        return f'[v2:{self.address}:{self.port},v1:{self.address}:{self.port + 1}]'
+        """The address vectors of all monitors."""
+        return ','.join(self.monitor_addresses.values())
 
     @property
     def daemons(self) -> list[str]:
         """All daemons in the order in which they start."""
-        return ['mon.a', 'mgr.x', *(f'osd.{number}' for number in range(self.osds))]
+        return [*(f'mon.{name}' for name in self.monitor_addresses), 'mgr.x',
+                *(f'osd.{number}' for number in range(self.osds))]
 
     def osd_uuid(self, number: int) -> str:
         """The OSD's own id, the same each time it is asked for."""

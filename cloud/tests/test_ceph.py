@@ -27,7 +27,8 @@ class RefusalTest(testtools.TestCase):
         self.assertIn(words, str(error))
 
     @ddt.data(({'osds': 0}, '0 OSDs'), ({'osds': 6}, '6 OSDs'), ({'port': 80}, 'port 80'),
-              ({'port': 65500}, 'port 65500'))
+              ({'port': 65500}, 'port 65500'), ({'monitors': 0}, '0 monitors'),
+              ({'monitors': 6}, '6 monitors'))
     @ddt.unpack
     def test_setting_out_of_range_is_refused(self, options: dict[str, int], words: str) -> None:
         self.assert_refused(words, **options)
@@ -104,6 +105,13 @@ class AddressTest(testtools.TestCase):
         daemon = ceph_conf.daemon(cluster.files, cluster.settings)
         self.assertIn('public addr = 198.18.5.129\n', daemon)
         self.assertIn('[v2:198.18.5.129:', ceph_conf.client(cluster.files, cluster.settings, 'c'))
+
+    def test_clients_know_every_monitor(self) -> None:
+        settings = layout.Settings(port=20000, monitors=3)
+        conf = ceph_conf.client(ceph.Ceph('/none').files, settings, 'c')
+        for port in (20000, 20002, 20004):
+            self.assertIn(f'[v2:127.0.0.1:{port},v1:127.0.0.1:{port + 1}]', conf)
+        self.assertEqual(['mon.a', 'mon.b', 'mon.c', 'mgr.x'], settings.daemons[:4])
 
     def test_default_is_the_loopback_address(self) -> None:
         cluster = ceph.Ceph(self.useFixture(fixtures.TempDir()).path)

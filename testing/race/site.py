@@ -6,22 +6,26 @@ from concurrent import futures
 import contextlib
 import dataclasses
 import json
+import os
 import pathlib
+import time
+from typing import Any
 
 import nbd
 import numpy
 import rados
 import rbd
-import tenacity
 
 from cloud import ceph
+from cloud import commands
+from cloud import deadline
 from specreds_cinder import superposition
 from testing.race import blocks
 
 _CHUNK = 4 << 20
 _TIMEOUT = 30
 _EVICTED_S = 120
-_BUSY_S = 40.0
+_BUSY_S, _POLL_S = 40.0, 0.2
 _PARENT = 'race-parent'
 _PARENT_SIZE = 32 << 20
 
@@ -131,17 +135,36 @@ class Site:
             list(executor.map(self._blocklist, users))
         self._admin.wait_for_latest_osdmap()
 
+    def command(self, prefix: str, **words: object) -> Any:
+        """Send a command to a monitor as the administrator.
+
+        :returns: its answer; None if it has none
+        :raises CloudError: it failed
+        """
+        code, out, status = self._admin.mon_command(
+            json.dumps({'prefix': prefix, 'format': 'json', **words}), b'')
+        if code:
+            raise commands.CloudError(f'{prefix}: {status or os.strerror(-code)}')
+        return json.loads(out) if out.strip() else None
+
     def remove(self, refs: Sequence[superposition.VolumeRef]) -> None:
         """Remove images after blocklisting their clients."""
         self.evict(refs)
         for ref in refs:
             self._remove(ref)
 
-    @tenacity.retry(retry=tenacity.retry_if_exception_type(rbd.ImageBusy), reraise=True,
-                    stop=tenacity.stop_after_delay(_BUSY_S), wait=tenacity.wait_fixed(0.2))
     def _remove(self, ref: superposition.VolumeRef) -> None:
-        with contextlib.suppress(rbd.ImageNotFound):
-            rbd.RBD().remove(self._ios[ref.pool, ref.namespace], ref.image)
+        limit = deadline.Deadline(_BUSY_S)
+        while not limit.passed:
+            try:
+                rbd.RBD().remove(self._ios[ref.pool, ref.namespace], ref.image)
+            except rbd.ImageNotFound:
+                return
+            except rbd.ImageBusy:
+                time.sleep(_POLL_S)
+            else:
+                return
+        # An OSD may list a client that is gone for ever: such an image stays.
 
     def _watchers(self, ref: superposition.VolumeRef) -> set[str]:
         try:
@@ -151,9 +174,7 @@ class Site:
             return set()
 
     def _blocklist(self, address: str) -> None:
-        self._admin.mon_command(json.dumps({
-            'prefix': 'osd blocklist', 'blocklistop': 'add', 'addr': address,
-            'expire': float(_EVICTED_S)}), b'')
+        self.command('osd blocklist', blocklistop='add', addr=address, expire=float(_EVICTED_S))
 
 
 def _make_parent(io: rados.Ioctx) -> None:

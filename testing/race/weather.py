@@ -6,13 +6,21 @@ import enum
 import random
 import signal
 import threading
+from typing import Any
 
 from cloud import ceph
+from cloud import commands
+from cloud import deadline
 
-_OSDS = 3
+Command = Callable[..., Any]
+
 _PAUSE_S = (0.5, 4.0)
 _HANG_S = (0.2, 3.0)
 _GROUPS = (32, 40)
+# A dead monitor's peers call for an election after 10 s without its lease, or at once.
+_DEAD_S = (1.0, 12.0)
+_CLEAN_S = 180.0
+_LOOK_S = 0.5
 
 
 class Accident(enum.Enum):
@@ -23,28 +31,35 @@ class Accident(enum.Enum):
     HANG = 'an OSD hangs'
     DEATH = 'an OSD dies, and starts again'
     SPLIT = 'placement groups are split or merged'
-    # Nothing is committed to the osdmap meanwhile, as in an election.
-    MONITOR = 'the monitor hangs'
+    # Nothing is committed to the osdmap meanwhile if the monitor is the leader.
+    MONITOR = 'a monitor hangs'
+    ELECTION = 'a monitor dies, and others are elected'
 
 
 class Weather:
     """Causes one accident after the other while the context lasts, then heals the cluster.
 
+    :param command: sends a command to a monitor, by its words, and returns the answer
     :param pool: of which placement groups are split and merged
     :ivar happened: how often each accident happened
     """
 
-    def __init__(self, cluster: ceph.Ceph, pool: str, seed: int) -> None:
+    def __init__(self, cluster: ceph.Ceph, command: Command, pool: str, seed: int) -> None:
         self._ceph = cluster
+        self._command = command
         self._pool = pool
         self._chance = random.Random(seed)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._loop, name='weather')
-        self._causes: dict[Accident, Callable[[int], None]] = {
+        self._osds = [name for name in cluster.settings.daemons if name.startswith('osd.')]
+        self._monitors = [name for name in cluster.settings.daemons if name.startswith('mon.')]
+        self._causes: dict[Accident, Callable[[], None]] = {
             Accident.DOWN: self._down, Accident.PRIMARY: self._primary,
-            Accident.HANG: self._hang, Accident.DEATH: self._death, Accident.SPLIT: self._split,
-            Accident.MONITOR: lambda _osd: self._stop('mon.a')}
-        self.happened = dict.fromkeys(Accident, 0)
+            Accident.HANG: lambda: self._stop(self._osd), Accident.DEATH: self._death,
+            Accident.SPLIT: self._split, Accident.MONITOR: lambda: self._stop(self._monitor)}
+        if len(self._monitors) > 2:
+            self._causes[Accident.ELECTION] = self._election
+        self.happened = dict.fromkeys(self._causes, 0)
         self.error: Exception | None = None
 
     def __enter__(self) -> 'Weather':
@@ -54,29 +69,35 @@ class Weather:
     def __exit__(self, *_exc: object) -> None:
         self._ended.set()
         self._thread.join()
-        for osd in range(_OSDS):
-            self._ceph.admin(['osd', 'primary-affinity', f'osd.{osd}', '1'])
+        for osd in self._osds:
+            self._command('osd primary-affinity', id=osd, weight=1.0)
         if self.error is not None:
             raise self.error
 
     def _loop(self) -> None:
         try:
             while not self._ended.wait(self._chance.uniform(*_PAUSE_S)):
-                accident = self._chance.choice(list(Accident))
-                self._causes[accident](self._chance.randrange(_OSDS))
+                accident = self._chance.choice(list(self._causes))
+                self._causes[accident]()
                 self.happened[accident] += 1
         except Exception as exc:
             self.error = exc
 
-    def _down(self, osd: int) -> None:
-        self._ceph.admin(['osd', 'down', str(osd)])
+    @property
+    def _osd(self) -> str:
+        return self._chance.choice(self._osds)
 
-    def _primary(self, osd: int) -> None:
-        self._ceph.admin(['osd', 'primary-affinity', f'osd.{osd}',
-                          self._chance.choice(('0', '0.5', '1'))])
+    @property
+    def _monitor(self) -> str:
+        """A monitor, in half of the cases the first one, which leads if it lives."""
+        return self._chance.choice([self._monitors[0], self._chance.choice(self._monitors)])
 
-    def _hang(self, osd: int) -> None:
-        self._stop(f'osd.{osd}')
+    def _down(self) -> None:
+        self._command('osd down', ids=[self._osd.removeprefix('osd.')])
+
+    def _primary(self) -> None:
+        self._command('osd primary-affinity', id=self._osd,
+                      weight=self._chance.choice((0.0, 0.5, 1.0)))
 
     def _stop(self, daemon: str) -> None:
         self._ceph.signal_daemon(daemon, signal.SIGSTOP)
@@ -85,15 +106,39 @@ class Weather:
         finally:
             self._ceph.signal_daemon(daemon, signal.SIGCONT)
 
-    def _death(self, osd: int) -> None:
-        # One at a time: two dead OSDs would leave groups without an answer for minutes.
-        self._ceph.kill_daemon(f'osd.{osd}')
+    def _kill(self, daemon: str, seconds: tuple[float, float]) -> None:
+        self._ceph.kill_daemon(daemon)
         try:
-            self._ended.wait(self._chance.uniform(*_HANG_S))
+            self._ended.wait(self._chance.uniform(*seconds))
         finally:
-            self._ceph.start_daemon(f'osd.{osd}')
-        self._ceph.wait_clean()
+            self._ceph.start_daemon(daemon)
 
-    def _split(self, _osd: int) -> None:
-        self._ceph.admin(['osd', 'pool', 'set', self._pool, 'pg_num',
-                          str(self._chance.choice(_GROUPS))])
+    def _death(self) -> None:
+        # One at a time: two dead OSDs would leave groups without an answer for minutes.
+        self._kill(self._osd, _HANG_S)
+        self._wait('the placement groups are not clean', self._clean)
+
+    def _clean(self) -> bool:
+        status = self._command('status')
+        groups = status['pgmap']
+        clean = sum(state['count'] for state in groups.get('pgs_by_state', ())
+                    if {'active', 'clean'} <= set(state['state_name'].split('+')))
+        up: int = status['osdmap']['num_up_osds']
+        return up == len(self._osds) and clean == int(groups['num_pgs'])
+
+    def _election(self) -> None:
+        self._kill(self._monitor, _DEAD_S)
+        # Two dead monitors of three would leave clients without an answer.
+        self._wait('not all monitors are in the quorum', lambda: len(
+            self._command('status')['quorum_names']) == len(self._monitors))
+
+    def _wait(self, what: str, met: Callable[[], bool]) -> None:
+        limit = deadline.Deadline(_CLEAN_S)
+        while not met():
+            if limit.passed:
+                raise commands.CloudError(f'{what} after {limit.elapsed:.0f} s')
+            self._ended.wait(_LOOK_S)
+
+    def _split(self) -> None:
+        self._command('osd pool set', pool=self._pool, var='pg_num',
+                      val=str(self._chance.choice(_GROUPS)))
